@@ -1,0 +1,1 @@
+"""Measurement: what real models cost on real devices, as Profiles."""

@@ -1,0 +1,248 @@
+"""Scenarios: the question a person asks, as frozen data in SI units. `planner.load` reads it from YAML."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from planner.units import Bytes, Duration, Fraction, PricePerHour, Rate
+from simulator.deployment import Drop, Routing, Scheduling, SwapPolicy
+
+STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
+
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class MemoryPolicy(StrEnum):
+    """Whether models may take turns in GPU memory."""
+
+    RESIDENT = "resident"
+    SWAP = "swap"
+    AUTO = "auto"
+
+
+class AccuracyRule(StrEnum):
+    """What a lost frame means for accuracy."""
+
+    LOST_IS_WRONG = "lost-is-wrong"
+    REUSE_LAST = "reuse-last"
+
+
+class PriceKind(StrEnum):
+    """How instances are paid for."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED_1Y = "reserved-1y"
+    RESERVED_3Y = "reserved-3y"
+
+
+class Objective(StrEnum):
+    """What the best plan has least of."""
+
+    COST = "cost"
+    GPUS = "gpus"
+    ENERGY = "energy"
+
+
+class Phase(StrEnum):
+    """How the cameras of a group stand to each other in time."""
+
+    RANDOM = "random"
+    ALIGNED = "aligned"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SloSpec:
+    """The promise made for one model."""
+
+    __pydantic_config__ = STRICT
+    latency: Duration
+    """Longest acceptable time from a frame's arrival to its result, e.g. `100 ms`."""
+    attainment: Annotated[Fraction, Field(gt=0, le=1)] = 0.99
+    """Share of frames that must make it, e.g. `99 %`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model that must be served."""
+
+    __pydantic_config__ = STRICT
+    name: Name
+    """What the scenario calls it."""
+    profile: Name | None = None
+    """Which profile it uses; the name where not given."""
+    precision: str | None = None
+    """Take only profiles of this precision, e.g. `fp32`."""
+    slo: SloSpec
+    """Latency and attainment promised."""
+    accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
+    """Accuracy on frames that are processed in time."""
+    max_queue_delay: Duration = 0.0
+    """Longest a batch waits to fill before it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GammaSpec:
+    """Bursty arrivals."""
+
+    __pydantic_config__ = STRICT
+    rate: Rate
+    """Mean rate, e.g. `20 rps`."""
+    cv: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+    """Coefficient of variation of the gaps; 1 is Poisson."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSpec:
+    """Recorded arrivals."""
+
+    __pydantic_config__ = STRICT
+    file: Path
+    """CSV with a column of time stamps, relative to the scenario's file."""
+    column: str | None = None
+    """Name of that column; found by its usual names where not given."""
+    rate: Rate | None = None
+    """Stretch time so that the mean rate becomes this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpec:
+    """A group of like sources. Exactly one of `rate`, `poisson`, `gamma` and `trace` says how each one sends."""
+
+    __pydantic_config__ = STRICT
+    model: Name
+    """The model that is asked."""
+    name: Name | None = None
+    """What the group is called in messages."""
+    count: Count = 1
+    """How many sources."""
+    rate: Rate | None = None
+    """Frames at a fixed rate, each source, e.g. `15 fps`."""
+    phase: Phase = Phase.RANDOM
+    """With `rate`: first frames at random times, all at once, or evenly spread."""
+    jitter: Duration = 0.0
+    """With `rate`: standard deviation of a frame's delay."""
+    poisson: Rate | None = None
+    """Independent arrivals at this mean rate, each source."""
+    gamma: GammaSpec | None = None
+    """Bursty arrivals, each source."""
+    trace: TraceSpec | None = None
+    """Arrivals from a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnMachine:
+    """A machine of your own, at the price you put on an hour of it."""
+
+    __pydantic_config__ = STRICT
+    name: Name
+    """What it is called in the plan."""
+    gpu: Name
+    """Kind of GPU, as in the catalog."""
+    gpu_count: Annotated[int, Field(ge=1, le=64)] = 1
+    """GPUs in one machine."""
+    memory: Bytes | None = None
+    """Memory of each GPU that may be used; the card's where not given."""
+    host_memory: Bytes | None = None
+    """Memory for weights that are not on a GPU."""
+    price: PricePerHour
+    """What an hour of the whole machine costs you, e.g. `$0.30/h`."""
+    count: Count = 1
+    """How many of them there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuySpec:
+    """What may be rented or used. An empty list of providers, regions or GPUs means: any."""
+
+    __pydantic_config__ = STRICT
+    providers: tuple[Name, ...] = ()
+    """Cloud providers, e.g. `[aws, azure]`."""
+    regions: tuple[Name, ...] = ()
+    """Regions, e.g. `[us-east-1]`."""
+    gpus: tuple[Name, ...] = ()
+    """Kinds of GPU, e.g. `[T4, V100]`."""
+    instances: tuple[Name, ...] = ()
+    """Instance types, e.g. `[g4dn.xlarge]`."""
+    price: PriceKind = PriceKind.ON_DEMAND
+    """Which price counts."""
+    retired: bool = False
+    """Also instances that are still in price lists but no longer sold."""
+    max_gpus: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Most GPUs in all."""
+    max_cost: PricePerHour | None = None
+    """Most dollars an hour in all."""
+    own: tuple[OwnMachine, ...] = ()
+    """Machines of your own. With these and no `providers`, nothing is rented."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracySpec:
+    """What a lost frame means for accuracy."""
+
+    __pydantic_config__ = STRICT
+    rule: AccuracyRule = AccuracyRule.LOST_IS_WRONG
+    """`lost-is-wrong`, or `reuse-last`: the last result of the same source stands in."""
+    half_life: Duration | None = None
+    """With `reuse-last`: time after which a reused result is right half as often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureSpec:
+    """Machines that fail, or spot instances that are taken away."""
+
+    __pydantic_config__ = STRICT
+    mean_time_between: Duration
+    """Mean time between failures of one machine, e.g. `12 h`."""
+    recovery: Duration
+    """Time until it serves again, e.g. `3 min`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A question: these models, this demand, these offers - what should be bought?"""
+
+    __pydantic_config__ = STRICT
+    name: str = ""
+    """What the answer is titled."""
+    models: Annotated[tuple[ModelSpec, ...], Field(min_length=1, max_length=1000)]
+    """The models to serve."""
+    streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1, max_length=10_000)]
+    """Who asks them, and how often."""
+    buy: BuySpec = BuySpec()
+    """What may be rented or used."""
+    memory: MemoryPolicy = MemoryPolicy.AUTO
+    """`resident`: all models stay on their GPU; `swap`: they may take turns; `auto`: whichever is cheaper."""
+    swap: SwapPolicy = SwapPolicy()
+    """How swapping goes, where it happens."""
+    scheduling: Scheduling = Scheduling.ROUND_ROBIN
+    """Which model runs next on a GPU."""
+    routing: Routing = Routing.ROUND_ROBIN
+    """Which replica a frame goes to."""
+    drop: Drop = Drop.LATE
+    """Which frames are given up."""
+    padded: bool = False
+    """A part-filled batch takes the time of a full one."""
+    accuracy: AccuracySpec = AccuracySpec()
+    """What a lost frame means."""
+    headroom: Annotated[Fraction, Field(ge=0, lt=1)] = 0.1
+    """Share of every GPU kept free on purpose."""
+    context: Bytes = 800_000_000
+    """GPU memory one framework process holds before any model is loaded."""
+    objective: Objective = Objective.COST
+    """What the best plan has least of."""
+    horizon: Duration = 60.0
+    """Simulated time of one replication."""
+    warmup: Duration = 0.0
+    """Start of each replication that is left out of the figures."""
+    replications: Annotated[int, Field(ge=2, le=1000)] = 5
+    """Runs with different seeds to begin with; more follow while the intervals decide nothing."""
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
+    """Start of all random numbers; the same seed gives the same answer."""
+    failures: FailureSpec | None = None
+    """Disturbances; none where not given."""

@@ -1,0 +1,82 @@
+"""Profiles: what one model costs on one kind of GPU, and where each figure comes from."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from simulator.curves import Interpolated, LoadTime
+from simulator.model import Layer
+
+
+class Evidence(StrEnum):
+    """Where a figure comes from, strongest first."""
+
+    MEASURED = "measured"
+    PUBLISHED = "published"
+    FITTED = "fitted"
+    EXTRAPOLATED = "extrapolated"
+    TRANSFERRED = "transferred"
+    ASSUMED = "assumed"
+
+    @property
+    def rank(self) -> int:
+        """0 for the strongest."""
+        return list(Evidence).index(self)
+
+
+def weakest(*evidence: Evidence) -> Evidence:
+    """What a figure made from several is worth: `weakest(MEASURED, ASSUMED)` is ASSUMED."""
+    return max(evidence, key=lambda e: e.rank)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one model costs on one kind of GPU at one precision."""
+
+    model: str
+    gpu: str
+    precision: str
+    """`fp32`, `tf32`, `amp`, `fp16`, `bf16` or `int8`."""
+    layers: tuple[Layer, ...]
+    """The weights; a model whose layers nobody listed is one layer."""
+    latency: Interpolated
+    """Seconds to run a batch, by batch size."""
+    latency_cv: float = 0.0
+    """Coefficient of variation of one batch's run time around `latency`."""
+    workspace: Interpolated
+    """Bytes in use while a batch runs, on top of the weights, by batch size."""
+    load: LoadTime
+    """Host to device from pinned memory."""
+    pageable_bytes_per_s: float | None = None
+    """Host to device from pageable memory; None: not known."""
+    busy_w: float | None = None
+    """Power while a batch runs; None: the GPU's power limit."""
+    flops_per_sample: float | None = None
+    """Operations of one sample (a multiply-add is two); None: not known."""
+    output_bytes_per_sample: int = 0
+    """Activation handed to the next GPU when the model is split over several."""
+    latency_evidence: Evidence
+    memory_evidence: Evidence
+    load_evidence: Evidence
+    source: str
+    """Where the figures stand."""
+    as_of: str
+    """ISO date of the source."""
+    assumptions: tuple[str, ...] = ()
+    """What was taken for granted, in sentences a person can check."""
+    doubts: tuple[str, ...] = ()
+    """What speaks against the figures, and what to do about it."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all layers, each counted once."""
+        return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+    @property
+    def largest_batch(self) -> int:
+        """Largest batch size whose latency and workspace were both seen."""
+        return int(min(self.latency.x[-1], self.workspace.x[-1]))
+
+    @property
+    def evidence(self) -> Evidence:
+        """The weakest of the figures."""
+        return weakest(self.latency_evidence, self.memory_evidence, self.load_evidence)
