@@ -138,7 +138,7 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warning_:
+class Caution:
     """Something that weakens the answer, and what to do about it."""
 
     what: str
@@ -165,5 +165,5 @@ class Plan:
     prices_as_of: str = ""
     """Oldest price date used; empty where nothing is rented."""
     assumptions: tuple[str, ...] = ()
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[Caution, ...] = ()
     schema: str = field(default="planner.plan/v1")
