@@ -1,0 +1,41 @@
+# `make plan` and `make test` each work as the first command on a fresh clone: Python >= 3.11 and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.NOTPARALLEL:
+.PHONY: help plan test check bench
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
+
+plan: .venv/plan.stamp ## Answer the question in scenarios/video.yaml
+	@$(BIN)/planner plan scenarios/video.yaml
+
+test: check ## Run every check and every test
+	@$(BIN)/python -m pytest -n 2
+
+check: .venv/dev.stamp ## Check style, types and the direction of imports
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports
+
+bench: .venv/dev.stamp ## Measure the speed of simulator and planner
+	@$(BIN)/python -m benchmarks
+
+.venv/venv.stamp:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Name a Python >= 3.11: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("$(PYTHON) is Python %d.%d, but 3.11 or newer is needed. Name one: make PYTHON=python3.11" % v[:2])'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/plan.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
+	@echo "Installing the planner into .venv"
+	@$(INSTALL) -e .
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
+	@echo "Installing the planner and its development tools into .venv"
+	@$(INSTALL) -e '.[dev]'
+	@touch .venv/plan.stamp $@

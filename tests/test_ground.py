@@ -1,0 +1,86 @@
+"""The ground the project stands on: import directions, a light command line, and what an installation contains."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("simulator", "calibrate", "planner")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+MODULES_AFTER_HELP = """
+import json, sys
+from planner.cli import main
+
+sys.argv = ["planner", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print("\\n" + json.dumps(sorted(sys.modules)))
+"""
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    command = Path(sys.executable).with_name("lint-imports")
+    return subprocess.run([command, "--no-cache"], cwd=root, capture_output=True, text=True, check=False)
+
+
+def test_imports_keep_their_direction() -> None:
+    linted = lint_imports(ROOT)
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("simulator/hardware.py", "import calibrate"),
+        ("calibrate/__init__.py", "import planner"),
+        ("planner/plan.py", "import torch"),
+        ("simulator/hardware.py", "import pynvml"),
+        ("simulator/hardware.py", "import pydantic"),
+    ],
+)
+def test_an_import_against_the_direction_is_found(tmp_path: Path, module: str, line: str) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package)
+    with (tmp_path / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    linted = lint_imports(tmp_path)
+    assert linted.returncode == 1
+    assert "BROKEN" in linted.stdout
+
+
+def test_help_loads_nothing_heavy() -> None:
+    command = [sys.executable, "-c", MODULES_AFTER_HELP]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "planner.cli" in loaded
+    assert loaded.isdisjoint({"torch", "pynvml", "numpy", "scipy", "simpy"})
+
+
+def test_versions_agree() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert PROJECT["version"] == citation["version"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_is_typed(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    files = (path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file())
+    assert {path.as_posix() for path in files if "__pycache__" not in path.parts} <= held
