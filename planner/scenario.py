@@ -13,6 +13,8 @@ from simulator.deployment import Drop, Routing, Scheduling, SwapPolicy
 STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
 
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+PositiveDuration = Annotated[Duration, Field(gt=0)]
+PositiveBytes = Annotated[Bytes, Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
@@ -61,7 +63,7 @@ class SloSpec:
     """The promise made for one model."""
 
     __pydantic_config__ = STRICT
-    latency: Duration
+    latency: PositiveDuration
     """Longest acceptable time from a frame's arrival to its result, e.g. `100 ms`."""
     attainment: Annotated[Fraction, Field(gt=0, le=1)] = 0.99
     """Share of frames that must make it, e.g. `99 %`."""
@@ -146,9 +148,9 @@ class OwnMachine:
     """Kind of GPU, as in the catalog."""
     gpu_count: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs in one machine."""
-    memory: Bytes | None = None
+    memory: PositiveBytes | None = None
     """Memory of each GPU that may be used; the card's where not given."""
-    host_memory: Bytes | None = None
+    host_memory: PositiveBytes | None = None
     """Memory for weights that are not on a GPU."""
     price: PricePerHour
     """What an hour of the whole machine costs you, e.g. `$0.30/h`."""
@@ -188,7 +190,7 @@ class AccuracySpec:
     __pydantic_config__ = STRICT
     rule: AccuracyRule = AccuracyRule.LOST_IS_WRONG
     """`lost-is-wrong`, or `reuse-last`: the last result of the same source stands in."""
-    half_life: Duration | None = None
+    half_life: PositiveDuration | None = None
     """With `reuse-last`: time after which a reused result is right half as often."""
 
 
@@ -197,7 +199,7 @@ class FailureSpec:
     """Machines that fail, or spot instances that are taken away."""
 
     __pydantic_config__ = STRICT
-    mean_time_between: Duration
+    mean_time_between: PositiveDuration
     """Mean time between failures of one machine, e.g. `12 h`."""
     recovery: Duration
     """Time until it serves again, e.g. `3 min`."""
@@ -236,7 +238,7 @@ class Scenario:
     """GPU memory one framework process holds before any model is loaded."""
     objective: Objective = Objective.COST
     """What the best plan has least of."""
-    horizon: Duration = 60.0
+    horizon: PositiveDuration = 60.0
     """Simulated time of one replication."""
     warmup: Duration = 0.0
     """Start of each replication that is left out of the figures."""
