@@ -1,9 +1,13 @@
 """Demand: streams of requests, drawn before the clock starts as sorted arrays of arrival times."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Sources = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +18,7 @@ class FixedRate:
     phase_s: float | None = None
     """Time of the first frame; None: uniform over one period, drawn for each camera."""
     jitter_s: float = 0.0
-    """Standard deviation of each frame's delay around its due time, seconds."""
+    """Standard deviation of a frame's delay past its due time, seconds; delays are half-normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,15 @@ class Gamma:
 class Trace:
     """Recorded arrivals, repeated from the start when the horizon is longer."""
 
-    times_s: NDArray[np.float64]
+    times_s: Floats
     """Sorted, from 0."""
     period_s: float
     """Length of the recording, at least the last time."""
+
+    @property
+    def rate_rps(self) -> float:
+        """Mean rate over the recording."""
+        return len(self.times_s) / self.period_s
 
 
 Arrivals = FixedRate | Poisson | Gamma | Trace
@@ -54,9 +63,103 @@ class Stream:
     arrivals: Arrivals
     count: int = 1
 
+    @property
+    def rate_rps(self) -> float:
+        """Mean rate of all its sources together: 40 cameras at 15 fps ask 600 times a second."""
+        return self.count * self.arrivals.rate_rps
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """All demand on a deployment."""
 
     streams: tuple[Stream, ...]
+
+    def rates_rps(self) -> Mapping[str, float]:
+        """Mean rate asked of each model."""
+        rates: dict[str, float] = {}
+        for stream in self.streams:
+            rates[stream.model] = rates.get(stream.model, 0.0) + stream.rate_rps
+        return rates
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The requests of one model as columns."""
+
+    arrival_s: Floats
+    """Sorted."""
+    source: Sources
+    """Which camera, numbered through the workload."""
+
+
+def draw(workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
+    """All arrivals in [0, duration_s) by model. A stream's draw depends on the seed and its place in the workload only."""
+    seeds = np.random.SeedSequence(seed).spawn(len(workload.streams))
+    parts: dict[str, list[tuple[Floats, Sources]]] = {}
+    first_source = 0
+    for stream, child in zip(workload.streams, seeds, strict=True):
+        times, source = _sources(stream, duration_s, np.random.default_rng(child))
+        parts.setdefault(stream.model, []).append((times, source + np.int32(first_source)))
+        first_source += stream.count
+    return {model: _merge(drawn) for model, drawn in parts.items()}
+
+
+def _merge(drawn: list[tuple[Floats, Sources]]) -> Demand:
+    times = np.concatenate([t for t, _ in drawn])
+    source = np.concatenate([s for _, s in drawn])
+    if np.all(times[1:] >= times[:-1]):
+        return Demand(times, source)
+    order = np.argsort(times, kind="stable")
+    return Demand(times[order], source[order])
+
+
+def _sources(stream: Stream, duration_s: float, rng: np.random.Generator) -> tuple[Floats, Sources]:
+    match stream.arrivals:
+        case FixedRate(rate, phase, jitter):
+            return _cameras(rate, phase, jitter, stream.count, duration_s, rng)
+        case Poisson(rate):
+            times = _renewals(rng, 1.0, 1 / (stream.count * rate), duration_s)
+            return times, rng.integers(0, stream.count, len(times), dtype=np.int32)
+        case Gamma(rate, cv):
+            each = [_renewals(rng, cv**-2, cv**2 / rate, duration_s) for _ in range(stream.count)]
+        case Trace() as trace:
+            each = [_repeated(trace, rng.uniform(0, trace.period_s) if i else 0.0, duration_s) for i in range(stream.count)]
+    counts = [len(times) for times in each]
+    return np.concatenate(each), np.repeat(np.arange(stream.count, dtype=np.int32), counts)
+
+
+def _cameras(
+    rate: float, phase: float | None, jitter: float, count: int, duration_s: float, rng: np.random.Generator
+) -> tuple[Floats, Sources]:
+    first = rng.uniform(0, 1 / rate, count) if phase is None else np.full(count, phase)
+    frames = int(np.ceil(duration_s * rate)) + 1
+    times = (np.arange(frames)[:, None] / rate + first).ravel()
+    source = np.tile(np.arange(count, dtype=np.int32), frames)
+    if jitter:
+        times = times + np.abs(rng.normal(0.0, jitter, len(times)))
+    inside = times < duration_s
+    return times[inside], source[inside]
+
+
+def _renewals(rng: np.random.Generator, shape: float, scale: float, duration_s: float) -> Floats:
+    """A renewal process with Gamma gaps in equilibrium.
+
+    The first gap is a uniform part of a length-biased one, Gamma(shape + 1); Cox, Renewal Theory (1962), ch. 5.
+    """
+    expected = duration_s / (shape * scale)
+    chunk = int(expected + 6 * np.sqrt(expected / shape)) + 16
+    gaps = rng.standard_gamma(shape, chunk) if shape != 1.0 else rng.standard_exponential(chunk)
+    gaps *= scale
+    gaps[0] = rng.uniform() * rng.gamma(shape + 1, scale)
+    times = np.cumsum(gaps, out=gaps)
+    while times[-1] < duration_s:
+        times = np.concatenate([times, times[-1] + np.cumsum(rng.gamma(shape, scale, chunk))])
+    return times[: np.searchsorted(times, duration_s)]
+
+
+def _repeated(trace: Trace, shift_s: float, duration_s: float) -> Floats:
+    turned = np.sort((trace.times_s + shift_s) % trace.period_s) if shift_s else trace.times_s
+    rounds = int(np.ceil(duration_s / trace.period_s))
+    times = (np.arange(rounds)[:, None] * trace.period_s + turned).ravel()
+    return times[times < duration_s]

@@ -1,0 +1,188 @@
+"""Queues in front of GPUs: requests as columns, a head that moves, and a log of the batches that left."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, nan
+
+from simulator.batching import arrived, close_at, first_kept
+from simulator.deployment import BatchingPolicy, Drop
+from simulator.model import Layer
+from simulator.scheduling import least_outstanding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A host is away in [start_s, finish_s)."""
+
+    start_s: float
+    finish_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What one replica, or one pipeline stage of it, needs and takes on its GPU."""
+
+    model: str
+    layers: tuple[Layer, ...]
+    service_s: tuple[float, ...]
+    """Expected time of a batch of n, at index n; as long as the largest batch plus one."""
+    cv: float
+    """Spread of that time."""
+    workspace_bytes: int
+    load_t0_s: float
+    load_bytes_per_s: float
+    transfer_s_per_sample: float = 0.0
+    """Time to hand one sample's activations to the next stage."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of its layers."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    def load_s(self, size_bytes: float) -> float:
+        """Time to bring `size_bytes` of it in over an idle link."""
+        return self.load_t0_s + size_bytes / self.load_bytes_per_s if size_bytes else 0.0
+
+
+@dataclass(slots=True)
+class Log:
+    """The batches of one queue in order. A run of dropped requests is a row that finishes at NaN."""
+
+    start_s: array[float] = field(default_factory=lambda: array("d"))
+    finish_s: array[float] = field(default_factory=lambda: array("d"))
+    count: array[int] = field(default_factory=lambda: array("i"))
+    aborted: list[tuple[float, float, int]] = field(default_factory=list)
+    """Start, end and size of batches that a failure cut short."""
+
+
+class Queue:
+    """Requests that wait for one replica."""
+
+    __slots__ = (
+        "booked_s", "cap", "drop", "head", "log", "next_stage", "number", "policy", "slo_s", "stage", "times",
+    )  # fmt: skip
+
+    def __init__(
+        self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop
+    ) -> None:
+        self.stage = stage
+        self.times = times
+        self.policy = policy
+        self.slo_s = slo_s
+        self.drop = None if drop is Drop.NEVER else drop
+        self.cap = policy.max_batch_size
+        self.head = 0
+        self.log = Log()
+        self.number = -1
+        """Its place on its GPU."""
+        self.booked_s = inf
+        """When the agenda was told it will be ready."""
+        self.next_stage: FormedQueue | None = None
+
+    def ready_at(self) -> float:
+        """When the next batch may run; infinity while nothing is known to come."""
+        if self.policy.max_queue_delay_s:
+            return close_at(self.times, self.head, len(self.times), self.policy)
+        return self.times[self.head] if self.head < len(self.times) else inf
+
+    def oldest_s(self) -> float:
+        """Arrival of the oldest request that is left."""
+        return self.times[self.head]
+
+    def discard(self, start_s: float, now_s: float) -> None:
+        """Apply the drop rule for a batch that could start at `start_s`."""
+        if self.drop is None:
+            return
+        head = first_kept(self.times, self.head, len(self.times), start_s, self.drop, self.slo_s, self.stage.service_s)
+        if head > self.head:
+            self._row(now_s, nan, head - self.head)
+
+    def batch_size(self, now_s: float) -> int:
+        """Requests in a batch that starts now."""
+        return arrived(self.times, self.head, len(self.times), now_s, self.cap)
+
+    def begin(self, start_s: float, finish_s: float, count: int) -> None:
+        """Record a batch that runs to its end, and hand it to the next stage."""
+        if self.next_stage is not None:
+            arrives_s = finish_s + count * self.stage.transfer_s_per_sample
+            self.next_stage.hand_over(arrives_s, count, self.oldest_s())
+        self._row(start_s, finish_s, count)
+
+    def _row(self, start_s: float, finish_s: float, count: int) -> None:
+        log = self.log
+        log.start_s.append(start_s)
+        log.finish_s.append(finish_s)
+        log.count.append(count)
+        self.head += count
+
+    def outstanding(self, now_s: float) -> int:
+        """Requests that wait here or run."""
+        log = self.log
+        running = log.count[-1] if log.count and log.finish_s[-1] > now_s else 0
+        return len(self.times) - self.head + running
+
+
+class FormedQueue(Queue):
+    """Batches that come formed from the stage before: `times` holds one entry for each batch."""
+
+    __slots__ = ("_oldest_s", "_sizes", "_times", "wake")
+
+    def __init__(self, stage: Stage, policy: BatchingPolicy, slo_s: float) -> None:
+        self._times: list[float] = []
+        super().__init__(stage, self._times, policy, slo_s, Drop.NEVER)
+        self._sizes: list[int] = []
+        self._oldest_s: list[float] = []
+        self.wake = lambda: None
+        """Tells the GPU that something is coming."""
+
+    def hand_over(self, arrives_s: float, count: int, oldest_s: float) -> None:
+        """A batch of `count` will be here at `arrives_s`."""
+        self._times.append(arrives_s)
+        self._sizes.append(count)
+        self._oldest_s.append(oldest_s)
+        self.wake()
+
+    def ready_at(self) -> float:
+        return self._times[self.head] if self.head < len(self._times) else inf
+
+    def oldest_s(self) -> float:
+        return self._oldest_s[self.head]
+
+    def batch_size(self, now_s: float) -> int:
+        return self._sizes[self.head] if self.ready_at() <= now_s else 0
+
+    def _row(self, start_s: float, finish_s: float, count: int) -> None:
+        super()._row(start_s, finish_s, count)
+        self.head += 1 - count
+
+
+class Router:
+    """Sends each request of one model to the replica with the least outstanding work, as it arrives."""
+
+    def __init__(self, times: Sequence[float], queues: Sequence[Queue], outages: Sequence[Sequence[Outage]]) -> None:
+        self._times = times
+        self._queues = queues
+        self._known: list[list[float]] = [[] for _ in queues]
+        self._outages = outages
+        """Of each queue's host."""
+        self._next = 0
+        self.sent: list[array[int]] = [array("q") for _ in queues]
+        """Places in `times` that went to each queue."""
+        for queue, known in zip(queues, self._known, strict=True):
+            queue.times = known
+
+    def next_s(self) -> float:
+        """When the next request arrives that has not been sent."""
+        return self._times[self._next] if self._next < len(self._times) else inf
+
+    def route(self, now_s: float) -> None:
+        """Send all that has arrived by now."""
+        while (at_s := self.next_s()) <= now_s:
+            up = [not any(o.start_s <= at_s < o.finish_s for o in away) for away in self._outages]
+            r = least_outstanding([queue.outstanding(at_s) for queue in self._queues], up)
+            self._known[r].append(at_s)
+            self.sent[r].append(self._next)
+            self._next += 1

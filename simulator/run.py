@@ -1,0 +1,278 @@
+"""One replication: a deployment and a workload go in, what happened comes out."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+
+import numpy as np
+import simpy
+
+from simulator.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
+from simulator.link import Link
+from simulator.model import Layer
+from simulator.profile import Profile
+from simulator.queues import FormedQueue, Outage, Queue, Router, Stage
+from simulator.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
+from simulator.scheduling import split
+from simulator.server import Card
+from simulator.workload import Demand, Floats, Workload, draw
+
+
+class DeploymentError(ValueError):
+    """A deployment that cannot exist; the text names the place, the value, the rule and the way out."""
+
+
+def simulate(deployment: Deployment, workload: Workload, duration_s: float = 600.0, seed: int = 1) -> SimulationResult:
+    """Replay `workload` on `deployment` for `duration_s` seconds of its time.
+
+    The same seed gives the same arrivals for every deployment and the same result for the same one.
+    Raises DeploymentError where models, devices or memory do not fit together.
+    """
+    began_s = perf_counter()
+    check(deployment, workload)
+    demand = draw(workload, duration_s, seed)
+    world = World(deployment, demand, duration_s, seed)
+    world.run()
+    return SimulationResult(
+        deployment=deployment,
+        duration_s=duration_s,
+        seed=seed,
+        requests={model: world.requests(model) for model in demand},
+        batches=world.batches(),
+        loads=tuple(load for card in world.cards.values() for load in card.loads),
+        stalls=tuple(stall for card in world.cards.values() for stall in card.stalls),
+        memory={
+            name: MemoryUse(np.array(card.memory_at_s), np.array(card.memory_used, dtype=np.int64))
+            for name, card in world.cards.items()
+        },
+        wall_s=perf_counter() - began_s,
+    )
+
+
+def check(deployment: Deployment, workload: Workload) -> None:
+    """Refuse what cannot be run. Raises DeploymentError."""
+    devices = {device.id: device for device in deployment.devices}
+    hosts = {host.id: host for host in deployment.hosts}
+    served = {service.model for service in deployment.services}
+    if twice := [name for name, n in Counter([*devices, *hosts]).items() if n > 1] or len(served) < len(
+        deployment.services
+    ):
+        raise DeploymentError(f"deployment: names must differ, got {twice} twice. Rename one.")
+    for stream in workload.streams:
+        if stream.model not in served:
+            raise DeploymentError(f"workload: stream asks {stream.model!r}, which no service answers. Add a service.")
+    for device in deployment.devices:
+        if device.host not in hosts:
+            raise DeploymentError(f"{device.id}: host {device.host!r} is not in the deployment. Add it to hosts.")
+    host_layers: dict[str, dict[str, int]] = {host: {} for host in hosts}
+    for service in deployment.services:
+        if not service.replicas:
+            raise DeploymentError(f"{service.model}: has no replica. Give it at least one.")
+        for replica in service.replicas:
+            for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
+                if name not in devices:
+                    raise DeploymentError(f"{service.model}: device {name!r} is not in the deployment. Add it.")
+                device = devices[name]
+                needs = device.context_bytes + stage.weight_bytes + stage.workspace_bytes
+                if needs > device.memory_bytes:
+                    raise DeploymentError(
+                        f"{service.model} on {name}: needs {needs / 1e9:.2f} GB for context, weights and workspace at "
+                        f"batch {replica.batching.max_batch_size}, has {device.memory_bytes / 1e9:.2f} GB. "
+                        "Use smaller batches, more memory or more pipeline stages."
+                    )
+                host_layers[device.host] |= {layer.key: layer.weight_bytes for layer in stage.layers}
+    for name, layers in host_layers.items():
+        limit = hosts[name].memory_bytes
+        if limit is not None and sum(layers.values()) > limit:
+            raise DeploymentError(
+                f"{name}: weights of its models take {sum(layers.values()) / 1e9:.2f} GB, host memory is "
+                f"{limit / 1e9:.2f} GB. Place fewer models there or take a host with more memory."
+            )
+
+
+def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_s: float | None) -> list[Stage]:
+    """What a replica takes on each of its devices: its layers cut in order, so that bytes are about equal.
+
+    Time is cut in proportion to bytes; every stage keeps the whole workspace. `link_bytes_per_s`: to the next device.
+    """
+    profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
+    full_s = profile.latency(most)
+    service_s = [0.0] + [full_s if replica.batching.padded else profile.latency(n) for n in range(1, most + 1)]
+    pageable = profile.pageable_bytes_per_s or profile.load.bytes_per_s
+    parts = cut(profile, count)
+    total = profile.weight_bytes
+    return [
+        Stage(
+            model=service.model,
+            layers=layers,
+            service_s=tuple(s * sum(x.weight_bytes for x in layers) / total for s in service_s)
+            if count > 1
+            else tuple(service_s),
+            cv=profile.latency_cv,
+            workspace_bytes=round(profile.workspace(most)),
+            load_t0_s=profile.load.t0_s,
+            load_bytes_per_s=profile.load.bytes_per_s if swap.pinned else pageable,
+            transfer_s_per_sample=profile.output_bytes_per_sample / link_bytes_per_s if link_bytes_per_s else 0.0,
+        )
+        for layers in parts
+    ]
+
+
+def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
+    """Cut a model's layers into `count` runs of about equal bytes. A model of fewer layers is cut into equal shares."""
+    if count == 1:
+        return [profile.layers]
+    if len(profile.layers) < count:
+        share = -(-profile.weight_bytes // count)
+        return [(Layer(f"{profile.model}[{i}/{count}]", share),) for i in range(count)]
+    ends = np.cumsum([layer.weight_bytes for layer in profile.layers])
+    bounds = [int(np.searchsorted(ends, ends[-1] * i / count)) for i in range(1, count)]
+    edges = [0, *(max(b, i) for i, b in enumerate(bounds, 1)), len(profile.layers)]
+    return [profile.layers[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def draw_outages(failures: Failures | None, duration_s: float, rng: np.random.Generator) -> list[Outage]:
+    """When one host is away: exponential times between a recovery and the next failure."""
+    outages: list[Outage] = []
+    at_s = 0.0
+    while failures is not None:
+        at_s += rng.exponential(failures.mean_time_between_s)
+        if at_s >= duration_s:
+            break
+        outages.append(Outage(start_s=at_s, finish_s=at_s + failures.recovery_s))
+        at_s += failures.recovery_s
+    return outages
+
+
+class World:
+    """The SimPy environment of one replication, and the queues and cards in it."""
+
+    def __init__(self, deployment: Deployment, demand: Mapping[str, Demand], duration_s: float, seed: int) -> None:
+        self.deployment = deployment
+        self.demand = demand
+        self.duration_s = duration_s
+        self.env = simpy.Environment()
+        noise, failing = np.random.SeedSequence([seed, 1]).spawn(2)
+        rngs = failing.spawn(len(deployment.hosts))
+        self.outages = {
+            host.id: draw_outages(deployment.failures, duration_s, np.random.default_rng(rng))
+            for host, rng in zip(deployment.hosts, rngs, strict=True)
+        }
+        self.queues: dict[str, list[list[Queue]]] = {}
+        """By model: the queues of each replica, one for each stage."""
+        self.places: dict[str, list[np.ndarray]] = {}
+        """By model: which requests each replica got; filled by routers at the end where they decide."""
+        self.routers: dict[str, Router] = {}
+        self.on_device: dict[str, list[Queue]] = {device.id: [] for device in deployment.devices}
+        for service in deployment.services:
+            self._place(service)
+        self.cards = self._cards(np.random.default_rng(noise))
+
+    def _place(self, service: Service) -> None:
+        demand = self.demand.get(service.model, Demand(np.empty(0), np.empty(0, dtype=np.int32)))
+        shares = split(len(demand.arrival_s), [replica.share for replica in service.replicas])
+        alone = len(service.replicas) == 1
+        chains = []
+        for replica, places in zip(service.replicas, shares, strict=True):
+            times = demand.arrival_s if alone else demand.arrival_s[places]
+            chains.append(self._chain(service, replica, memoryview(times)))
+        self.queues[service.model] = chains
+        self.places[service.model] = shares
+        if service.routing is Routing.LEAST_OUTSTANDING and not alone:
+            hosts = {device.id: device.host for device in self.deployment.devices}
+            away = [self.outages[hosts[replica.devices[0]]] for replica in service.replicas]
+            first = [chain[0] for chain in chains]
+            self.routers[service.model] = Router(memoryview(demand.arrival_s), first, away)
+
+    def _chain(self, service: Service, replica: Replica, times: Sequence[float]) -> list[Queue]:
+        link = min(d.gpu.link_bytes_per_s for d in self.deployment.devices if d.id in replica.devices)
+        parts = stages(service, replica, self.deployment.swap, link)
+        slo_s = service.slo.latency_s
+        chain: list[Queue] = [Queue(parts[0], times, replica.batching, slo_s, service.drop)]
+        for stage in parts[1:]:
+            following = FormedQueue(stage, replica.batching, slo_s)
+            chain[-1].next_stage = following
+            chain.append(following)
+        for name, queue in zip(replica.devices, chain, strict=True):
+            self.on_device[name].append(queue)
+        return chain
+
+    def _cards(self, rng: np.random.Generator) -> dict[str, Card]:
+        links = {host.id: Link(self.env, host.pcie_root_bytes_per_s) for host in self.deployment.hosts}
+        cards = {}
+        for device, child in zip(self.deployment.devices, rng.spawn(len(self.deployment.devices)), strict=True):
+            card = Card(
+                self.env,
+                device,
+                self.on_device[device.id],
+                scheduling=self.deployment.scheduling,
+                swap=self.deployment.swap,
+                link=links[device.host],
+                outages=self.outages[device.host],
+                horizon_s=self.duration_s,
+                rng=child,
+            )
+            card.routers = [
+                router
+                for model, router in self.routers.items()
+                if any(chain[0] in card.queues for chain in self.queues[model])
+            ]
+            cards[device.id] = card
+        return cards
+
+    def run(self) -> None:
+        """Let the clock run to the horizon."""
+        for card in self.cards.values():
+            self.env.process(card.run())
+        self.env.run(until=self.duration_s)
+        for model, router in self.routers.items():
+            router.route(self.duration_s)
+            self.places[model] = [np.frombuffer(sent, dtype=np.int64) for sent in router.sent]
+
+    def requests(self, model: str) -> Requests:
+        """The columns of one model's requests."""
+        demand = self.demand[model]
+        count = len(demand.arrival_s)
+        start_s, finish_s = np.full(count, np.nan), np.full(count, np.nan)
+        outcome = np.full(count, Outcome.WAITING, dtype=np.int8)
+        for chain, places in zip(self.queues[model], self.places[model], strict=True):
+            self._fill(chain, places if len(self.queues[model]) > 1 else slice(None), start_s, finish_s, outcome)
+        return Requests(demand.arrival_s, demand.source, start_s, finish_s, outcome)
+
+    def _fill(self, chain: list[Queue], places: "np.ndarray | slice", *columns: np.ndarray) -> None:
+        first, last = chain[0].log, chain[-1].log
+        count = np.frombuffer(first.count, dtype=np.intc)
+        gone = np.isnan(np.frombuffer(first.finish_s)) if len(count) else np.empty(0, dtype=bool)
+        ends = np.full(len(count), np.nan)
+        through = np.flatnonzero(~gone)[: len(last.finish_s)]
+        ends[through] = np.frombuffer(last.finish_s)[~gone] if first is last else np.frombuffer(last.finish_s)
+        late = ~(ends <= self.duration_s)
+        ends[late] = np.nan
+        state = np.where(gone, Outcome.DROPPED, np.where(late, Outcome.RUNNING, Outcome.FINISHED)).astype(np.int8)
+        known = int(count.sum())
+        for column, values in zip(columns, (np.array(first.start_s), ends, state), strict=True):
+            index = slice(0, known) if isinstance(places, slice) else places[:known]
+            column[index] = np.repeat(values, count)
+
+    def batches(self) -> tuple[Batches, ...]:
+        """The batches of every queue, dropped rows left out, failed attempts marked."""
+        return tuple(
+            _batches(queue, device) for device, queues in self.on_device.items() for queue in queues
+        )
+
+
+def _batches(queue: Queue, device: str) -> Batches:
+    log = queue.log
+    finish_s: Floats = np.array(log.finish_s)
+    ran = ~np.isnan(finish_s)
+    failed = np.array(log.aborted, dtype=float).reshape(-1, 3)
+    start_s = np.concatenate([np.array(log.start_s)[ran], failed[:, 0]])
+    order = np.argsort(start_s, kind="stable") if len(failed) else slice(None)
+    return Batches(
+        model=queue.stage.model,
+        device=device,
+        start_s=start_s[order],
+        finish_s=np.concatenate([finish_s[ran], failed[:, 1]])[order],
+        count=np.concatenate([np.array(log.count, dtype=np.int32)[ran], failed[:, 2].astype(np.int32)])[order],
+        aborted=np.concatenate([np.zeros(int(ran.sum()), dtype=bool), np.ones(len(failed), dtype=bool)])[order],
+    )

@@ -1,0 +1,172 @@
+"""Which model runs next on a GPU, and which replica a request goes to. Rules only; no clock in here.
+
+An agenda holds the queues of one GPU. `put` tells it when a queue's next batch may run, `take` gives the one to run now.
+Each is a heap of queues that are not ready yet and a set of those that are, so a decision costs O(log models) at most.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class RoundRobin:
+    """Ready queues in turn, in the order of their numbers."""
+
+    def __init__(self, count: int) -> None:
+        self._coming: list[tuple[float, int]] = []
+        self._ready = 0
+        """Bit i is set: queue i is ready."""
+        self._last = count - 1
+
+    def put(self, number: int, ready_s: float, priority: float) -> None:
+        """Queue `number` may run from `ready_s` on."""
+        heappush(self._coming, (ready_s, number))
+
+    def next_ready_s(self) -> float:
+        """When a queue that is not ready yet will be; infinity where there is none."""
+        return self._coming[0][0] if self._coming else inf
+
+    def _admit(self, now_s: float) -> None:
+        coming = self._coming
+        while coming and coming[0][0] <= now_s:
+            self._ready |= 1 << heappop(coming)[1]
+
+    def take(self, now_s: float) -> int:
+        """The next ready queue's number, which leaves the agenda; -1 where none is ready."""
+        self._admit(now_s)
+        number = self._turn()
+        if number >= 0:
+            self._ready ^= 1 << number
+            self._last = number
+        return number
+
+    def _turn(self) -> int:
+        later = self._ready >> (self._last + 1)
+        if later:
+            return self._last + (later & -later).bit_length()
+        return (self._ready & -self._ready).bit_length() - 1
+
+    def peek(self, now_s: float, until_s: float) -> int:
+        """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
+        self._admit(now_s)
+        number = self._turn()
+        return self._coming[0][1] if number < 0 and self.next_ready_s() <= until_s else number
+
+
+class EarliestFirst:
+    """The ready queue with the lowest priority value: its oldest arrival (FCFS) or that one's deadline (EDF)."""
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[float, int, float]] = []
+        self._ready: list[tuple[float, int]] = []
+
+    def put(self, number: int, ready_s: float, priority: float) -> None:
+        """Queue `number` may run from `ready_s` on, before those with a higher `priority`."""
+        heappush(self._coming, (ready_s, number, priority))
+
+    def next_ready_s(self) -> float:
+        """When a queue that is not ready yet will be; infinity where there is none."""
+        return self._coming[0][0] if self._coming else inf
+
+    def _admit(self, now_s: float) -> None:
+        coming = self._coming
+        while coming and coming[0][0] <= now_s:
+            _, number, priority = heappop(coming)
+            heappush(self._ready, (priority, number))
+
+    def take(self, now_s: float) -> int:
+        """The next ready queue's number, which leaves the agenda; -1 where none is ready."""
+        self._admit(now_s)
+        return heappop(self._ready)[1] if self._ready else -1
+
+    def peek(self, now_s: float, until_s: float) -> int:
+        """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
+        self._admit(now_s)
+        if self._ready:
+            return self._ready[0][1]
+        return self._coming[0][1] if self.next_ready_s() <= until_s else -1
+
+
+class SwapAware:
+    """What is resident first, unless a queue that must be loaded would then miss its deadline; ties by deadline.
+
+    `missing_s(number)`: seconds to load what queue `number` lacks. `service_s(number)`: seconds its batch would take.
+    """
+
+    def __init__(self, missing_s: Callable[[int], float], service_s: Callable[[int], float]) -> None:
+        self._coming: list[tuple[float, int, float]] = []
+        self._ready: dict[int, float] = {}
+        """Deadline by queue number."""
+        self._missing_s = missing_s
+        self._service_s = service_s
+
+    def put(self, number: int, ready_s: float, priority: float) -> None:
+        """Queue `number` may run from `ready_s` on; `priority` is the deadline of its oldest request."""
+        heappush(self._coming, (ready_s, number, priority))
+
+    def next_ready_s(self) -> float:
+        """When a queue that is not ready yet will be; infinity where there is none."""
+        return self._coming[0][0] if self._coming else inf
+
+    def _admit(self, now_s: float) -> None:
+        coming = self._coming
+        while coming and coming[0][0] <= now_s:
+            _, number, priority = heappop(coming)
+            self._ready[number] = priority
+
+    def _choice(self, now_s: float) -> int:
+        if not self._ready:
+            return -1
+        by_deadline = sorted(self._ready, key=lambda n: (self._ready[n], n))
+        here = next((n for n in by_deadline if not self._missing_s(n)), -1)
+        if here < 0:
+            return by_deadline[0]
+        after_s = now_s + self._service_s(here)
+        for other in by_deadline:
+            needs_s = self._missing_s(other)
+            takes_s = needs_s + self._service_s(other)
+            if needs_s and now_s + takes_s <= self._ready[other] < after_s + takes_s:
+                return other
+        return here
+
+    def take(self, now_s: float) -> int:
+        """The next ready queue's number, which leaves the agenda; -1 where none is ready."""
+        self._admit(now_s)
+        number = self._choice(now_s)
+        self._ready.pop(number, None)
+        return number
+
+    def peek(self, now_s: float, until_s: float) -> int:
+        """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
+        self._admit(now_s)
+        number = self._choice(now_s)
+        return self._coming[0][1] if number < 0 and self.next_ready_s() <= until_s else number
+
+
+Agenda = RoundRobin | EarliestFirst | SwapAware
+
+
+def split(count: int, shares: Sequence[float]) -> list[NDArray[np.int64]]:
+    """Weighted round robin: which of `count` requests in turn go to each replica, by `shares`.
+
+    Six requests at equal shares for two replicas: 0, 2, 4 and 1, 3, 5. At 2:1 the first gets four of them.
+    """
+    if len(set(shares)) == 1:
+        return [np.arange(r, count, len(shares)) for r in range(len(shares))]
+    rest = np.arange(count)
+    parts = []
+    for r, share in enumerate(shares):
+        turns = np.floor(np.arange(1, len(rest) + 1) * share / sum(shares[r:]) + 1e-9)
+        mine = np.diff(turns, prepend=0.0) > 0
+        parts.append(rest[mine])
+        rest = rest[~mine]
+    return parts
+
+
+def least_outstanding(outstanding: Sequence[float], up: Sequence[bool]) -> int:
+    """The replica with the fewest requests waiting or running among those that are up (among all, if none is)."""
+    candidates = [r for r, ok in enumerate(up) if ok] or range(len(outstanding))
+    return min(candidates, key=lambda r: outstanding[r])
