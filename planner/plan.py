@@ -133,6 +133,8 @@ class Recommendation:
     energy_w: float
     """Mean power of all cards."""
     replications: int
+    requests: int = 0
+    """Replayed, all replications together."""
     models: tuple[ModelAnswer, ...]
     gpus: tuple[GpuAnswer, ...]
 

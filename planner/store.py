@@ -1,0 +1,100 @@
+"""Plans on disk: `plan.json`, written whole or not at all, read back and checked."""
+
+import json
+import math
+import os
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.plan import Plan
+
+SCHEMA = "planner.plan/v1"
+ABSENT = frozenset({"recommendation", "slo_met", "cost_usd_per_hour"})
+"""Keys that may be null for a reason of their own; any other null is a figure that does not exist."""
+
+
+class StoreError(Exception):
+    """A file that cannot be written, or is no plan; one line a person can read."""
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: nine digits of every float (so that equal runs give equal bytes), null for none."""
+    match value:
+        case float():
+            return float(f"{value:.9g}") if math.isfinite(value) else None
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+    return value
+
+
+def to_json(answer: Any) -> str:
+    """JSON of a dataclass or a mapping, schema first."""
+    data = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else dict(answer)
+    return json.dumps(plain({"schema": data.pop("schema"), **data}), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a file in one step: a reader sees the old one or the new one, never a part."""
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
+            target.write_text(text, encoding="utf-8")
+            return
+        part.write_text(text, encoding="utf-8")
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with -o.") from error
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Keep a plan as `plan.json`."""
+    write_text(to_json(plan), path)
+
+
+def revive(value: Any, key: str = "") -> Any:
+    """Undo `plain`: a figure that does not exist is NaN again."""
+    match value:
+        case dict():
+            return {name: revive(item, name) for name, item in value.items()}
+        case list():
+            return [revive(item) for item in value]
+        case None if key not in ABSENT:
+            return math.nan
+    return value
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in `path`. StoreError, in one line, where it is no plan of this version."""
+    from pydantic import TypeAdapter, ValidationError
+
+    data = read_json(path)
+    if not isinstance(data, dict) or "schema" not in data:
+        raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO -o {path}`.")
+    if data["schema"] != SCHEMA:
+        raise StoreError(f"{path}: has schema `{data['schema']}`, this version reads `{SCHEMA}`. Run `planner plan` again.")
+    try:
+        return TypeAdapter(Plan).validate_python(revive(data))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"{path}: {place}: {first['msg'].lower()}. Run `planner plan` again.") from error
+
+
+def read_json(path: Path) -> Any:
+    """JSON of a file; StoreError, in one line, where it cannot be had."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise StoreError(f"{path}: is not a plan: byte {error.start} is not UTF-8.") from error
+    except json.JSONDecodeError as error:
+        end = "it ends too early" if error.pos >= len(error.doc.rstrip()) else error.msg.lower()
+        raise StoreError(f"{path}:{error.lineno}:{error.colno}: is not JSON: {end}. Run `planner plan` again.") from error
+    except RecursionError as error:
+        raise StoreError(f"{path}: is not a plan: it is nested too deeply.") from error
