@@ -1,4 +1,4 @@
-"""Batching, as pure functions on a sorted queue: when the batch closes, how many it takes, which frames are given up."""
+"""Batching, as pure functions on a sorted queue: when a batch closes, how many it takes, which frames are given up."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -31,18 +31,27 @@ def arrived(times_s: Sequence[float], head: int, end: int, now_s: float, most: i
 
 
 def first_kept(
-    times_s: Sequence[float], head: int, end: int, now_s: float, drop: Drop, slo_s: float, service_s: Sequence[float]
+    times_s: Sequence[float],
+    head: int,
+    end: int,
+    now_s: float,
+    start_s: float,
+    drop: Drop,
+    slo_s: float,
+    service_s: Sequence[float],
 ) -> int:
-    """Where the queue begins once the drop rule has been applied to a batch that could start at `now_s`.
+    """Where the queue begins once the drop rule has been applied to what has arrived by `now_s`.
 
-    `service_s[n]` is the time of a batch of n. A frame is late when the batch it would be in ends after its deadline.
+    The batch can start at `start_s`, and `service_s[n]` is the time of a batch of n: a frame is late when the batch
+    it would be in ends after its deadline. Frames at 0 and 50 ms, now and start 60 ms, a batch of 2 takes 50 ms: with
+    an SLO of 100 ms the first is late, the second is kept.
     """
     most = len(service_s) - 1
     if drop in (Drop.NEWEST, Drop.NEWEST_AND_LATE):
         head = max(head, bisect_right(times_s, now_s, head, end) - most)
     if drop in (Drop.LATE, Drop.NEWEST_AND_LATE):
         while n := arrived(times_s, head, end, now_s, most):
-            on_time = now_s + service_s[n] - slo_s - EPSILON_S
+            on_time = start_s + service_s[n] - slo_s - EPSILON_S
             if times_s[head] >= on_time:
                 break
             head = bisect_left(times_s, on_time, head, head + n)

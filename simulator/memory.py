@@ -71,7 +71,8 @@ def eviction_order(
 ) -> list[str]:
     """Layer keys in the order in which they should go. `resident` comes least recently used first.
 
-    `next_use(key)`: when the layer is needed next, and after how many turns. `worth(key)`: seconds of loading saved per second and byte.
+    `next_use(key)`: when the layer is needed next, and after how many turns. `worth(key)`: seconds of loading that
+    keeping it has saved, per byte.
     """
     match policy:
         case Eviction.LRU:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
 
@@ -58,6 +58,10 @@ class Log:
     """Start, end and size of batches that a failure cut short."""
 
 
+def _nobody() -> None:
+    """No GPU waits for the queue yet."""
+
+
 class Queue:
     """Requests that wait for one replica."""
 
@@ -65,9 +69,7 @@ class Queue:
         "booked_s", "cap", "drop", "head", "log", "next_stage", "number", "policy", "slo_s", "stage", "times",
     )  # fmt: skip
 
-    def __init__(
-        self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop
-    ) -> None:
+    def __init__(self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop) -> None:
         self.stage = stage
         self.times = times
         self.policy = policy
@@ -92,11 +94,12 @@ class Queue:
         """Arrival of the oldest request that is left."""
         return self.times[self.head]
 
-    def discard(self, start_s: float, now_s: float) -> None:
-        """Apply the drop rule for a batch that could start at `start_s`."""
+    def discard(self, now_s: float, start_s: float) -> None:
+        """Apply the drop rule to what has arrived by `now_s`, for a batch that could start at `start_s`."""
         if self.drop is None:
             return
-        head = first_kept(self.times, self.head, len(self.times), start_s, self.drop, self.slo_s, self.stage.service_s)
+        end, service_s = len(self.times), self.stage.service_s
+        head = first_kept(self.times, self.head, end, now_s, start_s, self.drop, self.slo_s, service_s)
         if head > self.head:
             self._row(now_s, nan, head - self.head)
 
@@ -135,7 +138,7 @@ class FormedQueue(Queue):
         super().__init__(stage, self._times, policy, slo_s, Drop.NEVER)
         self._sizes: list[int] = []
         self._oldest_s: list[float] = []
-        self.wake = lambda: None
+        self.wake: Callable[[], None] = _nobody
         """Tells the GPU that something is coming."""
 
     def hand_over(self, arrives_s: float, count: int, oldest_s: float) -> None:

@@ -56,8 +56,6 @@ class Load:
     start_s: float
     finish_s: float
     size_bytes: int
-    evicted_bytes: int
-    """What had to go first."""
     ahead: bool
     """Begun while another batch ran."""
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -128,7 +129,7 @@ def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
     ends = np.cumsum([layer.weight_bytes for layer in profile.layers])
     bounds = [int(np.searchsorted(ends, ends[-1] * i / count)) for i in range(1, count)]
     edges = [0, *(max(b, i) for i, b in enumerate(bounds, 1)), len(profile.layers)]
-    return [profile.layers[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [profile.layers[a:b] for a, b in pairwise(edges)]
 
 
 def draw_outages(failures: Failures | None, duration_s: float, rng: np.random.Generator) -> list[Outage]:
@@ -175,14 +176,14 @@ class World:
         chains = []
         for replica, places in zip(service.replicas, shares, strict=True):
             times = demand.arrival_s if alone else demand.arrival_s[places]
-            chains.append(self._chain(service, replica, memoryview(times)))
+            chains.append(self._chain(service, replica, times.data))
         self.queues[service.model] = chains
         self.places[service.model] = shares
         if service.routing is Routing.LEAST_OUTSTANDING and not alone:
             hosts = {device.id: device.host for device in self.deployment.devices}
             away = [self.outages[hosts[replica.devices[0]]] for replica in service.replicas]
             first = [chain[0] for chain in chains]
-            self.routers[service.model] = Router(memoryview(demand.arrival_s), first, away)
+            self.routers[service.model] = Router(demand.arrival_s.data, first, away)
 
     def _chain(self, service: Service, replica: Replica, times: Sequence[float]) -> list[Queue]:
         link = min(d.gpu.link_bytes_per_s for d in self.deployment.devices if d.id in replica.devices)
@@ -256,9 +257,7 @@ class World:
 
     def batches(self) -> tuple[Batches, ...]:
         """The batches of every queue, dropped rows left out, failed attempts marked."""
-        return tuple(
-            _batches(queue, device) for device, queues in self.on_device.items() for queue in queues
-        )
+        return tuple(_batches(queue, device) for device, queues in self.on_device.items() for queue in queues)
 
 
 def _batches(queue: Queue, device: str) -> Batches:

@@ -1,6 +1,6 @@
 """Which model runs next on a GPU, and which replica a request goes to. Rules only; no clock in here.
 
-An agenda holds the queues of one GPU. `put` tells it when a queue's next batch may run, `take` gives the one to run now.
+An agenda holds the queues of one GPU: `put` tells when a queue's next batch may run, `take` gives the one to run now.
 Each is a heap of queues that are not ready yet and a set of those that are, so a decision costs O(log models) at most.
 """
 

@@ -7,7 +7,7 @@ from math import inf, log, sqrt
 import numpy as np
 import simpy
 
-from simulator.deployment import Eviction, Scheduling, SwapPolicy
+from simulator.deployment import Scheduling, SwapPolicy
 from simulator.hardware import Device
 from simulator.link import Link
 from simulator.memory import Residency, eviction_order
@@ -47,12 +47,15 @@ class Card:
         self.swaps = self._too_much()
         self.agenda = self._agenda(scheduling)
         self.by_deadline = scheduling in (Scheduling.EDF, Scheduling.SWAP_AWARE)
-        self.noise = [_noise(queue.stage.cv, child) for queue, child in zip(queues, rng.spawn(len(queues)), strict=True)]
+        self.noise = [
+            _noise(queue.stage.cv, child) for queue, child in zip(queues, rng.spawn(len(queues)), strict=True)
+        ]
         self.users: dict[str, list[Queue]] = {}
         self.served = [0] * len(queues)
         self.last = len(queues) - 1
         self.loading: tuple[frozenset[str], simpy.Event] | None = None
         self.bell: simpy.Event | None = None
+        self.leaving: list[str] = []
         self.loads: list[Load] = []
         self.stalls: list[Stall] = []
         self.memory_at_s: list[float] = []
@@ -110,7 +113,7 @@ class Card:
                 self.route(now)
             number = agenda.take(now)
             if number < 0:
-                now = yield from self.idle(clocked)
+                now = (yield from self.idle()) if clocked else min(agenda.next_ready_s(), self.horizon_s)
                 continue
             queue = queues[number]
             queue.booked_s = inf
@@ -119,7 +122,8 @@ class Card:
                 continue
             if swaps:
                 now = yield from self.bring_in(queue)
-            queue.discard(now, now)
+            if queue.drop is not None:
+                queue.discard(now, now)
             count = queue.batch_size(now)
             if not count or now >= outage_s:
                 self.book(queue)
@@ -163,11 +167,9 @@ class Card:
         for queue in self.queues:
             self.book(queue)
 
-    def idle(self, clocked: bool) -> Process:
+    def idle(self) -> Process:
         """Nothing to run: sleep until something will be ready, or could be."""
         next_s = min([self.horizon_s, self.agenda.next_ready_s(), *(router.next_s() for router in self.routers)])
-        if not clocked:
-            return next_s
         self.bell = self.env.event()
         yield self.bell | self.env.timeout(max(0.0, next_s - self.env.now))
         self.bell = None
@@ -190,7 +192,7 @@ class Card:
             for queue in self.queues:
                 start_s, size_bytes = back_s, queue.stage.weight_bytes
                 back_s += queue.stage.load_s(size_bytes)
-                self.loads.append(Load(queue.stage.model, self.device.id, start_s, back_s, size_bytes, 0, False))
+                self.loads.append(Load(queue.stage.model, self.device.id, start_s, back_s, size_bytes, False))
         else:
             self.memory.evict(list(self.memory.resident))
             self._note()
@@ -209,17 +211,17 @@ class Card:
                 yield self.loading[1]
                 continue
             size_bytes = sum(layer.weight_bytes for layer in missing)
-            queue.discard(env.now + stage.load_s(size_bytes), env.now)
+            queue.discard(env.now, env.now + stage.load_s(size_bytes))
             if not queue.batch_size(env.now):
                 break
             victims = self.memory.victims(size_bytes, stage.workspace_bytes, needed | arriving, self._order())
             if victims is None and self.loading:
                 yield self.loading[1]
                 continue
-            evicted_bytes = self._evict(victims or [])
+            self._evict(victims or [])
             self.memory.touch(layer for layer in stage.layers if layer.key in self.memory.resident)
             if missing:
-                yield from self._load(stage, missing, evicted_bytes, ahead=False)
+                yield from self._load(stage, missing, ahead=False)
             break
         if env.now > began_s:
             self.stalls.append(Stall(self.device.id, began_s, env.now))
@@ -237,10 +239,15 @@ class Card:
     def vacate(self) -> None:
         """The batch is done: its workspace is free."""
         self.memory.workspace_bytes = 0
+        self._evict(self.leaving)
+        self.leaving = []
         self._note()
 
     def load_ahead(self, running: Queue, finish_s: float) -> Process:
-        """Load what will run next while `running` runs, as soon as it is known and if both fit."""
+        """Load what will run next while `running` runs, as soon as it is known and if both fit.
+
+        Victims are chosen as they would be after the batch: should `running` be among them, it leaves when it is done.
+        """
         number = self.agenda.peek(self.env.now, finish_s)
         if number < 0:
             return
@@ -249,13 +256,18 @@ class Card:
         missing = self.memory.missing(stage.layers)
         if self.env.now >= finish_s or self.loading is not None or not missing:
             return
-        keep = frozenset(layer.key for layer in (*running.stage.layers, *stage.layers))
         size_bytes = sum(layer.weight_bytes for layer in missing)
-        victims = self.memory.victims(size_bytes, self.memory.workspace_bytes, keep, self._order())
-        if victims is not None:
-            yield from self._load(stage, missing, self._evict(victims), ahead=True)
+        needed = frozenset(layer.key for layer in stage.layers)
+        victims = self.memory.victims(size_bytes, stage.workspace_bytes, needed, self._order())
+        if victims is None:
+            return
+        busy = {layer.key for layer in running.stage.layers}
+        self._evict([key for key in victims if key not in busy])
+        if self.memory.used_bytes + size_bytes <= self.memory.limit_bytes:
+            self.leaving = [key for key in victims if key in busy]
+            yield from self._load(stage, missing, ahead=True)
 
-    def _load(self, stage: Stage, missing: list[Layer], evicted_bytes: int, *, ahead: bool) -> Process:
+    def _load(self, stage: Stage, missing: list[Layer], *, ahead: bool) -> Process:
         done = self.env.event()
         self.loading = frozenset(layer.key for layer in missing), done
         self.memory.add(missing)
@@ -264,16 +276,13 @@ class Card:
         size_bytes = sum(layer.weight_bytes for layer in missing)
         yield self.env.timeout(stage.load_t0_s)
         yield self.link.transfer(size_bytes, stage.load_bytes_per_s)
-        self.loads.append(
-            Load(stage.model, self.device.id, start_s, self.env.now, size_bytes, evicted_bytes, ahead)
-        )
+        self.loads.append(Load(stage.model, self.device.id, start_s, self.env.now, size_bytes, ahead))
         self.loading = None
         done.succeed()
 
-    def _evict(self, keys: Sequence[str]) -> int:
-        before = self.memory.weight_bytes
+    def _evict(self, keys: Sequence[str]) -> None:
         self.memory.evict(keys)
-        return before - self.memory.weight_bytes
+        self._note()
 
     def _order(self) -> list[str]:
         return eviction_order(list(self.memory.resident), self.swap.eviction, self._next_use, self._worth)

@@ -94,7 +94,7 @@ class Demand:
 
 
 def draw(workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
-    """All arrivals in [0, duration_s) by model. A stream's draw depends on the seed and its place in the workload only."""
+    """All arrivals in [0, duration_s) by model. A stream's draw depends only on the seed and its place in the workload."""
     seeds = np.random.SeedSequence(seed).spawn(len(workload.streams))
     parts: dict[str, list[tuple[Floats, Sources]]] = {}
     first_source = 0
@@ -124,7 +124,9 @@ def _sources(stream: Stream, duration_s: float, rng: np.random.Generator) -> tup
         case Gamma(rate, cv):
             each = [_renewals(rng, cv**-2, cv**2 / rate, duration_s) for _ in range(stream.count)]
         case Trace() as trace:
-            each = [_repeated(trace, rng.uniform(0, trace.period_s) if i else 0.0, duration_s) for i in range(stream.count)]
+            each = [
+                _repeated(trace, rng.uniform(0, trace.period_s) if i else 0.0, duration_s) for i in range(stream.count)
+            ]
     counts = [len(times) for times in each]
     return np.concatenate(each), np.repeat(np.arange(stream.count, dtype=np.int32), counts)
 
