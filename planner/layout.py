@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -42,9 +43,9 @@ class Screen:
     def wrap(self, text: str, indent: int = 0, hang: int = 0) -> list[str]:
         """Lines of `text`, the first after `indent` blanks, the others after `indent + hang`."""
         first, rest = " " * indent, " " * (indent + hang)
-        return textwrap.wrap(
-            text, self.width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-        )
+        paragraph = textwrap.TextWrapper(self.width, first, rest, break_long_words=False, break_on_hyphens=False)
+        kept = re.sub(r"(?<=\d) (?=%|ms\b|s\b|GB\b|x\b)", "\u00a0", text)  # a figure keeps its unit
+        return [line.replace("\u00a0", " ") for line in paragraph.wrap(kept)]
 
 
 def stdout_screen() -> Screen:
@@ -100,7 +101,8 @@ def markdown(columns: Sequence[Column]) -> list[str]:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     rule = "|" + "|".join("---:" if c.right else "---" for c in columns) + "|"
-    return [row([c.title for c in columns]), rule, *(row(cells) for cells in zip(*(c.cells for c in columns), strict=True))]
+    rows = zip(*(c.cells for c in columns), strict=True)
+    return [row([c.title for c in columns]), rule, *(row(cells) for cells in rows)]
 
 
 def dollars(amount: float) -> str:
@@ -114,7 +116,7 @@ def decimals(value: float) -> int:
 
 
 def seconds(value_s: float, half_width_s: float | None = None) -> str:
-    """`81.2 ms`, `81.2 ± 0.4 ms`, `1.20 s`; `-` where there is no figure."""
+    """`81.2 ms`, `81.2 ± 0.4 ms`, `1.20 s`, `100 ms`; `-` where there is no figure."""
     if not math.isfinite(value_s):
         return "-"
     unit, scale = ("s", 1.0) if value_s >= 1 else ("ms", 1e3)
@@ -124,7 +126,7 @@ def seconds(value_s: float, half_width_s: float | None = None) -> str:
 
 
 def percent(share: float, *, up: bool = False) -> str:
-    """`99.31`: two digits, never rounded over a promise. 0.98999 is 98.99, or 99.00 with `up` (an interval's upper end)."""
+    """`99.31`: two digits, never rounded over a promise. 0.98999 is 98.99; with `up` (an upper end) 99.00."""
     if not math.isfinite(share):
         return "-"
     hundredths = math.ceil(share * 1e4 - 1e-6) if up else math.floor(share * 1e4 + 1e-6)
@@ -136,12 +138,17 @@ def promise(share: float) -> str:
     return f"{share * 100:.6g} %"
 
 
+def share(fraction: float, places: int = 0) -> str:
+    """`61 %`, or `1.3 %` with one place."""
+    return f"{fraction * 100:.{places}f} %" if math.isfinite(fraction) else "-"
+
+
 def gigabytes(size_bytes: float) -> str:
     """`14.20 GB`."""
     return f"{size_bytes / 1e9:.2f} GB"
 
 
-def rate(value_rps: float) -> str:
+def per_second(value_rps: float) -> str:
     """`120/s`, `7.50/s`."""
     return f"{value_rps:,.{decimals(value_rps)}f}/s" if math.isfinite(value_rps) else "-"
 

@@ -33,7 +33,8 @@ def plain(value: Any) -> Any:
 def to_json(answer: Any) -> str:
     """JSON of a dataclass or a mapping, schema first."""
     data = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else dict(answer)
-    return json.dumps(plain({"schema": data.pop("schema"), **data}), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    ordered = plain({"schema": data.pop("schema"), **data})
+    return json.dumps(ordered, indent=2, allow_nan=False) + "\n"
 
 
 def write_text(text: str, path: Path) -> None:
@@ -74,9 +75,9 @@ def read_plan(path: Path) -> Plan:
 
     data = read_json(path)
     if not isinstance(data, dict) or "schema" not in data:
-        raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO -o {path}`.")
+        raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO`.")
     if data["schema"] != SCHEMA:
-        raise StoreError(f"{path}: has schema `{data['schema']}`, this version reads `{SCHEMA}`. Run `planner plan` again.")
+        raise StoreError(f"{path}: has schema `{data['schema']}`, not `{SCHEMA}`. Run `planner plan` again.")
     try:
         return TypeAdapter(Plan).validate_python(revive(data))
     except ValidationError as error:
@@ -95,6 +96,6 @@ def read_json(path: Path) -> Any:
         raise StoreError(f"{path}: is not a plan: byte {error.start} is not UTF-8.") from error
     except json.JSONDecodeError as error:
         end = "it ends too early" if error.pos >= len(error.doc.rstrip()) else error.msg.lower()
-        raise StoreError(f"{path}:{error.lineno}:{error.colno}: is not JSON: {end}. Run `planner plan` again.") from error
+        raise StoreError(f"{path}:{error.lineno}:{error.colno}: is not JSON: {end}. Make the plan again.") from error
     except RecursionError as error:
         raise StoreError(f"{path}: is not a plan: it is nested too deeply.") from error

@@ -1,0 +1,145 @@
+"""Explanations: what binds each model, what was refused and why, what would change the answer. Reads only a plan."""
+
+import math
+from collections.abc import Sequence
+
+from planner.layout import Screen, dollars, gigabytes, names, promise, seconds, share
+from planner.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
+from planner.report import (
+    OTHERS_SHOWN,
+    budget_left,
+    caution_texts,
+    cautions,
+    headline,
+    latency_left,
+    more_line,
+    nearest,
+    notes,
+    on_time,
+    refusal,
+    refusals_title,
+    sentence,
+    slo_line,
+    tightest,
+)
+from simulator.profile import Evidence
+
+
+def explain(plan: Plan, screen: Screen) -> str:
+    """Why the answer is what it is, in words."""
+    answer, refused = plan.recommendation, nearest(plan)
+    lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
+    if answer:
+        lines += screen.wrap(slo_line(answer.models), hang=2)
+        binds = [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
+        lines += notes("What binds each model, tightest first", binds, screen)
+    lines += notes(
+        "Nearest refusal, and the smallest change that makes it work", [refusal(no) for no in refused[:1]], screen
+    )
+    lines += notes(refusals_title(plan), [refusal(no) for no in refused[1 : OTHERS_SHOWN + 1]], screen)
+    lines += more_line(len(refused), OTHERS_SHOWN + 1, "the JSON")
+    if answer and answer.feasible:
+        lines += notes("What would change the answer", sensitivity(plan, answer), screen)
+    if answer:
+        lines += notes("Evidence", evidence(answer), screen)
+    lines += notes("Cautions", caution_texts(cautions(plan)), screen)
+    lines += notes("Taken for granted", [sentence(text) for text in plan.assumptions], screen)
+    return "\n".join(lines) + "\n"
+
+
+def cards_of(model: ModelAnswer, answer: Recommendation) -> list[GpuAnswer]:
+    """The GPUs a model runs on, busiest first."""
+    return sorted((g for g in answer.gpus if g.id in model.gpus), key=lambda g: -occupied(g))
+
+
+def occupied(gpu: GpuAnswer) -> float:
+    """Share of time a card computes or waits for weights."""
+    return gpu.utilization + gpu.load_share
+
+
+def binding(model: ModelAnswer, answer: Recommendation) -> str:
+    """What gives way first for one model, and how far off that is."""
+    slack = f"{promised(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}"
+    return f"{model.bottleneck}. {limit(model, cards_of(model, answer))}{slack}."
+
+
+def limit(model: ModelAnswer, cards: Sequence[GpuAnswer]) -> str:
+    """How much is left of what binds, as a sentence; nothing where the latency itself says it."""
+    if not cards:
+        return ""
+    card = cards[0]
+    match model.bottleneck:
+        case Bottleneck.COMPUTE:
+            return f"{card.id} computes {share(card.utilization)} of the time. "
+        case Bottleneck.LOADING:
+            return f"{card.id} waits for weights {share(card.load_share)} of the time. "
+        case Bottleneck.MEMORY:
+            fullest = min(cards, key=lambda g: g.memory_bytes - g.peak_memory_bytes)
+            left = gigabytes(fullest.memory_bytes - fullest.peak_memory_bytes)
+            return f"{fullest.id} has {left} of {gigabytes(fullest.memory_bytes)} left. "
+    return ""
+
+
+def promised(model: ModelAnswer) -> str:
+    """How the promise stands: `99.31 [99.20, 99.43] % on time, 99 % promised, 20 % of the allowed misses left`."""
+    left = budget_left(model)
+    rest = f"{share(left)} of the allowed misses surely left" if left >= 0 else "not surely kept"
+    return f"{on_time(model)} % on time, {promise(model.slo_attainment_target)} promised, {rest}"
+
+
+def sensitivity(plan: Plan, answer: Recommendation) -> list[str]:
+    """Load, price and promise: how far each may move. From the figures of this plan, not from new replays."""
+    return [*load_room(answer), *price_room(plan, answer), *promise_room(answer)]
+
+
+def load_room(answer: Recommendation) -> list[str]:
+    """How much more could be asked."""
+    if not answer.gpus:
+        return []
+    card = max(answer.gpus, key=occupied)
+    room = 1 / occupied(card) if occupied(card) > 0 else math.inf
+    busy = f"Load: the busiest GPU, {card.id}, is taken {share(occupied(card))} of the time"
+    if room <= 1.01:
+        return [f"{busy}: any more demand needs more GPUs."]
+    return [f"{busy}. With batches as they are, {room:.1f} times the demand would fill it; promises break earlier."]
+
+
+def price_room(plan: Plan, answer: Recommendation) -> list[str]:
+    """How much dearer this may become before another wins."""
+    others = [o for o in plan.alternatives if o.feasible and o.cost_usd_per_hour > answer.cost_usd_per_hour]
+    if not others:
+        return []
+    other = min(others, key=lambda o: o.cost_usd_per_hour)
+    margin = other.cost_usd_per_hour - answer.cost_usd_per_hour
+    dearer = f"{dollars(margin)}/h ({share(margin / answer.cost_usd_per_hour)}) more"
+    return [f"Price: the next best costs {dearer}, {other.label}. Up to that margin this one may become dearer."]
+
+
+def promise_room(answer: Recommendation) -> list[str]:
+    """How much could be promised with the same GPUs."""
+    slow = min(answer.models, key=latency_left)
+    tight = tightest(answer.models)
+    room = latency_left(slow)
+    latency = f"{slow.name} would still answer 99 % of what it answers within {seconds(slow.p99.high)}"
+    return [
+        f"Promise: {latency}, {share(room)} under its {seconds(slow.slo_s)}."
+        if room > 0
+        else f"Promise: no latency can be tightened; {slow.name} has none to spare.",
+        f"Attainment: the most that {tight.name} could be promised is {share(tight.slo_attainment.low, 2)}.",
+    ]
+
+
+def evidence(answer: Recommendation) -> list[str]:
+    """What the figures rest on, and which measurement would help most."""
+    kinds = [
+        f"{kind}: {names([m.name for m in answer.models if m.evidence is kind], 12)}"
+        for kind in Evidence
+        if any(m.evidence is kind for m in answer.models)
+    ]
+    weak = max(m.evidence.rank for m in answer.models)
+    if weak == Evidence.MEASURED.rank:
+        return kinds
+    first = tightest([m for m in answer.models if m.evidence.rank == weak])
+    used = names(sorted({g.kind for g in cards_of(first, answer)}))
+    why = f"among those that are only {first.evidence}, it has the least room"
+    return [*kinds, f"A measurement of {first.name} on {used} would help most: {why}."]

@@ -1,0 +1,129 @@
+"""Listings: profiles, prices and recordings for people to look at."""
+
+from collections.abc import Sequence
+from datetime import date
+
+from calibrate.library import Library
+from planner.catalog import Catalog, Instance, Price, stale
+from planner.layout import Column, Screen, dollars, gigabytes, per_second, seconds, table
+from planner.scenario import PriceKind
+from planner.trace import TraceSummary
+from simulator.profile import Profile
+
+
+def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
+    """One line for each profile."""
+    columns = [
+        Column("model", [p.model for p in profiles]),
+        Column("GPU", [p.gpu for p in profiles]),
+        Column("precision", [p.precision for p in profiles]),
+        Column("batches", [f"1-{p.largest_batch}" for p in profiles], right=True),
+        Column("batch 1", [seconds(p.latency(1)) for p in profiles], right=True),
+        Column("best rate", [per_second(best_rate(p)) for p in profiles], right=True),
+        Column("weights", [gigabytes(p.weight_bytes) for p in profiles], right=True),
+        Column("load", [seconds(p.load(p.weight_bytes)) for p in profiles], right=True),
+        Column("evidence", [str(p.evidence) for p in profiles]),
+    ]
+    return "\n".join(table(columns, screen, indent=0)) + "\n"
+
+
+def best_rate(profile: Profile) -> float:
+    """Most samples per second at any batch size that was seen."""
+    return max(n / profile.latency(n) for n in range(1, profile.largest_batch + 1))
+
+
+def profile_show(profile: Profile, screen: Screen) -> list[str]:
+    """All figures of one profile and where they come from."""
+    batches = [int(x) for x in profile.latency.x]
+    columns = [
+        Column("batch", [str(n) for n in batches], right=True),
+        Column("latency", [seconds(profile.latency(n)) for n in batches], right=True),
+        Column("rate", [per_second(n / profile.latency(n)) for n in batches], right=True),
+        Column("workspace", [gigabytes(profile.workspace(n)) for n in batches], right=True),
+    ]
+    facts = [
+        f"Memory: {gigabytes(profile.weight_bytes)} of weights; {profile.memory_evidence}.",
+        f"Loading: {seconds(profile.load(profile.weight_bytes))} from pinned memory; {profile.load_evidence}.",
+        f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
+        f"Source: {profile.source} ({profile.as_of}).",
+        *(f"Assumed: {text}" for text in profile.assumptions),
+        *(f"Doubt: {text}" for text in profile.doubts),
+    ]
+    head = screen.bold(f"{profile.model} on {profile.gpu}, {profile.precision}")
+    return [head, *table(columns, screen), *(line for fact in facts for line in screen.wrap(fact, 2, 2))]
+
+
+def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
+    """Profiles of a model on a GPU, or on all there are."""
+    return tuple(p for p in library.for_model(model) if gpu in (None, p.gpu))
+
+
+def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> str:
+    """One line for each instance, cheapest GPU first."""
+    rows = sorted(wanted, key=lambda i: (per_gpu(i), i.name, i.region))
+    columns = [
+        Column("instance", [i.name for i in rows]),
+        Column("provider", [f"{i.provider} {i.region}" for i in rows]),
+        Column("GPUs", [f"{i.gpu_count} x {i.gpu}" for i in rows]),
+        Column(
+            "memory", [f"{i.gpu_count} x {catalog.gpus[i.gpu].memory_bytes / 1e9:.0f} GB" for i in rows], right=True
+        ),
+        *(Column(kind, [hourly(i.prices.get(kind)) for i in rows], right=True) for kind in PriceKind),
+        Column("status", [i.status for i in rows]),
+        Column("as of", [oldest(i) for i in rows]),
+    ]
+    return "\n".join(table(columns, screen, indent=0)) + "\n"
+
+
+def hourly(price: Price | None) -> str:
+    """`$0.526`, `$0.158-0.210`, or `-` where nobody says."""
+    if price is None:
+        return "-"
+    if price.usd_per_hour_range is None:
+        return dollars(price.usd_per_hour)
+    low, high = price.usd_per_hour_range
+    return f"{dollars(low)}-{high:.2f}"
+
+
+def per_gpu(instance: Instance) -> float:
+    """Lowest price of one of its GPUs, dollars an hour."""
+    return min(price.usd_per_hour for price in instance.prices.values()) / instance.gpu_count
+
+
+def oldest(instance: Instance) -> str:
+    """Date of the oldest of its prices."""
+    return min(price.as_of for price in instance.prices.values())
+
+
+def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
+    """How old the prices are, by provider and date."""
+    dated = [(i.provider, p.as_of, p.source) for i in catalog.instances for p in i.prices.values()]
+    groups = sorted(set(dated))
+    columns = [
+        Column("provider", [provider for provider, _, _ in groups]),
+        Column("as of", [as_of for _, as_of, _ in groups]),
+        Column("days", [str((today - date.fromisoformat(as_of)).days) for _, as_of, _ in groups], right=True),
+        Column("state", ["STALE" if stale(as_of, today) else "fresh" for _, as_of, _ in groups]),
+        Column("prices", [str(dated.count(group)) for group in groups], right=True),
+        Column("source", [source for _, _, source in groups]),
+    ]
+    old = frozenset(i for i, (_, as_of, _) in enumerate(groups) if stale(as_of, today))
+    remedy = ["", "Stale prices mislead: put newer ones into a prices.yaml and name its directory with --catalog."]
+    return "\n".join([*table(columns, screen, indent=0, bad=old), *(remedy if old else [])]) + "\n"
+
+
+def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:
+    """What a recording is like, and how to use it."""
+    windows = [
+        f"  {w.count:,} arrivals in {w.length_s:g} s from {w.start_s:,.0f} s ({per_second(w.count / w.length_s)})"
+        for w in summary.busiest
+    ]
+    lines = [
+        screen.bold(f"{name}: {summary.count:,} arrivals in {summary.duration_s:,.1f} s"),
+        f"Mean rate {per_second(summary.mean_rate_rps)}; variation of gaps {summary.gap_cv:.2f} (1: Poisson, more: bursty).",
+        f"The busiest second has {summary.peak_to_mean_1s:.1f} times the mean, "
+        f"the busiest minute {summary.peak_to_mean_1min:.1f} times.",
+        "Busiest windows:",
+        *windows,
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,420 @@
+"""Reports: a plan or a simulation as a table, CSV, Markdown or JSON. Reads only `planner.plan`."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from enum import StrEnum
+
+from planner.catalog import STALE_DAYS, stale
+from planner.layout import (
+    Column,
+    Screen,
+    counted,
+    dollars,
+    gigabytes,
+    markdown,
+    names,
+    per_second,
+    percent,
+    promise,
+    seconds,
+    share,
+    table,
+)
+from planner.plan import Caution, GpuAnswer, Instances, ModelAnswer, Plan, Recommendation, Rejection
+from planner.store import to_json
+
+GPUS_SHOWN = 16
+OTHERS_SHOWN = 5
+
+
+class Format(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """A deployment one named oneself, replayed."""
+
+    scenario: str
+    scenario_sha256: str
+    seed: int
+    feasible: bool
+    requests: int
+    """Replayed, all replications together."""
+    wall_s: float
+    """Time the replay took."""
+    cost_usd_per_hour: float | None
+    """None where the GPUs have no price."""
+    replications: int
+    models: tuple[ModelAnswer, ...]
+    gpus: tuple[GpuAnswer, ...]
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    schema: str = field(default="planner.simulation/v1")
+
+
+def fleet(instances: Sequence[Instances]) -> str:
+    """`3 x NC6s_v3 (V100, azure eastus) + 1 x p3.8xlarge (4 x V100, aws us-east-1)`."""
+    return " + ".join(
+        f"{i.count} x {i.instance} ({'' if i.gpu_count == 1 else f'{i.gpu_count} x '}{i.gpu}"
+        f"{', ' + ' '.join(part for part in (i.provider, i.region) if part) if i.provider or i.region else ''})"
+        for i in instances
+    )
+
+
+def price(answer: Recommendation) -> str:
+    """`$9.18/h, $6,701/month`."""
+    return f"{dollars(answer.cost_usd_per_hour)}/h, {dollars(answer.cost_usd_per_month)}/month"
+
+
+def stale_prices(plan: Plan) -> bool:
+    """Whether the oldest price was more than 90 days old when the plan was made."""
+    return stale(plan.prices_as_of, date.fromisoformat(plan.created_at[:10]))
+
+
+def headline(plan: Plan) -> str:
+    """The answer in one line."""
+    answer = plan.recommendation
+    if answer is None:
+        return f"No feasible plan: {counted(len(plan.rejections), 'candidate')} refused."
+    dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
+    line = f"{fleet(answer.instances) or answer.label}: {price(answer)} ({dated})"
+    return line if answer.feasible else f"No feasible plan. The closest: {line}"
+
+
+def budget_left(model: ModelAnswer) -> float:
+    """Share of the allowed misses surely left: promised 99 %, at least 99.6 % came: 0.6. Negative: too many."""
+    allowed = 1 - model.slo_attainment_target
+    left = model.slo_attainment.low - model.slo_attainment_target
+    if not math.isfinite(left):
+        return -math.inf
+    return left / allowed if allowed > 0 else left
+
+
+def latency_left(model: ModelAnswer) -> float:
+    """Share of the latency promise that the 99th percentile leaves: 100 ms promised, at most 97 ms: 0.03."""
+    return 1 - model.p99.high / model.slo_s if math.isfinite(model.p99.high) else -math.inf
+
+
+def tightest(models: Sequence[ModelAnswer]) -> ModelAnswer:
+    """The model with the least room: first in misses, then in latency."""
+    return min(models, key=lambda m: (budget_left(m), latency_left(m)))
+
+
+def on_time(model: ModelAnswer) -> str:
+    """`99.31 [99.20, 99.43]`, percent with its 95 % interval."""
+    a = model.slo_attainment
+    return f"{percent(a.mean)} [{percent(a.low)}, {percent(a.high, up=True)}]"
+
+
+def p99(model: ModelAnswer) -> str:
+    """`81.2 ± 0.4 / 100 ms`."""
+    got, allowed = seconds(model.p99_s, (model.p99.high - model.p99.low) / 2), seconds(model.slo_s)
+    unit = allowed[allowed.rindex(" ") :]
+    return f"{got.removesuffix(unit)} / {allowed}"
+
+
+def slo_line(models: Sequence[ModelAnswer]) -> str:
+    """Whether the promises hold, and for the tightest model by how much."""
+    missed = [m for m in models if m.slo_met is False]
+    open_ = [m for m in models if m.slo_met is None]
+    tight = tightest(missed or open_ or models)
+    whom = f"{tight.name} with {on_time(tight)} % on time, {promise(tight.slo_attainment_target)} promised"
+    if missed:
+        return f"SLO MISSED: {len(missed)} of {counted(len(models), 'model')}. Worst: {whom}."
+    if open_:
+        return f"SLO UNDECIDED: {len(open_)} of {counted(len(models), 'model')}. Tightest: {whom}."
+    return f"SLO met: {len(models)} of {counted(len(models), 'model')}. Tightest: {whom}."
+
+
+def sure_line(replications: int, requests: int) -> str:
+    """How much was replayed."""
+    replayed = f", {counted(requests, 'request')} simulated" if requests else ""
+    return f"Intervals hold with 95 % confidence: {counted(replications, 'replication')}{replayed}."
+
+
+def bound_line(answer: Recommendation) -> str:
+    """What could still be saved at most."""
+    bound, saving = answer.lower_bound_usd_per_hour, answer.cost_usd_per_hour - answer.lower_bound_usd_per_hour
+    if saving <= 1e-6 * answer.cost_usd_per_hour:
+        return f"Proven cheapest: nothing under {dollars(bound)}/h can serve this."
+    most = f"{dollars(saving)}/h ({share(saving / answer.cost_usd_per_hour, 1)})"
+    return f"Nothing under {dollars(bound)}/h can serve this: at most {most} could still be saved."
+
+
+def certainty(answer: Recommendation) -> list[str]:
+    """How sure the answer is, and how much better another could be."""
+    sure = sure_line(answer.replications, answer.requests)
+    return [sure, bound_line(answer)] if answer.feasible else [sure]
+
+
+def model_columns(models: Sequence[ModelAnswer]) -> list[Column]:
+    """What each model gets and gives."""
+
+    def column(title: str, cell: Callable[[ModelAnswer], str], right: bool = False) -> Column:
+        return Column(title, [cell(m) for m in models], right)
+
+    return [
+        column("model", lambda m: m.name),
+        column("batch", lambda m: str(m.batch_size), right=True),
+        column("GPUs", lambda m: names(m.gpus)),
+        column("mode", lambda m: m.mode),
+        column("p99 / SLO", p99, right=True),
+        column("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}", right=True),
+        column("rate", lambda m: per_second(m.throughput_rps), right=True),
+        column("limited by", lambda m: m.bottleneck if m.verdict == "stable" else f"{m.bottleneck}, {m.verdict}"),
+        column("evidence", lambda m: str(m.evidence)),
+    ]
+
+
+def gpu_columns(gpus: Sequence[GpuAnswer]) -> list[Column]:
+    """What each card does."""
+
+    def column(title: str, cell: Callable[[GpuAnswer], str], right: bool = False) -> Column:
+        return Column(title, [cell(g) for g in gpus], right)
+
+    return [
+        column("GPU", lambda g: g.id),
+        column("kind", lambda g: g.kind),
+        column("busy", lambda g: share(g.utilization), right=True),
+        column("loading", lambda g: share(g.load_share, 1), right=True),
+        column("swaps", lambda g: per_second(g.swaps_per_s), right=True),
+        column("memory", lambda g: f"{g.peak_memory_bytes / 1e9:.2f} of {gigabytes(g.memory_bytes)}", right=True),
+        column("power", lambda g: f"{g.mean_power_w:.0f} W", right=True),
+        column("models", lambda g: names(g.models)),
+    ]
+
+
+def other_columns(plan: Plan) -> list[Column]:
+    """The next best answers. `*`: no other is both cheaper and faster."""
+    shown, best = plan.alternatives[:OTHERS_SHOWN], plan.recommendation
+
+    def more(other: Recommendation) -> str:
+        if best is None or not best.feasible or best.cost_usd_per_hour <= 0:
+            return ""
+        return f"{(other.cost_usd_per_hour / best.cost_usd_per_hour - 1) * 100:+.0f} %"
+
+    def tight(other: Recommendation) -> str:
+        model = max(other.models, key=lambda m: m.p99_s / m.slo_s)
+        return f"{model.name} {seconds(model.p99_s)} of {seconds(model.slo_s)}"
+
+    return [
+        Column("cost", [f"{dollars(o.cost_usd_per_hour)}/h" for o in shown], right=True),
+        Column("more", [more(o) for o in shown], right=True),
+        Column("GPUs", [str(o.gpu_count) for o in shown], right=True),
+        Column("*", ["*" if o.label in plan.pareto else "" for o in shown]),
+        Column("what", [o.label for o in shown]),
+        Column("slowest p99", [tight(o) for o in shown]),
+    ]
+
+
+def overshoot(no: Rejection) -> float:
+    """How far beyond its limit a candidate was, as a share of the limit: 81 ms where 50 ms are allowed: 0.62."""
+    return abs(no.observed - no.limit) / no.limit if no.limit else math.inf
+
+
+def nearest(plan: Plan) -> list[Rejection]:
+    """What was refused and matters: all that is cheaper (or all, where nothing is feasible); nearest first."""
+    best = plan.recommendation
+    matters = [
+        no
+        for no in plan.rejections
+        if best is None or not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
+    ]
+    return sorted(matters, key=overshoot)
+
+
+def refusal(no: Rejection) -> str:
+    """One refused candidate in words, with the way out."""
+    cost = f" at {dollars(no.cost_usd_per_hour)}/h" if no.cost_usd_per_hour is not None else ""
+    return f"{no.candidate}{cost}: {sentence(no.reason)} {sentence(no.way_out)}".rstrip()
+
+
+def sentence(text: str) -> str:
+    """`text` with its full stop."""
+    text = text.strip()
+    return text if not text or text[-1] in ".!?" else f"{text}."
+
+
+def cautions(plan: Plan) -> tuple[Caution, ...]:
+    """What weakens the answer; stale prices among it, if nothing says so yet."""
+    if not stale_prices(plan) or any("price" in caution.what.lower() for caution in plan.warnings):
+        return plan.warnings
+    what = f"Prices are of {plan.prices_as_of}, more than {STALE_DAYS} days old."
+    return (*plan.warnings, Caution(what=what, remedy="Give newer ones with --catalog DIR."))
+
+
+def more_line(count: int, shown: int, where: str) -> list[str]:
+    """What a table leaves out."""
+    return [f"  ... and {count - shown} more in {where}."] if count > shown else []
+
+
+def replay_tables(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], screen: Screen) -> list[str]:
+    """Table of models, table of GPUs."""
+    bad = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
+    return [
+        *("", screen.bold("Models")),
+        *table(model_columns(models), screen, bad=bad),
+        *("", screen.bold("GPUs")),
+        *table(gpu_columns(gpus[:GPUS_SHOWN]), screen),
+        *more_line(len(gpus), GPUS_SHOWN, "the JSON"),
+    ]
+
+
+def notes(title: str, texts: Sequence[str], screen: Screen) -> list[str]:
+    """A titled list of sentences; nothing where there are none."""
+    if not texts:
+        return []
+    return ["", screen.bold(title), *(line for text in texts for line in screen.wrap(f"- {text}", 2, 2))]
+
+
+def caution_texts(warnings: Sequence[Caution]) -> list[str]:
+    """Each with its remedy."""
+    return [f"{sentence(c.what)} {sentence(c.remedy)}".rstrip() for c in warnings]
+
+
+def summary(models: Sequence[ModelAnswer], lines: Sequence[str], screen: Screen) -> list[str]:
+    """Below the headline: the promises, then what else is known."""
+    met = all(m.slo_met for m in models)
+    slo = [screen.good(line) if met else screen.bad(line) for line in screen.wrap(slo_line(models), hang=2)]
+    return [*slo, *(wrapped for line in lines for wrapped in screen.wrap(line, hang=2))]
+
+
+def refusals_title(plan: Plan) -> str:
+    """Heading of what was refused."""
+    best = plan.recommendation
+    return "Why nothing cheaper works" if best and best.feasible else "What was refused, and why"
+
+
+def plan_table(plan: Plan, screen: Screen) -> str:
+    """The answer first, then what it rests on."""
+    lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
+    if answer := plan.recommendation:
+        lines += summary(answer.models, certainty(answer), screen)
+        lines += replay_tables(answer.models, answer.gpus, screen)
+    if plan.alternatives:
+        lines += ["", screen.bold("Next best"), *table(other_columns(plan), screen)]
+        lines += more_line(len(plan.alternatives), OTHERS_SHOWN, "the JSON")
+    no = nearest(plan)
+    lines += notes(refusals_title(plan), [refusal(one) for one in no[:OTHERS_SHOWN]], screen)
+    lines += more_line(len(no), OTHERS_SHOWN, "the JSON")
+    lines += [screen.warn(line) for line in notes("Cautions", caution_texts(cautions(plan)), Screen(screen.width))]
+    lines += notes("Taken for granted", [sentence(text) for text in plan.assumptions], screen)
+    return "\n".join(lines) + "\n"
+
+
+def simulation_headline(run: Simulation) -> str:
+    """What was replayed, in one line."""
+    kinds = [gpu.kind for gpu in run.gpus]
+    cards = " + ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
+    cost = "" if run.cost_usd_per_hour is None else f" at {dollars(run.cost_usd_per_hour)}/h"
+    speed = run.requests / run.wall_s if run.wall_s > 0 else 0
+    return f"{cards}{cost}: {counted(run.requests, 'request')} replayed in {run.wall_s:.2f} s ({speed:,.0f}/s)"
+
+
+def simulation_table(run: Simulation, screen: Screen) -> str:
+    """The same tables for a deployment one named oneself."""
+    lines = [screen.bold(line) for line in screen.wrap(simulation_headline(run), hang=2)]
+    lines += summary(run.models, [sure_line(run.replications, 0)], screen)
+    lines += replay_tables(run.models, run.gpus, screen)
+    lines += [screen.warn(line) for line in notes("Cautions", caution_texts(run.warnings), Screen(screen.width))]
+    lines += notes("Taken for granted", [sentence(text) for text in run.assumptions], screen)
+    return "\n".join(lines) + "\n"
+
+
+def bullets(title: str, texts: Sequence[str]) -> list[str]:
+    """A titled Markdown list; nothing where there are none."""
+    return ["", f"#### {title}", "", *(f"- {text}" for text in texts)] if texts else []
+
+
+def replay_markdown(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> list[str]:
+    """Both tables in Markdown."""
+    return [
+        *("", "#### Models", "", *markdown(model_columns(models))),
+        *("", "#### GPUs", "", *markdown(gpu_columns(gpus))),
+    ]
+
+
+def plan_markdown(plan: Plan) -> str:
+    """A report to paste into an issue."""
+    lines = [f"### {plan.scenario or 'Plan'}", "", f"**{headline(plan)}**"]
+    if answer := plan.recommendation:
+        facts = [slo_line(answer.models), *certainty(answer)]
+        lines += ["", *(f"- {fact}" for fact in facts)]
+        lines += replay_markdown(answer.models, answer.gpus)
+    if plan.alternatives:
+        lines += ["", "#### Next best", "", *markdown(other_columns(plan))]
+    lines += bullets(refusals_title(plan), [refusal(no) for no in nearest(plan)[:OTHERS_SHOWN]])
+    lines += bullets("Cautions", caution_texts(cautions(plan)))
+    lines += bullets("Taken for granted", [sentence(text) for text in plan.assumptions])
+    made = ", ".join(f"{name} {version}" for name, version in plan.versions.items())
+    lines += ["", f"Made {plan.created_at} with {made}; seed {plan.seed}; scenario sha256 `{plan.scenario_sha256}`."]
+    return "\n".join(lines) + "\n"
+
+
+def simulation_markdown(run: Simulation) -> str:
+    """A report to paste into an issue."""
+    lines = [f"### {run.scenario or 'Simulation'}", "", f"**{simulation_headline(run)}**", ""]
+    lines += [f"- {slo_line(run.models)}", f"- {sure_line(run.replications, 0)}"]
+    lines += replay_markdown(run.models, run.gpus)
+    lines += bullets("Cautions", caution_texts(run.warnings))
+    lines += bullets("Taken for granted", [sentence(text) for text in run.assumptions])
+    return "\n".join(lines) + "\n"
+
+
+def to_csv(models: Sequence[ModelAnswer]) -> str:
+    """One row for each model, in seconds and requests per second; several GPUs are parted by blanks."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(csv_row(model) for model in models)
+    return out.getvalue()
+
+
+CSV_COLUMNS = [
+    *("name", "batch_size", "max_queue_delay_s", "gpus", "mode", "slo_s", "slo_attainment_target"),
+    *("slo_attainment", "slo_attainment_low", "slo_attainment_high", "slo_met"),
+    *("p50_s", "p99_s", "p99_low_s", "p99_high_s", "throughput_rps", "offered_rps", "goodput_rps"),
+    *("dropped_fraction", "processed_fraction", "mean_batch_size", "accuracy", "joules_per_inference"),
+    *("verdict", "bottleneck", "evidence"),
+]
+
+
+def csv_row(model: ModelAnswer) -> dict[str, object]:
+    """A model's fields, its intervals spread over columns."""
+    punctual = model.slo_attainment
+    met = "" if model.slo_met is None else str(model.slo_met).lower()
+    row = {key: value for key, value in asdict(model).items() if key != "p99"}
+    row |= {"gpus": " ".join(model.gpus), "slo_met": met, "slo_attainment": punctual.mean}
+    row |= {"slo_attainment_low": punctual.low, "slo_attainment_high": punctual.high}
+    row |= {"p99_low_s": model.p99.low, "p99_high_s": model.p99.high}
+    return {key: f"{value:.9g}" if isinstance(value, float) else value for key, value in row.items()}
+
+
+def render(answer: Plan | Simulation, form: Format, screen: Screen) -> str:
+    """An answer in one of the formats."""
+    match form, answer:
+        case Format.JSON, _:
+            return to_json(answer)
+        case Format.CSV, Plan(recommendation=best):
+            return to_csv(best.models if best else ())
+        case Format.CSV, Simulation(models=models):
+            return to_csv(models)
+        case Format.MD, Plan():
+            return plan_markdown(answer)
+        case Format.MD, Simulation():
+            return simulation_markdown(answer)
+        case Format.TABLE, Plan():
+            return plan_table(answer, screen)
+        case _, Simulation():
+            return simulation_table(answer, screen)
+    raise AssertionError(form)

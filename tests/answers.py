@@ -1,0 +1,138 @@
+"""Answers to render: two models on two V100, one refusal, one alternative."""
+
+from dataclasses import replace
+
+from planner.plan import (
+    Bottleneck,
+    Caution,
+    GpuAnswer,
+    Instances,
+    Interval,
+    ModelAnswer,
+    Plan,
+    Recommendation,
+    Rejection,
+)
+from simulator.profile import Evidence
+
+VGG = ModelAnswer(
+    name="vgg16",
+    batch_size=4,
+    max_queue_delay_s=0.0,
+    gpus=("gpu0", "gpu1"),
+    mode="resident",
+    slo_s=0.1,
+    slo_attainment_target=0.99,
+    slo_attainment=Interval(0.99314, 0.99202, 0.99426),
+    slo_met=True,
+    p50_s=0.0412,
+    p99_s=0.0812,
+    p99=Interval(0.0812, 0.0808, 0.0816),
+    throughput_rps=119.5,
+    offered_rps=120.0,
+    goodput_rps=119.2,
+    dropped_fraction=0.004,
+    processed_fraction=0.996,
+    mean_batch_size=2.4,
+    accuracy=0.97,
+    joules_per_inference=1.9,
+    verdict="stable",
+    bottleneck=Bottleneck.LATENCY,
+    evidence=Evidence.PUBLISHED,
+)
+YOLO = replace(
+    VGG,
+    name="yolov3",
+    batch_size=2,
+    gpus=("gpu1",),
+    slo_attainment=Interval(0.9999, 0.9998, 1.0),
+    p99_s=0.0391,
+    p99=Interval(0.0391, 0.0385, 0.0397),
+    bottleneck=Bottleneck.COMPUTE,
+    evidence=Evidence.ASSUMED,
+)
+CARDS = tuple(
+    GpuAnswer(
+        id=name,
+        kind="V100",
+        host="host0",
+        models=models,
+        utilization=busy,
+        load_share=0.013,
+        swaps_per_s=0.2,
+        peak_memory_bytes=9_400_000_000,
+        memory_bytes=14_400_000_000,
+        mean_power_w=187.0,
+    )
+    for name, models, busy in (("gpu0", ("vgg16",), 0.61), ("gpu1", ("vgg16", "yolov3"), 0.83))
+)
+AZURE = Instances(
+    provider="azure",
+    region="eastus",
+    instance="NC6s_v3",
+    gpu="V100",
+    gpu_count=1,
+    count=2,
+    usd_per_hour=3.06,
+    price_as_of="2026-06-18",
+)
+BEST = Recommendation(
+    feasible=True,
+    label="2 x NC6s_v3 (V100), resident",
+    instances=(AZURE,),
+    gpu_count=2,
+    cost_usd_per_hour=6.12,
+    cost_usd_per_month=4467.6,
+    lower_bound_usd_per_hour=5.6,
+    energy_w=374.0,
+    replications=5,
+    requests=72_000,
+    models=(VGG, YOLO),
+    gpus=CARDS,
+)
+DEARER = replace(
+    BEST,
+    label="3 x NC6s_v3 (V100), resident",
+    instances=(replace(AZURE, count=3),),
+    gpu_count=3,
+    cost_usd_per_hour=9.18,
+    cost_usd_per_month=6701.4,
+)
+ONE_CARD = Rejection(
+    candidate="1 x NC6s_v3 (V100), resident",
+    bottleneck=Bottleneck.LATENCY,
+    observed=0.131,
+    limit=0.1,
+    unit="s",
+    reason="vgg16 answers 99 % of its frames within 131 ms, 100 ms are promised",
+    way_out="Relax the latency of vgg16 to 131 ms",
+    cost_usd_per_hour=3.06,
+)
+NO_ROOM = Rejection(
+    candidate="1 x g4dn.xlarge (T4), swapped",
+    bottleneck=Bottleneck.COMPUTE,
+    observed=2.4,
+    limit=1.0,
+    unit="fraction",
+    reason="the models need 2.4 T4 of time",
+    way_out="Ask for 42 % of the frames",
+    cost_usd_per_hour=0.526,
+)
+PLAN = Plan(
+    scenario="video",
+    scenario_sha256="a" * 64,
+    seed=1,
+    versions={"planner": "0.1.0"},
+    created_at="2026-08-01T12:00:00Z",
+    recommendation=BEST,
+    alternatives=(DEARER,),
+    pareto=(BEST.label,),
+    rejections=(NO_ROOM, ONE_CARD),
+    prices_as_of="2026-06-18",
+    assumptions=("Frames that would miss their deadline are dropped",),
+    warnings=(Caution(what="yolov3 on V100 is assumed", remedy="Measure it on a V100"),),
+)
+MISSED = replace(VGG, slo_met=False, slo_attainment=Interval(0.95, 0.94, 0.96))
+INFEASIBLE = replace(
+    PLAN, recommendation=replace(BEST, feasible=False, models=(MISSED, YOLO)), alternatives=(), pareto=()
+)
