@@ -1,0 +1,369 @@
+"""Reads scenarios: strict YAML, `--set` overrides, validation; every error at once, each with its place."""
+
+import hashlib
+import json
+import re
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
+from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
+from planner.trace import TraceError, TraceTable, read_trace
+from planner.units import did_you_mean
+from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
+
+LAST = 2**31
+"""Line that sorts what overrides did after all lines of the file."""
+ARRIVALS = ("rate", "poisson", "gamma", "trace")
+
+
+class ScenarioError(ValueError):
+    """All that is wrong with a scenario, a line each: `file:line:column: path: what is wrong. what to write.`"""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A scenario and what belongs to it."""
+
+    scenario: Scenario
+    sha256: str
+    """Of the file's text, and of the overrides where there are any."""
+    path: Path
+    traces: Mapping[int, TraceTable] = field(default_factory=dict)
+    """Recorded arrivals, by the number of the stream that sends them."""
+
+
+def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:
+    """The scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
+    try:
+        text = read_text(path)
+    except ValueError as error:
+        raise ScenarioError([f"{path}: {error}"]) from None
+    try:
+        document = parse(text)
+    except YamlError as error:
+        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+    reader = ScenarioReader(document)
+    for override in overrides:
+        reader.override(override)
+    scenario = reader.scenario()
+    traces = reader.traces(path.parent, scenario) if scenario else {}
+    if scenario is None or reader.problems:
+        problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
+        raise ScenarioError([line(path, problem) for problem in problems])
+    sha256 = hashlib.sha256("\n--set ".join([text, *overrides]).encode())
+    return Loaded(scenario, sha256.hexdigest(), path, traces)
+
+
+def line(path: Path, problem: Problem) -> str:
+    """The problem as one line; what comes from an override names that instead of the file."""
+    if problem.override:
+        where = f"--set {problem.override}: "
+    elif problem.line:
+        where = f"{path}:{problem.line}:{problem.column}: "
+    else:
+        where = f"{path}: "
+    return where + (f"{problem.path}: " if problem.path else "") + problem.message
+
+
+def workload(loaded: Loaded) -> Workload:
+    """The demand of a scenario as the simulator takes it."""
+    specs = enumerate(loaded.scenario.streams)
+    return Workload(tuple(stream for i, spec in specs for stream in sources(loaded, i, spec)))
+
+
+def sources(loaded: Loaded, i: int, spec: StreamSpec) -> Iterator[Stream]:
+    """Simulated streams of one group; cameras that are spread in time have a stream each."""
+    if spec.rate and spec.phase is Phase.SPREAD:
+        for camera in range(spec.count):
+            yield Stream(spec.model, FixedRate(spec.rate, camera / (spec.count * spec.rate), spec.jitter))
+        return
+    yield Stream(spec.model, arrivals(spec, loaded.traces.get(i)), spec.count)
+
+
+def arrivals(spec: StreamSpec, table: TraceTable | None) -> Arrivals:
+    """How one source of the group sends."""
+    if spec.rate:
+        return FixedRate(spec.rate, 0.0 if spec.phase is Phase.ALIGNED else None, spec.jitter)
+    if spec.poisson:
+        return Poisson(spec.poisson)
+    if spec.gamma:
+        return Gamma(spec.gamma.rate, spec.gamma.cv)
+    assert table is not None, "a checked stream has one kind of arrivals"
+    scaled = table.at_rate(spec.trace.rate) if spec.trace and spec.trace.rate else table
+    return Trace(scaled.times_s, scaled.period_s)
+
+
+@cache
+def adapter() -> TypeAdapter[Scenario]:
+    """Pydantic's validator of scenarios."""
+    return TypeAdapter(Scenario)
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a scenario file, for editors: people's units are texts or numbers."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter().json_schema()
+
+
+class ScenarioReader:
+    """Turns a document into a scenario and gathers the problems on the way."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems = document.problems
+        self.overridden: dict[Steps, str] = {}
+
+    def report(self, path: Steps, message: str, at_key: bool = False) -> None:
+        """Notes a problem with the value at `path`, at its place or the nearest one that is known."""
+        name = dotted(path)
+        ancestors = [path[:n] for n in range(len(path), -1, -1)]
+        if override := next((self.overridden[p] for p in ancestors if p in self.overridden), None):
+            self.problems.append(Problem(LAST, 0, message, name, override))
+            return
+        places = self.document.keys if at_key else self.document.places
+        place = places.get(path) or next(self.document.places[p] for p in ancestors if p in self.document.places)
+        self.problems.append(Problem(*place, message, name))
+
+    def override(self, text: str) -> None:
+        """Applies one `path=value`."""
+        if not isinstance(self.document.data, dict):
+            return  # no scenario at all, which is reported where it is read
+        try:
+            path, value = self.assignment(text)
+            place(self.document.data, path, value)
+        except YamlError as error:
+            self.problems.append(Problem(LAST, 0, f"the value {error}", "", text))
+        except ValueError as error:
+            self.problems.append(Problem(LAST, 0, str(error), "", text))
+        else:
+            self.overridden[path] = text
+
+    def assignment(self, text: str) -> tuple[Steps, Any]:
+        """Path and value of an override; a path names list items by number or by name: `models[yolov3].slo.latency`."""
+        name, equals, value = text.partition("=")
+        words = re.findall(r"\[([^\[\]]+)\]|([^.\[\]]+)", name)
+        if not equals or not words:
+            raise ValueError("must be `path=value`. Write e.g. `--set headroom=20%`.")
+        path: Steps = ()
+        target = self.document.data
+        for word in (a.strip() or b.strip() for a, b in words):
+            step = item(target, word, dotted(path)) if isinstance(target, list) else word
+            path = (*path, step)
+            target = child(target, step)
+        return path, parse(value).data if value.strip() else None
+
+    def scenario(self) -> Scenario | None:
+        """The scenario, or None where the document holds none."""
+        data = self.document.data
+        if not isinstance(data, dict):
+            self.report((), f"must be a mapping with `models` and `streams`, got {shown(data)}.")
+            return None
+        for path, message in structure(data):
+            self.report(path, message)
+        scenario = None
+        try:
+            scenario = adapter().validate_json(json.dumps(data), strict=True)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                self.explain(detail)
+        if scenario and scenario.warmup >= scenario.horizon:
+            limit = f"must be shorter than the horizon of {scenario.horizon:g} s, got {scenario.warmup:g} s."
+            self.report(("warmup",), f"{limit} Make the horizon longer.")
+        return scenario
+
+    def explain(self, detail: Any) -> None:
+        """Notes one of pydantic's errors in the project's words."""
+        path, kind = tuple(detail["loc"]), detail["type"]
+        if kind == "too_short" and detail["input"]:
+            return  # the list has items; each was refused for a reason of its own
+        self.report(path, message(path, kind, detail), at_key=kind == "unexpected_keyword_argument")
+
+    def traces(self, directory: Path, scenario: Scenario) -> dict[int, TraceTable]:
+        """Recorded arrivals of the streams that have a trace."""
+        tables = {}
+        for i, stream in enumerate(scenario.streams):
+            if stream.trace:
+                try:
+                    tables[i] = read_trace(directory / stream.trace.file, stream.trace.column)
+                except TraceError as error:
+                    self.report(("streams", i, "trace", "file"), str(error))
+        return tables
+
+
+def item(items: list[Any], word: str, where: str) -> int:
+    """Index of the list item that `word` means: its number or its name."""
+    names = [entry.get("name") for entry in items if isinstance(entry, dict)]
+    if word in names:
+        return names.index(word)
+    if word.isdecimal() and int(word) < len(items):
+        return int(word)
+    known = [name for name in names if isinstance(name, str)]
+    hint = did_you_mean(word, known) or f" Known: {', '.join([*known[:20], f'0 to {len(items) - 1}'])}."
+    raise ValueError(f"`{where}` has no item `{word}`.{hint}")
+
+
+def child(target: Any, step: str | int) -> Any:
+    """The value one step down, or None where there is none yet."""
+    match target:
+        case list() if isinstance(step, int):
+            return target[step]
+        case dict():
+            return target.get(step)
+        case None:
+            return None
+    raise ValueError(f"`{step}` cannot be set: {shown(target)} has no keys.")
+
+
+def place(data: Any, path: Steps, value: Any) -> None:
+    """Sets the value at `path`, making the mappings that lead there."""
+    *steps, last = path
+    for step in steps:
+        below = child(data, step)
+        if below is None:
+            below = data[step] = {}
+        data = below
+    child(data, last)
+    data[last] = value
+
+
+def structure(data: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """What is wrong between the parts of a scenario: names, references, and keys that go together."""
+    models, streams = mappings(data, "models"), mappings(data, "streams")
+    names = [entry["name"] for _, entry in models if isinstance(entry.get("name"), str)]
+    asked = {str(entry.get("model")) for _, entry in streams}
+    seen: set[str] = set()
+    for i, entry in models:
+        name = entry.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in seen:
+            yield ("models", i, "name"), f"`{name}` is the name of another model. Name them apart and use `profile`."
+        elif streams and name not in asked:
+            hint = f"Add a stream with `model: {name}` or leave the model out."
+            yield ("models", i, "name"), f"no stream asks `{name}`. {hint}"
+        seen.add(name)
+    for i, entry in streams:
+        model = entry.get("model")
+        if names and isinstance(model, str) and model not in names:
+            hint = did_you_mean(model, names) or f" Known: {', '.join(names[:20])}."
+            yield ("streams", i, "model"), f"no model is called `{model}`.{hint}"
+        yield from ((("streams", i, *path), text) for path, text in sending(entry))
+    accuracy = data.get("accuracy")
+    if isinstance(accuracy, dict):
+        yield from reuse(accuracy)
+
+
+def sending(stream: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """What is wrong with how one stream sends."""
+    kinds = [kind for kind in ARRIVALS if stream.get(kind) is not None]
+    if not kinds:
+        yield (), "does not say how it sends. Give one of `rate`, `poisson`, `gamma` and `trace`."
+    if len(kinds) > 1:
+        yield (kinds[1],), f"cannot stand beside `{kinds[0]}`: a stream sends in one way. Keep one of them."
+    if kinds and "rate" not in kinds:
+        for key in ("phase", "jitter"):
+            if key in stream:
+                yield (key,), f"goes only with `rate`, not with `{kinds[0]}`. Leave it out."
+    count = stream.get("count", 1)
+    if "trace" in kinds and isinstance(count, int) and count > 1:
+        yield ("count",), f"must be 1 with `trace`, got {count}: a recording is one source. Scale it with `rate`."
+
+
+def reuse(accuracy: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """Whether the half-life is there exactly when it is used."""
+    given, needed = accuracy.get("half_life") is not None, accuracy.get("rule") == AccuracyRule.REUSE_LAST
+    if needed and not given:
+        yield ("accuracy",), "needs `half_life` with `reuse-last`. Write e.g. `half_life: 2 s`."
+    if given and not needed:
+        yield ("accuracy", "half_life"), "goes only with `rule: reuse-last`. Leave it out or set the rule."
+
+
+def mappings(data: dict[str, Any], key: str) -> list[tuple[int, dict[str, Any]]]:
+    """The items of a list that are mappings, with their numbers."""
+    items = data.get(key)
+    return [(i, item) for i, item in enumerate(items) if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def message(path: Steps, kind: str, detail: Any) -> str:
+    """What is wrong and what to write, for one of pydantic's errors."""
+    got, limits = shown(detail["input"]), detail.get("ctx", {})
+    match kind:
+        case "value_error":
+            return str(limits["error"])
+        case "unexpected_keyword_argument":
+            known = keys_beside(path)
+            return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
+        case "missing" | "missing_argument" | "missing_keyword_only_argument":
+            return "is missing. Add it."
+        case "enum":
+            words = re.findall(r"'([^']+)'", limits["expected"])
+            return f"must be one of {', '.join(words)}, got {got}.{did_you_mean(str(detail['input']), words)}"
+        case "greater_than":
+            return f"must be above {limits['gt']:g}, got {got}."
+        case "greater_than_equal":
+            return f"must be at least {limits['ge']:g}, got {got}."
+        case "less_than":
+            return f"must be below {limits['lt']:g}, got {got}."
+        case "less_than_equal":
+            return f"must be at most {limits['le']:g}, got {got}."
+        case "too_short":
+            return "must not be empty. Add at least one item."
+        case "too_long":
+            return f"must have at most {limits['max_length']} items, got {limits['actual_length']}."
+        case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
+            return f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
+    return f"must be {WANTED.get(kind, 'something else')}, got {got}."
+
+
+WANTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number of usual size",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "`true` or `false`",
+    "string_type": "a text",
+    "path_type": "the name of a file",
+    "tuple_type": "a list",
+    "dataclass_type": "a mapping of keys to values",
+}
+
+
+def shown(value: object) -> str:
+    """A value as a person wrote it, shortened."""
+    match value:
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
+        case None:
+            return "nothing"
+        case str():
+            return f"`{value if len(value) <= 40 else value[:40] + '...'}`"
+    return json.dumps(value)[:40]
+
+
+def keys_beside(path: Steps) -> list[str]:
+    """Keys that the mapping around `path` knows."""
+    kind: Any = Scenario
+    for step in path[:-1]:
+        if isinstance(step, str):
+            kind = part(typing.get_type_hints(kind)[step])
+    return [item.name for item in fields(kind)]
+
+
+def part(hint: Any) -> Any:
+    """The dataclass inside a type such as `tuple[ModelSpec, ...]` or `GammaSpec | None`."""
+    if is_dataclass(hint):
+        return hint
+    return next((found for inner in typing.get_args(hint) if (found := part(inner))), None)

@@ -1,0 +1,308 @@
+"""Recorded arrivals: plain CSV with time stamps, Azure LLM inference traces (2023), Azure Functions traces (2019)."""
+
+import csv
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.units import did_you_mean
+
+TIME_COLUMNS = ("arrival_s", "timestamp", "time", "arrival", "arrival_time", "time_s", "timestamp_s", "ts", "datetime")
+"""Names that a column of time stamps usually has, whatever the case; the first that is there counts."""
+FUNCTIONS_HEADER = ["HashOwner", "HashApp", "HashFunction", "Trigger"]
+Floats = NDArray[np.float64]
+
+
+class TraceError(ValueError):
+    """A recording that cannot be used, in one line that names the file, the place and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTable:
+    """Recorded arrivals."""
+
+    times_s: Floats = field(compare=False)
+    """Sorted, seconds from the start of the recording."""
+    period_s: float
+    """Length of the recording: until the last arrival and one mean gap more, so that it can be repeated."""
+    source: str
+    """What was read."""
+    notes: tuple[str, ...] = ()
+    """What was done to it, in sentences."""
+
+    @property
+    def rate_rps(self) -> float:
+        """Mean rate: arrivals by length."""
+        return self.times_s.size / self.period_s
+
+    def at_rate(self, rate_rps: float) -> "TraceTable":
+        """The same arrivals with time stretched or shrunk until the mean rate is `rate_rps`."""
+        factor = self.rate_rps / rate_rps
+        return replace(self, times_s=self.times_s * factor, period_s=self.period_s * factor)
+
+    def first(self, duration_s: float) -> "TraceTable":
+        """Only the first `duration_s` seconds."""
+        if duration_s > self.period_s:
+            raise TraceError(f"{self.source}: lasts {self.period_s:.6g} s, not {duration_s:g} s. Ask for less.")
+        kept = self.times_s[self.times_s < duration_s]
+        return replace(self, times_s=enough(kept, self.source), period_s=duration_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time and what arrived in it."""
+
+    start_s: float
+    length_s: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """What a recording is like."""
+
+    count: int
+    duration_s: float
+    mean_rate_rps: float
+    gap_cv: float
+    """Coefficient of variation of the gaps between arrivals; 1 is Poisson, more is bursty."""
+    peak_to_mean_1s: float
+    """Busiest second by the mean second."""
+    peak_to_mean_1min: float
+    """Busiest minute by the mean minute; of a shorter recording, 1."""
+    busiest: tuple[Window, ...]
+    """The three busiest seconds, then the three busiest minutes."""
+
+
+def read_trace(path: Path, column: str | None = None, function: str | int = 1) -> TraceTable:
+    """Arrivals recorded in a CSV file.
+
+    Plain CSV: a column of seconds or of ISO dates with times, found by its usual names or named by `column`. Times
+    count from the first arrival; rows out of order are sorted. Lines that start with `#` are comments.
+
+    Azure Functions 2019 (counts a minute): `function` is the hash of one function, or how many of the busiest are
+    merged; the k calls of a minute are spread evenly over it, at (i + 1/2) / k.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, start = read_header(file, path)
+            if header[:4] == FUNCTIONS_HEADER:
+                return read_functions(file, path, function)
+            index = time_column(header, column, path)
+            return read_stamps(file, path, index, start)
+    except UnicodeDecodeError:
+        raise TraceError(f"{path}: is not UTF-8 text. Save the file as UTF-8.") from None
+    except csv.Error as error:
+        raise TraceError(f"{path}: is not CSV: {error}. Write a column `arrival_s` of seconds.") from None
+    except FileNotFoundError:
+        raise TraceError(f"{path}: no such file. Name a CSV file; paths start at the scenario's folder.") from None
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def read_header(file: TextIO, path: Path) -> tuple[list[str], int]:
+    """Column names, and the number of their line. The file stands behind them."""
+    number = 0
+    while text := file.readline(1_000_000):
+        number += 1
+        if text.strip() and not text.startswith("#"):
+            return [name.strip() for name in next(csv.reader([text]))], number
+    raise TraceError(f"{path}: is empty. The first line names the columns, e.g. `arrival_s`.")
+
+
+def time_column(header: list[str], column: str | None, path: Path) -> int:
+    """Index of the column of time stamps."""
+    if column is not None:
+        if column in header:
+            return header.index(column)
+        hint = did_you_mean(column, header)
+        raise TraceError(f"{path}: has no column `{column}`.{hint} Known: {', '.join(header)[:200]}.")
+    lowered = [name.lower() for name in header]
+    if found := next((name for name in TIME_COLUMNS if name in lowered), None):
+        return lowered.index(found)
+    raise TraceError(
+        f"{path}: has no column of time stamps: none of {', '.join(header)[:200]} is called {', '.join(TIME_COLUMNS)}. "
+        "Name it with `column`."
+    )
+
+
+def read_stamps(file: TextIO, path: Path, index: int, header_line: int) -> TraceTable:
+    """Arrivals from a column of seconds or dates."""
+    body = file.read()
+    sample = next((row[index] for row in rows(body) if len(row) > index), None)
+    if sample is None:
+        raise TraceError(f"{path}: has a header but no arrivals.")
+    seconds = numeric(sample)
+    try:
+        raw = column_of(body, index, seconds)
+        stamps = raw.astype(np.float64) if seconds else from_dates(raw)
+        good = bool(np.isfinite(stamps).all()) and not (seconds and stamps.min() < 0)
+    except (ValueError, IndexError):
+        good = False
+    if not good:
+        refuse_first_bad(body, path, index, header_line, numeric if seconds else dated)
+    notes: tuple[str, ...] = ()
+    if late := int(np.count_nonzero(np.diff(stamps) < 0)):
+        notes = (f"{late} of {stamps.size} rows were out of order; the rows were sorted.",)
+        stamps = np.sort(stamps)
+    times = enough(stamps - stamps[0], str(path))
+    if times[-1] == 0:
+        raise TraceError(f"{path}: all {times.size} arrivals have the same time. A rate needs time to pass.")
+    return TraceTable(times, float(times[-1]) * times.size / (times.size - 1), str(path), notes)
+
+
+def enough(times: Floats, source: str) -> Floats:
+    """`times`, of which there must be two."""
+    if times.size < 2:
+        raise TraceError(f"{source}: holds {times.size} arrivals. A rate needs at least two.")
+    return times
+
+
+def rows(body: str) -> Iterator[list[str]]:
+    """Rows of a CSV text that are neither empty nor comments."""
+    return (row for row in csv.reader(io.StringIO(body)) if row and not row[0].startswith("#"))
+
+
+def column_of(body: str, index: int, seconds: bool) -> NDArray[np.generic]:
+    """One column as numbers or texts; NumPy's own reader, so that millions of rows take a second or two."""
+    dtype = np.float64 if seconds else np.dtype("U40")
+    return np.loadtxt(io.StringIO(body), dtype=dtype, delimiter=",", quotechar='"', usecols=index, ndmin=1)
+
+
+def from_dates(texts: NDArray[np.generic]) -> Floats:
+    """Seconds since the earliest of some ISO dates with times; NaN where there is none. A zone counts, none is UTC."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # NumPy warns that it turns zones into UTC, which is what we want
+        dates = np.char.strip(texts.astype(str)).astype("datetime64[ns]")
+    missing = np.isnat(dates)
+    since = (dates - dates[~missing].min()).astype(np.float64) / 1e9
+    return np.where(missing, np.nan, since)
+
+
+def numeric(text: str) -> bool:
+    """Whether `text` is a time in seconds: finite and not negative."""
+    try:
+        return 0 <= float(text) < math.inf
+    except ValueError:
+        return False
+
+
+def dated(text: str) -> bool:
+    """Whether `text` is an ISO date with time."""
+    try:
+        return bool(np.isfinite(from_dates(np.array([text]))).all()) and bool(text.strip())
+    except ValueError:
+        return False
+
+
+def refuse_first_bad(body: str, path: Path, index: int, header_line: int, good: Callable[[str], bool]) -> NoReturn:
+    """Raises the error that names the first row which is not `good`."""
+    reader = csv.reader(io.StringIO(body))
+    for row in reader:
+        if not row or row[0].startswith("#"):
+            continue
+        cell = row[index].strip() if index < len(row) else ""
+        if not good(cell):
+            what = f"`{cell[:40]}`" if cell else "nothing"
+            wanted = "seconds from 0 on" if good is numeric else "a date with time like `2023-11-16 18:17:03.97`"
+            place = f"{path}:{header_line + reader.line_num}"
+            raise TraceError(f"{place}: must be {wanted}, got {what}. Mend or remove the row.")
+    raise TraceError(f"{path}: cannot be read as a CSV of time stamps. Write a column `arrival_s` of seconds.")
+
+
+def read_functions(file: TextIO, path: Path, function: str | int) -> TraceTable:
+    """Arrivals of functions from counts a minute."""
+    best: list[tuple[int, str, NDArray[np.int64]]] = []
+    for number, text in enumerate(file, start=2):
+        cells = text.rstrip("\r\n").split(",", 4)
+        if len(cells) < 5 or (isinstance(function, str) and cells[2] != function):
+            continue
+        counts = minute_counts(cells[4], path, number)
+        best.append((int(counts.sum()), cells[2], counts))
+        if isinstance(function, int) and len(best) > function:
+            best.remove(min(best, key=lambda entry: entry[0]))
+    if not best:
+        what = f"no function `{function}`" if isinstance(function, str) else "no functions"
+        raise TraceError(f"{path}: has {what}. Give a value of the column HashFunction, or how many of the busiest.")
+    total = np.sum([counts for _, _, counts in best], axis=0)
+    names = ", ".join(name[:12] for _, name, _ in sorted(best, key=lambda entry: -entry[0])[:5])
+    note = f"counts a minute of {len(best)} function(s) ({names}); the calls of a minute are spread evenly over it."
+    return TraceTable(enough(spread(total), str(path)), 60.0 * total.size, str(path), (note,))
+
+
+def minute_counts(text: str, path: Path, number: int) -> NDArray[np.int64]:
+    """Calls in each minute."""
+    try:
+        counts = np.array(text.split(","), dtype=np.int64)
+    except ValueError:
+        counts = np.array([-1])
+    if counts.min() < 0:
+        raise TraceError(f"{path}:{number}: counts a minute must be whole numbers from 0 on. Mend or remove the row.")
+    return counts
+
+
+def spread(counts: NDArray[np.int64]) -> Floats:
+    """Times of so many calls in each minute, evenly spread: 2 calls in the first minute come at 15 s and 45 s."""
+    minute = np.repeat(np.arange(counts.size), counts)
+    before = np.cumsum(counts) - counts
+    rank = np.arange(minute.size) - before[minute]
+    return np.asarray(60.0 * (minute + (rank + 0.5) / counts[minute]))
+
+
+def describe(table: TraceTable) -> TraceSummary:
+    """Count, rate and burstiness of a recording."""
+    gaps = np.diff(table.times_s)
+    seconds, minutes = per_window(table, 1.0), per_window(table, 60.0)
+    return TraceSummary(
+        count=table.times_s.size,
+        duration_s=table.period_s,
+        mean_rate_rps=table.rate_rps,
+        gap_cv=float(gaps.std() / gaps.mean()),
+        peak_to_mean_1s=float(seconds.max() / seconds.mean()),
+        peak_to_mean_1min=float(minutes.max() / minutes.mean()),
+        busiest=(*busiest(seconds, 1.0), *busiest(minutes, 60.0)),
+    )
+
+
+def per_window(table: TraceTable, length_s: float) -> NDArray[np.int64]:
+    """Arrivals in each whole window of the recording, and at least one window."""
+    whole = max(int(table.period_s // length_s), 1)
+    counts = np.bincount((table.times_s / length_s).astype(np.int64), minlength=whole)
+    return counts[:whole]
+
+
+def busiest(counts: NDArray[np.int64], length_s: float, most: int = 3) -> Iterator[Window]:
+    """The windows with most arrivals, busiest first."""
+    order = np.argsort(-counts, kind="stable")
+    return (Window(float(i) * length_s, length_s, int(counts[i])) for i in islice(order, most))
+
+
+def import_trace(
+    source: Path,
+    target: Path,
+    rate_rps: float | None = None,
+    duration_s: float | None = None,
+    function: str | int = 1,
+    column: str | None = None,
+) -> TraceTable:
+    """Writes a recording as plain CSV with the column `arrival_s`, scaled to a mean rate and then cut to a length."""
+    table = read_trace(source, column, function)
+    if rate_rps is not None:
+        table = table.at_rate(rate_rps)
+    if duration_s is not None:
+        table = table.first(duration_s)
+    lines = [f"# {table.times_s.size} arrivals from {source.name}", "arrival_s"]
+    lines.extend(map("{:.6f}".format, table.times_s.tolist()))
+    try:
+        target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TraceError(f"{target}: cannot be written: {error.strerror}. Name a file in a folder you own.") from None
+    return table
