@@ -65,12 +65,9 @@ def _nobody() -> None:
 class Queue:
     """Requests that wait for one replica."""
 
-    __slots__ = (
-        "booked_s", "cap", "drop", "head", "log", "next_stage", "number", "policy", "slo_s", "stage", "times",
-    )  # fmt: skip
-
     def __init__(self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop) -> None:
         self.stage = stage
+        self.service_s = stage.service_s
         self.times = times
         self.policy = policy
         self.slo_s = slo_s
@@ -130,8 +127,6 @@ class Queue:
 
 class FormedQueue(Queue):
     """Batches that come formed from the stage before: `times` holds one entry for each batch."""
-
-    __slots__ = ("_oldest_s", "_sizes", "_times", "wake")
 
     def __init__(self, stage: Stage, policy: BatchingPolicy, slo_s: float) -> None:
         self._times: list[float] = []

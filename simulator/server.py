@@ -101,8 +101,8 @@ class Card:
         """Serve until the horizon: pick a model, bring its weights in, run a batch, again."""
         for queue in self.queues:
             self.book(queue)
-        env, queues, agenda, swaps, clocked = self.env, self.queues, self.agenda, self.swaps, self.clocked()
-        outage_s = self.next_outage_s()
+        env, queues, agenda, swaps, clocked = self.env, self.queues, self.agenda, self.swaps, self.clocked
+        noise, outage_s = self.noise, self.next_outage_s()
         now = 0.0
         while now < self.horizon_s:
             if now >= outage_s:
@@ -128,25 +128,28 @@ class Card:
             if not count or now >= outage_s:
                 self.book(queue)
                 continue
-            service_s = queue.stage.service_s[count] * next(self.noise[number])
+            service_s = queue.service_s[count] * next(noise[number])
             finish = now + service_s
             if finish > outage_s:
                 queue.log.aborted.append((now, outage_s, count))
                 self.book(queue)
-                yield env.timeout(max(0.0, outage_s - env.now))
+                if clocked:
+                    yield env.timeout(outage_s - now)
                 now = outage_s
                 continue
             queue.begin(now, finish, count)
             self.book(queue)
             if swaps:
                 self.occupy(queue, finish)
-            yield env.timeout(service_s if clocked else finish - env.now)
+            if clocked:
+                yield env.timeout(service_s)
             now = finish
             if swaps:
                 self.vacate()
 
+    @property
     def clocked(self) -> bool:
-        """Whether others can change what this GPU will find. Where not, it need not sleep until its next request."""
+        """Whether others can change what this GPU will find. Where nobody can, it runs ahead of the clock."""
         return self.swaps or bool(self.routers) or any(isinstance(queue, FormedQueue) for queue in self.queues)
 
     def next_outage_s(self) -> float:
@@ -196,8 +199,9 @@ class Card:
         else:
             self.memory.evict(list(self.memory.resident))
             self._note()
-        yield self.env.timeout(max(0.0, back_s - self.env.now))
-        return max(back_s, self.env.now)
+        if self.clocked:
+            yield self.env.timeout(max(0.0, back_s - self.env.now))
+        return back_s
 
     def bring_in(self, queue: Queue) -> Process:
         """Wait for or load what `queue` lacks, and make room for its workspace. Returns the time."""

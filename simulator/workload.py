@@ -94,7 +94,7 @@ class Demand:
 
 
 def draw(workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
-    """All arrivals in [0, duration_s) by model. A stream's draw depends only on the seed and its place in the workload."""
+    """All arrivals in [0, duration_s) by model. A stream's draw depends only on the seed and its place in it."""
     seeds = np.random.SeedSequence(seed).spawn(len(workload.streams))
     parts: dict[str, list[tuple[Floats, Sources]]] = {}
     first_source = 0
