@@ -1,0 +1,371 @@
+"""Answers: a packing becomes a deployment, its replays a verdict, and both together a recommendation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from math import isnan, nan
+
+from planner.catalog import Offer, stale
+from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
+from planner.packing import Card, Packing, Placed
+from planner.plan import Bottleneck, Caution, GpuAnswer, Instances, Interval, ModelAnswer, Recommendation
+from planner.scenario import AccuracyRule, Scenario
+from planner.sizing import Kind, Need
+from planner.units import HOURS_PER_MONTH
+from simulator.deployment import BatchingPolicy, Deployment, Failures, Replica, Service
+from simulator.hardware import Device, Host
+from simulator.metrics import (
+    ModelMetrics,
+    Summary,
+    Verdict,
+    accuracy,
+    attainment_interval,
+    confidence_interval,
+    summarise,
+)
+from simulator.profile import Evidence, Profile, weakest
+from simulator.run import simulate
+from simulator.workload import Workload
+
+REPLICATIONS_MAX = 30
+"""Runs after which an undecided promise counts as not met."""
+MILE = 0.05
+"""A first run that misses its target by so much more than three times the allowed misses is not repeated."""
+
+
+def cards_of(offers: Sequence[Offer], fleet: Fleet) -> list[Card]:
+    """The cards of a fleet, host by host: `g4dn.xlarge-1:0`."""
+    built: dict[str, int] = {}
+    cards: list[Card] = []
+    for offer, count in zip(offers, fleet, strict=True):
+        for _ in range(count):
+            built[offer.instance] = built.get(offer.instance, 0) + 1
+            host = f"{offer.instance}-{built[offer.instance]}"
+            cards += [
+                Card(f"{host}:{i}", host, Kind.of(offer), offer.host_memory_bytes) for i in range(offer.gpu_count)
+            ]
+    return cards
+
+
+def deploy(
+    scenario: Scenario, needs: Mapping[str, Need], cards: Sequence[Card], placed: Sequence[Placed]
+) -> Deployment:
+    """The deployment that a packing describes; a host's GPUs share one link as wide as one card's."""
+
+    def service(need: Need) -> Service:
+        mine = [p for p in placed if p.portion.sized.model == need.model]
+        replicas = tuple(
+            Replica(
+                profile=p.portion.sized.profile,
+                devices=tuple(card.id for card in p.cards),
+                batching=BatchingPolicy(p.batch_size_max, need.max_queue_delay_s, scenario.padded),
+                share=p.portion.share,
+            )
+            for p in mine
+        )
+        return Service(model=need.model, slo=need.slo, replicas=replicas, drop=scenario.drop, routing=scenario.routing)
+
+    hosts = {
+        c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
+        for c in cards
+    }
+    failing = scenario.failures
+    return Deployment(
+        services=tuple(map(service, needs.values())),
+        devices=tuple(
+            Device(
+                id=c.id,
+                gpu=c.kind.gpu,
+                host=c.host,
+                memory_bytes=c.kind.memory_bytes,
+                context_bytes=scenario.context,
+            )
+            for c in cards
+        ),
+        hosts=tuple(hosts.values()),
+        scheduling=scenario.scheduling,
+        swap=scenario.swap,
+        failures=failing and Failures(mean_time_between_s=failing.mean_time_between, recovery_s=failing.recovery),
+    )
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Replications of one deployment, replication i with seed + i."""
+
+    needs: Mapping[str, Need]
+    summaries: tuple[Summary, ...]
+    accuracies: tuple[Mapping[str, float], ...]
+    requests: int
+    """Replayed in all."""
+    wall_s: float
+
+    def of(self, model: str) -> list[ModelMetrics]:
+        """One model's metrics, by replication."""
+        return [summary.models[model] for summary in self.summaries]
+
+    @cached_property
+    def attainment(self) -> dict[str, Interval]:
+        """Share of each model's requests answered in time."""
+        return {
+            m: Interval(*attainment_interval([x.slo_attainment for x in self.of(m)], [x.judged for x in self.of(m)]))
+            for m in self.needs
+        }
+
+    @cached_property
+    def kept(self) -> dict[str, bool | None]:
+        """Whether each promise is kept: True or False once the whole interval lies on one side.
+
+        A promise of 100 % can be refuted but never proven; it counts as kept while not one request was late.
+        """
+        return {m: _kept(self.attainment[m], need.slo.attainment) for m, need in self.needs.items()}
+
+    @property
+    def met(self) -> bool:
+        """Whether every promise is surely kept."""
+        return all(self.kept.values())
+
+    @property
+    def missed(self) -> list[str]:
+        """Models whose promise is not surely kept, furthest first."""
+        short = {m: self.attainment[m].low - self.needs[m].slo.attainment for m, kept in self.kept.items() if not kept}
+        return sorted(short, key=lambda m: (short[m], m))
+
+    @property
+    def decided(self) -> bool:
+        """Whether more replications would not change the verdict."""
+        return self.met or any(kept is False for kept in self.kept.values())
+
+    @property
+    def far_off(self) -> bool:
+        """Whether a promise is missed by a mile."""
+        return any(1 - self.attainment[m].mean > 3 * (1 - need.slo.attainment) + MILE for m, need in self.needs.items())
+
+
+def _kept(attainment: Interval, target: float) -> bool | None:
+    if attainment.low >= target or attainment.mean >= 1 <= target:
+        return True
+    return False if attainment.high < target else None
+
+
+def replay(
+    scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, *, screen: bool
+) -> Replay:
+    """Replicate until every promise is decided, `scenario.replications` times at least and 30 times at most.
+
+    Replication i of every deployment meets the same arrivals. `screen`: stop after one that misses by a mile.
+    """
+    base = {spec.name: spec.accuracy for spec in scenario.models}
+    half_life_s = scenario.accuracy.half_life if scenario.accuracy.rule is AccuracyRule.REUSE_LAST else None
+    so_far = Replay(needs, (), (), 0, 0.0)
+    for i in range(max(REPLICATIONS_MAX, scenario.replications)):
+        result = simulate(deployment, workload, scenario.horizon, scenario.seed + i)
+        so_far = Replay(
+            needs,
+            (*so_far.summaries, summarise(result, scenario.warmup)),
+            (*so_far.accuracies, accuracy(result, base, half_life_s, scenario.warmup)),
+            so_far.requests + result.request_count,
+            so_far.wall_s + result.wall_s,
+        )
+        if screen and i == 0 and so_far.far_off:
+            break
+        if i + 1 >= scenario.replications and so_far.decided:
+            break
+    return so_far
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A fleet with its models placed, and what its replays showed."""
+
+    offers: tuple[Offer, ...]
+    fleet: Fleet
+    cards: tuple[Card, ...]
+    packing: Packing
+    deployment: Deployment
+    replay: Replay
+
+    @property
+    def label(self) -> str:
+        """`2 x NC6s_v3 (V100), resident`."""
+        return label(self.offers, self.fleet, any(p.swapped for p in self.packing.placed))
+
+    @property
+    def cost_usd_per_hour(self) -> float:
+        """All instances."""
+        return cost_usd_per_hour(self.offers, self.fleet)
+
+    @property
+    def energy_w(self) -> float:
+        """Mean power of all cards."""
+        return sum(_mean([s.devices[c.id].mean_power_w for s in self.replay.summaries]) for c in self.cards)
+
+    def placed(self, model: str) -> list[Placed]:
+        """The replicas of one model."""
+        return [p for p in self.packing.placed if p.portion.sized.model == model]
+
+
+def label(offers: Sequence[Offer], fleet: Fleet, swapped: bool) -> str:
+    """`2 x NC6s_v3 (V100), resident`."""
+    return f"{fleet_label(offers, fleet)}, {'swapped' if swapped else 'resident'}"
+
+
+def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
+    """What a person reads about a trial."""
+    offers = [(offer, n) for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
+    cost = trial.cost_usd_per_hour
+    return Recommendation(
+        feasible=trial.replay.met,
+        label=trial.label,
+        instances=tuple(
+            Instances(
+                provider=offer.provider,
+                region=offer.region,
+                instance=offer.instance,
+                gpu=offer.gpu.name,
+                gpu_count=offer.gpu_count,
+                count=n,
+                usd_per_hour=offer.usd_per_hour,
+                price_as_of=offer.as_of,
+            )
+            for offer, n in offers
+        ),
+        gpu_count=gpu_count(trial.offers, trial.fleet),
+        cost_usd_per_hour=cost,
+        cost_usd_per_month=cost * HOURS_PER_MONTH,
+        lower_bound_usd_per_hour=lower_bound_usd_per_hour,
+        energy_w=trial.energy_w,
+        replications=len(trial.replay.summaries),
+        models=tuple(_model_answer(trial, need) for need in trial.replay.needs.values()),
+        gpus=tuple(_gpu_answer(trial, card) for card in trial.cards),
+    )
+
+
+def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
+    seen, placed = trial.replay.of(need.model), trial.placed(need.model)
+    swapped = any(p.swapped for p in placed)
+
+    def mean(figure: Callable[[ModelMetrics], float]) -> float:
+        return _mean([figure(m) for m in seen])
+
+    p99 = Interval(*confidence_interval([m.p99_s for m in seen if not isnan(m.p99_s)]))
+    return ModelAnswer(
+        name=need.model,
+        batch_size=max(p.batch_size_max for p in placed),
+        max_queue_delay_s=need.max_queue_delay_s,
+        gpus=tuple(card.id for p in placed for card in p.cards),
+        mode="swapped" if swapped else "resident",
+        slo_s=need.slo.latency_s,
+        slo_attainment_target=need.slo.attainment,
+        slo_attainment=trial.replay.attainment[need.model],
+        slo_met=trial.replay.kept[need.model],
+        p50_s=mean(lambda m: m.p50_s),
+        p99_s=p99.mean,
+        p99=p99,
+        throughput_rps=mean(lambda m: m.throughput_rps),
+        offered_rps=mean(lambda m: m.offered_rps),
+        goodput_rps=mean(lambda m: m.goodput_rps),
+        dropped_fraction=mean(lambda m: m.dropped_fraction),
+        processed_fraction=mean(lambda m: m.processed_fraction),
+        mean_batch_size=mean(lambda m: m.mean_batch_size),
+        accuracy=_mean([a[need.model] for a in trial.replay.accuracies]),
+        joules_per_inference=mean(lambda m: m.joules_per_inference),
+        verdict=max((m.verdict for m in seen), key=list(Verdict).index),
+        bottleneck=bottleneck(trial, need.model),
+        evidence=weakest(*(evidence(p.portion.sized.profile, swapped) for p in placed)),
+    )
+
+
+def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
+    seen = [summary.devices[card.id] for summary in trial.replay.summaries]
+    return GpuAnswer(
+        id=card.id,
+        kind=card.kind.gpu.name,
+        host=card.host,
+        models=tuple(p.portion.sized.model for p in trial.packing.placed if card in p.cards),
+        utilization=_mean([d.utilization for d in seen]),
+        load_share=_mean([d.load_share for d in seen]),
+        swaps_per_s=_mean([d.swaps_per_s for d in seen]),
+        peak_memory_bytes=max(d.peak_memory_bytes for d in seen),
+        memory_bytes=card.kind.memory_bytes,
+        mean_power_w=_mean([d.mean_power_w for d in seen]),
+    )
+
+
+def bottleneck(trial: Trial, model: str) -> Bottleneck:
+    """What gives way first when the model's load grows.
+
+    Loading, where its cards wait for weights more than a tenth of the time; compute, where they are busy for all but a
+    tenth; memory, where it holds the batch below what the SLO allows; else the latency itself.
+    """
+    placed = trial.placed(model)
+    seen = [s.devices[card.id] for s in trial.replay.summaries for p in placed for card in p.cards]
+    if _mean([d.load_share for d in seen]) > 0.1:
+        return Bottleneck.LOADING
+    if _mean([d.utilization for d in seen]) > 0.9:
+        return Bottleneck.COMPUTE
+    if any(p.batch_limited_by_memory for p in placed):
+        return Bottleneck.MEMORY
+    return Bottleneck.LATENCY
+
+
+def evidence(profile: Profile, swapped: bool) -> Evidence:
+    """The weakest of the figures that matter: load times only where weights move while serving."""
+    used = (profile.latency_evidence, profile.memory_evidence, *([profile.load_evidence] if swapped else []))
+    return weakest(*used)
+
+
+def assumptions(scenario: Scenario, trial: Trial, known: Sequence[str]) -> tuple[str, ...]:
+    """What the answer takes for granted, each once; `known` comes from the catalog."""
+    kinds = {card.kind.gpu.name for card in trial.cards}
+    swapped = any(p.swapped for p in trial.packing.placed)
+    said = [f"{name}: {text}" for name, p in _profiles(trial).items() for text in p.portion.sized.profile.assumptions]
+    said.append(f"one process on each GPU holds {scenario.context / 1e9:.2g} GB besides weights and workspace")
+    said += [text for text in known if any(kind in text for kind in kinds)]
+    if any(len(p.cards) > 1 for p in trial.packing.placed):
+        said.append("a model cut into pipeline stages spends time in each in proportion to its weights")
+    if swapped:
+        said.append("all GPUs of a host share a link as wide as one card's own")
+        if any(card.host_memory_bytes is None for card in trial.cards):
+            said.append("host memory, where it is not listed, holds all weights")
+    return tuple(dict.fromkeys(said))
+
+
+def cautions(trial: Trial, today: date) -> tuple[Caution, ...]:
+    """What weakens the answer, and what to do about it."""
+    profiles = _profiles(trial)
+    doubted = [
+        Caution(what=f"{name}: {doubt}", remedy=f"measure {name} with `planner calibrate`")
+        for name, p in profiles.items()
+        for doubt in p.portion.sized.profile.doubts
+    ]
+    used = [offer for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
+    old = [
+        Caution(
+            what=f"the price of {offer.instance} is of {offer.as_of}",
+            remedy="look it up and pass a newer prices.yaml with `--catalog DIR`",
+        )
+        for offer in used
+        if stale(offer.as_of, today)
+    ]
+    assumed = [name for name, p in profiles.items() if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED]
+    weak = [
+        Caution(
+            what=f"figures of {', '.join(assumed)} are partly assumed",
+            remedy="measure them with `planner calibrate` and name the folder with `--profiles DIR`",
+        )
+    ]
+    return (*doubted, *old, *(weak if assumed else []))
+
+
+def _profiles(trial: Trial) -> dict[str, Placed]:
+    """A replica for each profile in use, by `resnet50 on V100`."""
+    profiles = ((p.portion.sized.profile, p) for p in trial.packing.placed)
+    return {f"{profile.model} on {profile.gpu}": placed for profile, placed in profiles}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Mean of those that are known."""
+    known = [v for v in values if not isnan(v)]
+    return sum(known) / len(known) if known else nan

@@ -1,0 +1,497 @@
+"""Packing: which models share which card of a fleet, with which batch sizes.
+
+A card that serves several models in turn is judged by its duty cycle, the test of squishy bin packing (Nexus, SOSP'19).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from math import ceil, inf
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+from planner.plan import Bottleneck
+from planner.sizing import Kind, Sized, SizedModels
+from simulator.curves import LoadTime
+from simulator.profile import Profile
+
+COLUMNS_MAX = 3000
+"""Ways to fill one card up to which the assignment is also solved as an integer program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One GPU of a fleet."""
+
+    id: str
+    host: str
+    kind: Kind
+    host_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What every card of a plan must keep."""
+
+    headroom: float
+    context_bytes: int
+    swap: bool
+    """Models may take turns in memory."""
+    prefetch: bool
+    pinned: bool
+    padded: bool
+    tightness: Mapping[str, float] = field(default_factory=dict)
+    """By model: how many times closer than its SLO its worst case should stay; learnt from simulation."""
+
+    def limit_s(self, sized: Sized) -> float:
+        """Latency that the worst case should keep."""
+        return sized.need.slo.latency_s / self.tightness.get(sized.model, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """What one round over all models of a card takes."""
+
+    cycle_s: float
+    batch_sizes: tuple[int, ...]
+    """Requests that gather in one round, by model."""
+    caps: tuple[int, ...]
+    """Largest batch each model may form, so that bursts are caught without making the others late."""
+    fits: tuple[int, ...]
+    """Largest batch of each model that fits in memory."""
+    worst_s: tuple[float, ...]
+    """Worst latency of each model: it just missed its turn."""
+    strain: float
+    """Worst latency over its SLO, or demand over what a round can carry, whichever is greater; at most 1 where the card
+    keeps every promise in the worst case."""
+    worst: str
+    """The model that sets it."""
+    swapped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """A model's part on one card."""
+
+    sized: Sized
+    share: float
+    """Of the model's requests."""
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests per second that must be processed here."""
+        return self.sized.need.needed_rps * self.share
+
+
+def weight_bytes(portions: Iterable[Portion]) -> int:
+    """Bytes of the union of layers: what two models share is held once."""
+    return sum({x.key: x.weight_bytes for p in portions for x in p.sized.profile.layers}.values())
+
+
+def batch_cap(sized: Sized, room_bytes: float) -> int:
+    """Largest feasible batch whose workspace fits in `room_bytes`; 0 where none does."""
+    workspace = sized.profile.workspace
+    return next((b for b in range(sized.batch_size_max, 0, -1) if workspace(b) <= room_bytes), 0)
+
+
+def duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Duty | None:
+    """The shortest round in which a card serves all that arrives, by fixed-point iteration; None where memory is short.
+
+    In a round of C seconds r C requests of each model gather, so their batch is b = ceil(r C), and the round lasts
+    C = sum l(b) / (1 - headroom), plus the loading of what is swapped. A request just missed waits a round and then its
+    own batch: C + l(b) must be within the SLO.
+
+    Two models at 50 rps that take 10 ms for any batch: C = 20 ms, b = 1, worst latency 30 ms.
+    """
+    room = kind.memory_bytes - rules.context_bytes
+    weights = weight_bytes(portions)
+    caps = [batch_cap(p.sized, room - weights) for p in portions]
+    swapped = not all(caps)
+    if swapped:
+        if not rules.swap:
+            return None
+        caps = [batch_cap(p.sized, room - p.sized.profile.weight_bytes) for p in portions]
+    load_s = sum(_load_s(p.sized.profile, rules) for p in portions) if swapped else 0.0
+    cycle_s, sizes = _fixed_point(portions, caps, load_s, rules)
+    worst_s = [
+        cycle_s + p.sized.need.max_queue_delay_s + _run_s(p, b, cap, rules)
+        for p, b, cap in zip(portions, sizes, caps, strict=True)
+    ]
+    strain, worst = max(
+        (max(latency_s / rules.limit_s(p.sized), p.rate_rps * cycle_s / cap), p.sized.model)
+        for p, latency_s, cap in zip(portions, worst_s, caps, strict=True)
+    )
+    wide = _caps_with_slack(portions, sizes, caps, cycle_s, rules)
+    return Duty(cycle_s, tuple(sizes), wide, tuple(caps), tuple(worst_s), strain, worst, swapped)
+
+
+def _load_s(profile: Profile, rules: Rules) -> float:
+    pageable = profile.pageable_bytes_per_s
+    load = profile.load if rules.pinned or pageable is None else LoadTime(profile.load.t0_s, pageable)
+    return load(profile.weight_bytes)
+
+
+def _run_s(portion: Portion, batch_size: int, cap: int, rules: Rules) -> float:
+    return portion.sized.latency_s[(cap if rules.padded else batch_size) - 1]
+
+
+def _fixed_point(
+    portions: Sequence[Portion], caps: Sequence[int], load_s: float, rules: Rules
+) -> tuple[float, list[int]]:
+    """Batches only grow from round to round and are capped, so this ends."""
+    sizes = [1] * len(portions)
+    while True:
+        run_s = sum(_run_s(p, b, c, rules) for p, b, c in zip(portions, sizes, caps, strict=True))
+        busy_s = max(run_s, load_s) if rules.prefetch else run_s + load_s
+        cycle_s = busy_s / (1 - rules.headroom)
+        grown = [
+            max(b, min(cap, ceil(p.rate_rps * cycle_s - 1e-9))) for p, b, cap in zip(portions, sizes, caps, strict=True)
+        ]
+        if grown == sizes:
+            return cycle_s, sizes
+        sizes = grown
+
+
+def _caps_with_slack(
+    portions: Sequence[Portion], sizes: Sequence[int], caps: Sequence[int], cycle_s: float, rules: Rules
+) -> tuple[int, ...]:
+    """Raise each batch as far as the longest round that still keeps every SLO allows."""
+    slack_s = min(
+        rules.limit_s(p.sized) - cycle_s - p.sized.need.max_queue_delay_s - p.sized.latency_s[b - 1]
+        for p, b in zip(portions, sizes, strict=True)
+    )
+
+    def cap(p: Portion, b: int, most: int) -> int:
+        allowed_s = p.sized.latency_s[b - 1] + max(slack_s, 0.0)
+        longest_s = min(allowed_s, rules.limit_s(p.sized)) if len(portions) > 1 else inf
+        return next((n for n in range(most, b, -1) if p.sized.latency_s[n - 1] <= longest_s), b)
+
+    return tuple(cap(p, b, most) for p, b, most in zip(portions, sizes, caps, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One replica: a part of a model on one card, or on several as pipeline stages."""
+
+    portion: Portion
+    cards: tuple[Card, ...]
+    batch_size_max: int
+    batch_fits: int
+    """Largest batch that fits in memory beside its card mates."""
+    worst_s: float
+    """Its worst latency by the duty cycle."""
+    swapped: bool
+
+    @property
+    def batch_limited_by_memory(self) -> bool:
+        """Whether more memory would allow a larger batch within the SLO."""
+        return self.batch_size_max == self.batch_fits < self.portion.sized.batch_size_max
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """All models on the cards of a fleet."""
+
+    placed: tuple[Placed, ...]
+    strain: float
+    """The highest of any card; see `Duty.strain`."""
+    worst: str
+    """The model that sets it."""
+    work: float
+    """Least share of its time that the busiest card works; above 1 - headroom the plan is refused."""
+    busiest: str
+    """The model with most work on that card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why no packing can exist on this fleet, or none was found."""
+
+    bottleneck: Bottleneck
+    observed: float
+    """Bytes on a card or host, or number of cards."""
+    limit: float
+    model: str
+
+
+Content = tuple[tuple[str, float], ...]
+"""Models on one card and the share of each, sorted."""
+
+HARD = 1e6
+"""Score of a card that breaks a limit which no simulation could excuse."""
+STRAINED_MAX = 3
+"""How many of the most strained cards are looked at before giving up."""
+CALM = 0.6**6
+"""Score of a card that need not be relieved."""
+
+
+class Packer:
+    """Assigns models to single cards: a start, then moves and swaps away from the most strained card."""
+
+    def __init__(self, models: Sequence[str], sized: SizedModels, rules: Rules) -> None:
+        self.models = models
+        self.sized = sized
+        self.rules = rules
+        self.scores: dict[tuple[Kind, Content], float] = {}
+
+    def pack(self, cards: Sequence[Card]) -> Packing | Misfit:
+        """The least strained packing that was found, or what stands in the way."""
+        spanning, rest = self._place_spanning(cards)
+        if isinstance(spanning, Misfit):
+            return spanning
+        whole = [m for m in self.models if m not in {p.portion.sized.model for p in spanning}]
+        packer = self if len(whole) == len(self.models) else Packer(whole, self.sized, self.rules)
+        return packer.pack_whole(rest, spanning)
+
+    def pack_whole(self, cards: Sequence[Card], spanning: Sequence[Placed] = ()) -> Packing | Misfit:
+        """Pack models that need one card each, besides replicas that are placed already."""
+        starts = [s for s in (self.start_by_program(cards), self.start_by_kinds(cards)) if s is not None]
+        if not starts:
+            return self._no_kind(cards)
+        contents = min(starts, key=lambda start: self.improve(cards, start))
+        placed, strain, worst, work, busiest = list(spanning), 0.0, "", 0.0, ""
+        for content, card in zip(contents, cards, strict=True):
+            if not content:
+                continue
+            portions = self.portions(content, card.kind)
+            duty = duty_cycle(portions, card.kind, self.rules)
+            if duty is None:
+                return self._no_memory(portions, card)
+            strain, worst = max((strain, worst), (duty.strain, duty.worst))
+            work, busiest = max((work, busiest), _work(portions))
+            parts = zip(portions, duty.caps, duty.fits, duty.worst_s, strict=True)
+            placed += [Placed(p, (card,), cap, fits, worst_s, duty.swapped) for p, cap, fits, worst_s in parts]
+        return self._too_much_for_hosts(placed) or Packing(tuple(placed), strain, worst, work, busiest)
+
+    def _no_memory(self, portions: Sequence[Portion], card: Card) -> Misfit:
+        largest = max(portions, key=lambda p: p.sized.profile.weight_bytes)
+        held = held_bytes(portions, self.rules)
+        return Misfit(Bottleneck.MEMORY, held, card.kind.memory_bytes, largest.sized.model)
+
+    def _too_much_for_hosts(self, placed: Sequence[Placed]) -> Misfit | None:
+        """A host keeps a copy of every weight it serves."""
+        for host in dict.fromkeys(p.cards[0].host for p in placed):
+            here = [p for p in placed if p.cards[0].host == host]
+            held, limit = weight_bytes(p.portion for p in here), here[0].cards[0].host_memory_bytes
+            if limit is not None and held > limit:
+                return Misfit(Bottleneck.HOST_MEMORY, held, limit, here[0].portion.sized.model)
+        return None
+
+    def _no_kind(self, cards: Sequence[Card]) -> Misfit:
+        kinds = {card.kind for card in cards}
+        model = next((m for m in self.models if not any(self.fits(m, k) for k in kinds)), self.models[0])
+        return Misfit(Bottleneck.GPU_COUNT, len(cards), len(cards) + 1, model)
+
+    def _place_spanning(self, cards: Sequence[Card]) -> tuple[list[Placed] | Misfit, list[Card]]:
+        """Give models that no single card holds whole cards of one host each, as many replicas as their work needs."""
+        placed: list[Placed] = []
+        rest = list(cards)
+        for model in self.models:
+            if any(self.fits(model, card.kind) for card in cards):
+                continue
+            served = 0.0
+            while served < 1 - 1e-9:
+                stages = self._stages(model, rest)
+                if stages is None:
+                    return Misfit(Bottleneck.GPU_COUNT, len(cards), len(cards) + 1, model), rest
+                sized = self.sized[model, stages[0].kind]
+                share = min(1 - served, (1 - self.rules.headroom) * len(stages) / sized.design_work)
+                most = sized.batch_size_max
+                placed.append(
+                    Placed(Portion(sized, share), tuple(stages), most, most, 2 * sized.latency_s[-1], swapped=False)
+                )
+                rest = [card for card in rest if card not in stages]
+                served += share
+        return placed, rest
+
+    def _stages(self, model: str, cards: Sequence[Card]) -> list[Card] | None:
+        """Cards of the host with the fewest to spare."""
+        hosts = [list(group) for _, group in groupby(cards, key=lambda card: card.host)]
+        able = [h for h in hosts if (model, h[0].kind) in self.sized and len(h) >= self.sized[model, h[0].kind].stages]
+        host = min(able, key=len, default=None)
+        return None if host is None else host[: self.sized[model, host[0].kind].stages]
+
+    def fits(self, model: str, kind: Kind) -> bool:
+        found = self.sized.get((model, kind))
+        return found is not None and found.stages == 1
+
+    def portions(self, content: Content, kind: Kind) -> list[Portion]:
+        return [Portion(self.sized[model, kind], share) for model, share in content]
+
+    def score(self, content: Content, kind: Kind) -> float:
+        """Lower is better; grows steeply with strain, so that the sum over cards is ruled by the worst."""
+        key = (kind, content)
+        if key not in self.scores:
+            self.scores[key] = self._score(content, kind)
+        return self.scores[key]
+
+    def _score(self, content: Content, kind: Kind) -> float:
+        if not content:
+            return 0.0
+        if not all(self.fits(model, kind) for model, _ in content):
+            return HARD * HARD
+        portions = self.portions(content, kind)
+        work, _ = _work(portions)
+        if work > 1 - self.rules.headroom + 1e-9:
+            return HARD * (1 + work)
+        duty = duty_cycle(portions, kind, self.rules)
+        if duty is None:
+            return HARD * (1 + held_bytes(portions, self.rules) / kind.memory_bytes)
+        return min(duty.strain, 8.0) ** 6
+
+    def start_by_kinds(self, cards: Sequence[Card]) -> list[Content] | None:
+        """Shares of kinds by linear program, then the largest part first, each onto the card it strains least."""
+        shares = self._shares_of_kinds(cards)
+        if shares is None:
+            return None
+        contents: list[Content] = [()] * len(cards)
+        parts = [part for (model, kind), share in shares.items() for part in self._parts(model, kind, share)]
+        for _, model, kind, share in sorted(parts, key=lambda p: (-p[0], p[1], p[3])):
+            at = min(
+                (j for j, card in enumerate(cards) if card.kind == kind),
+                key=lambda j: (self.score(added(contents[j], model, share), kind), j),
+            )
+            contents[at] = added(contents[at], model, share)
+        return contents
+
+    def _parts(self, model: str, kind: Kind, share: float) -> list[tuple[float, str, Kind, float]]:
+        work = share * self.sized[model, kind].design_work
+        count = max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
+        return [(work / count, model, kind, share / count)] * count
+
+    def _shares_of_kinds(self, cards: Sequence[Card]) -> dict[tuple[str, Kind], float] | None:
+        """Share of each model on each kind so that the busiest kind is as little busy as can be."""
+        kinds = list(dict.fromkeys(card.kind for card in cards))
+        cells = [(m, k) for m in self.models for k in kinds if self.fits(m, k)]
+        if {m for m, _ in cells} != set(self.models):
+            return None
+        counts = [sum(card.kind == k for card in cards) for k in kinds]
+        busy = [[self.sized[m, k].design_work * (k == kind) for m, k in cells] for kind in kinds]
+        whole = [[float(m == model) for m, _ in cells] + [0.0] for model in self.models]
+        found = linprog(
+            [0.0] * len(cells) + [1.0],
+            A_ub=[[*row, -float(n)] for row, n in zip(busy, counts, strict=True)],
+            b_ub=[0.0] * len(kinds),
+            A_eq=whole,
+            b_eq=[1.0] * len(self.models),
+        )
+        assert found.x is not None  # always feasible: the work of the busiest kind has no limit here
+        shares = {cell: float(x) for cell, x in zip(cells, found.x[:-1], strict=True) if x > 0.02}
+        total = {m: sum(x for (n, _), x in shares.items() if n == m) for m in self.models}
+        return {(m, k): x / total[m] for (m, k), x in shares.items()}
+
+    def start_by_program(self, cards: Sequence[Card]) -> list[Content] | None:
+        """The least sum of scores over all ways to fill the cards, by integer program; None where there are too many.
+
+        Columns are the sets of models a card may hold, so equal cards are interchangeable and the duty-cycle test is
+        exact. A model that one card cannot carry comes in equal parts, no two on one card.
+        """
+        counts = Counter(card.kind for card in cards)
+        parts = {m: self._parts_needed(m, counts) for m in self.models}
+        columns = [(kind, content) for kind in counts for content in self._contents(kind, parts)]
+        if not columns or len(columns) > COLUMNS_MAX:
+            return None
+        served = [[float(m in dict(content)) for _, content in columns] for m in self.models]
+        used = [[float(k == kind) for k, _ in columns] for kind in counts]
+        found = milp(
+            [self.score(content, kind) for kind, content in columns],
+            constraints=[
+                LinearConstraint(np.array(served), list(parts.values()), list(parts.values())),
+                LinearConstraint(np.array(used), 0, list(counts.values())),
+            ],
+            integrality=np.ones(len(columns), dtype=np.int8),
+            bounds=Bounds(0, inf),
+            options={"node_limit": 500, "mip_rel_gap": 0.01},
+        )
+        if found.x is None:
+            return None
+        filled: dict[Kind, list[Content]] = {kind: [] for kind in counts}
+        for (kind, content), n in zip(columns, found.x, strict=True):
+            filled[kind] += [content] * round(n)
+        return [filled[card.kind].pop() if filled[card.kind] else () for card in cards]
+
+    def _parts_needed(self, model: str, counts: Mapping[Kind, int]) -> int:
+        work = min((self.sized[model, kind].design_work for kind in counts if self.fits(model, kind)), default=0.0)
+        return max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
+
+    def _contents(self, kind: Kind, parts: Mapping[str, int]) -> list[Content]:
+        """All sets of models that one card can hold; any part of such a set can be held too, so sets are grown."""
+        contents: list[Content] = []
+        grown: list[Content] = [()]
+        for model in sorted(self.models):
+            if len(contents) > COLUMNS_MAX:
+                break
+            larger = [added(content, model, 1 / parts[model]) for content in grown]
+            larger = [content for content in larger if self.score(content, kind) < HARD]
+            grown += larger
+            contents += larger
+        return contents
+
+    def improve(self, cards: Sequence[Card], contents: list[Content]) -> float:
+        """Move and swap parts between cards while that lowers the sum of scores; the sum that is left."""
+        while self._step(cards, contents):
+            pass
+        return sum(self.score(c, card.kind) for c, card in zip(contents, cards, strict=True))
+
+    def _step(self, cards: Sequence[Card], contents: list[Content]) -> bool:
+        """Take the best change that relieves the most strained card for which there is one."""
+        scores = [self.score(c, card.kind) for c, card in zip(contents, cards, strict=True)]
+        for a in sorted(range(len(scores)), key=lambda j: -scores[j])[:STRAINED_MAX]:
+            if scores[a] < CALM:
+                return False
+            best = min(self._changes(cards, contents, scores, a), default=None, key=lambda change: change[0])
+            if best is not None and best[0] < -1e-3 * scores[a]:
+                _, b, contents[a], contents[b] = best
+                return True
+        return False
+
+    def _changes(
+        self, cards: Sequence[Card], contents: list[Content], scores: list[float], a: int
+    ) -> Iterable[tuple[float, int, Content, Content]]:
+        """Every way to move all or half of a model from card `a`, or to swap it: (gain below zero, card, contents)."""
+        seen: set[tuple[Kind, Content]] = set()
+        for b, (there, card) in enumerate(zip(contents, cards, strict=True)):
+            if b == a or (card.kind, there) in seen:
+                continue
+            seen.add((card.kind, there))
+            for here_new, there_new in neighbours(contents[a], there):
+                new = self.score(here_new, cards[a].kind) + self.score(there_new, card.kind)
+                yield new - scores[a] - scores[b], b, here_new, there_new
+
+
+def added(content: Content, model: str, share: float) -> Content:
+    """`content` with so much more of a model."""
+    return tuple(sorted({**dict(content), model: dict(content).get(model, 0.0) + share}.items()))
+
+
+def without(content: Content, model: str) -> Content:
+    """`content` less a model."""
+    return tuple(part for part in content if part[0] != model)
+
+
+def neighbours(here: Content, there: Content) -> Iterable[tuple[Content, Content]]:
+    """Contents of two cards after one move or swap from the first to the second."""
+    for model, share in here:
+        rest = without(here, model)
+        yield rest, added(there, model, share)
+        yield added(rest, model, share / 2), added(there, model, share / 2)
+        for other, part in there:
+            if other != model:
+                yield added(rest, other, part), added(without(there, other), model, share)
+
+
+def _work(portions: Sequence[Portion]) -> tuple[float, str]:
+    """Least work of a card, and the model with most of it."""
+    each = [(p.share * p.sized.least_work, p.sized.model) for p in portions]
+    return sum(work for work, _ in each), max(each)[1]
+
+
+def held_bytes(portions: Sequence[Portion], rules: Rules) -> float:
+    """Memory that the card needs at batch 1: all weights, or the largest model's where they take turns."""
+    workspace = [p.sized.profile.workspace(1) for p in portions]
+    if not rules.swap:
+        return rules.context_bytes + weight_bytes(portions) + max(workspace)
+    alone = (p.sized.profile.weight_bytes + w for p, w in zip(portions, workspace, strict=True))
+    return rules.context_bytes + max(alone)

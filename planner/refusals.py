@@ -1,0 +1,154 @@
+"""Refusals of fleets: what stood in the way, by how much, and the smallest change that would help."""
+
+from collections.abc import Mapping
+from math import ceil, floor
+
+from planner.answer import Trial
+from planner.catalog import Offer
+from planner.packing import Misfit, Packing
+from planner.plan import Bottleneck, Rejection
+from planner.sizing import Need
+from simulator.workload import FixedRate
+
+
+def dominated(offer: Offer, by: Offer) -> Rejection:
+    """An offer whose cards another sells for no more."""
+    limit = by.usd_per_hour * offer.gpu_count / by.gpu_count
+    return Rejection(
+        candidate=f"{offer.instance} ({_cards(offer)}, {offer.provider} {offer.region})",
+        bottleneck=Bottleneck.COST,
+        observed=offer.usd_per_hour,
+        limit=limit,
+        unit="USD/h",
+        reason=f"{by.instance} ({_cards(by)}, {by.provider} {by.region}) has the same GPUs at no more each",
+        way_out=f"a price below ${limit:.4g}/h",
+        cost_usd_per_hour=offer.usd_per_hour,
+    )
+
+
+def _cards(offer: Offer) -> str:
+    return f"{offer.gpu_count} x {offer.gpu.name}" if offer.gpu_count > 1 else offer.gpu.name
+
+
+def misfit(candidate: str, found: Misfit, cost_usd_per_hour: float) -> Rejection:
+    """A fleet on which the models cannot be placed."""
+    if found.bottleneck is Bottleneck.GPU_COUNT:
+        unit, reason = "GPUs", f"no GPUs are left that can hold {found.model}"
+        way_out = f"one more machine that can hold {found.model}"
+    else:
+        where = "GPU" if found.bottleneck is Bottleneck.MEMORY else "host"
+        unit, reason = "bytes", f"the fullest {where} needs {found.observed / 1e9:.2f} GB of {found.limit / 1e9:.2f} GB"
+        way_out = f"{(found.observed - found.limit) / 1e9:.2f} GB more {where} memory, or one more GPU"
+        if found.bottleneck is Bottleneck.MEMORY:
+            way_out += ", or `memory: swap`"
+    return Rejection(
+        candidate=candidate,
+        bottleneck=found.bottleneck,
+        observed=found.observed,
+        limit=found.limit,
+        unit=unit,
+        reason=reason,
+        way_out=way_out,
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_busy(
+    candidate: str, packing: Packing, needs: Mapping[str, Need], headroom: float, cost_usd_per_hour: float
+) -> Rejection:
+    """A fleet whose busiest GPU works longer than the headroom allows, even at its cheapest batches."""
+    limit = 1 - headroom
+    return Rejection(
+        candidate=candidate,
+        bottleneck=Bottleneck.COMPUTE,
+        observed=packing.work,
+        limit=limit,
+        unit="fraction",
+        reason=f"the busiest GPU would work {packing.work:.1%} of the time, with {headroom:.0%} to be kept free",
+        way_out=f"{_less_load(needs[packing.busiest], limit / packing.work)}, or one more GPU",
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_strained(candidate: str, packing: Packing, needs: Mapping[str, Need], cost_usd_per_hour: float) -> Rejection:
+    """A fleet on which one round over a GPU's models lasts far longer than an SLO."""
+    slo_s = needs[packing.worst].slo.latency_s
+    worst_s = packing.strain * slo_s
+    return Rejection(
+        candidate=candidate,
+        bottleneck=Bottleneck.LATENCY,
+        observed=worst_s,
+        limit=slo_s,
+        unit="s",
+        reason=f"{packing.worst} would wait {worst_s * 1e3:.0f} ms in the worst case while its GPU serves other models",
+        way_out=f"{_more_time(packing.worst, worst_s)}, or one more GPU",
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def missed_promise(trial: Trial) -> Rejection:
+    """A fleet that was replayed and did not surely keep a promise."""
+    model = trial.replay.missed[0]
+    need, seen, placed = trial.replay.needs[model], trial.replay.attainment[model], trial.placed(model)
+    target = need.slo.attainment
+    worst_s = max(p.worst_s for p in placed)
+    devices = [s.devices[p.cards[0].id] for s in trial.replay.summaries for p in placed]
+    busy, loading = max(d.utilization for d in devices), max(d.load_share for d in devices)
+    changes = [_more_time(model, worst_s)] if worst_s > need.slo.latency_s else []
+    bottleneck = Bottleneck.LATENCY
+    if busy + loading > 0.9:
+        bottleneck = Bottleneck.LOADING if loading > busy else Bottleneck.COMPUTE
+        changes.append(_less_load(need, min(seen.mean / target, 1.0) * 0.95))
+    if seen.low < target <= seen.high:
+        changes.append(f"promise {floor(seen.low * 1000) / 10:g} % for {model}")
+    return Rejection(
+        candidate=trial.label,
+        bottleneck=bottleneck,
+        observed=seen.mean,
+        limit=target,
+        unit="fraction",
+        reason=f"{model} answers {seen.mean:.2%} in time (95 % interval {seen.low:.2%} to {seen.high:.2%})",
+        way_out=", or ".join([*changes, "one more GPU"]),
+        cost_usd_per_hour=trial.cost_usd_per_hour,
+    )
+
+
+def too_many(candidate: str, gpus: int, gpus_max: int, cost_usd_per_hour: float) -> Rejection:
+    """The next fleet, were more GPUs allowed."""
+    return Rejection(
+        candidate=candidate,
+        bottleneck=Bottleneck.GPU_COUNT,
+        observed=gpus,
+        limit=gpus_max,
+        unit="GPUs",
+        reason=f"the next larger fleet has {gpus} GPUs, {gpus_max} are allowed",
+        way_out=f"`buy.max_gpus: {gpus}` or more",
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_dear(candidate: str, cost_usd_per_hour: float, most_usd_per_hour: float) -> Rejection:
+    """The next fleet, were more money allowed."""
+    return Rejection(
+        candidate=candidate,
+        bottleneck=Bottleneck.COST,
+        observed=cost_usd_per_hour,
+        limit=most_usd_per_hour,
+        unit="USD/h",
+        reason=f"the next fleet costs ${cost_usd_per_hour:.4g}/h, ${most_usd_per_hour:.4g}/h is allowed",
+        way_out=f"`buy.max_cost: ${ceil(cost_usd_per_hour * 100) / 100:.2f}/h` or more",
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def _more_time(model: str, latency_s: float) -> str:
+    return f"raise {model}'s latency SLO to {ceil(latency_s * 1e3)} ms"
+
+
+def _less_load(need: Need, factor: float) -> str:
+    """`drop to 28 of 40 cameras of yolov3`, or a lower rate where the sources are no cameras."""
+    cameras = sum(s.count for s in need.streams if isinstance(s.arrivals, FixedRate))
+    left = floor(cameras * factor)
+    if left and cameras == sum(s.count for s in need.streams):
+        return f"drop to {left} of {cameras} cameras of {need.model}"
+    return f"lower {need.model}'s rate to {need.rate_rps * factor:.3g} rps"

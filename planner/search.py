@@ -1,0 +1,340 @@
+"""Search: fleets cheapest first, their models packed and replayed, until one keeps every promise."""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from importlib.metadata import version
+from math import inf
+
+from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, recommend, replay
+from planner.catalog import Catalog, Offer, offers
+from planner.cost import Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
+from planner.load import Loaded, workload
+from planner.packing import Misfit, Packer, Packing, Rules
+from planner.plan import Bottleneck, Plan, Recommendation, Rejection
+from planner.refusals import dominated, misfit, missed_promise, too_busy, too_dear, too_many, too_strained
+from planner.scenario import MemoryPolicy, Objective, Scenario
+from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size
+from simulator.workload import Workload
+
+Progress = Callable[[str], None]
+
+FIRST_FLEETS = 12
+"""Fleets tried strictly cheapest first, before the search takes larger steps."""
+STEP = 1.15
+"""Growth of the work that a fleet must carry from one step to the next."""
+HALVINGS = 4
+"""How often the last step is halved."""
+REPAIRS = 2
+"""How often a fleet that missed is packed anew, with more room for the models that missed."""
+TIGHTEN = 1.3
+"""How much more room they get."""
+HOPELESS = 4.0
+"""Strain above which a packing is not worth a replay."""
+OTHERS_MAX = 4
+"""Alternatives looked for besides the best."""
+
+
+class NothingToPlanError(ValueError):
+    """The question cannot be asked of this deployment; the text says what to write."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A scenario with all that is known about its models and offers."""
+
+    scenario: Scenario
+    workload: Workload
+    needs: Mapping[str, Need]
+    offers: tuple[Offer, ...]
+    """Those that no other stands in for."""
+    sized: SizedModels
+
+    def program(self, offered: Sequence[Offer] | None = None) -> FleetProgram:
+        """The integer program over all offers, or some."""
+        return FleetProgram(
+            offers=self.offers if offered is None else tuple(offered),
+            models=tuple(self.needs),
+            sized=self.sized,
+            headroom=self.scenario.headroom,
+            max_gpus=self.scenario.buy.max_gpus,
+            context_bytes=self.scenario.context,
+            resident=self.scenario.memory is MemoryPolicy.RESIDENT,
+        )
+
+    def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
+        """What each card must keep."""
+        s = self.scenario
+        return Rules(s.headroom, s.context, swap, s.swap.prefetch, s.swap.pinned, s.padded, tightness)
+
+
+def plan(
+    loaded: Loaded, catalog: Catalog, library: Profiles, *, created_at: str, progress: Progress | None = None
+) -> Plan:
+    """The answer to a scenario. The same inputs give the same plan but for `created_at`, an ISO time stamp."""
+    scenario = loaded.scenario
+    question, refused = ask(scenario, workload(loaded), catalog, library)
+    search = Search(question, progress or (lambda _: None), refused)
+    bound = question.program().lower_bound_usd_per_hour()
+    best = search.best(question.program(), scenario.objective) if bound is not None else None
+    others = search.others(best) if best else []
+    shown = best or search.closest()
+    answers = [recommend(trial, bound or 0.0) for trial in ([shown] if shown else []) + others]
+    return Plan(
+        scenario=scenario.name or loaded.path.stem,
+        scenario_sha256=loaded.sha256,
+        seed=scenario.seed,
+        versions=versions(),
+        created_at=created_at,
+        recommendation=answers[0] if answers else None,
+        alternatives=tuple(answers[1:]),
+        pareto=pareto(answers) if best else (),
+        rejections=tuple(search.rejections),
+        prices_as_of=min((i.price_as_of for a in answers for i in a.instances if i.price_as_of), default=""),
+        assumptions=assumptions(scenario, shown, catalog.assumptions) if shown else (),
+        warnings=cautions(shown, date.fromisoformat(created_at[:10])) if shown else (),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of the program and of what its figures depend on."""
+    packages = {"planner": "gpu-capacity-planner", "numpy": "numpy", "scipy": "scipy", "simpy": "simpy"}
+    return {"python": platform.python_version()} | {name: version(package) for name, package in packages.items()}
+
+
+def ask(scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles) -> tuple[Question, list[Rejection]]:
+    """The question, and what is refused before any fleet is built."""
+    offered, refused = offers(catalog, scenario.buy)
+    need_by_model = needs(scenario, demand)
+    sized, misfits = size(scenario, need_by_model, offered, library)
+    spanning = any(s.stages > 1 for s in sized.values())
+    kept, replaced = undominated(offered, whole_hosts=spanning)
+    useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
+    return Question(scenario, demand, need_by_model, useful, sized), [*refused, *misfits, *replaced]
+
+
+def undominated(offered: Sequence[Offer], *, whole_hosts: bool) -> tuple[list[Offer], list[Rejection]]:
+    """Offers that no other stands in for, cheapest by the card first."""
+    kept: list[Offer] = []
+    refused: list[Rejection] = []
+    for offer in sorted(offered, key=lambda o: (o.usd_per_hour / o.gpu_count, o.gpu_count)):
+        better = next((k for k in kept if dominates(k, offer, whole_hosts=whole_hosts)), None)
+        if better is None:
+            kept.append(offer)
+        else:
+            refused.append(dominated(offer, better))
+    return kept, refused
+
+
+class Search:
+    """Tries fleets and remembers what came of them."""
+
+    def __init__(self, question: Question, progress: Progress, refused: Sequence[Rejection] = ()) -> None:
+        self.question = question
+        self.progress = progress
+        self.rejections = list(refused)
+        self.tried: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
+        self.misses: list[Trial] = []
+
+    def best(self, program: FleetProgram, objective: Objective, first: int = FIRST_FLEETS) -> Trial | None:
+        """The fleet with least of the objective that keeps every promise.
+
+        First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
+        to be carried, and back in halves: fleets between two steps may be left out.
+        """
+        refused: list[Fleet] = []
+        most_usd_per_hour = self.question.scenario.buy.max_cost or inf
+        for _ in range(first):
+            fleet = program.propose(objective, refused, most_usd_per_hour)
+            if fleet is None:
+                self._out_of_fleets(program, refused, most_usd_per_hour)
+                return None
+            if trial := self.try_fleet(program.offers, fleet):
+                return trial
+            refused.append(fleet)
+        return self._by_steps(program, objective, refused, most_usd_per_hour)
+
+    def _by_steps(
+        self, program: FleetProgram, objective: Objective, refused: list[Fleet], most_usd_per_hour: float
+    ) -> Trial | None:
+        low = high = 1.0
+        found: Trial | None = None
+        while found is None:
+            fleet = program.propose(objective, refused, most_usd_per_hour, high)
+            if fleet is None:
+                self._out_of_fleets(program, refused, most_usd_per_hour)
+                return None
+            found = self.try_fleet(program.offers, fleet)
+            if found is None:
+                refused.append(fleet)
+                low, high = high, high * STEP
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            fleet = program.propose(objective, refused, most_usd_per_hour, middle)
+            trial = self.try_fleet(program.offers, fleet) if fleet else None
+            if trial:
+                found, high = trial, middle
+            else:
+                refused += [fleet] if fleet else []
+                low = middle
+        return self._smaller(program, found)
+
+    def _smaller(self, program: FleetProgram, found: Trial) -> Trial:
+        """Leave out one instance at a time, the dearest first, while every promise is still kept."""
+        for o in sorted(range(len(found.fleet)), key=lambda o: -program.offers[o].usd_per_hour):
+            while found.fleet[o]:
+                fewer = tuple(n - (i == o) for i, n in enumerate(found.fleet))
+                trial = self.try_fleet(program.offers, fewer) if any(fewer) else None
+                if trial is None:
+                    break
+                found = trial
+        return found
+
+    def try_fleet(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        """The fleet with its models placed so that every promise is kept; None where that was not found."""
+        bought = {offer: n for offer, n in zip(offered, fleet, strict=True) if n}
+        key = (tuple(bought), tuple(bought.values()))
+        if key not in self.tried:
+            self.progress(f"trying {fleet_label(*key)}")
+            self.tried[key] = self._try(*key)
+        return self.tried[key]
+
+    def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        memory = self.question.scenario.memory
+        refusals: list[Rejection] = []
+        for swap in {MemoryPolicy.RESIDENT: [False], MemoryPolicy.SWAP: [True]}.get(memory, [False, True]):
+            found = self._try_policy(offered, fleet, swap)
+            if isinstance(found, Trial):
+                return found
+            refusals.append(found)
+            if found.bottleneck is not Bottleneck.MEMORY:
+                break
+        self.rejections += refusals
+        return None
+
+    def _try_policy(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | Rejection:
+        """Pack, replay, and pack again with more room for what missed."""
+        question, cards = self.question, cards_of(offered, fleet)
+        tightness: dict[str, float] = {}
+        missed: list[Trial] = []
+        for _ in range(1 + REPAIRS):
+            packing = Packer(list(question.needs), question.sized, question.rules(swap, tightness)).pack(cards)
+            refusal = self._refuse(offered, fleet, packing, swap) if not missed else None
+            if refusal:
+                return refusal
+            if not isinstance(packing, Packing) or any(packing.placed == t.packing.placed for t in missed):
+                break
+            deployment = deploy(question.scenario, question.needs, cards, packing.placed)
+            seen = replay(question.scenario, question.workload, question.needs, deployment, screen=True)
+            trial = Trial(offered, fleet, tuple(cards), packing, deployment, seen)
+            if seen.met:
+                return trial
+            missed.append(trial)
+            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in seen.missed}
+        nearest = max(missed, key=lambda t: min(_margin(t, m) for m in question.needs))
+        self.misses.append(nearest)
+        return missed_promise(nearest)
+
+    def _refuse(
+        self, offered: tuple[Offer, ...], fleet: Fleet, packing: Packing | Misfit, swap: bool
+    ) -> Rejection | None:
+        """Why a packing is not worth a replay."""
+        name, cost = label(offered, fleet, swap), cost_usd_per_hour(offered, fleet)
+        if isinstance(packing, Misfit):
+            return misfit(name, packing, cost)
+        if packing.work > 1 - self.question.scenario.headroom + 1e-9:
+            return too_busy(name, packing, self.question.needs, self.question.scenario.headroom, cost)
+        if packing.strain > HOPELESS:
+            return too_strained(name, packing, self.question.needs, cost)
+        return None
+
+    def _out_of_fleets(self, program: FleetProgram, refused: Sequence[Fleet], most_usd_per_hour: float) -> None:
+        """Say which limit on what may be bought keeps the next fleet out."""
+        unlimited = replace(program, max_gpus=10_000)
+        fleet = unlimited.propose(Objective.COST, refused)
+        if fleet is None:
+            return
+        cost, gpus = cost_usd_per_hour(program.offers, fleet), gpu_count(program.offers, fleet)
+        name = fleet_label(program.offers, fleet)
+        if gpus > program.max_gpus:
+            self.rejections.append(too_many(name, gpus, program.max_gpus, cost))
+        if cost > most_usd_per_hour:
+            self.rejections.append(too_dear(name, cost, most_usd_per_hour))
+
+    def others(self, best: Trial) -> list[Trial]:
+        """Other ways that keep every promise: each kind of GPU alone, and the fewest GPUs; best first."""
+        objective = self.question.scenario.objective
+        found: dict[tuple[str, Fleet], Trial] = {}
+        for program, goal in self._other_programs(best):
+            before = len(self.rejections)
+            trial = self.best(program, goal, first=3)
+            del self.rejections[before:]
+            if trial and trial.label != best.label:
+                found[trial.label, trial.fleet] = trial
+        return sorted(found.values(), key=lambda t: (goal_of(objective, t), t.label))[:OTHERS_MAX]
+
+    def _other_programs(self, best: Trial) -> Iterator[tuple[FleetProgram, Objective]]:
+        question = self.question
+        kinds = list(dict.fromkeys(map(Kind.of, question.offers)))
+        used = {card.kind for card in best.cards}
+        alone = [[o for o in question.offers if Kind.of(o) == kind] for kind in kinds if used != {kind}]
+        programs = [p for p in map(question.program, alone) if p.lower_bound_usd_per_hour() is not None]
+        yield from (
+            (p, Objective.COST) for p in sorted(programs, key=lambda p: p.lower_bound_usd_per_hour() or 0.0)[:3]
+        )
+        if len(kinds) > 1 and question.scenario.objective is not Objective.GPUS:
+            yield question.program(), Objective.GPUS
+
+    def closest(self) -> Trial | None:
+        """The miss that came nearest, replayed as often as an answer would be."""
+        if not self.misses:
+            return None
+        question = self.question
+        nearest = max(self.misses, key=lambda t: min(_margin(t, m) for m in question.needs))
+        seen = replay(question.scenario, question.workload, question.needs, nearest.deployment, screen=False)
+        return replace(nearest, replay=seen)
+
+
+def _margin(trial: Trial, model: str) -> float:
+    """Attainment over its target, below zero where missed."""
+    return trial.replay.attainment[model].mean - trial.replay.needs[model].slo.attainment
+
+
+def goal_of(objective: Objective, trial: Trial) -> float:
+    """What the objective wants little of."""
+    match objective:
+        case Objective.COST:
+            return trial.cost_usd_per_hour
+        case Objective.GPUS:
+            return len(trial.cards)
+        case Objective.ENERGY:
+            return trial.energy_w
+
+
+def pareto(answers: Sequence[Recommendation]) -> tuple[str, ...]:
+    """Labels of those that no other beats in both cost and worst p99 over its SLO."""
+    worst = [(a.cost_usd_per_hour, max(m.p99_s / m.slo_s for m in a.models)) for a in answers]
+    return tuple(
+        a.label
+        for a, (cost, late) in zip(answers, worst, strict=True)
+        if not any(c <= cost and w <= late and (c, w) != (cost, late) for c, w in worst)
+    )
+
+
+def evaluate(question: Question, offer: Offer, count: int) -> Trial:
+    """Replay a deployment one names oneself: all models on `count` machines of one offer.
+
+    Models are packed as for a plan, also where the fleet is too small to keep the promises. Raises DeploymentError's
+    kin where some model cannot be placed at all.
+    """
+    cards = cards_of([offer], (count,))
+    policies = {MemoryPolicy.RESIDENT: [False], MemoryPolicy.SWAP: [True]}.get(question.scenario.memory, [False, True])
+    packings = [Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards) for swap in policies]
+    packing = next((p for p in packings if isinstance(p, Packing)), packings[-1])
+    if isinstance(packing, Misfit):
+        refusal = misfit(fleet_label([offer], (count,)), packing, offer.usd_per_hour * count)
+        raise NothingToPlanError(f"{refusal.candidate}: {refusal.reason}. Way out: {refusal.way_out}.")
+    deployment = deploy(question.scenario, question.needs, cards, packing.placed)
+    seen = replay(question.scenario, question.workload, question.needs, deployment, screen=False)
+    return Trial((offer,), (count,), tuple(cards), packing, deployment, seen)

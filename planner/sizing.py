@@ -1,0 +1,248 @@
+"""Sizing: the demand on each model, its feasible batch sizes on each kind of GPU, and the least work that takes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count, takewhile
+from math import ceil, floor, inf
+from typing import Protocol
+
+import numpy as np
+
+from planner.catalog import Offer
+from planner.plan import Bottleneck, Rejection
+from planner.scenario import ModelSpec, Scenario
+from simulator.deployment import SLO, Drop
+from simulator.hardware import GPU
+from simulator.profile import Profile
+from simulator.run import cut
+from simulator.workload import FixedRate, Stream, Trace, Workload
+
+
+class Profiles(Protocol):
+    """Where profiles come from."""
+
+    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+        """The profile of `model` on `gpu`; None where nobody measured it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Cards that are the same to a model: one GPU with so much usable memory."""
+
+    gpu: GPU
+    memory_bytes: int
+
+    @classmethod
+    def of(cls, offer: Offer) -> "Kind":
+        """The kind of card in an offer."""
+        return cls(offer.gpu, offer.memory_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is asked of one model."""
+
+    model: str
+    rate_rps: float
+    """Mean rate of all its streams."""
+    slo: SLO
+    max_queue_delay_s: float
+    may_drop: bool
+    """Whether requests beyond the attainment target may be given up."""
+    streams: tuple[Stream, ...]
+
+    @property
+    def needed_rps(self) -> float:
+        """Requests that must be processed: 100 rps at 99 % attainment need 99 where frames may be dropped, else 100."""
+        return self.rate_rps * (self.slo.attainment if self.may_drop else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """One model on one kind of GPU."""
+
+    need: Need
+    profile: Profile
+    latency_s: tuple[float, ...]
+    """Run time of a batch of 1, 2, ... up to the largest that keeps the SLO and fits in memory."""
+    stages: int
+    """GPUs one replica spans; 1 unless the model is too large for one."""
+    least_work: float
+    """GPUs that are busy at least, on average, whatever the plan."""
+    design_work: float
+    """GPUs that are busy when a request waits as long as its batch runs."""
+
+    @property
+    def model(self) -> str:
+        """Name in the scenario."""
+        return self.need.model
+
+    @property
+    def batch_size_max(self) -> int:
+        """Largest feasible batch."""
+        return len(self.latency_s)
+
+
+SizedModels = Mapping[tuple[str, Kind], Sized]
+
+
+def most_arrivals(streams: Iterable[Stream], window_s: float) -> float:
+    """Most requests that can arrive within any closed window; infinite for random arrivals.
+
+    Two cameras at 10 fps send at most 2 x 3 frames in 0.25 s.
+    """
+    return sum(stream.count * _most_arrivals_of_one(stream, window_s) for stream in streams)
+
+
+def _most_arrivals_of_one(stream: Stream, window_s: float) -> float:
+    match stream.arrivals:
+        case FixedRate(rate_rps=rate, jitter_s=0.0):
+            return floor(window_s * rate + 1e-9) + 1
+        case Trace(times_s=times, period_s=period) if window_s < period and len(times):
+            twice = np.concatenate([times, times + period])
+            return int((np.searchsorted(twice, times + window_s + 1e-9, "right") - np.arange(len(times))).max())
+        case _:
+            return inf
+
+
+def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
+    """Demand on each model that any stream asks."""
+
+    def need(spec: ModelSpec) -> Need:
+        streams = tuple(s for s in workload.streams if s.model == spec.name)
+        slo = SLO(spec.slo.latency, spec.slo.attainment)
+        rate_rps = sum(s.rate_rps for s in streams)
+        return Need(spec.name, rate_rps, slo, spec.max_queue_delay, scenario.drop is not Drop.NEVER, streams)
+
+    asked = {s.model for s in workload.streams}
+    return {spec.name: need(spec) for spec in scenario.models if spec.name in asked}
+
+
+def least_work(need: Need, latency_s: Sequence[float], noisy: bool) -> float:
+    """GPUs busy at least, on average, so that enough requests of one model are answered in time.
+
+    A request is on time only if its whole batch is: the batch's run time is at most the SLO, and the request arrived at
+    most SLO minus run time before the start. So a batch of b that runs l(b) serves at most k(b) = min(b, arrivals in
+    such a window) requests in time, and each costs at least min_b l(b) / k(b). Attainment x rate of them are due each
+    second. Where nothing may be dropped, all must run as well, at no less than min_b l(b) / b each.
+
+    100 rps at attainment 0.99, 10 ms for one and 16 ms for two: min(10, 8) ms x 99 /s = 0.792 GPUs.
+    """
+    slo = need.slo
+    on_time_s = all_s = inf
+    for b, run_s in enumerate(latency_s, start=1):
+        window_s = slo.latency_s if noisy else slo.latency_s - run_s
+        on_time_s = min(on_time_s, run_s / min(b, most_arrivals(need.streams, max(window_s, 0.0))))
+        all_s = min(all_s, run_s / b)
+    on_time = slo.attainment * need.rate_rps * on_time_s
+    return on_time if need.may_drop else max(on_time, need.rate_rps * all_s)
+
+
+def design_work(need: Need, latency_s: Sequence[float]) -> float:
+    """GPUs busy at the largest batch that half the SLO leaves time to gather and half to run."""
+    half_s = need.slo.latency_s / 2
+    gathered = max(1, ceil(need.needed_rps * half_s))
+    fitting = [run_s / b for b, run_s in enumerate(latency_s, start=1) if b <= gathered and run_s <= half_s]
+    return need.needed_rps * min(fitting, default=latency_s[0])
+
+
+def held_bytes(profile: Profile, batch_size: int, stages: int) -> float:
+    """Weights and workspace on the fullest card: every stage keeps its run of layers and the whole workspace."""
+    parts = cut(profile, stages)
+    return max(sum(layer.weight_bytes for layer in part) for part in parts) + profile.workspace(batch_size)
+
+
+def stages_needed(profile: Profile, room_bytes: int, stages_max: int) -> int | None:
+    """Fewest GPUs that hold the model, its layers cut in runs of about equal bytes; None where `stages_max` do not."""
+    return next((k for k in range(1, stages_max + 1) if held_bytes(profile, 1, k) <= room_bytes), None)
+
+
+@lru_cache(maxsize=4096)
+def feasible_latency_s(profile: Profile, slo_s: float, room_bytes: int, stages: int) -> tuple[float, ...]:
+    """Run times of batches 1, 2, ... that were measured, keep the SLO and fit in memory."""
+
+    def fits(b: int) -> bool:
+        measured = b <= profile.largest_batch
+        return measured and profile.latency(b) <= slo_s and held_bytes(profile, b, stages) <= room_bytes
+
+    return tuple(profile.latency(b) for b in takewhile(fits, count(1)))
+
+
+def size(
+    scenario: Scenario, need_by_model: Mapping[str, Need], offers: Sequence[Offer], library: Profiles
+) -> tuple[dict[tuple[str, Kind], Sized], list[Rejection]]:
+    """Every model on every kind of GPU that can serve it, and why the other kinds cannot."""
+    gpu_count_max: dict[Kind, int] = {}
+    for offer in offers:
+        gpu_count_max[Kind.of(offer)] = max(offer.gpu_count, gpu_count_max.get(Kind.of(offer), 0))
+    sized: dict[tuple[str, Kind], Sized] = {}
+    rejections: list[Rejection] = []
+    for spec in scenario.models:
+        if spec.name not in need_by_model:
+            continue
+        for kind, stages_max in gpu_count_max.items():
+            found = size_one(spec, need_by_model[spec.name], kind, stages_max, scenario.context, library)
+            if isinstance(found, Sized):
+                sized[spec.name, kind] = found
+            else:
+                rejections.append(found)
+    return sized, rejections
+
+
+def size_one(
+    spec: ModelSpec, need: Need, kind: Kind, stages_max: int, context_bytes: int, library: Profiles
+) -> Sized | Rejection:
+    """One model on one kind of GPU."""
+    profile = library.get(spec.profile or spec.name, kind.gpu.name, spec.precision)
+    if profile is None:
+        return _no_profile(spec, kind)
+    room_bytes = kind.memory_bytes - context_bytes
+    stages = stages_needed(profile, room_bytes, stages_max)
+    if stages is None:
+        return _no_memory(spec, profile, kind, context_bytes)
+    latency_s = feasible_latency_s(profile, need.slo.latency_s, room_bytes, stages)
+    if not latency_s:
+        return _too_slow(spec, profile, kind)
+    least = least_work(need, latency_s, noisy=profile.latency_cv > 0)
+    return Sized(need, profile, latency_s, stages, least, max(least, design_work(need, latency_s)))
+
+
+def _no_profile(spec: ModelSpec, kind: Kind) -> Rejection:
+    profile, gpu = spec.profile or spec.name, kind.gpu.name
+    at = f" at {spec.precision}" if spec.precision else ""
+    return Rejection(
+        candidate=f"{spec.name} on {gpu}",
+        bottleneck=Bottleneck.PROFILE,
+        observed=0,
+        limit=1,
+        unit="",
+        reason=f"no profile of {profile} on {gpu}{at}",
+        way_out=f"measure it with `planner calibrate` on a {gpu}, or name a folder that has it with `--profiles DIR`",
+    )
+
+
+def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int) -> Rejection:
+    needed = context_bytes + profile.weight_bytes + profile.workspace(1)
+    return Rejection(
+        candidate=f"{spec.name} on {kind.gpu.name}",
+        bottleneck=Bottleneck.MEMORY,
+        observed=needed,
+        limit=kind.memory_bytes,
+        unit="bytes",
+        reason=f"context, weights and one sample take {needed / 1e9:.2f} GB of {kind.memory_bytes / 1e9:.2f} GB",
+        way_out=f"a GPU with {needed / 1e9:.2f} GB",
+    )
+
+
+def _too_slow(spec: ModelSpec, profile: Profile, kind: Kind) -> Rejection:
+    run_s, slo_s = profile.latency(1), spec.slo.latency
+    return Rejection(
+        candidate=f"{spec.name} on {kind.gpu.name}",
+        bottleneck=Bottleneck.LATENCY,
+        observed=run_s,
+        limit=slo_s,
+        unit="s",
+        reason=f"one sample alone runs {run_s * 1e3:.4g} ms, over the SLO of {slo_s * 1e3:.4g} ms",
+        way_out=f"raise {spec.name}'s latency SLO above {run_s * 1e3:.4g} ms",
+    )
