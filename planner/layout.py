@@ -8,6 +8,17 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Format(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
 
 PIPED_WIDTH = 120
 """Columns where no terminal says otherwise."""
@@ -156,6 +167,17 @@ def per_second(value_rps: float) -> str:
 def names(items: Sequence[str], most: int = 4) -> str:
     """`a, b, c`; of many the first few and how many more."""
     return ", ".join(items) if len(items) <= most else f"{', '.join(items[: most - 1])} +{len(items) - most + 1}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """`1-3, 5` for 1, 2, 3 and 5."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,7 +8,12 @@ from planner.catalog import Catalog, Instance, Price, stale
 from planner.layout import Column, Screen, dollars, gigabytes, per_second, seconds, table
 from planner.scenario import PriceKind
 from planner.trace import TraceSummary
+from planner.units import did_you_mean
 from simulator.profile import Profile
+
+
+class ListingError(ValueError):
+    """Something asked for that is not known, in one line."""
 
 
 def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
@@ -54,8 +59,28 @@ def profile_show(profile: Profile, screen: Screen) -> list[str]:
 
 
 def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
-    """Profiles of a model on a GPU, or on all there are."""
-    return tuple(p for p in library.for_model(model) if gpu in (None, p.gpu))
+    """Profiles of a model on a GPU, or on all there are; ListingError where there is none."""
+    of_model = library.for_model(model)
+    if not of_model:
+        raise ListingError(
+            f"no profile of `{model}`.{did_you_mean(model, list(library.models()))} See `profiles list`."
+        )
+    chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
+    if not chosen:
+        raise ListingError(
+            f"no profile of `{model}` on `{gpu}`. Known: {', '.join(sorted({p.gpu for p in of_model}))}."
+        )
+    return chosen
+
+
+def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
+    """Instances with a GPU, of a provider; ListingError where there is none."""
+    chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
+    if not chosen:
+        kinds, providers = sorted({i.gpu for i in catalog.instances}), sorted({i.provider for i in catalog.instances})
+        asked = " ".join(word for word in (gpu, provider) if word)
+        raise ListingError(f"no price of `{asked}`. Known: {', '.join(kinds)}; of {', '.join(providers)}.")
+    return chosen
 
 
 def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> str:
@@ -120,7 +145,7 @@ def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:
     ]
     lines = [
         screen.bold(f"{name}: {summary.count:,} arrivals in {summary.duration_s:,.1f} s"),
-        f"Mean rate {per_second(summary.mean_rate_rps)}; variation of gaps {summary.gap_cv:.2f} (1: Poisson, more: bursty).",
+        f"Mean rate {per_second(summary.mean_rate_rps)}; cv of gaps {summary.gap_cv:.2f} (1: Poisson, more: bursty).",
         f"The busiest second has {summary.peak_to_mean_1s:.1f} times the mean, "
         f"the busiest minute {summary.peak_to_mean_1min:.1f} times.",
         "Busiest windows:",

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from enum import StrEnum
 
 from planner.catalog import STALE_DAYS, stale
 from planner.layout import (
     Column,
+    Format,
     Screen,
     counted,
     dollars,
@@ -20,6 +20,7 @@ from planner.layout import (
     per_second,
     percent,
     promise,
+    ranges,
     seconds,
     share,
     table,
@@ -29,15 +30,6 @@ from planner.store import to_json
 
 GPUS_SHOWN = 16
 OTHERS_SHOWN = 5
-
-
-class Format(StrEnum):
-    """How an answer is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    MD = "md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +149,9 @@ def certainty(answer: Recommendation) -> list[str]:
     return [sure, bound_line(answer)] if answer.feasible else [sure]
 
 
-def model_columns(models: Sequence[ModelAnswer]) -> list[Column]:
-    """What each model gets and gives."""
+def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> list[Column]:
+    """What each model gets and gives; its GPUs by their numbers in the table of GPUs."""
+    numbers = {gpu.id: i for i, gpu in enumerate(gpus, 1)}
 
     def column(title: str, cell: Callable[[ModelAnswer], str], right: bool = False) -> Column:
         return Column(title, [cell(m) for m in models], right)
@@ -166,7 +159,7 @@ def model_columns(models: Sequence[ModelAnswer]) -> list[Column]:
     return [
         column("model", lambda m: m.name),
         column("batch", lambda m: str(m.batch_size), right=True),
-        column("GPUs", lambda m: names(m.gpus)),
+        column("GPUs", lambda m: ranges([numbers[g] for g in m.gpus])),
         column("mode", lambda m: m.mode),
         column("p99 / SLO", p99, right=True),
         column("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}", right=True),
@@ -183,6 +176,7 @@ def gpu_columns(gpus: Sequence[GpuAnswer]) -> list[Column]:
         return Column(title, [cell(g) for g in gpus], right)
 
     return [
+        Column("#", [str(i) for i in range(1, len(gpus) + 1)], right=True),
         column("GPU", lambda g: g.id),
         column("kind", lambda g: g.kind),
         column("busy", lambda g: share(g.utilization), right=True),
@@ -263,7 +257,7 @@ def replay_tables(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], scre
     bad = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
     return [
         *("", screen.bold("Models")),
-        *table(model_columns(models), screen, bad=bad),
+        *table(model_columns(models, gpus), screen, bad=bad),
         *("", screen.bold("GPUs")),
         *table(gpu_columns(gpus[:GPUS_SHOWN]), screen),
         *more_line(len(gpus), GPUS_SHOWN, "the JSON"),
@@ -339,7 +333,7 @@ def bullets(title: str, texts: Sequence[str]) -> list[str]:
 def replay_markdown(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> list[str]:
     """Both tables in Markdown."""
     return [
-        *("", "#### Models", "", *markdown(model_columns(models))),
+        *("", "#### Models", "", *markdown(model_columns(models, gpus))),
         *("", "#### GPUs", "", *markdown(gpu_columns(gpus))),
     ]
 

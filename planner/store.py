@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ def write_text(text: str, path: Path) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(target)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with -o.") from error
 
 

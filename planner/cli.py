@@ -1,0 +1,394 @@
+"""The command line. Commands import what they need when they run, so that help comes at once."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from planner.layout import Format, stdout_screen
+
+if TYPE_CHECKING:
+    from calibrate.library import Library
+    from planner.catalog import Catalog
+    from planner.plan import Plan
+    from planner.units import Quantity
+
+
+class Status(IntEnum):
+    """Exit codes. Where several apply, the lowest."""
+
+    FEASIBLE = 0
+    INTERNAL = 1
+    INPUT = 2
+    INFEASIBLE = 3
+    THRESHOLD = 4
+    WEAK = 5
+
+
+def plain_app(text: str | None = None) -> typer.Typer:
+    """A group of commands with plain help."""
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    return typer.Typer(
+        help=text,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=settings,
+    )
+
+
+app = plain_app()
+profiles_app = plain_app("What models cost on GPUs.")
+prices_app = plain_app("What GPUs cost.")
+trace_app = plain_app("Recorded arrivals.")
+app.add_typer(profiles_app, name="profiles")
+app.add_typer(prices_app, name="prices")
+app.add_typer(trace_app, name="trace")
+
+Scenario = Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file; `planner init` writes one.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the scenario. Repeatable.")
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Start of all random numbers, instead of the scenario's.")]
+Catalogs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--catalog", metavar="DIR", help="Your gpus.yaml and prices.yaml, before the shipped ones. Repeatable."
+    ),
+]
+Profiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profiles", metavar="DIR", help="Your profiles, before the shipped ones. Repeatable."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
+TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="Plain CSV, Azure LLM 2023 or Azure Functions 2019.")]
+TraceColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column of the time stamps.")]
+TraceFunction = Annotated[
+    str, typer.Option(metavar="HASH|N", help="Azure Functions: one function, or the N busiest together.")
+]
+Form = Annotated[Format, typer.Option("--format", help="How the answer is written to standard output.")]
+
+
+def print_version(asked: bool) -> None:
+    """Print the version."""
+    if asked:
+        from importlib.metadata import version
+
+        emit(f"planner {version('gpu-capacity-planner')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """How many GPUs, of which kind, at what cost, for your models - and how sure that is.
+
+    \b
+    Exit codes:
+      0    feasible
+      1    internal error; PLANNER_DEBUG=1 shows where
+      2    bad usage or input
+      3    infeasible, or an SLO is missed
+      4    a --fail-on threshold is crossed
+      5    --strict, and evidence is too weak or stale
+      130  interrupted
+    """
+
+
+@app.command()
+def plan(
+    scenario: Scenario,
+    overrides: Set = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: Form = Format.TABLE,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Keep the plan here; plan.json unless --format json."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 where evidence is weaker than fitted or prices are stale.")
+    ] = False,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Exit 4 where it holds: cost, gpus, p99 or attainment with > >= < <=, e.g. 'cost>5'. Repeatable.",
+        ),
+    ] = None,
+    seed: Seed = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find the cheapest GPUs that keep every promise."""
+    from datetime import UTC, datetime
+
+    from planner.gate import crossed, parse_conditions, weak
+    from planner.load import load_scenario
+    from planner.report import render
+    from planner.search import plan as search
+
+    conditions = parse_conditions(fail_on or [])
+    loaded = load_scenario(scenario, with_seed(overrides, seed))
+    known, library = knowledge(catalog, profiles)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    with progress(quiet) as tell:
+        answer = search(
+            loaded,
+            known,
+            library,
+            created_at=now,
+            progress=tell,
+        )
+    emit(render(answer, form, stdout_screen()))
+    kept = keep(answer, out, form, quiet)
+    too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
+    for line in [*over, *too_weak]:
+        note(line)
+    best = answer.recommendation
+    failures = {
+        Status.INPUT: not kept,
+        Status.INFEASIBLE: best is None or not best.feasible,
+        Status.THRESHOLD: bool(over),
+        Status.WEAK: bool(too_weak),
+    }
+    raise typer.Exit(next((status for status, failed in failures.items() if failed), Status.FEASIBLE))
+
+
+@app.command()
+def explain(plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")]) -> None:
+    """Say why a plan is what it is, and what would change it."""
+    from planner.explain import explain as reasons
+    from planner.store import read_plan
+
+    emit(reasons(read_plan(plan_file), stdout_screen()))
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("scenario.yaml"),
+) -> None:
+    """Write a commented scenario to start from."""
+    from planner.init import starter
+    from planner.store import StoreError, write_text
+
+    if file.exists():
+        raise StoreError(f"{file}: exists already. Name another file.")
+    write_text(starter(), file)
+    emit(f"Wrote {file}. Next: planner plan {file}\n")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenarios, for editors."""
+    import json
+
+    from planner.load import schema as scenario_schema
+
+    emit(json.dumps(scenario_schema(), indent=2) + "\n")
+
+
+@profiles_app.command("list")
+def profiles_list(profiles: Profiles = None, catalog: Catalogs = None) -> None:
+    """List what is known about models on GPUs."""
+    from planner.listings import profile_list
+
+    _, library = knowledge(catalog, profiles)
+    found = [profile for model in library.models() for profile in library.for_model(model)]
+    emit(profile_list(found, stdout_screen()))
+
+
+@profiles_app.command("show")
+def profiles_show(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Only on this kind of GPU.")] = None,
+    profiles: Profiles = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Show all figures of a model, and where they come from."""
+    from planner.listings import choose, profile_show
+
+    _, library = knowledge(catalog, profiles)
+    screen = stdout_screen()
+    emit("\n\n".join("\n".join(profile_show(p, screen)) for p in choose(library, model, gpu)) + "\n")
+
+
+@prices_app.command("show")
+def prices_show(
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Only with this kind of GPU.")] = None,
+    provider: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this provider.")] = None,
+    catalog: Catalogs = None,
+) -> None:
+    """List instances and what an hour of them costs, cheapest GPU first."""
+    from planner.catalog import load_catalog
+    from planner.listings import choose_instances, price_list
+
+    known = load_catalog(catalog or [])
+    emit(price_list(known, choose_instances(known, gpu, provider), stdout_screen()))
+
+
+@prices_app.command("status")
+def prices_status(catalog: Catalogs = None) -> None:
+    """Say how old the prices are."""
+    from datetime import UTC, datetime
+
+    from planner.catalog import load_catalog
+    from planner.listings import price_status
+
+    emit(price_status(load_catalog(catalog or []), datetime.now(UTC).date(), stdout_screen()))
+
+
+@trace_app.command("describe")
+def trace_describe(file: TraceFile, column: TraceColumn = None, function: TraceFunction = "1") -> None:
+    """Count, rate and burstiness of a recording."""
+    from planner.listings import trace_summary
+    from planner.trace import describe, read_trace
+
+    table = read_trace(file, column, which(function))
+    emit(trace_summary(file.name, describe(table), stdout_screen()))
+
+
+@trace_app.command("import")
+def trace_import(
+    file: TraceFile,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The CSV to write.")] = Path("trace.csv"),
+    column: TraceColumn = None,
+    function: TraceFunction = "1",
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Scale time to this mean rate, e.g. '20 rps'.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Keep only so much of it, e.g. '10 min'.")
+    ] = None,
+) -> None:
+    """Turn a recording into a CSV that a scenario can name."""
+    from planner.trace import import_trace
+    from planner.units import duration as seconds
+    from planner.units import rate as per_second
+
+    rate_rps = None if rate is None else quantity("--rate", per_second, rate)
+    duration_s = None if duration is None else quantity("--duration", seconds, duration)
+    table = import_trace(file, out, rate_rps, duration_s, which(function), column)
+    emit(f"Wrote {table.times_s.size:,} arrivals at {table.rate_rps:.3g}/s to {out}. Use it: trace: {{file: {out}}}\n")
+
+
+def which(function: str) -> str | int:
+    """A function's hash, or how many of the busiest."""
+    return int(function) if function.isdecimal() and len(function) < 9 else function
+
+
+def quantity(option: str, read: "Quantity", text: str) -> float:
+    """An option in people's units."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} {error}") from None
+
+
+def with_seed(overrides: list[str] | None, seed: int | None) -> list[str]:
+    """Overrides of the scenario, the seed among them."""
+    return [*(overrides or []), *([] if seed is None else [f"seed={seed}"])]
+
+
+def knowledge(catalog: list[Path] | None, profiles: list[Path] | None) -> "tuple[Catalog, Library]":
+    """What is known of GPUs, prices and models."""
+    from calibrate.library import find_profiles
+    from planner.catalog import load_catalog
+
+    known = load_catalog(catalog or [])
+    return known, find_profiles(profiles or [], known.gpus)
+
+
+def keep(answer: "Plan", out: Path | None, form: Format, quiet: bool) -> bool:
+    """Write the plan where it belongs; False where that was asked for and cannot be."""
+    from planner.store import StoreError, write_plan
+
+    if out is None and form is Format.JSON:
+        return True
+    target = out or Path("plan.json")
+    try:
+        write_plan(answer, target)
+    except StoreError as error:
+        note(str(error))
+        return out is None
+    if not quiet:
+        said = f"Plan kept in {target}. Why so: planner explain {target}"
+        emit(f"\n{said}\n") if form is Format.TABLE else note(said)
+    return True
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str], None] | None]:
+    """A line on standard error that says what goes on; none where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    width = stdout_screen().width - 1
+    try:
+        yield lambda text: print(f"\r\x1b[2K{text[:width]}", end="", file=sys.stderr, flush=True)
+    finally:
+        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+def note(text: str) -> None:
+    """A line for people, beside the answer."""
+    print(text, file=sys.stderr)
+
+
+def emit(text: str) -> None:
+    """Write to standard output. Where its reader has left, the rest is not needed."""
+    encoding = sys.stdout.encoding or "utf-8"
+    known = text.replace("±", "±" if can_encode("±", encoding) else "+-")
+    try:
+        sys.stdout.write(known.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            from planner.store import StoreError
+
+            raise StoreError(f"standard output: cannot be written: {error.strerror}.") from error
+
+
+def can_encode(text: str, encoding: str) -> bool:
+    """Whether an encoding has all these characters."""
+    return text.encode(encoding, "ignore").decode(encoding) == text
+
+
+def fail(error: Exception) -> NoReturn:
+    """End with what is wrong: the input, or the planner itself."""
+    from calibrate.library import ProfileError
+    from planner.catalog import CatalogError
+    from planner.gate import ConditionError
+    from planner.listings import ListingError
+    from planner.load import ScenarioError
+    from planner.search import NothingToPlanError
+    from planner.store import StoreError
+    from planner.trace import TraceError
+    from simulator.run import DeploymentError
+
+    asked_wrong = ScenarioError | CatalogError | ProfileError | NothingToPlanError | DeploymentError
+    if isinstance(error, asked_wrong | TraceError | StoreError | ConditionError | ListingError):
+        note(str(error))
+        sys.exit(Status.INPUT)
+    if os.environ.get("PLANNER_DEBUG"):
+        raise error
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    note(f"planner: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.")
+    sys.exit(Status.INTERNAL)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except Exception as error:
+        fail(error)

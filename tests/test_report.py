@@ -1,0 +1,207 @@
+"""What people read: figures in their units, tables that fit, formats that parse."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from answers import BEST, INFEASIBLE, MISSED, NO_ROOM, ONE_CARD, PLAN, VGG, YOLO
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.explain import explain
+from planner.layout import Column, Format, Screen, dollars, fit, per_second, percent, ranges, seconds, table
+from planner.plan import Interval
+from planner.report import bound_line, cautions, headline, nearest, overshoot, render, slo_line, tightest
+from planner.store import StoreError, read_plan, to_json, write_plan, write_text
+
+FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (seconds(0.0812, 0.0004), "81.2 ± 0.4 ms"),
+        (seconds(1.2), "1.20 s"),
+        (seconds(math.nan), "-"),
+        (dollars(9.18), "$9.18"),
+        (dollars(0.526), "$0.526"),
+        (dollars(6701.4), "$6,701"),
+        (per_second(7.5), "7.50/s"),
+        (percent(0.98999), "98.99"),
+        (percent(0.98991, up=True), "99.00"),
+        (percent(0.9931), "99.31"),
+        (ranges([1, 2, 3, 5]), "1-3, 5"),
+    ],
+)
+def test_figures_are_in_peoples_units(said, text):
+    assert said == text
+
+
+@given(st.floats(min_value=0, max_value=1))
+def test_a_percentage_never_rounds_over_a_promise(share):
+    assert float(percent(share)) <= share * 100 + 1e-4
+    assert float(percent(share, up=True)) >= share * 100 - 1e-4
+
+
+def test_the_answer_comes_first():
+    first, second = render(PLAN, Format.TABLE, Screen()).splitlines()[:2]
+    assert first == "2 x NC6s_v3 (V100, azure eastus): $6.12/h, $4,468/month (prices of 2026-06-18)"
+    assert second == "SLO met: 2 of 2 models. Tightest: vgg16 with 99.31 [99.20, 99.43] % on time, 99 % promised."
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("show", [lambda p, s: render(p, Format.TABLE, s), explain])
+@pytest.mark.parametrize("plan", [PLAN, INFEASIBLE])
+def test_no_line_is_wider_than_the_screen(plan, show, width):
+    text = show(plan, Screen(width))
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_every_column_survives_a_narrow_screen():
+    titles = [f"column{i}" for i in range(9)]
+    columns = [Column(title, ["cell"]) for title in titles]
+    shown = "\n".join(table(columns, Screen(40))).split()
+    assert [title for title in titles if title not in shown] == []
+    assert all(part[0].title == "column0" for part in fit(columns, 38))
+
+
+def test_colours_only_where_wanted():
+    assert "\x1b[" not in render(INFEASIBLE, Format.TABLE, Screen(colour=False))
+    assert "\x1b[31m" in render(INFEASIBLE, Format.TABLE, Screen(colour=True))
+
+
+def test_the_tightest_model_has_least_of_its_allowed_misses_left():
+    assert tightest((VGG, YOLO)) is VGG
+    loose = replace(VGG, slo_attainment_target=0.9)
+    half = replace(YOLO, slo_attainment=Interval(0.996, 0.995, 0.997))
+    assert tightest((loose, half)) is half
+
+
+def test_a_model_nobody_answered_is_the_tightest():
+    unknown = replace(YOLO, slo_attainment=Interval(math.nan, math.nan, math.nan), slo_met=None)
+    assert tightest((VGG, unknown)) is unknown
+    assert slo_line((VGG, unknown)).startswith("SLO UNDECIDED: 1 of 2 models.")
+
+
+def test_missed_promises_are_said_loudly():
+    assert slo_line((MISSED, YOLO)).startswith("SLO MISSED: 1 of 2 models. Worst: vgg16 with 95.00 [94.00, 96.00] %")
+    assert headline(INFEASIBLE).startswith("No feasible plan. The closest: 2 x NC6s_v3")
+    assert headline(replace(PLAN, recommendation=None)) == "No feasible plan: 2 candidates refused."
+
+
+def test_what_could_still_be_saved():
+    assert "at most $0.520/h (8.5 %) could still be saved" in bound_line(BEST)
+    assert bound_line(replace(BEST, lower_bound_usd_per_hour=6.12)).startswith("Proven cheapest")
+
+
+def test_refusals_are_sorted_by_how_near_they_came():
+    assert nearest(PLAN) == [ONE_CARD, NO_ROOM]
+    assert overshoot(ONE_CARD) == pytest.approx(0.31)
+    dearer = replace(ONE_CARD, cost_usd_per_hour=50.0)
+    assert nearest(replace(PLAN, rejections=(dearer,))) == []
+    assert nearest(replace(INFEASIBLE, rejections=(dearer,))) == [dearer]
+
+
+def test_old_prices_are_a_caution():
+    fresh, old = replace(PLAN, warnings=()), replace(PLAN, warnings=(), created_at="2026-09-17T00:00:00Z")
+    assert cautions(fresh) == ()
+    assert "more than 90 days old" in cautions(old)[0].what
+
+
+def test_csv_has_a_row_for_each_model():
+    rows = list(csv.DictReader(io.StringIO(render(PLAN, Format.CSV, Screen()))))
+    assert [row["name"] for row in rows] == ["vgg16", "yolov3"]
+    assert float(rows[0]["p99_s"]) == 0.0812
+    assert float(rows[0]["slo_attainment_low"]) == 0.99202
+    assert rows[0]["gpus"] == "gpu0 gpu1"
+
+
+def test_markdown_tables_have_equal_rows():
+    lines = render(PLAN, Format.MD, Screen()).splitlines()
+    blocks = "\n".join(lines).split("\n\n")
+    tables = [block.splitlines() for block in blocks if block.startswith("|")]
+    assert len(tables) == 3
+    assert all(len({row.count("|") for row in rows}) == 1 for rows in tables)
+
+
+def test_explanation_names_what_binds_and_what_to_measure():
+    text = " ".join(explain(PLAN, Screen()).split())
+    assert "yolov3: compute. gpu1 computes 83 % of the time." in text
+    assert "1.2 times the demand would fill it" in text
+    assert "Relax the latency of vgg16 to 131 ms." in text
+    assert "A measurement of yolov3 on V100 would help most" in text
+
+
+@pytest.mark.parametrize("plan", [PLAN, INFEASIBLE, replace(PLAN, recommendation=None, alternatives=())])
+def test_a_plan_comes_back_as_it_went(tmp_path, plan):
+    write_plan(plan, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == plan
+    assert list(tmp_path.iterdir()) == [tmp_path / "plan.json"]
+
+
+def test_a_figure_that_does_not_exist_is_null(tmp_path):
+    silent = replace(VGG, p99_s=math.nan, slo_met=None)
+    write_plan(replace(PLAN, recommendation=replace(BEST, models=(silent,))), tmp_path / "plan.json")
+    back = read_plan(tmp_path / "plan.json").recommendation
+    assert back is not None
+    assert math.isnan(back.models[0].p99_s)
+    assert back.models[0].slo_met is None
+
+
+@given(FINITE)
+def test_floats_are_written_with_nine_digits(value):
+    written = json.loads(to_json({"schema": "s", "value": value}))["value"]
+    assert written == pytest.approx(value, rel=1e-8)
+    assert len(repr(written).split("e")[0].replace(".", "").strip("0")) <= 9
+
+
+def test_schema_comes_first_and_keys_are_those_promised():
+    data = json.loads(to_json(PLAN))
+    assert next(iter(data)) == "schema"
+    assert data["recommendation"]["models"][0]["slo_attainment"] == {"mean": 0.99314, "low": 0.99202, "high": 0.99426}
+    assert data["recommendation"]["models"][0]["evidence"] == "published"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not JSON: it ends too early"),
+        ('{"schema": "planner.plan/v1"', "is not JSON: it ends too early"),
+        ("video:\n  x", "is not JSON"),
+        ("[1]", "it has no `schema`"),
+        ('{"schema": "planner.simulation/v1"}', "has schema `planner.simulation/v1`, not `planner.plan/v1`"),
+        ('{"schema": "planner.plan/v1"}', "scenario"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_plan_is_refused_in_one_line(tmp_path, text, said):
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(StoreError) as error:
+        read_plan(path)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["missing/plan.json", "x" * 300, "."])
+def test_a_file_that_cannot_be_written_is_said_in_one_line(tmp_path, name):
+    with pytest.raises(StoreError, match="cannot be written: .* Name another file with -o"):
+        write_text("new", tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_said_in_one_line():
+    with pytest.raises(StoreError, match="/dev/full: cannot be written: No space left"):
+        write_text("new", Path("/dev/full"))
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "plan.json").symlink_to("real.json")
+    write_text("new", tmp_path / "plan.json")
+    assert (tmp_path / "plan.json").is_symlink()
+    assert (tmp_path / "real.json").read_text() == "new"
