@@ -89,7 +89,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ValueError("no such file. `planner init > FILE` writes one to start from.") from None
+        raise ValueError("no such file. `planner init FILE` writes one to start from.") from None
     except IsADirectoryError:
         raise ValueError("is a directory. Name a YAML file in it.") from None
     except (OSError, ValueError) as error:
@@ -159,7 +159,7 @@ class Reader:
         """The only document of the text."""
         self.next()
         if isinstance(self.next(), yaml.StreamEndEvent):
-            raise YamlError(Problem(0, 0, "is empty. `planner init > FILE` writes a scenario to start from."))
+            raise YamlError(Problem(0, 0, "is empty. `planner init FILE` writes a scenario to start from."))
         root = self.node(self.next(), 0)
         self.next()
         if not isinstance(event := self.next(), yaml.StreamEndEvent):

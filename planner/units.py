@@ -58,16 +58,16 @@ class Quantity:
 
     def parse(self, text: str) -> float:
         """Number times unit; a text without unit is a bare number."""
-        match = re.fullmatch(rf"\s*({NUMBER})\s*(.*?)\s*", text, re.ASCII)
+        match = re.fullmatch(rf"\s*({NUMBER})\s*([^\d\s,.].*?)?\s*", text, re.ASCII)
         if match is None:
             raise ValueError(f"must be {self.noun}, got `{text[:40]}`. {self.hint}")
         number, unit = match.groups()
-        if unit and unit not in self.units:
+        if unit is not None and unit not in self.units:
             raise ValueError(
                 f"unknown unit `{unit[:20]}` for {self.noun}.{did_you_mean(unit, list(self.units))} "
                 f"Known: {', '.join(self.units)}."
             )
-        return float(Decimal(number) * self.units.get(unit, Decimal(1)))
+        return float(Decimal(number) * (self.units[unit] if unit else 1))
 
     def checked(self, si: float, given: object) -> float:
         """`si` if it is a finite number that is not negative."""
@@ -111,12 +111,12 @@ class Price(Quantity):
         """`$2.50/h`, `2.50 $/h` and `2.50 USD/h` are the same."""
         if re.fullmatch(rf"\s*\$?\s*{NUMBER}\s*(\$|USD)?\s*", text) and re.search(r"\$|USD", text):
             raise ValueError(f"must say for how long the price is, got `{text[:40]}`. {self.hint}")
-        return Quantity.parse(self, re.sub(rf"^\s*\$\s*({NUMBER})\s*", r"\1 $", text))
+        return Quantity.parse(self, text.strip().removeprefix("$"))
 
 
 def prices(period: str, hours: int) -> dict[str, Decimal]:
     """Spellings of dollars for each `period` of so many hours."""
-    return {f"{sign}/{period}": 1 / Decimal(hours) for sign in ("$", "USD")}
+    return {f"{sign}/{period}": 1 / Decimal(hours) for sign in ("$", "USD", "")}
 
 
 ONE = Decimal(1)
