@@ -149,9 +149,10 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     precision = read.one_of("precision", PRECISIONS)
     flops = read.optional("flops_per_sample")
     published = read.series("latency_s")
-    latency, raised = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
+    latency, doubts = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
     model = read.name("model")
     load = read.mapping("load")
+    evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
     profile = Profile(
         model=model,
         gpu=gpu,
@@ -165,13 +166,13 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         busy_w=read.optional("busy_w"),
         flops_per_sample=flops,
         output_bytes_per_sample=int(read.optional("output_bytes_per_sample") or 0),
-        latency_evidence=Evidence(read.one_of("latency_evidence", tuple(Evidence))),
+        latency_evidence=Evidence.ASSUMED if latency != published else evidence,
         memory_evidence=Evidence(read.one_of("memory_evidence", tuple(Evidence))),
         load_evidence=Evidence(read.one_of("load_evidence", tuple(Evidence))),
         source=read.text("source"),
         as_of=read.date("as_of"),
         assumptions=read.sentences("assumptions"),
-        doubts=(*read.sentences("doubts"), *raised),
+        doubts=(*read.sentences("doubts"), *doubts),
     )
     load.nothing_else()
     read.nothing_else()
@@ -190,15 +191,11 @@ def _raise_doubted(
     if flops is None:
         _refuse("doubted", "needs flops_per_sample to say what is possible", "Give flops_per_sample")
     least = {batch: flops * batch / peak_flops for batch in doubted}
-    raised = Interpolated(
-        published.x, tuple(max(y, least.get(x, 0.0)) for x, y in zip(published.x, published.y, strict=True))
-    )
-    model = read.name("model")
-    remedy = f"measure it: planner calibrate --device cuda:0 --models {model}"
-    return raised, tuple(
-        f"Batch {batch:g}: {reason}; {least[batch] * 1e3:.3g} ms, the least its GPU's peak allows, stands in; {remedy}"
-        for batch, reason in sorted(doubted.items())
-    )
+    points = [(x, max(y, least.get(x, 0.0)), y) for x, y in zip(published.x, published.y, strict=True)]
+    raised = {x: f"; {y * 1e3:.3g} ms, the least its GPU's peak allows, stands in" for x, y, low in points if y > low}
+    remedy = f"; measure it: planner calibrate --device cuda:0 --models {read.name('model')}"
+    doubts = (f"Batch {x:g}: {reason}{raised.get(x, '')}{remedy}" for x, reason in sorted(doubted.items()))
+    return Interpolated(published.x, tuple(y for _, y, _ in points)), tuple(doubts)
 
 
 class _Reader:
@@ -339,12 +336,14 @@ def _batch(place: str, text: str) -> int:
 
 
 def _refuse(key: str, wrong: str, way_out: str) -> NoReturn:
-    raise ProfileError(f"{key}: {wrong}. {way_out}" if key else f"{wrong}. {way_out}")
+    # A key comes from the file and may hold line breaks; a message is one line.
+    place = key if key.isprintable() else ascii(key)
+    raise ProfileError(f"{place}: {wrong}. {way_out}" if key else f"{wrong}. {way_out}")
 
 
 def _instead(value: str, allowed: Sequence[str]) -> str:
-    close = get_close_matches(value, allowed, n=1)
-    return f"Did you mean {close[0]}?" if close else f"Write one of {', '.join(sorted(allowed))}"
+    close = [name for name in allowed if name.startswith(value)] or get_close_matches(value, allowed, n=1)
+    return f"Did you mean {' or '.join(close)}?" if close else f"Write one of {', '.join(sorted(allowed))}"
 
 
 def _kind(value: object) -> str:
@@ -362,7 +361,7 @@ def _signs(profile: Profile) -> list[str]:
         "pageable_bytes_per_s": profile.pageable_bytes_per_s,
         "busy_w": profile.busy_w,
         "flops_per_sample": profile.flops_per_sample,
-        **{f"weight_bytes of layer {layer.key}": layer.weight_bytes for layer in profile.layers},
+        **{f"weight_bytes of layer {layer.key!r}": layer.weight_bytes for layer in profile.layers},
     }
     not_below_zero = {
         **{f"workspace_bytes.{x:g}": y for x, y in zip(profile.workspace.x, profile.workspace.y, strict=True)},

@@ -271,6 +271,9 @@ def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[str]:
 
 
 def _instead(name: str, known: set[str]) -> str:
+    """A hint at what was meant; `A100` may be the beginning of two names."""
+    if longer := [f"`{word}`" for word in sorted(known) if word.startswith(name)]:
+        return f" Did you mean {' or '.join(longer[:3])}?"
     return did_you_mean(name, sorted(known)) or f" Known: {', '.join(sorted(known))}."
 
 
@@ -316,6 +319,10 @@ class GpuEntry:
     source: Text | None = None
     """The file's, where not given."""
     note: Text | None = None
+
+    def __post_init__(self) -> None:
+        if self.idle_w is not None and self.idle_w >= self.tdp_w:
+            raise ValueError("idle_w must be below tdp_w. Write both in watts.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,7 +468,7 @@ def _read(path: Path, schema: type, errors: list[str]) -> _File | None:
     try:
         return _File(path, document, _adapter(schema).validate_json(json.dumps(document.data), strict=True), errors)
     except ValidationError as error:
-        errors.extend(_line(path, document, problem["loc"], _sentence(problem)) for problem in error.errors())
+        errors.extend(_explain(path, document, problem) for problem in error.errors())
         return None
 
 
@@ -470,21 +477,26 @@ def _adapter(schema: type) -> TypeAdapter[Any]:
     return TypeAdapter(schema)
 
 
-def _line(path: Path, document: Document, where: tuple[str | int, ...], message: str) -> str:
+def _line(path: Path, document: Document, where: tuple[str | int, ...], text: str, at_key: bool = False) -> str:
     """`prices.yaml:12:6: instances[3].gpu_count: must be ...`, at the nearest place that stands in the file."""
     where = tuple(part for part in where if part != "[key]")
-    near = next((where[:n] for n in range(len(where), 0, -1) if where[:n] in document.places), ())
-    line, column = document.keys.get(near) or document.places.get(near, (1, 1))
-    return f"{path}:{line}:{column}: {dotted(where)}: {message}"
+    places = document.keys if at_key else document.places
+    line, column = places.get(where) or next(
+        document.places[where[:n]] for n in range(len(where), -1, -1) if where[:n] in document.places
+    )
+    sentence = f"{dotted(where)}: {text}" if where else text
+    # Texts of the file may hold line breaks; an error is one line.
+    return f"{path}:{line}:{column}: {sentence if sentence.isprintable() else ascii(sentence)[1:-1]}"
 
 
-def _sentence(problem: Any) -> str:
-    """What is wrong and what to write, for one error of pydantic."""
+def _explain(path: Path, document: Document, problem: Any) -> str:
+    """One error of pydantic as a line."""
     kind, where = problem["type"], problem["loc"]
-    if kind == "unexpected_keyword_argument":
-        known = sorted({field.name for entry in ENTRIES for field in fields(entry)})
-        return f"unknown key.{did_you_mean(str(where[-1]), known) or ' Leave it out.'}"
-    return message(where, kind, problem)
+    if kind != "unexpected_keyword_argument":
+        return _line(path, document, where, message(where, kind, problem), at_key=where[-1:] == ("[key]",))
+    known = sorted({field.name for entry in ENTRIES for field in fields(entry)})
+    hint = did_you_mean(str(where[-1]), known) or " Leave it out."
+    return _line(path, document, where, f"unknown key.{hint}", at_key=True)
 
 
 def _gpus(file: _File) -> dict[str, GPU]:
