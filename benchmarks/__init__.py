@@ -1,0 +1,1 @@
+"""Speed of simulator and planner, as ratios against a baseline that runs beside them."""

@@ -1,0 +1,138 @@
+"""`python -m benchmarks`: runs everything, prints one table for each question and whether the targets are met."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from time import perf_counter
+
+from benchmarks.commands import CommandError, plan, process_s
+from benchmarks.load import Load
+from benchmarks.memory import bytes_per_request
+from benchmarks.speed import Series, measure
+from simulator.deployment import Drop
+
+BATCHED, SINGLE = 8, 1
+"""Largest batch; at 8, batches of 6 to 7 form."""
+SPEED = {BATCHED: 1_000_000, SINGLE: 300_000}
+"""Requests a second at least, on two cores."""
+LINEAR = 1.05
+"""Exponent at most. Time like n log n fits as 1.08 between 10^4 and 10^7."""
+BYTES = 100
+PLAN_S = {"video.yaml": 3.0, "fleet.yaml": 30.0}
+GAP = 0.1
+UP_TO_1E6 = (10**4, 10**5, 10**6)
+UP_TO_1E7 = (*UP_TO_1E6, 10**7)
+
+
+def verdict(met: bool) -> str:
+    """In words."""
+    return "met" if met else "NOT MET"
+
+
+def show(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """One table; each row as soon as it is known."""
+    widths = [max(len(text), 13) for text in head]
+    print(f"\n{title}\n")
+    for row in chain([head, ["-" * w for w in widths]], rows):
+        print("  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip(), flush=True)
+
+
+def speed_row(series: Series) -> list[str]:
+    """One configuration at its largest number of requests."""
+    load, run = series.load, series.largest
+    target = SPEED[load.batch_size_max]
+    return [
+        str(load.gpu_count),
+        str(load.model_count),
+        f"{run.mean_batch:.1f}",
+        f"{run.request_count:,}",
+        f"{run.requests_per_s:,.0f}",
+        f"{target:,}",
+        verdict(run.requests_per_s >= target),
+        f"{run.ratio:.2f}",
+        f"{series.exponent:.3f}",
+        verdict(series.exponent <= LINEAR),
+    ]
+
+
+def speed() -> None:
+    """Speed and growth in all configurations."""
+    columns = ["GPUs", "models", "mean batch", "requests", "requests/s", "at least", "speed"]
+    columns += ["x baseline", "exponent", f"<= {LINEAR}"]
+    configurations = [Load(g, m, b) for b in (BATCHED, SINGLE) for g in (1, 8) for m in (1, 64)]
+    longest = {Load(1, 1, BATCHED), Load(8, 64, BATCHED), Load(1, 1, SINGLE)}
+    rows = (speed_row(measure(load, UP_TO_1E7 if load in longest else UP_TO_1E6)) for load in configurations)
+    show("Simulated requests per second, and the exponent k of time ~ requests^k from 10^4 on", columns, rows)
+
+
+def rules() -> None:
+    """The same with rules that cost time; no targets."""
+    loads = {
+        "16 models, none dropped": Load(1, 16, BATCHED),
+        "16 models, late ones dropped": Load(1, 16, BATCHED, drop=Drop.LATE),
+        "16 models, half of them fit in memory": Load(1, 16, BATCHED, resident=0.5),
+    }
+    columns = ["rules on one GPU, 10^5 requests       ", "mean batch", "requests/s", "x baseline"]
+    runs = ((name, measure(load, (10**5,)).largest) for name, load in loads.items())
+    rows = ([n, f"{r.mean_batch:.1f}", f"{r.requests_per_s:,.0f}", f"{r.ratio:.2f}"] for n, r in runs)
+    show("What rules cost; for information", columns, rows)
+
+
+def memory() -> None:
+    """Bytes for each request."""
+    cases = [(b, metrics) for b in (BATCHED, SINGLE) for metrics in (False, True)]
+    found = ((b, metrics, bytes_per_request(b, metrics)) for b, metrics in cases)
+    rows = (
+        [
+            f"batch <= {b}" if b > 1 else "batch 1",
+            "and metrics" if metrics else "simulate",
+            f"{size:.1f}",
+            str(BYTES),
+            verdict(size < BYTES),
+        ]
+        for b, metrics, size in found
+    )
+    title = "Memory per request: growth of a process's peak from 10^6 to 10^7 requests"
+    show(title, ["case", "work", "bytes/request", "under", "memory"], rows)
+
+
+def commands() -> None:
+    """Whole processes."""
+    bare_s = process_s(["-c", "pass"], 5)
+
+    def time_row(name: str, took_s: float, limit_s: float) -> list[str]:
+        return [name, f"{took_s:.2f} s", f"{limit_s:g} s", verdict(took_s < limit_s), f"{took_s / bare_s:.0f}"]
+
+    def rows() -> Iterable[list[str]]:
+        yield time_row("planner --help", process_s(["-m", "planner", "--help"], 5), 0.5)
+        for scenario, limit_s in PLAN_S.items():
+            name = f"plan {scenario}"
+            try:
+                planned = plan(scenario, 3 if limit_s < 10 else 1)
+            except CommandError as error:
+                yield [name, "failed", f"{limit_s:g} s", verdict(False), str(error)]
+                continue
+            yield time_row(name, planned.process_s, limit_s)
+            costs = f"${planned.cost_usd_per_hour:.2f}/h, bound ${planned.lower_bound_usd_per_hour:.2f}/h"
+            yield ["  gap to the bound", f"{planned.gap:.1%}", f"{GAP:.0%}", verdict(planned.gap < GAP), costs]
+
+    columns = ["command          ", "took", "under", "target", "x `python -c pass`"]
+    show(f"Whole processes; `python -c pass` takes {bare_s * 1e3:.0f} ms", columns, rows())
+
+
+def main() -> None:
+    """Everything; memory first, because a child's peak starts at what its parent holds."""
+    began_s = perf_counter()
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}, {sys.platform}")
+    print("Baseline: a bare SimPy loop, one process per server, arrivals in an array, one timeout per batch.")
+    memory()
+    speed()
+    rules()
+    commands()
+    print(f"\n{perf_counter() - began_s:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

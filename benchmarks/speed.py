@@ -1,0 +1,84 @@
+"""Simulated requests per second, and how the time grows with their number."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+
+import numpy as np
+
+from benchmarks.baseline import bare_loop_s
+from benchmarks.load import Load, run_s
+from simulator.records import SimulationResult
+from simulator.run import simulate
+
+BRIEF = 100_000
+"""Runs of at most so many requests are short enough to be disturbed: the best of three counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulation and its baseline."""
+
+    request_count: int
+    mean_batch: float
+    simulate_s: float
+    baseline_s: float
+
+    @property
+    def requests_per_s(self) -> float:
+        """Real time, all of `simulate`."""
+        return self.request_count / self.simulate_s
+
+    @property
+    def ratio(self) -> float:
+        """Speed over that of the baseline."""
+        return self.baseline_s / self.simulate_s
+
+
+@dataclass(frozen=True)
+class Series:
+    """One configuration at growing numbers of requests."""
+
+    load: Load
+    runs: tuple[Run, ...]
+
+    @property
+    def largest(self) -> Run:
+        """The run with the most requests."""
+        return self.runs[-1]
+
+    @cached_property
+    def exponent(self) -> float:
+        """k of time ~ requests^k, by least squares on logarithms: 1 is linear."""
+        requests = np.log([run.request_count for run in self.runs])
+        return float(np.polyfit(requests, np.log([run.simulate_s for run in self.runs]), 1)[0])
+
+
+def simulated(load: Load, request_count: int) -> SimulationResult:
+    """About so many requests."""
+    return simulate(load.deployment(), load.workload(), request_count / load.rate_rps, seed=1)
+
+
+def measure(load: Load, request_counts: tuple[int, ...]) -> Series:
+    """Simulation and baseline by turns, so that whatever slows the machine meets both."""
+    return Series(load, tuple(_run(load, n) for n in request_counts))
+
+
+def _run(load: Load, request_count: int) -> Run:
+    pairs = [_pair(load, request_count) for _ in range(3 if request_count <= BRIEF else 1)]
+    result = pairs[0][0]
+    batches = sum(len(b.count) for b in result.batches)
+    return Run(
+        result.request_count,
+        result.request_count / batches,
+        min(simulate_s for _, simulate_s, _ in pairs),
+        min(baseline_s for _, _, baseline_s in pairs),
+    )
+
+
+def _pair(load: Load, request_count: int) -> tuple[SimulationResult, float, float]:
+    began_s = perf_counter()
+    result = simulated(load, request_count)
+    simulate_s = perf_counter() - began_s
+    baseline_s = bare_loop_s(result.request_count, load.gpu_count, load.batch_size_max, load.rate_rps, run_s)
+    return result, simulate_s, baseline_s
