@@ -70,6 +70,10 @@ def check(deployment: Deployment, workload: Workload) -> None:
         if not service.replicas:
             raise DeploymentError(f"{service.model}: has no replica. Give it at least one.")
         for replica in service.replicas:
+            if replica.share <= 0:
+                raise DeploymentError(
+                    f"{service.model}: a replica's share must be above 0, got {replica.share:g}. Leave the replica out."
+                )
             for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
                 if name not in devices:
                     raise DeploymentError(f"{service.model}: device {name!r} is not in the deployment. Add it.")
@@ -126,9 +130,12 @@ def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
     if len(profile.layers) < count:
         share = -(-profile.weight_bytes // count)
         return [(Layer(f"{profile.model}[{i}/{count}]", share),) for i in range(count)]
-    ends = np.cumsum([layer.weight_bytes for layer in profile.layers])
-    bounds = [int(np.searchsorted(ends, ends[-1] * i / count)) for i in range(1, count)]
-    edges = [0, *(max(b, i) for i, b in enumerate(bounds, 1)), len(profile.layers)]
+    before = np.cumsum([0, *(layer.weight_bytes for layer in profile.layers)])
+    edges = [0]
+    for i in range(1, count):
+        nearest = int(np.argmin(np.abs(before - before[-1] * i / count)))
+        edges.append(min(max(nearest, edges[-1] + 1), len(profile.layers) - count + i))
+    edges.append(len(profile.layers))
     return [profile.layers[a:b] for a, b in pairwise(edges)]
 
 
