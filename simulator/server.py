@@ -1,8 +1,9 @@
 """The SimPy processes: a GPU that runs batches, its copy engine, and what happens when its host fails."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, repeat
-from math import inf, log, sqrt
+from math import inf
 
 import numpy as np
 import simpy
@@ -65,9 +66,10 @@ class Card:
             for layer in queue.stage.layers:
                 self.users.setdefault(layer.key, []).append(queue)
             if isinstance(queue, FormedQueue):
-                queue.wake = self.ring
+                queue.wake = partial(self.expect, queue)
         if not self.swaps:
             self._fill()
+        self._note()
 
     def _too_much(self) -> bool:
         weights = {layer.key: layer.weight_bytes for queue in self.queues for layer in queue.stage.layers}
@@ -78,7 +80,6 @@ class Card:
         for queue in self.queues:
             self.memory.add(self.memory.missing(queue.stage.layers))
         self.memory.workspace_bytes = max((queue.stage.workspace_bytes for queue in self.queues), default=0)
-        self._note()
 
     def _agenda(self, scheduling: Scheduling) -> Agenda:
         match scheduling:
@@ -106,7 +107,7 @@ class Card:
         now = 0.0
         while now < self.horizon_s:
             if now >= outage_s:
-                now = yield from self.recover(now)
+                now = yield from self.recover()
                 outage_s = self.next_outage_s()
                 continue
             if self.routers:
@@ -116,10 +117,9 @@ class Card:
                 now = (yield from self.idle()) if clocked else min(agenda.next_ready_s(), self.horizon_s)
                 continue
             queue = queues[number]
-            queue.booked_s = inf
-            if clocked and queue.ready_at() > now:
-                self.book(queue)
+            if clocked and not self.due(queue, now):
                 continue
+            queue.booked_s = -inf
             if swaps:
                 now = yield from self.bring_in(queue)
             if queue.drop is not None:
@@ -150,58 +150,65 @@ class Card:
     @property
     def clocked(self) -> bool:
         """Whether others can change what this GPU will find. Where nobody can, it runs ahead of the clock."""
-        return self.swaps or bool(self.routers) or any(isinstance(queue, FormedQueue) for queue in self.queues)
+        known = all(type(queue) is Queue for queue in self.queues)
+        return self.swaps or bool(self.routers) or bool(self.outages) or not known
 
     def next_outage_s(self) -> float:
         """When its host fails next."""
         return self.outages[0].start_s if self.outages else inf
 
     def book(self, queue: Queue) -> None:
-        """Tell the agenda when `queue` will be ready, unless it knows already."""
-        ready_s = queue.ready_at()
-        if ready_s < queue.booked_s:
-            queue.booked_s = ready_s
+        """Tell the agenda when `queue` will be ready."""
+        queue.booked_s = ready_s = queue.ready_at()
+        if ready_s < inf:
             self.agenda.put(queue.number, ready_s, queue.oldest_s() + (queue.slo_s if self.by_deadline else 0.0))
+
+    def expect(self, queue: Queue) -> None:
+        """Book `queue` where it will be ready earlier than the agenda knows, and wake the GPU."""
+        if queue.ready_at() < queue.booked_s:
+            self.book(queue)
+            if self.bell is not None and not self.bell.triggered:
+                self.bell.succeed()
+
+    def due(self, queue: Queue, now: float) -> bool:
+        """Whether what the agenda says still holds: others may have filled or emptied `queue` since."""
+        if queue.booked_s > now:
+            return False
+        if queue.ready_at() > now:
+            self.book(queue)
+            return False
+        return True
 
     def route(self, now: float) -> None:
         """Let the routers send what has arrived, and look at the queues again."""
         for router in self.routers:
             router.route(now)
         for queue in self.queues:
-            self.book(queue)
+            self.expect(queue)
 
     def idle(self) -> Process:
         """Nothing to run: sleep until something will be ready, or could be."""
-        next_s = min([self.horizon_s, self.agenda.next_ready_s(), *(router.next_s() for router in self.routers)])
+        arrivals_s = (router.next_s() for router in self.routers)
+        next_s = min([self.horizon_s, self.agenda.next_ready_s(), self.next_outage_s(), *arrivals_s])
         self.bell = self.env.event()
         yield self.bell | self.env.timeout(max(0.0, next_s - self.env.now))
         self.bell = None
-        for queue in self.queues:
-            self.book(queue)
         return self.env.now
 
-    def ring(self) -> None:
-        """Wake the GPU: something is coming that it did not know of."""
-        if self.bell is not None and not self.bell.triggered:
-            self.bell.succeed()
-
-    def recover(self, now: float) -> Process:
-        """The host failed: memory is lost. Wait until it is back; what was resident is loaded again."""
+    def recover(self) -> Process:
+        """The host failed: memory is lost. Wait until it is back; what was resident for good is loaded again."""
         outage = self.outages.pop(0)
         if self.loading is not None:
             yield self.loading[1]
-        back_s = max(now, outage.finish_s)
+        self._evict(list(self.memory.resident))
+        yield self.env.timeout(max(0.0, outage.finish_s - self.env.now))
         if not self.swaps:
+            began_s = self.env.now
             for queue in self.queues:
-                start_s, size_bytes = back_s, queue.stage.weight_bytes
-                back_s += queue.stage.load_s(size_bytes)
-                self.loads.append(Load(queue.stage.model, self.device.id, start_s, back_s, size_bytes, False))
-        else:
-            self.memory.evict(list(self.memory.resident))
-            self._note()
-        if self.clocked:
-            yield self.env.timeout(max(0.0, back_s - self.env.now))
-        return back_s
+                if missing := self.memory.missing(queue.stage.layers):
+                    yield from self._load(queue.stage, missing, ahead=False)
+            self.stalls.append(Stall(self.device.id, began_s, self.env.now))
+        return self.env.now
 
     def bring_in(self, queue: Queue) -> Process:
         """Wait for or load what `queue` lacks, and make room for its workspace. Returns the time."""
@@ -209,6 +216,8 @@ class Card:
         needed = frozenset(layer.key for layer in stage.layers)
         began_s = env.now
         while True:
+            if self.routers:
+                self.route(env.now)
             missing = self.memory.missing(stage.layers)
             arriving = self.loading[0] if self.loading else frozenset()
             if self.loading and (missing or arriving & needed):
@@ -227,6 +236,8 @@ class Card:
             if missing:
                 yield from self._load(stage, missing, ahead=False)
             break
+        if self.routers:
+            self.route(env.now)
         if env.now > began_s:
             self.stalls.append(Stall(self.device.id, began_s, env.now))
         return env.now
@@ -307,8 +318,7 @@ class Card:
 
 
 def _noise(cv: float, rng: np.random.Generator) -> Iterator[float]:
-    """Factors of mean 1 and the given coefficient of variation, lognormal."""
+    """Factors of mean 1 and the given coefficient of variation, Gamma: near normal when small, exponential at cv 1."""
     if not cv:
         return repeat(1.0)
-    sigma = sqrt(log(1 + cv * cv))
-    return chain.from_iterable(rng.lognormal(-sigma * sigma / 2, sigma, 1024).tolist() for _ in repeat(None))
+    return chain.from_iterable(rng.gamma(cv**-2, cv * cv, 1024).tolist() for _ in repeat(None))
