@@ -164,6 +164,39 @@ def plan(
 
 
 @app.command()
+def simulate(
+    scenario: Scenario,
+    gpu: Annotated[str, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")],
+    count: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many of them.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=NAME",
+            help="memory, scheduling, routing, drop or eviction, e.g. eviction=mru. Repeatable.",
+        ),
+    ] = None,
+    overrides: Set = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: Form = Format.TABLE,
+    seed: Seed = None,
+) -> None:
+    """Replay a scenario on GPUs that you name."""
+    from datetime import UTC, datetime
+
+    from planner.load import load_scenario
+    from planner.report import render
+    from planner.simulation import policy_override, simulate_named
+
+    changes = [*with_seed(overrides, seed), *map(policy_override, policy or [])]
+    known, library = knowledge(catalog, profiles)
+    today = datetime.now(UTC).date()
+    answer = simulate_named(load_scenario(scenario, changes), known, library, gpu, count, today)
+    emit(render(answer, form, stdout_screen()))
+    raise typer.Exit(Status.FEASIBLE if answer.feasible else Status.INFEASIBLE)
+
+
+@app.command()
 def explain(plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")]) -> None:
     """Say why a plan is what it is, and what would change it."""
     from planner.explain import explain as reasons

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from planner.layout import Screen, dollars, gigabytes, names, promise, seconds, share
 from planner.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.report import (
-    OTHERS_SHOWN,
     budget_left,
     caution_texts,
     cautions,
+    granted,
     headline,
     latency_left,
-    more_line,
     nearest,
     notes,
     on_time,
     refusal,
+    refusals,
     refusals_title,
-    sentence,
     slo_line,
     tightest,
 )
@@ -36,14 +35,13 @@ def explain(plan: Plan, screen: Screen) -> str:
     lines += notes(
         "Nearest refusal, and the smallest change that makes it work", [refusal(no) for no in refused[:1]], screen
     )
-    lines += notes(refusals_title(plan), [refusal(no) for no in refused[1 : OTHERS_SHOWN + 1]], screen)
-    lines += more_line(len(refused), OTHERS_SHOWN + 1, "the JSON")
+    lines += notes(refusals_title(plan), refusals(plan), screen)
     if answer and answer.feasible:
         lines += notes("What would change the answer", sensitivity(plan, answer), screen)
     if answer:
         lines += notes("Evidence", evidence(answer), screen)
     lines += notes("Cautions", caution_texts(cautions(plan)), screen)
-    lines += notes("Taken for granted", [sentence(text) for text in plan.assumptions], screen)
+    lines += notes("Taken for granted", granted(plan.assumptions), screen)
     return "\n".join(lines) + "\n"
 
 
@@ -98,10 +96,13 @@ def load_room(answer: Recommendation) -> list[str]:
         return []
     card = max(answer.gpus, key=occupied)
     room = 1 / occupied(card) if occupied(card) > 0 else math.inf
+    full = min(m.mean_batch_size / m.batch_size for m in answer.models if card.id in m.gpus)
     busy = f"Load: the busiest GPU, {card.id}, is taken {share(occupied(card))} of the time"
+    if full < 0.9:
+        return [f"{busy} with batches down to {share(full)} full: under more demand they fill up before it gives way."]
     if room <= 1.01:
-        return [f"{busy}: any more demand needs more GPUs."]
-    return [f"{busy}. With batches as they are, {room:.1f} times the demand would fill it; promises break earlier."]
+        return [f"{busy} with full batches: more demand needs more GPUs."]
+    return [f"{busy} with full batches: {room:.1f} times the demand would fill it; promises break earlier."]
 
 
 def price_room(plan: Plan, answer: Recommendation) -> list[str]:

@@ -27,7 +27,8 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
         Column("best rate", [per_second(best_rate(p)) for p in profiles], right=True),
         Column("weights", [gigabytes(p.weight_bytes) for p in profiles], right=True),
         Column("load", [seconds(p.load(p.weight_bytes)) for p in profiles], right=True),
-        Column("evidence", [str(p.evidence) for p in profiles]),
+        Column("latency is", [p.latency_evidence for p in profiles]),
+        Column("loading is", [p.load_evidence for p in profiles]),
     ]
     return "\n".join(table(columns, screen, indent=0)) + "\n"
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -25,11 +26,13 @@ from planner.layout import (
     share,
     table,
 )
-from planner.plan import Caution, GpuAnswer, Instances, ModelAnswer, Plan, Recommendation, Rejection
+from planner.plan import Bottleneck, Caution, GpuAnswer, Instances, ModelAnswer, Plan, Recommendation, Rejection
 from planner.store import to_json
 
 GPUS_SHOWN = 16
 OTHERS_SHOWN = 5
+FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
+"""What can stop a fleet that was tried; the rest stops an offer before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +137,18 @@ def sure_line(replications: int, requests: int) -> str:
     return f"Intervals hold with 95 % confidence: {counted(replications, 'replication')}{replayed}."
 
 
+def saving(answer: Recommendation) -> float:
+    """Dollars an hour above the lower bound; zero where only rounding is between them."""
+    above = answer.cost_usd_per_hour - answer.lower_bound_usd_per_hour
+    return above if above > 1e-6 * answer.cost_usd_per_hour else 0.0
+
+
 def bound_line(answer: Recommendation) -> str:
     """What could still be saved at most."""
-    bound, saving = answer.lower_bound_usd_per_hour, answer.cost_usd_per_hour - answer.lower_bound_usd_per_hour
-    if saving <= 1e-6 * answer.cost_usd_per_hour:
+    bound = answer.lower_bound_usd_per_hour
+    if not saving(answer):
         return f"Proven cheapest: nothing under {dollars(bound)}/h can serve this."
-    most = f"{dollars(saving)}/h ({share(saving / answer.cost_usd_per_hour, 1)})"
+    most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return f"Nothing under {dollars(bound)}/h can serve this: at most {most} could still be saved."
 
 
@@ -164,7 +173,7 @@ def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> l
         column("p99 / SLO", p99, right=True),
         column("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}", right=True),
         column("rate", lambda m: per_second(m.throughput_rps), right=True),
-        column("limited by", lambda m: m.bottleneck if m.verdict == "stable" else f"{m.bottleneck}, {m.verdict}"),
+        column("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
         column("evidence", lambda m: str(m.evidence)),
     ]
 
@@ -216,21 +225,56 @@ def overshoot(no: Rejection) -> float:
     return abs(no.observed - no.limit) / no.limit if no.limit else math.inf
 
 
-def nearest(plan: Plan) -> list[Rejection]:
-    """What was refused and matters: all that is cheaper (or all, where nothing is feasible); nearest first."""
+def cheaper(plan: Plan, no: Rejection) -> bool:
+    """Whether a refused candidate would have been the better buy; any would, where nothing is feasible."""
     best = plan.recommendation
-    matters = [
-        no
-        for no in plan.rejections
-        if best is None or not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
-    ]
-    return sorted(matters, key=overshoot)
+    return best is None or not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
+
+
+def nearest(plan: Plan) -> list[Rejection]:
+    """Refused fleets that would have been the better buy, the nearest miss first."""
+    return sorted((no for no in plan.rejections if no.bottleneck in FLEET and cheaper(plan, no)), key=overshoot)
 
 
 def refusal(no: Rejection) -> str:
     """One refused candidate in words, with the way out."""
     cost = f" at {dollars(no.cost_usd_per_hour)}/h" if no.cost_usd_per_hour is not None else ""
-    return f"{no.candidate}{cost}: {sentence(no.reason)} {sentence(no.way_out)}".rstrip()
+    return f"{no.candidate}{cost}: {sentence(no.reason)} Way out: {sentence(no.way_out)}"
+
+
+def obstacles(plan: Plan) -> list[str]:
+    """What was never tried, for want of a profile, a price or a seller: one line for each kind of obstacle."""
+    unknown: dict[str, list[str]] = {}
+    for no in plan.rejections:
+        if no.bottleneck is Bottleneck.PROFILE:
+            model, _, gpu = no.candidate.rpartition(" on ")
+            unknown.setdefault(gpu, []).append(model)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for gpu, models in unknown.items():
+        alike.setdefault(tuple(models), []).append(gpu)
+    remedy = "Way out: measure, or name a folder with --profiles."
+    lines = [
+        f"Not tried on {names(gpus, 12)}: no profile of {names(models)} there. {remedy}"
+        for models, gpus in alike.items()
+    ]
+    for kind, why in ((Bottleneck.RETIRED, "no longer sold"), (Bottleneck.PRICE, "no such price")):
+        those = [no for no in plan.rejections if no.bottleneck is kind and cheaper(plan, no)]
+        if those:
+            lines.append(f"{names([no.candidate for no in those], 3)}: {why}. Way out: {sentence(those[0].way_out)}")
+    return lines
+
+
+def refusals(plan: Plan, most: int = OTHERS_SHOWN) -> list[str]:
+    """Why nothing cheaper works: refused fleets, nearest first, then what was never tried."""
+    no, best = nearest(plan), plan.recommendation
+    lines = [refusal(one) for one in no[:most]]
+    if len(no) > most:
+        lines.append(f"{len(no) - most} more fleets were refused; the JSON has them all.")
+    if not no and best and best.feasible and not saving(best):
+        lines.append(
+            f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h has time for the work, whatever the placement."
+        )
+    return [*lines, *obstacles(plan)]
 
 
 def sentence(text: str) -> str:
@@ -273,7 +317,18 @@ def notes(title: str, texts: Sequence[str], screen: Screen) -> list[str]:
 
 def caution_texts(warnings: Sequence[Caution]) -> list[str]:
     """Each with its remedy."""
-    return [f"{sentence(c.what)} {sentence(c.remedy)}".rstrip() for c in warnings]
+    return [f"{sentence(c.what)} Remedy: {sentence(c.remedy)}" for c in warnings]
+
+
+def granted(assumptions: Sequence[str]) -> list[str]:
+    """Assumptions, said once where they hold for several models; those that hold for most come first."""
+    whose: dict[str, list[str]] = {}
+    for assumption in assumptions:
+        head, _, text = assumption.partition(": ")
+        whom = head.split(", ") if all(re.fullmatch(r"\S+ on \S+", name) for name in head.split(", ")) else []
+        whose.setdefault(text if whom else assumption, []).extend(whom)
+    ordered = sorted(whose.items(), key=lambda item: -len(item[1]))
+    return [f"{names(whom, 3)}: {sentence(text)}" if whom else sentence(text) for text, whom in ordered]
 
 
 def summary(models: Sequence[ModelAnswer], lines: Sequence[str], screen: Screen) -> list[str]:
@@ -298,11 +353,11 @@ def plan_table(plan: Plan, screen: Screen) -> str:
     if plan.alternatives:
         lines += ["", screen.bold("Next best"), *table(other_columns(plan), screen)]
         lines += more_line(len(plan.alternatives), OTHERS_SHOWN, "the JSON")
-    no = nearest(plan)
-    lines += notes(refusals_title(plan), [refusal(one) for one in no[:OTHERS_SHOWN]], screen)
-    lines += more_line(len(no), OTHERS_SHOWN, "the JSON")
+    lines += notes(refusals_title(plan), refusals(plan), screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(cautions(plan)), Screen(screen.width))]
-    lines += notes("Taken for granted", [sentence(text) for text in plan.assumptions], screen)
+    taken = granted(plan.assumptions)
+    lines += notes("Taken for granted", taken[:OTHERS_SHOWN], screen)
+    lines += more_line(len(taken), OTHERS_SHOWN, "`planner explain`")
     return "\n".join(lines) + "\n"
 
 
@@ -321,7 +376,7 @@ def simulation_table(run: Simulation, screen: Screen) -> str:
     lines += summary(run.models, [sure_line(run.replications, 0)], screen)
     lines += replay_tables(run.models, run.gpus, screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(run.warnings), Screen(screen.width))]
-    lines += notes("Taken for granted", [sentence(text) for text in run.assumptions], screen)
+    lines += notes("Taken for granted", granted(run.assumptions), screen)
     return "\n".join(lines) + "\n"
 
 
@@ -347,9 +402,9 @@ def plan_markdown(plan: Plan) -> str:
         lines += replay_markdown(answer.models, answer.gpus)
     if plan.alternatives:
         lines += ["", "#### Next best", "", *markdown(other_columns(plan))]
-    lines += bullets(refusals_title(plan), [refusal(no) for no in nearest(plan)[:OTHERS_SHOWN]])
+    lines += bullets(refusals_title(plan), refusals(plan))
     lines += bullets("Cautions", caution_texts(cautions(plan)))
-    lines += bullets("Taken for granted", [sentence(text) for text in plan.assumptions])
+    lines += bullets("Taken for granted", granted(plan.assumptions))
     made = ", ".join(f"{name} {version}" for name, version in plan.versions.items())
     lines += ["", f"Made {plan.created_at} with {made}; seed {plan.seed}; scenario sha256 `{plan.scenario_sha256}`."]
     return "\n".join(lines) + "\n"
@@ -361,7 +416,7 @@ def simulation_markdown(run: Simulation) -> str:
     lines += [f"- {slo_line(run.models)}", f"- {sure_line(run.replications, 0)}"]
     lines += replay_markdown(run.models, run.gpus)
     lines += bullets("Cautions", caution_texts(run.warnings))
-    lines += bullets("Taken for granted", [sentence(text) for text in run.assumptions])
+    lines += bullets("Taken for granted", granted(run.assumptions))
     return "\n".join(lines) + "\n"
 
 

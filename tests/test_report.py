@@ -14,8 +14,19 @@ from hypothesis import strategies as st
 
 from planner.explain import explain
 from planner.layout import Column, Format, Screen, dollars, fit, per_second, percent, ranges, seconds, table
-from planner.plan import Interval
-from planner.report import bound_line, cautions, headline, nearest, overshoot, render, slo_line, tightest
+from planner.plan import Bottleneck, Interval
+from planner.report import (
+    bound_line,
+    cautions,
+    granted,
+    headline,
+    nearest,
+    obstacles,
+    overshoot,
+    render,
+    slo_line,
+    tightest,
+)
 from planner.store import StoreError, read_plan, to_json, write_plan, write_text
 
 FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)
@@ -131,9 +142,43 @@ def test_markdown_tables_have_equal_rows():
 def test_explanation_names_what_binds_and_what_to_measure():
     text = " ".join(explain(PLAN, Screen()).split())
     assert "yolov3: compute. gpu1 computes 83 % of the time." in text
-    assert "1.2 times the demand would fill it" in text
+    assert "taken 84 % of the time with batches down to 60 % full" in text
     assert "Relax the latency of vgg16 to 131 ms." in text
     assert "A measurement of yolov3 on V100 would help most" in text
+
+
+def test_room_for_more_load_counts_from_full_batches():
+    full = replace(BEST, models=(replace(VGG, mean_batch_size=4.0), replace(YOLO, mean_batch_size=2.0)))
+    assert "with full batches: 1.2 times the demand" in " ".join(
+        explain(replace(PLAN, recommendation=full), Screen()).split()
+    )
+
+
+def test_what_was_never_tried_is_said_once():
+    gaps = [
+        replace(NO_ROOM, candidate=f"{model} on {gpu}", bottleneck=Bottleneck.PROFILE, cost_usd_per_hour=None)
+        for gpu in ("L4", "A10G")
+        for model in ("vgg16", "yolov3")
+    ]
+    sold_out = replace(NO_ROOM, candidate="p2.xlarge (K80)", bottleneck=Bottleneck.RETIRED, way_out="Set buy.retired")
+    assert obstacles(replace(PLAN, rejections=(*gaps, sold_out))) == [
+        "Not tried on L4, A10G: no profile of vgg16, yolov3 there. Way out: measure, or name a folder with --profiles.",
+        "p2.xlarge (K80): no longer sold. Way out: Set buy.retired.",
+    ]
+
+
+def test_an_assumption_of_several_models_is_said_once():
+    said = (
+        "one process holds 0.8 GB",
+        "vgg16 on V100: taken for fp32",
+        "yolov3 on V100: taken for fp32",
+        "Note: other",
+    )
+    assert granted(said) == [
+        "vgg16 on V100, yolov3 on V100: taken for fp32.",
+        "one process holds 0.8 GB.",
+        "Note: other.",
+    ]
 
 
 @pytest.mark.parametrize("plan", [PLAN, INFEASIBLE, replace(PLAN, recommendation=None, alternatives=())])
@@ -189,7 +234,7 @@ def test_what_is_no_plan_is_refused_in_one_line(tmp_path, text, said):
 
 @pytest.mark.parametrize("name", ["missing/plan.json", "x" * 300, "."])
 def test_a_file_that_cannot_be_written_is_said_in_one_line(tmp_path, name):
-    with pytest.raises(StoreError, match="cannot be written: .* Name another file with -o"):
+    with pytest.raises(StoreError, match=r"cannot be written: .* Name another file with -o"):
         write_text("new", tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,0 +1,87 @@
+"""Replays of a deployment one names oneself: so many GPUs of one kind."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from planner.answer import assumptions, cautions, recommend
+from planner.catalog import Catalog, Offer
+from planner.load import Loaded, workload
+from planner.plan import Rejection
+from planner.report import Simulation
+from planner.scenario import BuySpec, OwnMachine, Scenario
+from planner.search import NothingToPlanError, Question, ask, evaluate
+from planner.sizing import Kind, Profiles
+from planner.units import did_you_mean
+
+POLICIES = {
+    "memory": "memory",
+    "scheduling": "scheduling",
+    "routing": "routing",
+    "drop": "drop",
+    "eviction": "swap.eviction",
+}
+"""Where the scenario keeps each policy."""
+
+
+def policy_override(text: str) -> str:
+    """`eviction=mru` as a change of the scenario: `swap.eviction=mru`."""
+    name, equals, value = text.partition("=")
+    if not equals or name not in POLICIES:
+        hint = did_you_mean(name, list(POLICIES))
+        raise NothingToPlanError(f"--policy {text}: unknown.{hint} Write KIND=NAME; kinds: {', '.join(POLICIES)}.")
+    return f"{POLICIES[name]}={value}"
+
+
+def simulate_named(
+    loaded: Loaded, catalog: Catalog, library: Profiles, gpu: str, count: int, today: date
+) -> Simulation:
+    """Replay a scenario on `count` GPUs of one kind: on offer, or without a price where none is."""
+    if gpu not in catalog.gpus:
+        hint = did_you_mean(gpu, list(catalog.gpus)) or f" Known: {', '.join(catalog.gpus)}."
+        raise NothingToPlanError(f"--gpu {gpu}: unknown.{hint}")
+    demand = workload(loaded)
+    scenario = loaded.scenario
+    question, refused = ask(scenario, demand, catalog, library)
+    offer = offered(question, gpu, count)
+    priced = offer is not None
+    if offer is None:
+        question, refused = ask(unpriced(scenario, gpu, count), demand, catalog, library)
+        offer = offered(question, gpu, count)
+    demand_every_profile(question, refused, offer, gpu)
+    assert offer is not None
+    trial = evaluate(question, offer, count // offer.gpu_count)
+    answer = recommend(trial, 0.0)
+    return Simulation(
+        scenario=scenario.name or loaded.path.stem,
+        scenario_sha256=loaded.sha256,
+        seed=scenario.seed,
+        feasible=answer.feasible,
+        requests=trial.replay.requests,
+        wall_s=trial.replay.wall_s,
+        cost_usd_per_hour=answer.cost_usd_per_hour if priced else None,
+        replications=answer.replications,
+        models=answer.models,
+        gpus=answer.gpus,
+        assumptions=assumptions(scenario, trial, catalog.assumptions),
+        warnings=cautions(trial, today),
+    )
+
+
+def offered(question: Question, gpu: str, count: int) -> Offer | None:
+    """The cheapest offer of which whole machines make up so many GPUs."""
+    fitting = [o for o in question.offers if o.gpu.name == gpu and count % o.gpu_count == 0]
+    return min(fitting, key=lambda o: o.usd_per_hour / o.gpu_count, default=None)
+
+
+def unpriced(scenario: Scenario, gpu: str, count: int) -> Scenario:
+    """The same question, with so many machines of one such GPU at hand. Their price is never shown."""
+    return replace(scenario, buy=BuySpec(own=(OwnMachine(name=gpu, gpu=gpu, price=1.0, count=count),)))
+
+
+def demand_every_profile(question: Question, refused: Sequence[Rejection], offer: Offer | None, gpu: str) -> None:
+    """Refuse, in the words of sizing, where some model cannot run on the GPU."""
+    if offer is not None and all((model, Kind.of(offer)) in question.sized for model in question.needs):
+        return
+    reasons = [f"{no.reason}. Way out: {no.way_out}." for no in refused if no.candidate.endswith(f" on {gpu}")]
+    raise NothingToPlanError("\n".join(reasons) or f"--gpu {gpu}: no model can run on it.")
