@@ -103,7 +103,7 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
     except csv.Error as error:
         raise TraceError(f"{path}: is not CSV: {error}. Write a column `arrival_s` of seconds.") from None
     except FileNotFoundError:
-        raise TraceError(f"{path}: no such file. Name a CSV file; paths start at the scenario's folder.") from None
+        raise TraceError(f"{path}: no such file. Name a CSV file with time stamps.") from None
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}.") from None
 

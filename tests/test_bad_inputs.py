@@ -280,3 +280,90 @@ def planner(capfd, monkeypatch, *words):
     out, err = capfd.readouterr()
     assert "Traceback" not in out + err
     return left.value.code, out, err
+
+
+OWN = "buy={own: [{name: box, gpu: V100, memory: 1 GB, price: $1/h}]}"
+COMMANDS = {
+    # what is wrong: (words of the command, exit code, what it says)
+    "no command": (["paln"], 2, ["No such command"]),
+    "no scenario": (["plan"], 2, ["Missing argument 'SCENARIO'."]),
+    "no such option": (["plan", "s.yaml", "--nope"], 2, ["No such option: --nope"]),
+    "no such format": (["plan", "s.yaml", "--format", "xml"], 2, ["'xml' is not one of 'table', 'json', 'csv', 'md'"]),
+    "no such scenario": (["plan", "none.yaml"], 2, ["none.yaml: no such file. `planner init FILE` writes one"]),
+    "a folder": (["plan", "."], 2, ["is a directory. Name a YAML file in it."]),
+    "a wrong value": (["plan", "s.yaml", "--set", "headroom=99"], 2, ["--set headroom=99: headroom: must be between"]),
+    "a wrong key": (["plan", "s.yaml", "--set", "hedroom=9%"], 2, ["hedroom: unknown key. Did you mean `headroom`?"]),
+    "no item": (["plan", "s.yaml", "--set", "models[x].name=y"], 2, ["`models` has no item `x`. Known: resnet50,"]),
+    "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["seed: must be at least 0, got -1."]),
+    "no condition": (["plan", "s.yaml", "--fail-on", "cost>"], 2, ["--fail-on cost>: is no condition. Write e.g."]),
+    "unknown provider": (
+        ["plan", "s.yaml", "--set", "buy.providers=[gcp]"],
+        2,
+        ["`gcp` is not in the catalog. Known: "],
+    ),
+    "unknown GPU": (["plan", "s.yaml", "--set", "buy.gpus=[V1000]"], 2, ["`V1000` is not in", "Did you mean `V100`?"]),
+    "no catalog": (["plan", "s.yaml", "--catalog", "none"], 2, ["none: holds neither gpus.yaml nor prices.yaml."]),
+    "no profiles": (["plan", "s.yaml", "--profiles", "none"], 2, ["none: is not a directory."]),
+    "too little memory": (["plan", "s.yaml", "--set", OWN], 3, ["No feasible plan", "of 1.00 GB. Way out: a GPU with"]),
+    "too short a promise": (
+        ["plan", "s.yaml", "--set", "models.0.slo.latency=1ms"],
+        3,
+        ["No feasible plan", "one sample alone runs 8.4 ms", "Way out: raise resnet50's latency SLO above"],
+    ),
+    "no profile of a model": (
+        ["plan", "s.yaml", "--set", "models.0.profile=none"],
+        3,
+        ["No feasible plan", "no profile"],
+    ),
+    "nowhere to write": (["plan", "s.yaml", "-o", "none/x.json"], 2, ["none/x.json: cannot be written: No such file"]),
+    "no plan to explain": (["explain", "none.json"], 2, ["none.json: cannot be read: No such file"]),
+    "a plan that is none": (["explain", "s.yaml"], 2, ["s.yaml:1:1: is not JSON"]),
+    "no such profile": (["profiles", "show", "none"], 2, ["no profile of `none`."]),
+    "no such price": (["prices", "show", "--gpu", "none"], 2, ["no price of `none`. Known: "]),
+    "no recording": (
+        ["trace", "describe", "none.csv"],
+        2,
+        ["none.csv: no such file. Name a CSV file with time stamps."],
+    ),
+    "no time stamps": (["trace", "describe", "s.yaml"], 2, ["s.yaml: has no column of time stamps"]),
+    "import at no rate": (
+        ["trace", "import", "t.csv", "--rate", "0"],
+        2,
+        ["--rate must be above 0, got 0. Write e.g."],
+    ),
+    "import in gigabytes": (
+        ["trace", "import", "t.csv", "--rate", "3 GB"],
+        2,
+        ["unknown unit `GB` for a rate. Known: fps,"],
+    ),
+    "import too long": (
+        ["trace", "import", "t.csv", "--duration", "1 h"],
+        2,
+        ["t.csv: lasts 4 s, not 3600 s. Ask for less."],
+    ),
+    "import onto a folder": (["trace", "import", "t.csv", "-o", "."], 2, ["cannot be written: Is a directory."]),
+    "init onto a file": (["init", "s.yaml"], 2, ["s.yaml: exists already. Name another file."]),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "fragments"), COMMANDS.values(), ids=COMMANDS)
+def test_command(scenario, tmp_path, monkeypatch, capfd, words, code, fragments):
+    scenario(GOOD)
+    (tmp_path / "t.csv").write_text("arrival_s\n0\n1\n2\n3\n")
+    monkeypatch.chdir(tmp_path)
+    left, out, err = planner(capfd, monkeypatch, *words)
+    assert left == code
+    for fragment in fragments:
+        assert fragment in " ".join((out + err).split())
+
+
+@pytest.mark.parametrize(
+    "name", ["empty", "not UTF-8", "200 MB", "alias bomb", "tag that runs code", "NaN", "unknown key"]
+)
+def test_command_says_what_the_loader_says(scenario, tmp_path, monkeypatch, capfd, name):
+    content, fragments = TABLE[name]
+    scenario(content)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = planner(capfd, monkeypatch, "plan", "s.yaml")
+    assert (code, out) == (2, "")
+    lines_fit(err, fragments)
