@@ -15,6 +15,7 @@ from planner.layout import (
     Screen,
     counted,
     dollars,
+    fit,
     gigabytes,
     markdown,
     names,
@@ -296,12 +297,23 @@ def more_line(count: int, shown: int, where: str) -> list[str]:
     return [f"  ... and {count - shown} more in {where}."] if count > shown else []
 
 
+def told_once(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
+    """Where a table is too wide: without mode and evidence, if all models have the same; and the line that says it."""
+    alike = [c for c in columns if c.title in ("mode", "evidence") and len(c.cells) > 1 and len(set(c.cells)) == 1]
+    if len(fit(columns, width)) == 1 or not alike:
+        return columns, []
+    said = [c.cells[0] if c.title == "mode" else f"evidence {c.cells[0]}" for c in alike]
+    return [c for c in columns if c not in alike], [f"  All: {'; '.join(said)}."]
+
+
 def replay_tables(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], screen: Screen) -> list[str]:
     """Table of models, table of GPUs."""
     bad = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
+    columns, shared = told_once(model_columns(models, gpus), screen.width - 2)
     return [
         *("", screen.bold("Models")),
-        *table(model_columns(models, gpus), screen, bad=bad),
+        *table(columns, screen, bad=bad),
+        *shared,
         *("", screen.bold("GPUs")),
         *table(gpu_columns(gpus[:GPUS_SHOWN]), screen),
         *more_line(len(gpus), GPUS_SHOWN, "the JSON"),

@@ -170,15 +170,22 @@ def test_what_was_never_tried_is_said_once():
 def test_an_assumption_of_several_models_is_said_once():
     said = (
         "one process holds 0.8 GB",
-        "vgg16 on V100: taken for fp32",
+        "vgg16 on V100, ssd on V100: taken for fp32",
         "yolov3 on V100: taken for fp32",
         "Note: other",
     )
     assert granted(said) == [
-        "vgg16 on V100, yolov3 on V100: taken for fp32.",
+        "vgg16 on V100, ssd on V100, yolov3 on V100: taken for fp32.",
         "one process holds 0.8 GB.",
         "Note: other.",
     ]
+
+
+def test_what_all_models_share_is_said_once_where_room_is_short():
+    alike = replace(BEST, models=(VGG, replace(YOLO, evidence=VGG.evidence)))
+    wide, narrow = (render(replace(PLAN, recommendation=alike), Format.TABLE, Screen(w)) for w in (160, 100))
+    assert "All: resident; evidence published." not in wide
+    assert "All: resident; evidence published." in narrow
 
 
 @pytest.mark.parametrize("plan", [PLAN, INFEASIBLE, replace(PLAN, recommendation=None, alternatives=())])
