@@ -1,5 +1,6 @@
 """Simulated requests per second, and how the time grows with their number."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -11,7 +12,7 @@ from benchmarks.load import Load, run_s
 from simulator.records import SimulationResult
 from simulator.run import simulate
 
-BRIEF = 100_000
+BRIEF = 10**6
 """Runs of at most so many requests are short enough to be disturbed: the best of three counts."""
 
 
@@ -49,9 +50,18 @@ class Series:
 
     @cached_property
     def exponent(self) -> float:
-        """k of time ~ requests^k, by least squares on logarithms: 1 is linear."""
-        requests = np.log([run.request_count for run in self.runs])
-        return float(np.polyfit(requests, np.log([run.simulate_s for run in self.runs]), 1)[0])
+        """k of time ~ requests^k, by least squares on logarithms: 1 is linear, fixed costs make it less."""
+        return _exponent(self.runs)
+
+    @cached_property
+    def last_exponent(self) -> float:
+        """The same between the two largest runs, where fixed costs no longer show."""
+        return _exponent(self.runs[-2:])
+
+
+def _exponent(runs: Sequence[Run]) -> float:
+    requests, times_s = [run.request_count for run in runs], [run.simulate_s for run in runs]
+    return float(np.polyfit(np.log(requests), np.log(times_s), 1)[0])
 
 
 def simulated(load: Load, request_count: int) -> SimulationResult:

@@ -1,0 +1,214 @@
+"""The documents hold: blocks run, every metric and choice is defined, and the numbers of docstrings are right."""
+
+import doctest
+import re
+from dataclasses import fields
+from math import inf, isnan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from planner import plan, scenario, sizing
+from planner.catalog import Offer, Status, load_catalog
+from planner.cost import cost_usd_per_hour
+from planner.packing import Portion, Rules, duty_cycle
+from planner.units import HOURS_PER_MONTH, HOURS_PER_YEAR
+from simulator import deployment, metrics, profile
+from simulator.batching import close_at, first_kept
+from simulator.curves import Interpolated, LoadTime
+from simulator.deployment import SLO, BatchingPolicy, Deployment, Drop, Service
+from simulator.link import fair_rates
+from simulator.memory import Residency
+from simulator.model import Layer
+from simulator.profile import Evidence, Profile
+from simulator.records import Outcome, Requests, SimulationResult
+from simulator.scheduling import split
+from simulator.workload import FixedRate, Poisson, Stream
+
+ROOT = Path(__file__).resolve().parent.parent
+CONCEPTS = ROOT / "docs" / "concepts.md"
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+DEFINED = [
+    *(f.name for c in (metrics.ModelMetrics, metrics.DeviceMetrics) for f in fields(c)),
+    *(
+        choice.value
+        for kind in (
+            deployment.Drop,
+            deployment.Scheduling,
+            deployment.Eviction,
+            deployment.Routing,
+            metrics.Verdict,
+            plan.Bottleneck,
+            profile.Evidence,
+            scenario.AccuracyRule,
+            scenario.Objective,
+            scenario.PriceKind,
+        )
+        for choice in kind
+    ),
+]
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_run_as_shown(page: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    said: list[str] = []
+    assert doctest.DocTestRunner(verbose=False).run(shown, out=said.append).failed == 0, "".join(said)
+
+
+def test_concepts_are_worked() -> None:
+    assert CONCEPTS.read_text(encoding="utf-8").count(">>> ") >= 30
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    anchors = {anchor(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in anchors, target
+        elif not target.startswith("http"):
+            assert (page.parent / target.split("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("word", sorted(set(DEFINED)))
+def test_every_metric_and_choice_is_defined(word: str) -> None:
+    rows = [line for line in CONCEPTS.read_text(encoding="utf-8").splitlines() if line.startswith(("|", word))]
+    assert any(f"`{word}`" in row or row.startswith(word) for row in rows)
+
+
+def test_percentiles_are_on_a_line_between_neighbours() -> None:
+    latency_s = np.array([1.0, 2.0, 4.0, 8.0])  # h = 0.9 x 3 = 2.7: between 4 and 8
+    assert np.quantile(latency_s, 0.9) == pytest.approx(4 + 0.7 * (8 - 4))
+
+
+def test_curves() -> None:
+    curve = Interpolated((1, 2, 4), (10, 12, 20))
+    assert (curve(3), curve(6)) == (16, 28)
+    assert LoadTime(7e-6, 12.29e9)(0.1e9) == pytest.approx(8.14e-3, abs=5e-6)
+    assert LoadTime(7e-6, 12.29e9)(0) == 0
+
+
+def test_batches_close_when_full_or_old() -> None:
+    assert close_at([0.0, 0.3], 0, 2, BatchingPolicy(2, 0.2)) == 0.2
+    assert close_at([0.0, 0.3], 0, 2, BatchingPolicy(2, 1.0)) == 0.3
+    assert close_at([0.0, 0.3], 2, 2, BatchingPolicy(2, 1.0)) == inf
+
+
+def test_late_frames_go_first() -> None:
+    assert first_kept([0.0, 0.05], 0, 2, 0.06, 0.06, Drop.LATE, 0.1, [0.0, 0.05, 0.05]) == 1
+
+
+def test_links_share_fairly() -> None:
+    assert fair_rates([2, 10, 10], 16) == [2, 7, 7]
+
+
+def test_fewest_layers_give_way() -> None:
+    memory = Residency(limit_bytes=10, context_bytes=1)
+    memory.add([Layer("a", 4), Layer("b", 3)])
+    assert memory.victims(3, 1, frozenset(), ["a", "b"]) == ["a"]
+
+
+def test_requests_are_split_by_share() -> None:
+    assert [list(part) for part in split(6, [1, 1])] == [[0, 2, 4], [1, 3, 5]]
+    assert [len(part) for part in split(6, [2, 1])] == [4, 2]
+
+
+def test_rates_of_cameras_add_up() -> None:
+    assert Stream("m", FixedRate(15), 40).rate_rps == 600
+
+
+def test_intervals() -> None:
+    mean, low, high = metrics.confidence_interval([9, 10, 11])
+    assert (mean, high - mean, mean - low) == pytest.approx((10, 2.48, 2.48), abs=5e-3)
+    assert all(map(isnan, metrics.confidence_interval([9])[1:]))
+    assert metrics.attainment_interval([1.0, 1.0], [500, 500])[1] == pytest.approx(0.9962, abs=5e-5)
+
+
+def need(streams: tuple[Stream, ...], *, slo_s: float = 0.1) -> sizing.Need:
+    rate_rps = sum(s.rate_rps for s in streams)
+    return sizing.Need("m", rate_rps, SLO(slo_s), 0.0, True, streams)
+
+
+def test_needed_rate_and_least_work() -> None:
+    asked = need((Stream("m", Poisson(100)),))
+    assert asked.needed_rps == 99
+    assert sizing.least_work(asked, (0.010, 0.016), noisy=False) == pytest.approx(0.792)
+    assert sizing.most_arrivals([Stream("m", FixedRate(10), 2)], 0.25) == 2 * 3
+
+
+def test_a_lost_frame_may_reuse_the_last_result() -> None:
+    arrival_s = np.arange(5.0)
+    fine = np.isin(arrival_s, [0, 1, 3])
+    finish_s = np.where(fine, arrival_s + 0.1, np.nan)
+    outcome = np.where(fine, Outcome.FINISHED, Outcome.DROPPED).astype(np.int8)
+    requests = Requests(arrival_s, np.zeros(5, dtype=np.int32), arrival_s, finish_s, outcome)
+    service = Service(model="m", slo=SLO(0.5), replicas=())
+    result = SimulationResult(
+        deployment=Deployment(services=(service,), devices=(), hosts=()),
+        duration_s=5.0,
+        seed=1,
+        requests={"m": requests},
+        batches=(),
+        loads=(),
+        stalls=(),
+        memory={},
+        wall_s=0.0,
+    )
+    assert metrics.accuracy(result, {"m": 1.0}, 1.0)["m"] == pytest.approx((3 + 0.5 + 0.5) / 5)
+    assert metrics.accuracy(result, {"m": 1.0}, None)["m"] == pytest.approx(3 / 5)
+
+
+def test_duty_cycle_of_two_models() -> None:
+    gpu = load_catalog().gpus["T4"]
+    card = Profile(
+        model="m",
+        gpu="T4",
+        precision="fp32",
+        layers=(Layer("m", 10**8),),
+        latency=Interpolated((1, 8), (0.010, 0.010)),
+        workspace=Interpolated((1, 8), (10**8, 10**8)),
+        load=LoadTime(0.0, 12e9),
+        latency_evidence=Evidence.ASSUMED,
+        memory_evidence=Evidence.ASSUMED,
+        load_evidence=Evidence.ASSUMED,
+        source="",
+        as_of="",
+    )
+    sized = sizing.Sized(need((Stream("m", Poisson(50)),)), card, (0.010,) * 8, 1, 0.5, 0.5)
+    rules = Rules(headroom=0, context_bytes=0, swap=False, prefetch=True, pinned=True, padded=False)
+    duty = duty_cycle([Portion(sized, 1.0)] * 2, sizing.Kind(gpu, gpu.memory_bytes), rules)
+    assert duty is not None
+    assert duty.batch_sizes == (1, 1)
+    assert (duty.cycle_s, *duty.worst_s) == pytest.approx((0.020, 0.030, 0.030))
+
+
+def test_prices_and_months() -> None:
+    def offer(usd_per_hour: float) -> Offer:
+        return Offer(
+            provider="p",
+            region="r",
+            instance="i",
+            gpu=load_catalog().gpus["T4"],
+            gpu_count=1,
+            usd_per_hour=usd_per_hour,
+            price_kind=scenario.PriceKind.ON_DEMAND,
+            status=Status.ACTIVE,
+            as_of="2026-07-20",
+            source="",
+            memory_bytes=16 * 10**9,
+            host_memory_bytes=None,
+            count_max=None,
+            spot_range=None,
+        )
+
+    assert cost_usd_per_hour([offer(0.526), offer(3.06)], (2, 1)) == pytest.approx(4.112)
+    assert HOURS_PER_MONTH == HOURS_PER_YEAR / 12 == 730
