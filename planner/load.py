@@ -18,6 +18,7 @@ from planner.trace import TraceError, TraceTable, read_trace
 from planner.units import did_you_mean
 from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
+MAX_SHOWN = 200
 LAST = 2**31
 """Line that sorts what overrides did after all lines of the file."""
 ARRIVALS = ("rate", "poisson", "gamma", "trace")
@@ -73,7 +74,9 @@ def line(path: Path, problem: Problem) -> str:
         where = f"{path}:{problem.line}:{problem.column}: "
     else:
         where = f"{path}: "
-    return where + (f"{problem.path}: " if problem.path else "") + problem.message
+    text = where + (f"{problem.path}: " if problem.path else "") + problem.message
+    # Keys and values are the writer's: nothing in them may break the line or speak to the terminal.
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def workload(loaded: Loaded) -> Workload:
@@ -125,7 +128,7 @@ class ScenarioReader:
 
     def report(self, path: Steps, message: str, at_key: bool = False) -> None:
         """Notes a problem with the value at `path`, at its place or the nearest one that is known."""
-        name = dotted(path)
+        name = dotted(path)[:MAX_SHOWN]
         ancestors = [path[:n] for n in range(len(path), -1, -1)]
         if override := next((self.overridden[p] for p in ancestors if p in self.overridden), None):
             self.problems.append(Problem(LAST, 0, message, name, override))

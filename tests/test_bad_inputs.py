@@ -60,6 +60,10 @@ TABLE = {
     "key that is a list": ("? [a]\n: 1", ["s.yaml:1:3: a key must be a word, not an alias, a list or a mapping."]),
     "key given twice": (GOOD + "name: again\n", ["s.yaml:12:1: key `name` is given twice, first in line 1. Keep one."]),
     "unknown key": (GOOD + "hedroom: 10 %\n", ["s.yaml:12:1: hedroom: unknown key. Did you mean `headroom`? Known: "]),
+    "unknown key that speaks to the terminal": (
+        GOOD + '"\\e[2J\\n": 1\n',
+        ["s.yaml:12:1: ?[2J?: unknown key. Known: name, models,"],
+    ),
     "unknown key below": (
         changed("attainment", "atainment"),
         ["s.yaml:4:28: models[0].slo.atainment: unknown key. Did you mean `attainment`? Known: latency, attainment."],

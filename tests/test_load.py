@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.init import starter
@@ -279,3 +279,34 @@ streams:
     assert isinstance(trace, Trace)
     assert trace.times_s.tolist() == pytest.approx([0, 1 / 3, 1])
     assert trace.times_s.size / trace.period_s == pytest.approx(2)
+
+
+# Whatever is written: a scenario, or an error in lines that end as sentences
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["30 fps", "5", "a.1", "lru", "-1 s"])
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+PLACES = """
+models streams buy swap accuracy failures headroom memory seed horizon models.0 models.0.slo models.b.slo.latency
+streams.0.rate streams.0.count streams.0.trace streams.1.gamma buy.own buy.own.0 models.name context.x
+"""
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from(PLACES.split()), value=JSON, text=TEXTS)
+def test_anything_in_any_place_loads_or_is_explained(tmp_path, path, value, text):
+    for override in (f"{path}={json.dumps(value)}", f"{path}={text}", f"{text}=1"):
+        lines = []
+        try:
+            load(tmp_path, SMALL, override)
+        except ScenarioError as error:
+            lines = error.problems
+        assert all(line.endswith((".", "?")) and line.isprintable() for line in lines)
+        assert not any("something else" in line for line in lines)
