@@ -9,7 +9,7 @@ from math import isnan, nan
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.packing import Card, Packing, Placed
-from planner.plan import Bottleneck, Caution, GpuAnswer, Instances, Interval, ModelAnswer, Recommendation
+from planner.plan import Caution, GpuAnswer, Instances, Interval, ModelAnswer, Recommendation
 from planner.scenario import AccuracyRule, Scenario
 from planner.sizing import Kind, Need
 from planner.units import HOURS_PER_MONTH
@@ -70,7 +70,8 @@ def deploy(
         c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
         for c in cards
     }
-    failing = scenario.failures
+    spec = scenario.failures
+    failures = Failures(mean_time_between_s=spec.mean_time_between, recovery_s=spec.recovery) if spec else None
     return Deployment(
         services=tuple(map(service, needs.values())),
         devices=tuple(
@@ -86,7 +87,7 @@ def deploy(
         hosts=tuple(hosts.values()),
         scheduling=scenario.scheduling,
         swap=scenario.swap,
-        failures=failing and Failures(mean_time_between_s=failing.mean_time_between, recovery_s=failing.recovery),
+        failures=failures,
     )
 
 
@@ -138,6 +139,11 @@ class Replay:
         return self.met or any(kept is False for kept in self.kept.values())
 
     @property
+    def short(self) -> bool:
+        """Whether some promise is missed on the mean."""
+        return any(self.attainment[m].mean < need.slo.attainment for m, need in self.needs.items())
+
+    @property
     def far_off(self) -> bool:
         """Whether a promise is missed by a mile."""
         return any(1 - self.attainment[m].mean > 3 * (1 - need.slo.attainment) + MILE for m, need in self.needs.items())
@@ -154,7 +160,8 @@ def replay(
 ) -> Replay:
     """Replicate until every promise is decided, `scenario.replications` times at least and 30 times at most.
 
-    Replication i of every deployment meets the same arrivals. `screen`: stop after one that misses by a mile.
+    Replication i of every deployment meets the same arrivals. `screen`: a candidate is given up after one that misses
+    by a mile, and once a promise is missed on the mean.
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s = scenario.accuracy.half_life if scenario.accuracy.rule is AccuracyRule.REUSE_LAST else None
@@ -170,7 +177,7 @@ def replay(
         )
         if screen and i == 0 and so_far.far_off:
             break
-        if i + 1 >= scenario.replications and so_far.decided:
+        if i + 1 >= scenario.replications and (so_far.decided or (screen and so_far.short)):
             break
     return so_far
 
@@ -272,7 +279,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         accuracy=_mean([a[need.model] for a in trial.replay.accuracies]),
         joules_per_inference=mean(lambda m: m.joules_per_inference),
         verdict=max((m.verdict for m in seen), key=list(Verdict).index),
-        bottleneck=bottleneck(trial, need.model),
+        bottleneck=max(placed, key=lambda p: p.worst_s).bottleneck,
         evidence=weakest(*(evidence(p.portion.sized.profile, swapped) for p in placed)),
     )
 
@@ -293,23 +300,6 @@ def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
     )
 
 
-def bottleneck(trial: Trial, model: str) -> Bottleneck:
-    """What gives way first when the model's load grows.
-
-    Loading, where its cards wait for weights more than a tenth of the time; compute, where they are busy for all but a
-    tenth; memory, where it holds the batch below what the SLO allows; else the latency itself.
-    """
-    placed = trial.placed(model)
-    seen = [s.devices[card.id] for s in trial.replay.summaries for p in placed for card in p.cards]
-    if _mean([d.load_share for d in seen]) > 0.1:
-        return Bottleneck.LOADING
-    if _mean([d.utilization for d in seen]) > 0.9:
-        return Bottleneck.COMPUTE
-    if any(p.batch_limited_by_memory for p in placed):
-        return Bottleneck.MEMORY
-    return Bottleneck.LATENCY
-
-
 def evidence(profile: Profile, swapped: bool) -> Evidence:
     """The weakest of the figures that matter: load times only where weights move while serving."""
     used = (profile.latency_evidence, profile.memory_evidence, *([profile.load_evidence] if swapped else []))
@@ -320,7 +310,7 @@ def assumptions(scenario: Scenario, trial: Trial, known: Sequence[str]) -> tuple
     """What the answer takes for granted, each once; `known` comes from the catalog."""
     kinds = {card.kind.gpu.name for card in trial.cards}
     swapped = any(p.swapped for p in trial.packing.placed)
-    said = [f"{name}: {text}" for name, p in _profiles(trial).items() for text in p.portion.sized.profile.assumptions]
+    said = _grouped({name: p.portion.sized.profile.assumptions for name, p in _profiles(trial).items()})
     said.append(f"one process on each GPU holds {scenario.context / 1e9:.2g} GB besides weights and workspace")
     said += [text for text in known if any(kind in text for kind in kinds)]
     if any(len(p.cards) > 1 for p in trial.packing.placed):
@@ -336,9 +326,9 @@ def cautions(trial: Trial, today: date) -> tuple[Caution, ...]:
     """What weakens the answer, and what to do about it."""
     profiles = _profiles(trial)
     doubted = [
-        Caution(what=f"{name}: {doubt}", remedy=f"measure {name} with `planner calibrate`")
+        Caution(what=f"{name}: {what or remedy}", remedy=remedy)
         for name, p in profiles.items()
-        for doubt in p.portion.sized.profile.doubts
+        for what, _, remedy in (doubt.rpartition("; ") for doubt in p.portion.sized.profile.doubts)
     ]
     used = [offer for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
     old = [
@@ -357,6 +347,15 @@ def cautions(trial: Trial, today: date) -> tuple[Caution, ...]:
         )
     ]
     return (*doubted, *old, *(weak if assumed else []))
+
+
+def _grouped(texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each text once, after all whom it concerns: `yolov3, ssd_vgg on V100: taken for fp32`."""
+    whom: dict[str, list[str]] = {}
+    for name, said in texts.items():
+        for text in said:
+            whom.setdefault(text, []).append(name)
+    return [f"{', '.join(names)}: {text}" for text, names in whom.items()]
 
 
 def _profiles(trial: Trial) -> dict[str, Placed]:

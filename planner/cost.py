@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -14,6 +14,8 @@ from planner.catalog import Offer
 from planner.scenario import Objective
 from planner.sizing import Kind, Sized, SizedModels
 
+GPUS_MAX = 4096
+"""GPUs in a fleet without limits."""
 Fleet = tuple[int, ...]
 """How many of each offer."""
 
@@ -149,6 +151,20 @@ class FleetProgram:
         """Most instances of an offer that may be bought."""
         fitting = self.max_gpus // offer.gpu_count
         return fitting if offer.count_max is None else min(offer.count_max, fitting)
+
+    def unlimited(self) -> "FleetProgram":
+        """The same question where any number of instances may be bought."""
+        offers = tuple(replace(offer, count_max=None) for offer in self.offers)
+        return replace(self, offers=offers, max_gpus=GPUS_MAX)
+
+    def within_limits(self, fleet: Fleet) -> Fleet:
+        """What remains of a fleet when no more is bought than may be."""
+        left: list[int] = []
+        gpus = self.max_gpus
+        for offer, n in zip(self.offers, fleet, strict=True):
+            left.append(min(n, self.count_max(offer), gpus // offer.gpu_count))
+            gpus -= left[-1] * offer.gpu_count
+        return tuple(left)
 
     def _work_rows(self, rows: "_Rows", design: float) -> None:
         for model in self.models:

@@ -17,7 +17,7 @@ from planner.sizing import Kind, Sized, SizedModels
 from simulator.curves import LoadTime
 from simulator.profile import Profile
 
-COLUMNS_MAX = 3000
+COLUMNS_MAX = 2000
 """Ways to fill one card up to which the assignment is also solved as an integer program."""
 
 
@@ -64,8 +64,8 @@ class Duty:
     worst_s: tuple[float, ...]
     """Worst latency of each model: it just missed its turn."""
     strain: float
-    """Worst latency over its SLO, or demand over what a round can carry, whichever is greater; at most 1 where the card
-    keeps every promise in the worst case."""
+    """Worst latency over its SLO, or requests in a round over the largest batch, whichever is greater; at most 1 where
+    the card keeps every promise in the worst case."""
     worst: str
     """The model that sets it."""
     swapped: bool
@@ -101,7 +101,8 @@ def duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Duty | 
 
     In a round of C seconds r C requests of each model gather, so their batch is b = ceil(r C), and the round lasts
     C = sum l(b) / (1 - headroom), plus the loading of what is swapped. A request just missed waits a round and then its
-    own batch: C + l(b) must be within the SLO.
+    own batch: C + l(b) must be within the SLO. Where more gathers than a batch may hold, the last wait further rounds,
+    usual ones, in which models that are rarely asked take no part.
 
     Two models at 50 rps that take 10 ms for any batch: C = 20 ms, b = 1, worst latency 30 ms.
     """
@@ -115,12 +116,13 @@ def duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Duty | 
         caps = [batch_cap(p.sized, room - p.sized.profile.weight_bytes) for p in portions]
     load_s = sum(_load_s(p.sized.profile, rules) for p in portions) if swapped else 0.0
     cycle_s, sizes = _fixed_point(portions, caps, load_s, rules)
+    usual_s = _usual_cycle_s(portions, caps, cycle_s, load_s, rules)
     worst_s = [
-        cycle_s + p.sized.need.max_queue_delay_s + _run_s(p, b, cap, rules)
+        cycle_s + p.sized.need.max_queue_delay_s + _rounds_left(p, cap, cycle_s) * usual_s + _run_s(p, b, cap, rules)
         for p, b, cap in zip(portions, sizes, caps, strict=True)
     ]
     strain, worst = max(
-        (max(latency_s / rules.limit_s(p.sized), p.rate_rps * cycle_s / cap), p.sized.model)
+        (max(latency_s / rules.limit_s(p.sized), _crowding(p, cap, usual_s, rules)), p.sized.model)
         for p, latency_s, cap in zip(portions, worst_s, caps, strict=True)
     )
     wide = _caps_with_slack(portions, sizes, caps, cycle_s, rules)
@@ -133,8 +135,65 @@ def _load_s(profile: Profile, rules: Rules) -> float:
     return load(profile.weight_bytes)
 
 
+def _usual_cycle_s(
+    portions: Sequence[Portion], caps: Sequence[int], cycle_s: float, load_s: float, rules: Rules
+) -> float:
+    """A round in which a model that is rarely asked rarely takes part: found from the full round downwards."""
+    for _ in range(12):
+        run_s = turns = 0.0
+        for p, cap in zip(portions, caps, strict=True):
+            gathered = p.rate_rps * cycle_s
+            run_s += min(1.0, gathered) * _run_s(p, max(1, min(cap, ceil(gathered - 1e-9))), cap, rules)
+            turns += min(1.0, gathered)
+        loading_s = load_s * turns / len(portions)
+        shorter_s = (max(run_s, loading_s) if rules.prefetch else run_s + loading_s) / (1 - rules.headroom)
+        if shorter_s > 0.99 * cycle_s:
+            break
+        cycle_s = shorter_s
+    return cycle_s
+
+
+def _rounds_left(portion: Portion, cap: int, cycle_s: float) -> int:
+    """Rounds that the last request of a round waits besides, for want of room: 9 gathered, 4 fit, so 2 more."""
+    return max(0, ceil(portion.rate_rps * cycle_s / cap - 1e-9) - 1)
+
+
+def _crowding(portion: Portion, cap: int, cycle_s: float, rules: Rules) -> float:
+    """Requests that gather in a usual round over the largest batch. What is over even without headroom is surely lost
+    and weighs ten times: a worst latency is rare, a lost frame is not."""
+    crowding = portion.rate_rps * cycle_s / cap * rules.tightness.get(portion.sized.model, 1.0)
+    return crowding + 10 * max(0.0, crowding * (1 - rules.headroom) - 1)
+
+
 def _run_s(portion: Portion, batch_size: int, cap: int, rules: Rules) -> float:
     return portion.sized.latency_s[(cap if rules.padded else batch_size) - 1]
+
+
+def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottleneck:
+    """What a card is short of first when the load on all its models grows.
+
+    Grown until the duty cycle breaks: compute, where even the cheapest batches then fill nine tenths of its time;
+    loading, where that is longer than running; memory, where it holds batches below what the SLOs allow; else latency.
+    """
+    low, high = 0.0, 64.0
+    for _ in range(10):
+        middle = (low + high) / 2
+        duty = duty_cycle(_grown(portions, middle), kind, rules)
+        low, high = (middle, high) if duty is not None and duty.strain <= 1 else (low, middle)
+    duty = duty_cycle(_grown(portions, high), kind, rules)
+    if duty is None:
+        return Bottleneck.MEMORY
+    run_s = sum(p.sized.latency_s[b - 1] for p, b in zip(portions, duty.batch_sizes, strict=True))
+    if duty.swapped and sum(_load_s(p.sized.profile, rules) for p in portions) > run_s:
+        return Bottleneck.LOADING
+    if _work(portions)[0] * high > 0.9 * (1 - rules.headroom):
+        return Bottleneck.COMPUTE
+    held_back = any(fit < p.sized.batch_size_max for p, fit in zip(portions, duty.fits, strict=True))
+    return Bottleneck.MEMORY if held_back else Bottleneck.LATENCY
+
+
+def _grown(portions: Sequence[Portion], factor: float) -> list[Portion]:
+    return [Portion(p.sized, p.share * factor) for p in portions]
 
 
 def _fixed_point(
@@ -155,20 +214,21 @@ def _fixed_point(
 
 
 def _caps_with_slack(
-    portions: Sequence[Portion], sizes: Sequence[int], caps: Sequence[int], cycle_s: float, rules: Rules
+    portions: Sequence[Portion], sizes: Sequence[int], fits: Sequence[int], cycle_s: float, rules: Rules
 ) -> tuple[int, ...]:
-    """Raise each batch as far as the longest round that still keeps every SLO allows."""
-    slack_s = min(
+    """Raise each model's batch as far as one longer round leaves every model within its SLO."""
+    slack_s = [
         rules.limit_s(p.sized) - cycle_s - p.sized.need.max_queue_delay_s - p.sized.latency_s[b - 1]
         for p, b in zip(portions, sizes, strict=True)
-    )
+    ]
 
-    def cap(p: Portion, b: int, most: int) -> int:
-        allowed_s = p.sized.latency_s[b - 1] + max(slack_s, 0.0)
-        longest_s = min(allowed_s, rules.limit_s(p.sized)) if len(portions) > 1 else inf
-        return next((n for n in range(most, b, -1) if p.sized.latency_s[n - 1] <= longest_s), b)
+    def cap(i: int) -> int:
+        run_s = portions[i].sized.latency_s
+        others = min((s for j, s in enumerate(slack_s) if j != i), default=inf)
+        longest_s = run_s[sizes[i] - 1] + max(0.0, min(others, slack_s[i] / 2))
+        return next((n for n in range(fits[i], sizes[i], -1) if run_s[n - 1] <= longest_s), sizes[i])
 
-    return tuple(cap(p, b, most) for p, b, most in zip(portions, sizes, caps, strict=True))
+    return tuple(map(cap, range(len(portions))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +238,11 @@ class Placed:
     portion: Portion
     cards: tuple[Card, ...]
     batch_size_max: int
-    batch_fits: int
-    """Largest batch that fits in memory beside its card mates."""
     worst_s: float
     """Its worst latency by the duty cycle."""
     swapped: bool
-
-    @property
-    def batch_limited_by_memory(self) -> bool:
-        """Whether more memory would allow a larger batch within the SLO."""
-        return self.batch_size_max == self.batch_fits < self.portion.sized.batch_size_max
+    bottleneck: Bottleneck
+    """What its card is short of first when load grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +274,15 @@ class Misfit:
 Content = tuple[tuple[str, float], ...]
 """Models on one card and the share of each, sorted."""
 
-HARD = 1e6
+HARD = 1e9
 """Score of a card that breaks a limit which no simulation could excuse."""
 STRAINED_MAX = 3
 """How many of the most strained cards are looked at before giving up."""
-CALM = 0.6**6
+MOVED_PARTS = (0.5, 0.2)
+"""Parts of a model's share on one card that may move to another."""
+SHARE_MIN = 0.05
+"""Smallest share of a model that is worth a copy of its weights."""
+CALM = 0.6**4
 """Score of a card that need not be relieved."""
 
 
@@ -261,8 +320,9 @@ class Packer:
                 return self._no_memory(portions, card)
             strain, worst = max((strain, worst), (duty.strain, duty.worst))
             work, busiest = max((work, busiest), _work(portions))
-            parts = zip(portions, duty.caps, duty.fits, duty.worst_s, strict=True)
-            placed += [Placed(p, (card,), cap, fits, worst_s, duty.swapped) for p, cap, fits, worst_s in parts]
+            short = gives_way(portions, card.kind, self.rules)
+            parts = zip(portions, duty.caps, duty.worst_s, strict=True)
+            placed += [Placed(p, (card,), cap, worst_s, duty.swapped, short) for p, cap, worst_s in parts]
         return self._too_much_for_hosts(placed) or Packing(tuple(placed), strain, worst, work, busiest)
 
     def _no_memory(self, portions: Sequence[Portion], card: Card) -> Misfit:
@@ -298,13 +358,15 @@ class Packer:
                     return Misfit(Bottleneck.GPU_COUNT, len(cards), len(cards) + 1, model), rest
                 sized = self.sized[model, stages[0].kind]
                 share = min(1 - served, (1 - self.rules.headroom) * len(stages) / sized.design_work)
-                most = sized.batch_size_max
-                placed.append(
-                    Placed(Portion(sized, share), tuple(stages), most, most, 2 * sized.latency_s[-1], swapped=False)
-                )
+                placed.append(self._spanning(Portion(sized, share), tuple(stages)))
                 rest = [card for card in rest if card not in stages]
                 served += share
         return placed, rest
+
+    def _spanning(self, portion: Portion, stages: tuple[Card, ...]) -> Placed:
+        most, run_s = portion.sized.batch_size_max, portion.sized.latency_s
+        cap = next((b for b in range(most, 1, -1) if 2 * run_s[b - 1] <= self.rules.limit_s(portion.sized)), 1)
+        return Placed(portion, stages, cap, 2 * run_s[cap - 1], swapped=False, bottleneck=Bottleneck.MEMORY)
 
     def _stages(self, model: str, cards: Sequence[Card]) -> list[Card] | None:
         """Cards of the host with the fewest to spare."""
@@ -339,7 +401,7 @@ class Packer:
         duty = duty_cycle(portions, kind, self.rules)
         if duty is None:
             return HARD * (1 + held_bytes(portions, self.rules) / kind.memory_bytes)
-        return min(duty.strain, 8.0) ** 6
+        return duty.strain**4
 
     def start_by_kinds(self, cards: Sequence[Card]) -> list[Content] | None:
         """Shares of kinds by linear program, then the largest part first, each onto the card it strains least."""
@@ -391,7 +453,7 @@ class Packer:
         counts = Counter(card.kind for card in cards)
         parts = {m: self._parts_needed(m, counts) for m in self.models}
         columns = [(kind, content) for kind in counts for content in self._contents(kind, parts)]
-        if not columns or len(columns) > COLUMNS_MAX:
+        if not columns:
             return None
         served = [[float(m in dict(content)) for _, content in columns] for m in self.models]
         used = [[float(k == kind) for k, _ in columns] for kind in counts]
@@ -417,12 +479,15 @@ class Packer:
         return max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
 
     def _contents(self, kind: Kind, parts: Mapping[str, int]) -> list[Content]:
-        """All sets of models that one card can hold; any part of such a set can be held too, so sets are grown."""
+        """All sets of models that one card can hold, none where there are too many.
+
+        Any part of such a set can be held too, so sets are grown.
+        """
         contents: list[Content] = []
         grown: list[Content] = [()]
         for model in sorted(self.models):
-            if len(contents) > COLUMNS_MAX:
-                break
+            if 2 * len(contents) > COLUMNS_MAX:
+                return []
             larger = [added(content, model, 1 / parts[model]) for content in grown]
             larger = [content for content in larger if self.score(content, kind) < HARD]
             grown += larger
@@ -472,11 +537,13 @@ def without(content: Content, model: str) -> Content:
 
 
 def neighbours(here: Content, there: Content) -> Iterable[tuple[Content, Content]]:
-    """Contents of two cards after one move or swap from the first to the second."""
+    """Contents of two cards after a model, or a part of one, has moved from the first, or two have changed places."""
     for model, share in here:
         rest = without(here, model)
         yield rest, added(there, model, share)
-        yield added(rest, model, share / 2), added(there, model, share / 2)
+        for part in MOVED_PARTS:
+            if share * part >= SHARE_MIN:
+                yield added(rest, model, share * (1 - part)), added(there, model, share * part)
         for other, part in there:
             if other != model:
                 yield added(rest, other, part), added(without(there, other), model, share)

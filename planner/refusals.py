@@ -71,17 +71,26 @@ def too_busy(
 
 
 def too_strained(candidate: str, packing: Packing, needs: Mapping[str, Need], cost_usd_per_hour: float) -> Rejection:
-    """A fleet on which one round over a GPU's models lasts far longer than an SLO."""
-    slo_s = needs[packing.worst].slo.latency_s
-    worst_s = packing.strain * slo_s
+    """A fleet on which one round over a GPU's models lasts far too long for one of them."""
+    model, need = packing.worst, needs[packing.worst]
+    slo_s = need.slo.latency_s
+    worst_s = max(p.worst_s for p in packing.placed if p.portion.sized.model == model)
+    if worst_s <= slo_s:
+        bottleneck, unit, observed, limit = Bottleneck.COMPUTE, "fraction", packing.strain, 1.0
+        reason = f"{model} gets too few turns: its GPU is busy with other models"
+        change = _less_load(need, 1 / packing.strain)
+    else:
+        bottleneck, unit, observed, limit = Bottleneck.LATENCY, "s", worst_s, slo_s
+        reason = f"{model} would wait {worst_s * 1e3:.0f} ms in the worst case while its GPU serves other models"
+        change = _more_time(model, worst_s)
     return Rejection(
         candidate=candidate,
-        bottleneck=Bottleneck.LATENCY,
-        observed=worst_s,
-        limit=slo_s,
-        unit="s",
-        reason=f"{packing.worst} would wait {worst_s * 1e3:.0f} ms in the worst case while its GPU serves other models",
-        way_out=f"{_more_time(packing.worst, worst_s)}, or one more GPU",
+        bottleneck=bottleneck,
+        observed=observed,
+        limit=limit,
+        unit=unit,
+        reason=reason,
+        way_out=f"{change}, or one more GPU",
         cost_usd_per_hour=cost_usd_per_hour,
     )
 
@@ -123,6 +132,20 @@ def too_many(candidate: str, gpus: int, gpus_max: int, cost_usd_per_hour: float)
         unit="GPUs",
         reason=f"the next larger fleet has {gpus} GPUs, {gpus_max} are allowed",
         way_out=f"`buy.max_gpus: {gpus}` or more",
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_few_machines(candidate: str, offer: Offer, count: int, cost_usd_per_hour: float) -> Rejection:
+    """The next fleet, were there more machines of a kind."""
+    return Rejection(
+        candidate=candidate,
+        bottleneck=Bottleneck.GPU_COUNT,
+        observed=count * offer.gpu_count,
+        limit=(offer.count_max or 0) * offer.gpu_count,
+        unit="GPUs",
+        reason=f"the next larger fleet has {count} of {offer.instance}, there are {offer.count_max}",
+        way_out=f"`count: {count}` of {offer.instance}, or another machine",
         cost_usd_per_hour=cost_usd_per_hour,
     )
 

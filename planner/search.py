@@ -5,16 +5,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from importlib.metadata import version
-from math import inf
+from math import inf, nan
 
 from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, recommend, replay
-from planner.catalog import Catalog, Offer, offers
+from planner.catalog import Catalog, Offer, Status, offers
 from planner.cost import Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
 from planner.load import Loaded, workload
 from planner.packing import Misfit, Packer, Packing, Rules
 from planner.plan import Bottleneck, Plan, Recommendation, Rejection
-from planner.refusals import dominated, misfit, missed_promise, too_busy, too_dear, too_many, too_strained
-from planner.scenario import MemoryPolicy, Objective, Scenario
+from planner.refusals import (
+    dominated,
+    misfit,
+    missed_promise,
+    too_busy,
+    too_dear,
+    too_few_machines,
+    too_many,
+    too_strained,
+)
+from planner.scenario import BuySpec, MemoryPolicy, Objective, Scenario
 from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size
 from simulator.workload import Workload
 
@@ -26,7 +35,7 @@ STEP = 1.15
 """Growth of the work that a fleet must carry from one step to the next."""
 HALVINGS = 4
 """How often the last step is halved."""
-REPAIRS = 2
+REPAIRS = 3
 """How often a fleet that missed is packed anew, with more room for the models that missed."""
 TIGHTEN = 1.3
 """How much more room they get."""
@@ -34,10 +43,6 @@ HOPELESS = 4.0
 """Strain above which a packing is not worth a replay."""
 OTHERS_MAX = 4
 """Alternatives looked for besides the best."""
-
-
-class NothingToPlanError(ValueError):
-    """The question cannot be asked of this deployment; the text says what to write."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,28 @@ class Question:
             resident=self.scenario.memory is MemoryPolicy.RESIDENT,
         )
 
+    def lower_bound_usd_per_hour(self) -> float:
+        """Price that no plan can beat; where the limits on buying leave none, that none could beat without them."""
+        program = self.program()
+        bound = program.lower_bound_usd_per_hour()
+        return (program.unlimited().lower_bound_usd_per_hour() or 0.0) if bound is None else bound
+
+    @property
+    def served(self) -> bool:
+        """Whether each model can run on some kind of GPU on offer."""
+        return {model for model, _ in self.sized} == set(self.needs)
+
+    @property
+    def policies(self) -> tuple[bool, ...]:
+        """Whether models may take turns in memory: what is tried, in order."""
+        match self.scenario.memory:
+            case MemoryPolicy.RESIDENT:
+                return (False,)
+            case MemoryPolicy.SWAP:
+                return (True,)
+            case MemoryPolicy.AUTO:
+                return (False, True)
+
     def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
         """What each card must keep."""
         s = self.scenario
@@ -76,11 +103,11 @@ def plan(
     scenario = loaded.scenario
     question, refused = ask(scenario, workload(loaded), catalog, library)
     search = Search(question, progress or (lambda _: None), refused)
-    bound = question.program().lower_bound_usd_per_hour()
-    best = search.best(question.program(), scenario.objective) if bound is not None else None
+    bound = question.lower_bound_usd_per_hour()
+    best = search.best(question.program(), scenario.objective) if question.served else None
     others = search.others(best) if best else []
     shown = best or search.closest()
-    answers = [recommend(trial, bound or 0.0) for trial in ([shown] if shown else []) + others]
+    answers = [recommend(trial, bound) for trial in ([shown] if shown else []) + others]
     return Plan(
         scenario=scenario.name or loaded.path.stem,
         scenario_sha256=loaded.sha256,
@@ -201,9 +228,8 @@ class Search:
         return self.tried[key]
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
-        memory = self.question.scenario.memory
         refusals: list[Rejection] = []
-        for swap in {MemoryPolicy.RESIDENT: [False], MemoryPolicy.SWAP: [True]}.get(memory, [False, True]):
+        for swap in self.question.policies:
             found = self._try_policy(offered, fleet, swap)
             if isinstance(found, Trial):
                 return found
@@ -250,9 +276,8 @@ class Search:
         return None
 
     def _out_of_fleets(self, program: FleetProgram, refused: Sequence[Fleet], most_usd_per_hour: float) -> None:
-        """Say which limit on what may be bought keeps the next fleet out."""
-        unlimited = replace(program, max_gpus=10_000)
-        fleet = unlimited.propose(Objective.COST, refused)
+        """Say which limit on what may be bought keeps the next fleet out; try what the limit leaves of it."""
+        fleet = program.unlimited().propose(Objective.COST, refused)
         if fleet is None:
             return
         cost, gpus = cost_usd_per_hour(program.offers, fleet), gpu_count(program.offers, fleet)
@@ -261,6 +286,12 @@ class Search:
             self.rejections.append(too_many(name, gpus, program.max_gpus, cost))
         if cost > most_usd_per_hour:
             self.rejections.append(too_dear(name, cost, most_usd_per_hour))
+        for offer, n in zip(program.offers, fleet, strict=True):
+            if offer.count_max is not None and n > offer.count_max:
+                self.rejections.append(too_few_machines(name, offer, n, cost))
+        left = program.within_limits(fleet)
+        if not refused and any(left) and cost_usd_per_hour(program.offers, left) <= most_usd_per_hour:
+            self.try_fleet(program.offers, left)
 
     def others(self, best: Trial) -> list[Trial]:
         """Other ways that keep every promise: each kind of GPU alone, and the fewest GPUs; best first."""
@@ -287,13 +318,15 @@ class Search:
             yield question.program(), Objective.GPUS
 
     def closest(self) -> Trial | None:
-        """The miss that came nearest, replayed as often as an answer would be."""
-        if not self.misses:
-            return None
+        """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried."""
         question = self.question
-        nearest = max(self.misses, key=lambda t: min(_margin(t, m) for m in question.needs))
-        seen = replay(question.scenario, question.workload, question.needs, nearest.deployment, screen=False)
-        return replace(nearest, replay=seen)
+        if self.misses:
+            nearest = max(self.misses, key=lambda t: min(_margin(t, m) for m in question.needs))
+            seen = replay(question.scenario, question.workload, question.needs, nearest.deployment, screen=False)
+            return replace(nearest, replay=seen)
+        dearest = max(self.tried, key=lambda key: cost_usd_per_hour(*key), default=None)
+        found = evaluate(question, *dearest) if dearest else None
+        return found if isinstance(found, Trial) else None
 
 
 def _margin(trial: Trial, model: str) -> float:
@@ -322,19 +355,56 @@ def pareto(answers: Sequence[Recommendation]) -> tuple[str, ...]:
     )
 
 
-def evaluate(question: Question, offer: Offer, count: int) -> Trial:
-    """Replay a deployment one names oneself: all models on `count` machines of one offer.
+def evaluate(question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | Rejection:
+    """Replay a fleet one names oneself, its models packed as for a plan, whether or not it keeps the promises.
 
-    Models are packed as for a plan, also where the fleet is too small to keep the promises. Raises DeploymentError's
-    kin where some model cannot be placed at all.
+    A Rejection where they cannot be placed at all.
     """
-    cards = cards_of([offer], (count,))
-    policies = {MemoryPolicy.RESIDENT: [False], MemoryPolicy.SWAP: [True]}.get(question.scenario.memory, [False, True])
-    packings = [Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards) for swap in policies]
-    packing = next((p for p in packings if isinstance(p, Packing)), packings[-1])
-    if isinstance(packing, Misfit):
-        refusal = misfit(fleet_label([offer], (count,)), packing, offer.usd_per_hour * count)
-        raise NothingToPlanError(f"{refusal.candidate}: {refusal.reason}. Way out: {refusal.way_out}.")
-    deployment = deploy(question.scenario, question.needs, cards, packing.placed)
-    seen = replay(question.scenario, question.workload, question.needs, deployment, screen=False)
-    return Trial((offer,), (count,), tuple(cards), packing, deployment, seen)
+    cards = cards_of(offered, fleet)
+    refusals: list[Rejection] = []
+    for swap in question.policies:
+        found = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards)
+        if isinstance(found, Packing):
+            deployment = deploy(question.scenario, question.needs, cards, found.placed)
+            seen = replay(question.scenario, question.workload, question.needs, deployment, screen=False)
+            return Trial(offered, fleet, tuple(cards), found, deployment, seen)
+        refusals.append(misfit(label(offered, fleet, swap), found, cost_usd_per_hour(offered, fleet)))
+    return refusals[-1]
+
+
+def evaluate_named(
+    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, gpu: str, count: int
+) -> Trial | Rejection:
+    """Replay `count` GPUs of one kind, in the machines in which they are cheapest; a Rejection where that cannot be.
+
+    GPUs that nobody sells stand alone in machines without a price (`usd_per_hour` is NaN). Raises CatalogError where
+    the catalog does not know `gpu`.
+    """
+    offer = named_offer(catalog, scenario.buy, gpu, count)
+    need_by_model = needs(scenario, demand)
+    sized, misfits = size(scenario, need_by_model, [offer], library)
+    question = Question(scenario, demand, need_by_model, (offer,), sized)
+    return evaluate(question, (offer,), (count // offer.gpu_count,)) if question.served else misfits[0]
+
+
+def named_offer(catalog: Catalog, buy: BuySpec, gpu: str, count: int) -> Offer:
+    """The cheapest machine, by the card, that `count` GPUs fill without rest; also one that is no longer sold."""
+    sold, _ = offers(catalog, replace(buy, gpus=(gpu,), instances=(), retired=True))
+    fitting = [o for o in sold if count % o.gpu_count == 0 and (o.count_max or count) * o.gpu_count >= count]
+    alone = Offer(
+        provider="",
+        region="",
+        instance=gpu,
+        gpu=catalog.gpus[gpu],
+        gpu_count=1,
+        usd_per_hour=nan,
+        price_kind=None,
+        status=Status.ACTIVE,
+        as_of="",
+        source="",
+        memory_bytes=catalog.gpus[gpu].memory_bytes,
+        host_memory_bytes=None,
+        count_max=None,
+        spot_range=None,
+    )
+    return min(fitting, key=lambda o: o.usd_per_hour / o.gpu_count, default=alone)

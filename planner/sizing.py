@@ -178,25 +178,28 @@ def size(
         gpu_count_max[Kind.of(offer)] = max(offer.gpu_count, gpu_count_max.get(Kind.of(offer), 0))
     sized: dict[tuple[str, Kind], Sized] = {}
     rejections: list[Rejection] = []
-    for spec in scenario.models:
-        if spec.name not in need_by_model:
-            continue
-        for kind, stages_max in gpu_count_max.items():
+    for kind, stages_max in gpu_count_max.items():
+        missing: list[ModelSpec] = []
+        for spec in (spec for spec in scenario.models if spec.name in need_by_model):
             found = size_one(spec, need_by_model[spec.name], kind, stages_max, scenario.context, library)
-            if isinstance(found, Sized):
-                sized[spec.name, kind] = found
-            else:
-                rejections.append(found)
+            match found:
+                case Sized():
+                    sized[spec.name, kind] = found
+                case Rejection():
+                    rejections.append(found)
+                case None:
+                    missing.append(spec)
+        rejections += [_no_profiles(missing, kind)] if missing else []
     return sized, rejections
 
 
 def size_one(
     spec: ModelSpec, need: Need, kind: Kind, stages_max: int, context_bytes: int, library: Profiles
-) -> Sized | Rejection:
-    """One model on one kind of GPU."""
+) -> Sized | Rejection | None:
+    """One model on one kind of GPU; None where nobody measured it."""
     profile = library.get(spec.profile or spec.name, kind.gpu.name, spec.precision)
     if profile is None:
-        return _no_profile(spec, kind)
+        return None
     room_bytes = kind.memory_bytes - context_bytes
     stages = stages_needed(profile, room_bytes, stages_max)
     if stages is None:
@@ -208,17 +211,18 @@ def size_one(
     return Sized(need, profile, latency_s, stages, least, max(least, design_work(need, latency_s)))
 
 
-def _no_profile(spec: ModelSpec, kind: Kind) -> Rejection:
-    profile, gpu = spec.profile or spec.name, kind.gpu.name
-    at = f" at {spec.precision}" if spec.precision else ""
+def _no_profiles(missing: Sequence[ModelSpec], kind: Kind) -> Rejection:
+    gpu = kind.gpu.name
+    names = [f"{s.profile or s.name} ({s.precision})" if s.precision else s.profile or s.name for s in missing]
+    some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return Rejection(
-        candidate=f"{spec.name} on {gpu}",
+        candidate=f"{names[0]} on {gpu}" if len(names) == 1 else f"{len(names)} models on {gpu}",
         bottleneck=Bottleneck.PROFILE,
         observed=0,
-        limit=1,
+        limit=len(names),
         unit="",
-        reason=f"no profile of {profile} on {gpu}{at}",
-        way_out=f"measure it with `planner calibrate` on a {gpu}, or name a folder that has it with `--profiles DIR`",
+        reason=f"no profile of {some} on {gpu}",
+        way_out=f"measure with `planner calibrate` on a {gpu}, or name a folder of profiles with `--profiles DIR`",
     )
 
 
