@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from importlib.metadata import version
-from math import inf, nan
+from math import inf
 
 from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, recommend, replay
-from planner.catalog import Catalog, Offer, Status, offers
+from planner.catalog import Catalog, Offer, offers
 from planner.cost import Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
 from planner.load import Loaded, workload
 from planner.packing import Misfit, Packer, Packing, Rules
@@ -23,7 +23,7 @@ from planner.refusals import (
     too_many,
     too_strained,
 )
-from planner.scenario import BuySpec, MemoryPolicy, Objective, Scenario
+from planner.scenario import MemoryPolicy, Objective, Scenario
 from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size
 from simulator.workload import Workload
 
@@ -43,6 +43,10 @@ HOPELESS = 4.0
 """Strain above which a packing is not worth a replay."""
 OTHERS_MAX = 4
 """Alternatives looked for besides the best."""
+
+
+class NothingToPlanError(ValueError):
+    """A deployment that cannot be; the text says what is wrong and what to do."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +329,7 @@ class Search:
             seen = replay(question.scenario, question.workload, question.needs, nearest.deployment, screen=False)
             return replace(nearest, replay=seen)
         dearest = max(self.tried, key=lambda key: cost_usd_per_hour(*key), default=None)
-        found = evaluate(question, *dearest) if dearest else None
+        found = force(question, *dearest) if dearest else None
         return found if isinstance(found, Trial) else None
 
 
@@ -355,11 +359,19 @@ def pareto(answers: Sequence[Recommendation]) -> tuple[str, ...]:
     )
 
 
-def evaluate(question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | Rejection:
-    """Replay a fleet one names oneself, its models packed as for a plan, whether or not it keeps the promises.
+def evaluate(question: Question, offer: Offer, count: int) -> Trial:
+    """Replay a deployment one names oneself, all models on `count` machines of one offer, keeping promises or not.
 
-    A Rejection where they cannot be placed at all.
+    Raises NothingToPlanError where they cannot be placed at all.
     """
+    found = force(question, (offer,), (count,))
+    if isinstance(found, Trial):
+        return found
+    raise NothingToPlanError(f"{found.candidate}: {found.reason}. Way out: {found.way_out}.")
+
+
+def force(question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | Rejection:
+    """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
     cards = cards_of(offered, fleet)
     refusals: list[Rejection] = []
     for swap in question.policies:
@@ -370,41 +382,3 @@ def evaluate(question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> Tr
             return Trial(offered, fleet, tuple(cards), found, deployment, seen)
         refusals.append(misfit(label(offered, fleet, swap), found, cost_usd_per_hour(offered, fleet)))
     return refusals[-1]
-
-
-def evaluate_named(
-    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, gpu: str, count: int
-) -> Trial | Rejection:
-    """Replay `count` GPUs of one kind, in the machines in which they are cheapest; a Rejection where that cannot be.
-
-    GPUs that nobody sells stand alone in machines without a price (`usd_per_hour` is NaN). Raises CatalogError where
-    the catalog does not know `gpu`.
-    """
-    offer = named_offer(catalog, scenario.buy, gpu, count)
-    need_by_model = needs(scenario, demand)
-    sized, misfits = size(scenario, need_by_model, [offer], library)
-    question = Question(scenario, demand, need_by_model, (offer,), sized)
-    return evaluate(question, (offer,), (count // offer.gpu_count,)) if question.served else misfits[0]
-
-
-def named_offer(catalog: Catalog, buy: BuySpec, gpu: str, count: int) -> Offer:
-    """The cheapest machine, by the card, that `count` GPUs fill without rest; also one that is no longer sold."""
-    sold, _ = offers(catalog, replace(buy, gpus=(gpu,), instances=(), retired=True))
-    fitting = [o for o in sold if count % o.gpu_count == 0 and (o.count_max or count) * o.gpu_count >= count]
-    alone = Offer(
-        provider="",
-        region="",
-        instance=gpu,
-        gpu=catalog.gpus[gpu],
-        gpu_count=1,
-        usd_per_hour=nan,
-        price_kind=None,
-        status=Status.ACTIVE,
-        as_of="",
-        source="",
-        memory_bytes=catalog.gpus[gpu].memory_bytes,
-        host_memory_bytes=None,
-        count_max=None,
-        spot_range=None,
-    )
-    return min(fitting, key=lambda o: o.usd_per_hour / o.gpu_count, default=alone)
