@@ -19,6 +19,7 @@ from planner.units import did_you_mean
 from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 MAX_SHOWN = 200
+MAX_LINES = 100
 LAST = 2**31
 """Line that sorts what overrides did after all lines of the file."""
 ARRIVALS = ("rate", "poisson", "gamma", "trace")
@@ -61,7 +62,8 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:
     traces = reader.traces(path.parent, scenario) if scenario else {}
     if scenario is None or reader.problems:
         problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
-        raise ScenarioError([line(path, problem) for problem in problems])
+        more = [f"{path}: and {len(problems) - MAX_LINES} more."] if len(problems) > MAX_LINES else []
+        raise ScenarioError([*(line(path, problem) for problem in problems[:MAX_LINES]), *more])
     sha256 = hashlib.sha256("\n--set ".join([text, *overrides]).encode())
     return Loaded(scenario, sha256.hexdigest(), path, traces)
 

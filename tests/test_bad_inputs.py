@@ -319,6 +319,18 @@ COMMANDS = {
         3,
         ["No feasible plan", "no profile"],
     ),
+    "simulate on no kind": (["simulate", "s.yaml", "--count", "1"], 2, ["Missing option '--gpu'."]),
+    "simulate on an unknown kind": (
+        ["simulate", "s.yaml", "--gpu", "V1000", "--count", "1"],
+        2,
+        ["--gpu V1000: unknown. Did you mean `V100`?"],
+    ),
+    "simulate on none": (["simulate", "s.yaml", "--gpu", "V100", "--count", "0"], 2, ["--count", "equal to 1"]),
+    "simulate by no policy": (
+        ["simulate", "s.yaml", "--gpu", "V100", "--count", "1", "--policy", "evict=lru"],
+        2,
+        ["--policy evict=lru: unknown.", "Did you mean `eviction`?"],
+    ),
     "nowhere to write": (["plan", "s.yaml", "-o", "none/x.json"], 2, ["none/x.json: cannot be written: No such file"]),
     "no plan to explain": (["explain", "none.json"], 2, ["none.json: cannot be read: No such file"]),
     "a plan that is none": (["explain", "s.yaml"], 2, ["s.yaml:1:1: is not JSON"]),

@@ -252,6 +252,12 @@ headroom: 3
     assert lines[2] == "s.yaml:3:42: models[0].slo.attainment: must be between 0 and 1, got 99. Write 0.99 or 99 %."
 
 
+def test_no_one_reads_a_thousand_lines(tmp_path):
+    lines = problems(tmp_path, SMALL + "  - {model: c}\n" * 500)
+    assert len(lines) == 101
+    assert lines[-1] == "s.yaml: and 900 more."
+
+
 # Demand
 
 
