@@ -52,6 +52,8 @@ class Routing(StrEnum):
 
     ROUND_ROBIN = "round-robin"
     LEAST_OUTSTANDING = "least-outstanding"
+    SHARED = "shared"
+    """None in advance: one queue for all replicas, from which each draws when it is free."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,37 @@ class FormedQueue(Queue):
         self.head += 1 - count
 
 
+@dataclass(slots=True)
+class Front:
+    """Where a shared queue begins."""
+
+    head: int = 0
+
+
+class SharedQueue(Queue):
+    """One replica's view of a queue from which several draw. A batch that a failure cuts short stays for all."""
+
+    def __init__(
+        self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop, front: Front
+    ) -> None:
+        self._front = front
+        self.taken: array[int] = array("q")
+        """Places in `times` that this replica ran or gave up."""
+        super().__init__(stage, times, policy, slo_s, drop)
+
+    @property
+    def head(self) -> int:
+        return self._front.head
+
+    @head.setter
+    def head(self, place: int) -> None:
+        self._front.head = place
+
+    def _row(self, start_s: float, finish_s: float, count: int) -> None:
+        self.taken.extend(range(self.head, self.head + count))
+        super()._row(start_s, finish_s, count)
+
+
 class Router:
     """Sends each request of one model to the replica with the least outstanding work, as it arrives."""
 

@@ -12,7 +12,7 @@ from simulator.deployment import Deployment, Failures, Replica, Routing, Service
 from simulator.link import Link
 from simulator.model import Layer
 from simulator.profile import Profile
-from simulator.queues import FormedQueue, Outage, Queue, Router, Stage
+from simulator.queues import FormedQueue, Front, Outage, Queue, Router, SharedQueue, Stage
 from simulator.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
 from simulator.scheduling import split
 from simulator.server import Card
@@ -169,7 +169,7 @@ class World:
         self.queues: dict[str, list[list[Queue]]] = {}
         """By model: the queues of each replica, one for each stage."""
         self.places: dict[str, list[np.ndarray]] = {}
-        """By model: which requests each replica got; filled by routers at the end where they decide."""
+        """By model: which requests each replica got; known at the end only where routers or replicas decide."""
         self.routers: dict[str, Router] = {}
         self.on_device: dict[str, list[Queue]] = {device.id: [] for device in deployment.devices}
         for service in deployment.services:
@@ -181,9 +181,10 @@ class World:
         shares = split(len(demand.arrival_s), [replica.share for replica in service.replicas])
         alone = len(service.replicas) == 1
         chains = []
+        front = Front() if service.routing is Routing.SHARED and not alone else None
         for replica, places in zip(service.replicas, shares, strict=True):
-            times = demand.arrival_s if alone else demand.arrival_s[places]
-            chains.append(self._chain(service, replica, times.data))
+            times = demand.arrival_s if alone or front else demand.arrival_s[places]
+            chains.append(self._chain(service, replica, times.data, front))
         self.queues[service.model] = chains
         self.places[service.model] = shares
         if service.routing is Routing.LEAST_OUTSTANDING and not alone:
@@ -192,11 +193,12 @@ class World:
             first = [chain[0] for chain in chains]
             self.routers[service.model] = Router(demand.arrival_s.data, first, away)
 
-    def _chain(self, service: Service, replica: Replica, times: Sequence[float]) -> list[Queue]:
+    def _chain(self, service: Service, replica: Replica, times: Sequence[float], front: Front | None) -> list[Queue]:
         link = min(d.gpu.link_bytes_per_s for d in self.deployment.devices if d.id in replica.devices)
         parts = stages(service, replica, self.deployment.swap, link)
         slo_s = service.slo.latency_s
-        chain: list[Queue] = [Queue(parts[0], times, replica.batching, slo_s, service.drop)]
+        rules = parts[0], times, replica.batching, slo_s, service.drop
+        chain: list[Queue] = [SharedQueue(*rules, front) if front else Queue(*rules)]
         for stage in parts[1:]:
             following = FormedQueue(stage, replica.batching, slo_s)
             chain[-1].next_stage = following
@@ -236,6 +238,9 @@ class World:
         for model, router in self.routers.items():
             router.route(self.duration_s)
             self.places[model] = [np.frombuffer(sent, dtype=np.int64) for sent in router.sent]
+        for model, chains in self.queues.items():
+            taken = [queue.taken for queue, *_ in chains if isinstance(queue, SharedQueue)]
+            self.places[model] = [np.frombuffer(t, dtype=np.int64) for t in taken] or self.places[model]
 
     def requests(self, model: str) -> Requests:
         """The columns of one model's requests."""
