@@ -1,0 +1,115 @@
+"""Queueing formulas: bounds for a first answer, and a yardstick for the simulator.
+
+Rates are per second, times in seconds, loads in erlangs (rate x mean service time).
+"""
+
+from cmath import exp as complex_exp
+from collections.abc import Callable
+from functools import partial
+from math import ceil, erf, exp, inf, pi, sqrt
+
+ROOT_STEPS = 100_000
+"""Most iterations of a root search; each brings the error down by about the utilization."""
+
+
+def little_l(rate_rps: float, mean_s: float) -> float:
+    """Mean number present: rate x mean time. 200 rps x 0.015 s = 3.0. Little (1961)."""
+    return rate_rps * mean_s
+
+
+def erlang_b(servers: int, load: float) -> float:
+    """Share of requests lost by M/M/c/c. 10 servers, 4.461 erlangs: 0.0100. Erlang (1917), by recursion."""
+    inverse = 1.0
+    for n in range(1, servers + 1):
+        inverse = 1.0 + inverse * n / load
+    return 1.0 / inverse
+
+
+def erlang_c(servers: int, load: float) -> float:
+    """Share of requests that wait in M/M/c. 3 servers, 2 erlangs: 4/9. Erlang (1917)."""
+    if load >= servers:
+        return 1.0
+    lost = erlang_b(servers, load)
+    return lost / (1 - load / servers * (1 - lost))
+
+
+def mmc_wait_s(servers: int, rate_rps: float, service_s: float) -> float:
+    """Mean wait in M/M/c: C s / (c - load). 6 arrivals an hour, 3 servers, 1/3 hour each: 4/27 hour.
+
+    Gross, Shortle, Thompson and Harris, Fundamentals of Queueing Theory (2008), sec. 2.3.
+    """
+    load = rate_rps * service_s
+    return erlang_c(servers, load) * service_s / (servers - load) if load < servers else inf
+
+
+def mmc_late(servers: int, rate_rps: float, service_s: float, wait_s: float) -> float:
+    """Share that waits longer than `wait_s` in M/M/c: C exp(-(c - load) wait / s). M/M/1, load 0.5, s 1: 0.303."""
+    load = rate_rps * service_s
+    return erlang_c(servers, load) * exp(-max(0.0, servers - load) * wait_s / service_s)
+
+
+def mg1_wait_s(rate_rps: float, service_s: float, cv: float) -> float:
+    """Mean wait in M/G/1: load s (1 + cv^2) / (2 (1 - load)). Load 0.8, s 1: 2 at cv 0 (M/D/1), 4 at cv 1 (M/M/1).
+
+    Pollaczek (1930), Khinchine (1932).
+    """
+    load = rate_rps * service_s
+    return load * service_s * (1 + cv * cv) / (2 * (1 - load)) if load < 1 else inf
+
+
+def markov_bulk_wait_s(rate_rps: float, service_s: float, most: int) -> float:
+    """Mean wait in M/M[1,b]/1: batches of up to b, exponential time whatever their size, none joins half-way.
+
+    While busy, n wait with a probability in proportion to r^n, where (load + 1) r = load + r^(b + 1), r in (0, 1).
+    b 1 is M/M/1. Load 1, s 1, b 2: r = 0.618 and the wait is 1.171 s. Medhi, Stochastic Models in Queueing Theory
+    (2003), sec. 4.2.
+    """
+    load = rate_rps * service_s
+    if load >= most:
+        return inf
+    r = _fixed_point(lambda z: (load + z ** (most + 1)) / (load + 1)).real
+    return load * r / ((load + 1 - r) * (1 - r)) / rate_rps
+
+
+def fixed_bulk_wait_s(rate_rps: float, service_s: float, most: int) -> float:
+    """Mean wait in M/D[1,b]/1: batches of up to b, one fixed time whatever their size.
+
+    b 1 is M/D/1. Load 1, s 1, b 2: 0.511 s. The number left when a batch ends has mean
+    sum 1/(1 - z) + (b - (b - load)^2) / (2 (b - load)) over the roots of z^b = exp(load (z - 1)) inside the unit
+    circle: Bailey, J. R. Stat. Soc. B 16 (1954). A cycle is a service and, if nobody is left, the wait for an arrival;
+    during the service those beyond its batch wait, and half of those that come.
+    """
+    load = rate_rps * service_s
+    if load >= most:
+        return inf
+    unit_roots = [complex_exp(2j * pi * k / most) for k in range(1, most)]
+    roots = [_fixed_point(partial(_bailey, unit, load / most)) for unit in unit_roots]
+    left = sum(1 / (1 - z) for z in roots).real + (most - (most - load) ** 2) / (2 * (most - load))
+    none_left: complex = most - load
+    for z in roots:
+        none_left *= -z / (1 - z)
+    cycle_s = service_s + none_left.real / rate_rps
+    return service_s * (left - load / 2) / cycle_s / rate_rps
+
+
+def _bailey(unit: complex, utilization: float, z: complex) -> complex:
+    return unit * complex_exp(utilization * (z - 1))
+
+
+def _fixed_point(step: Callable[[complex], complex]) -> complex:
+    z = 0j
+    for _ in range(ROOT_STEPS):
+        z, before = step(z), z
+        if abs(z - before) < 1e-14:
+            break
+    return z
+
+
+def square_root_staffing(load: float, beta: float) -> tuple[int, float]:
+    """Servers for `load` with `beta` square roots of it to spare, and the share that then waits when load is large.
+
+    100 erlangs and beta 1: 110 servers, 0.223 wait. 1 / (1 + beta Phi(beta) / phi(beta)); Halfin and Whitt (1981).
+    """
+    below = (1 + erf(beta / sqrt(2))) / 2
+    density = exp(-beta * beta / 2) / sqrt(2 * pi)
+    return ceil(load + beta * sqrt(load)), 1 / (1 + beta * below / density)
