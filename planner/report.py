@@ -144,19 +144,20 @@ def saving(answer: Recommendation) -> float:
     return above if above > 1e-6 * answer.cost_usd_per_hour else 0.0
 
 
-def bound_line(answer: Recommendation) -> str:
-    """What could still be saved at most."""
+def bound_line(answer: Recommendation, rejections: Sequence[Rejection] = ()) -> str:
+    """What could still be saved at most; a bound knows only GPUs that have profiles."""
+    known = " on GPUs that have profiles" if any(no.bottleneck is Bottleneck.PROFILE for no in rejections) else ""
     bound = answer.lower_bound_usd_per_hour
     if not saving(answer):
-        return f"Proven cheapest: nothing under {dollars(bound)}/h can serve this."
+        return f"Proven cheapest{known}: nothing under {dollars(bound)}/h can serve this."
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
-    return f"Nothing under {dollars(bound)}/h can serve this: at most {most} could still be saved."
+    return f"Nothing under {dollars(bound)}/h can serve this{known}: at most {most} could still be saved."
 
 
-def certainty(answer: Recommendation) -> list[str]:
+def certainty(answer: Recommendation, plan: Plan) -> list[str]:
     """How sure the answer is, and how much better another could be."""
     sure = sure_line(answer.replications, answer.requests)
-    return [sure, bound_line(answer)] if answer.feasible else [sure]
+    return [sure, bound_line(answer, plan.rejections)] if answer.feasible else [sure]
 
 
 def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> list[Column]:
@@ -360,7 +361,7 @@ def plan_table(plan: Plan, screen: Screen) -> str:
     """The answer first, then what it rests on."""
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
     if answer := plan.recommendation:
-        lines += summary(answer.models, certainty(answer), screen)
+        lines += summary(answer.models, certainty(answer, plan), screen)
         lines += replay_tables(answer.models, answer.gpus, screen)
     if plan.alternatives:
         lines += ["", screen.bold("Next best"), *table(other_columns(plan), screen)]
@@ -409,7 +410,7 @@ def plan_markdown(plan: Plan) -> str:
     """A report to paste into an issue."""
     lines = [f"### {plan.scenario or 'Plan'}", "", f"**{headline(plan)}**"]
     if answer := plan.recommendation:
-        facts = [slo_line(answer.models), *certainty(answer)]
+        facts = [slo_line(answer.models), *certainty(answer, plan)]
         lines += ["", *(f"- {fact}" for fact in facts)]
         lines += replay_markdown(answer.models, answer.gpus)
     if plan.alternatives:

@@ -106,7 +106,9 @@ def test_missed_promises_are_said_loudly():
 
 def test_what_could_still_be_saved():
     assert "at most $0.520/h (8.5 %) could still be saved" in bound_line(BEST)
-    assert bound_line(replace(BEST, lower_bound_usd_per_hour=6.12)).startswith("Proven cheapest")
+    assert bound_line(replace(BEST, lower_bound_usd_per_hour=6.12)).startswith("Proven cheapest: nothing")
+    gap = replace(NO_ROOM, bottleneck=Bottleneck.PROFILE)
+    assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap])
 
 
 def test_refusals_are_sorted_by_how_near_they_came():

@@ -1,0 +1,343 @@
+"""The command line as a person meets it: what README shows, exit codes, pipes, terminals, interruptions."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from answers import BEST, INFEASIBLE, PLAN
+
+from planner import cli
+from planner.gate import ConditionError, crossed, parse_conditions, weak
+from planner.report import headline
+from planner.store import read_plan, write_plan
+
+ROOT = Path(__file__).resolve().parent.parent
+VIDEO = "scenarios/video.yaml"
+PLANNER = [sys.executable, "-m", "planner"]
+SHOWN = re.findall(
+    r"^\$ (planner .*?)(?:\s+# exit (\w+))?$",
+    "\n".join(re.findall(r"^```console\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)),
+    re.M,
+)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of one's own, with the scenarios in it."""
+    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+@pytest.fixture
+def planner(here, monkeypatch, capsys):
+    """`planner(...)` in this process: exit code, standard output, standard error."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["planner", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+def apart(*words, **options):
+    """The same in a process of its own."""
+    return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=60, **options)
+
+
+def test_what_readme_shows_runs(planner):
+    assert len(SHOWN) > 15
+    for command, code in SHOWN:
+        exit_code, out, err = planner(*shlex.split(command)[1:])
+        assert "Traceback" not in err
+        assert out, command
+        assert code == "any" or exit_code == int(code or 0), (command, err)
+
+
+def test_readme_shows_every_command():
+    shown = " ".join(command for command, _ in SHOWN)
+    assert [path for path, _ in commands() if f"planner {path}" not in shown] == []
+
+
+def test_readme_shows_the_real_answer(planner):
+    _, out, _ = planner("plan", VIDEO)
+    answer = re.search(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    assert answer is not None
+    assert answer[1].splitlines()[0] == out.splitlines()[0]
+
+
+def commands():
+    """Every command with its options."""
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        for below, one in getattr(command, "commands", {"": command}).items():
+            yield f"{name} {below}".strip(), one
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands()))
+def test_every_command_and_option_has_help_and_a_place_in_the_docs(path, command):
+    docs = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert f"`planner {path}" in docs
+    assert command.help
+    for option in command.params:
+        assert option.param_type_name == "argument" or option.help, option.name
+        assert all(f"`{word}" in docs for word in option.opts if word.startswith("-"))
+
+
+def test_help_is_quick_and_light():
+    words = [sys.executable, "-X", "importtime", "-c", "import planner.cli"]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stderr
+    modules = {line.rsplit("|", 1)[1].strip() for line in loaded.splitlines() if line.startswith("import time:")}
+    assert not modules & {"numpy", "scipy", "simpy", "pydantic", "yaml", "rich"}
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        assert apart("--help", cwd=ROOT).returncode == 0
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
+
+
+def test_a_plan_is_answered_and_kept(planner, here):
+    code, out, err = planner("plan", VIDEO)
+    assert code == 0
+    kept = read_plan(here / "plan.json")
+    assert out.splitlines()[0] == headline(kept)
+    assert out.endswith("\nPlan kept in plan.json. Why so: planner explain plan.json\n")
+    assert err == ""
+
+
+def test_json_stands_alone_and_is_what_the_file_holds(planner, here):
+    code, out, err = planner("plan", VIDEO, "--format", "json")
+    assert (code, err) == (0, "")
+    assert not (here / "plan.json").exists()
+    _, again, _ = planner("plan", VIDEO, "--format", "json", "-o", "kept.json")
+    first, second, kept = (json.loads(text) for text in (out, again, (here / "kept.json").read_text()))
+    assert second == kept
+    assert first | {"created_at": ""} == second | {"created_at": ""}
+    assert first["recommendation"]["models"][0]["slo_attainment"].keys() == {"mean", "low", "high"}
+
+
+def test_a_simulation_has_the_keys_of_a_plan(planner):
+    code, out, _ = planner("simulate", VIDEO, "--gpu", "V100", "--count", "8", "--format", "json")
+    run = json.loads(out)
+    _, out, _ = planner("plan", VIDEO, "--format", "json")
+    best = json.loads(out)["recommendation"]
+    assert code == 0
+    assert (run["schema"], len(run["gpus"])) == ("planner.simulation/v1", 8)
+    assert run["requests"] > 0
+    assert run["wall_s"] > 0
+    assert run["models"][0].keys() == best["models"][0].keys()
+    assert run["gpus"][0].keys() == best["gpus"][0].keys()
+
+
+def test_too_few_gpus_exit_3(planner):
+    code, out, _ = planner("simulate", VIDEO, "--gpu", "V100", "--count", "1")
+    assert code == 3
+    assert "SLO MISSED" in out
+
+
+def test_an_infeasible_question_exits_3_and_says_why(planner):
+    code, out, _ = planner("plan", VIDEO, "--set", "buy.max_gpus=1")
+    assert code == 3
+    assert out.startswith("No feasible plan")
+    assert "What was refused, and why" in out
+
+
+def test_a_policy_changes_the_replay(planner):
+    words = ("simulate", "scenarios/edge-box.yaml", "--gpu", "V100", "--count", "1", "--format", "json")
+    lru, mru = (json.loads(planner(*words, "--policy", f"eviction={name}")[1]) for name in ("lru", "mru"))
+    assert lru["requests"] == mru["requests"]
+    assert lru["gpus"][0]["swaps_per_s"] != mru["gpus"][0]["swaps_per_s"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plan", "SCENARIO"),
+        ("plan missing.yaml", "missing.yaml"),
+        (f"plan {VIDEO} --fail-on cost", "--fail-on cost: is no condition. Write e.g. `cost>5`"),
+        (f"plan {VIDEO} --fail-on coast>5", "unknown metric `coast`. Did you mean `cost`?"),
+        (f"plan {VIDEO} --fail-on cost>5fps", "unknown unit `fps`"),
+        (f"plan {VIDEO} --fail-on gpus>1.5", "must be a whole number, got `1.5`"),
+        (f"plan {VIDEO} --format xml", "xml"),
+        (f"plan {VIDEO} --catalog nowhere", "nowhere"),
+        (f"plan {VIDEO} --profiles nowhere", "nowhere"),
+        (f"plan {VIDEO} --set seed=-1", "seed"),
+        (f"plan {VIDEO} --seed -1", "seed"),
+        ("plans", "plans"),
+        ("explain", "PLAN"),
+        ("explain missing.json", "missing.json: cannot be read: No such file or directory."),
+        ("explain scenarios/video.yaml", "is not JSON"),
+        ("explain scenarios", "cannot be read: Is a directory"),
+        (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100`?"),
+        (f"simulate {VIDEO} --gpu H100 --count 1", "no profile of yolov3 on H100"),
+        (f"simulate {VIDEO} --gpu V100 --count 0", "--count"),
+        (f"simulate {VIDEO} --gpu V100 --count 1 --policy evict=mru", "Did you mean `eviction`?"),
+        (f"simulate {VIDEO} --gpu V100 --count 1 --policy eviction=best", "best"),
+        ("init scenarios/video.yaml", "scenarios/video.yaml: exists already"),
+        ("init nowhere/mine.yaml", "nowhere/mine.yaml: cannot be written"),
+        ("profiles show vgg", "no profile of `vgg`. Did you mean `vgg16`?"),
+        ("profiles show vgg16 --gpu T4", "no profile of `vgg16` on `T4`. Known: V100."),
+        ("prices show --gpu X", "no price of `X`. Known:"),
+        ("trace describe missing.csv", "missing.csv: no such file"),
+        ("trace import scenarios/data/bursts.csv --rate 5ms", "unknown unit `ms`"),
+        ("trace import scenarios/data/bursts.csv -o nowhere/x.csv", "nowhere/x.csv"),
+    ],
+)
+def test_bad_usage_and_input_exit_2_in_words(planner, words, said):
+    code, out, err = planner(*words.split())
+    assert code == 2, err
+    assert out == ""
+    assert said in err
+    assert "Traceback" not in err
+    assert "internal error" not in err
+
+
+def test_an_unwritable_output_loses_nothing(planner):
+    code, out, err = planner("plan", VIDEO, "-o", "nowhere/plan.json")
+    assert code == 2
+    assert out.startswith("4 x ") or "$" in out.splitlines()[0]
+    assert err == "nowhere/plan.json: cannot be written: No such file or directory. Name another file with -o.\n"
+
+
+def test_a_missed_promise_comes_before_a_threshold(planner):
+    code, _, err = planner("plan", VIDEO, "--set", "buy.max_gpus=1", "--fail-on", "gpus>=1", "--strict", "-q")
+    assert code == 3
+    assert "--fail-on gpus>=1: it is" in err
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("cost>5", True),
+        ("cost > $6.12/h", False),
+        ("cost>=$6.12/h", True),
+        ("cost<=$1/h", False),
+        ("gpus>=2", True),
+        ("gpus<2", False),
+        ("p99>80 ms", True),
+        ("p99>0.0813", False),
+        ("attainment<99.5 %", True),
+        ("attainment<0.99", False),
+    ],
+)
+def test_conditions(condition, holds):
+    assert bool(crossed(PLAN, parse_conditions([condition]))) is holds
+
+
+def test_several_conditions_are_all_checked():
+    said = crossed(PLAN, parse_conditions(["cost>5", "gpus>5", "p99>=80 ms"]))
+    assert said == ["--fail-on cost>5: it is $6.12/h.", "--fail-on p99>=80 ms: it is 81.2 ms."]
+    with pytest.raises(ConditionError):
+        parse_conditions(["cost>5", "cost=5"])
+
+
+def test_strict_names_what_is_weak():
+    assert [line.split(":")[1].strip() for line in weak(PLAN)] == ["yolov3"]
+    assert "stale" in weak(replace(PLAN, created_at="2027-01-01T00:00:00Z"))[-1]
+    assert weak(replace(PLAN, recommendation=replace(BEST, models=BEST.models[:1]))) == []
+
+
+def test_explain_reads_only_the_plan(planner, here):
+    write_plan(INFEASIBLE, here / "old.json")
+    code, out, _ = planner("explain", "old.json")
+    assert code == 0
+    assert "What binds each model, tightest first" in out
+    (here / "cut.json").write_text((here / "old.json").read_text()[:2000])
+    code, out, err = planner("explain", "cut.json")
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"cut.json:\d+:\d+: is not JSON: .*\n", err)
+
+
+def test_an_internal_error_is_one_line(planner, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("division by\nzero")
+
+    monkeypatch.setattr("planner.load.load_scenario", broken)
+    code, _, err = planner("plan", VIDEO)
+    assert code == 1
+    assert err.startswith("planner: internal error: ZeroDivisionError: division by zero. PLANNER_DEBUG=1")
+    assert err.count("\n") == 1
+    monkeypatch.setenv("PLANNER_DEBUG", "1")
+    monkeypatch.setattr(sys, "argv", ["planner", "plan", VIDEO])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+def test_a_reader_that_leaves_is_no_error(here):
+    run = subprocess.Popen([*PLANNER, "plan", VIDEO], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert run.stdout is not None
+    run.stdout.close()
+    assert run.wait(60) == 0
+    assert run.stderr is not None
+    assert run.stderr.read() == b""
+    run.stderr.close()
+
+
+def test_a_full_disk_is_said(here):
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([*PLANNER, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr) == (2, "standard output: cannot be written: No space left on device.\n")
+
+
+def test_plain_ascii_where_nothing_else_is_known(here):
+    run = subprocess.run(
+        [*PLANNER, "plan", VIDEO], capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+    )
+    assert b" +- " in run.stdout
+    assert run.stdout.isascii()
+
+
+def test_an_interruption_exits_130(here):
+    words = [*PLANNER, "plan", "scenarios/fleet.yaml", "--set", "replications=1000", "--set", "horizon=10000"]
+    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def in_terminal(*words, **variables):
+    """What a command writes into a terminal of 80 columns."""
+    main, terminal = pty.openpty()
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    env |= {"TERM": "xterm"} | variables
+    run = subprocess.Popen([*PLANNER, *words], stdout=terminal, stderr=terminal, env=env)
+    os.close(terminal)
+    written = b""
+    try:
+        while part := os.read(main, 65536):
+            written += part
+    except OSError:  # Linux says so where the other end has closed
+        pass
+    os.close(main)
+    assert run.wait(60) == 0
+    return written.decode()
+
+
+def test_a_terminal_gets_colours_and_progress(here):
+    text = in_terminal("plan", VIDEO)
+    assert "\x1b[1m" in text
+    assert "\r\x1b[2K" in text
+
+
+def test_no_color_is_respected(here):
+    text = in_terminal("plan", VIDEO, "--quiet", NO_COLOR="1", COLUMNS="80")
+    assert "\x1b" not in text
+    assert max(len(line) for line in text.split("\r\n")) <= 80
