@@ -246,19 +246,13 @@ def refusal(no: Rejection) -> str:
 
 def obstacles(plan: Plan) -> list[str]:
     """What was never tried, for want of a profile, a price or a seller: one line for each kind of obstacle."""
-    unknown: dict[str, list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for no in plan.rejections:
         if no.bottleneck is Bottleneck.PROFILE:
-            model, _, gpu = no.candidate.rpartition(" on ")
-            unknown.setdefault(gpu, []).append(model)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for gpu, models in unknown.items():
-        alike.setdefault(tuple(models), []).append(gpu)
+            gpu = no.candidate.rpartition(" on ")[2]
+            alike.setdefault(no.reason.removesuffix(f" on {gpu}"), []).append(gpu)
     remedy = "Way out: measure, or name a folder with --profiles."
-    lines = [
-        f"Not tried on {names(gpus, 12)}: no profile of {names(models)} there. {remedy}"
-        for models, gpus in alike.items()
-    ]
+    lines = [f"Not tried on {names(gpus, 12)}: {sentence(reason)} {remedy}" for reason, gpus in alike.items()]
     for kind, why in ((Bottleneck.RETIRED, "no longer sold"), (Bottleneck.PRICE, "no such price")):
         those = [no for no in plan.rejections if no.bottleneck is kind and cheaper(plan, no)]
         if those:
