@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -30,23 +30,19 @@ class Status(IntEnum):
     WEAK = 5
 
 
-def plain_app(text: str | None = None) -> typer.Typer:
-    """A group of commands with plain help."""
-    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    return typer.Typer(
-        help=text,
-        add_completion=False,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings=settings,
-    )
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    "no_args_is_help": True,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+"""Help and errors as plain text; errors of the planner itself are handled in `main`."""
 
-
-app = plain_app()
-profiles_app = plain_app("What models cost on GPUs.")
-prices_app = plain_app("What GPUs cost.")
-trace_app = plain_app("Recorded arrivals.")
+app = typer.Typer(**PLAIN)
+profiles_app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
+prices_app = typer.Typer(help="What GPUs cost.", **PLAIN)
+trace_app = typer.Typer(help="Recorded arrivals.", **PLAIN)
 app.add_typer(profiles_app, name="profiles")
 app.add_typer(prices_app, name="prices")
 app.add_typer(trace_app, name="trace")

@@ -35,7 +35,7 @@ def explain(plan: Plan, screen: Screen) -> str:
     lines += notes(
         "Nearest refusal, and the smallest change that makes it work", [refusal(no) for no in refused[:1]], screen
     )
-    lines += notes(refusals_title(plan), refusals(plan), screen)
+    lines += notes(refusals_title(plan), refusals(plan, after=1), screen)
     if answer and answer.feasible:
         lines += notes("What would change the answer", sensitivity(plan, answer), screen)
     if answer:
@@ -81,7 +81,8 @@ def limit(model: ModelAnswer, cards: Sequence[GpuAnswer]) -> str:
 def promised(model: ModelAnswer) -> str:
     """How the promise stands: `99.31 [99.20, 99.43] % on time, 99 % promised, 20 % of the allowed misses left`."""
     left = budget_left(model)
-    rest = f"{share(left)} of the allowed misses surely left" if left >= 0 else "not surely kept"
+    undecided = "missed" if model.slo_met is False else "not surely kept"
+    rest = f"{share(left)} of the allowed misses surely left" if left >= 0 else undecided
     return f"{on_time(model)} % on time, {promise(model.slo_attainment_target)} promised, {rest}"
 
 

@@ -235,7 +235,13 @@ def cheaper(plan: Plan, no: Rejection) -> bool:
 
 def nearest(plan: Plan) -> list[Rejection]:
     """Refused fleets that would have been the better buy, the nearest miss first."""
-    return sorted((no for no in plan.rejections if no.bottleneck in FLEET and cheaper(plan, no)), key=overshoot)
+    return sorted((no for no in plan.rejections if is_fleet(no) and cheaper(plan, no)), key=overshoot)
+
+
+def is_fleet(no: Rejection) -> bool:
+    """Whether a fleet was refused (`2 x T4 ...`, or a model on any), not an offer that another is better than."""
+    too_dear = no.bottleneck is Bottleneck.COST and re.match(r"\d+ x ", no.candidate) is not None
+    return too_dear or no.bottleneck in FLEET
 
 
 def refusal(no: Rejection) -> str:
@@ -260,12 +266,12 @@ def obstacles(plan: Plan) -> list[str]:
     return lines
 
 
-def refusals(plan: Plan, most: int = OTHERS_SHOWN) -> list[str]:
-    """Why nothing cheaper works: refused fleets, nearest first, then what was never tried."""
+def refusals(plan: Plan, after: int = 0) -> list[str]:
+    """Why nothing cheaper works: refused fleets, nearest first but for some, then what was never tried."""
     no, best = nearest(plan), plan.recommendation
-    lines = [refusal(one) for one in no[:most]]
-    if len(no) > most:
-        lines.append(f"{len(no) - most} more fleets were refused; the JSON has them all.")
+    lines = [refusal(one) for one in no[after : after + OTHERS_SHOWN]]
+    if len(no) > after + OTHERS_SHOWN:
+        lines.append(f"{len(no) - after - OTHERS_SHOWN} more fleets were refused; the JSON has them all.")
     if not no and best and best.feasible and not saving(best):
         lines.append(
             f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h has time for the work, whatever the placement."

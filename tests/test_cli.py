@@ -112,6 +112,12 @@ def test_help_is_quick_and_light():
     assert min(times) < 0.5
 
 
+def test_help_says_what_exit_codes_mean(planner):
+    code, out, _ = planner("--help")
+    assert code == 0
+    assert [line.split()[0] for line in out.split("Exit codes:")[1].splitlines()[1:8]] == [*list("012345"), "130"]
+
+
 def test_a_plan_is_answered_and_kept(planner, here):
     code, out, err = planner("plan", VIDEO)
     assert code == 0

@@ -119,6 +119,12 @@ def test_refusals_are_sorted_by_how_near_they_came():
     assert nearest(replace(INFEASIBLE, rejections=(dearer,))) == [dearer]
 
 
+def test_a_fleet_beyond_the_budget_is_a_reason_a_dominated_offer_is_none():
+    dear = replace(ONE_CARD, candidate="9 x NC6s_v3 (V100)", bottleneck=Bottleneck.COST)
+    dominated = replace(ONE_CARD, candidate="NC24s_v3 (4 x V100, azure eastus)", bottleneck=Bottleneck.COST)
+    assert nearest(replace(INFEASIBLE, rejections=(dominated, dear))) == [dear]
+
+
 def test_old_prices_are_a_caution():
     fresh, old = replace(PLAN, warnings=()), replace(PLAN, warnings=(), created_at="2026-09-17T00:00:00Z")
     assert cautions(fresh) == ()
