@@ -274,7 +274,7 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
         lines.append(f"{len(no) - after - OTHERS_SHOWN} more fleets were refused; the JSON has them all.")
     if not no and best and best.feasible and not saving(best):
         lines.append(
-            f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h has time for the work, whatever the placement."
+            f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work, whatever the placement."
         )
     return [*lines, *obstacles(plan)]
 
