@@ -18,7 +18,8 @@ BATCHED, SINGLE = 8, 1
 SPEED = {BATCHED: 1_000_000, SINGLE: 300_000}
 """Requests a second at least, on two cores."""
 LINEAR = 1.05
-"""Exponent at most. Time like n log n fits as 1.08 between 10^4 and 10^7."""
+"""Exponent at most, over all sizes. Time like n log n fits as 1.08 between 10^4 and 10^7. Between two sizes alone the
+exponent is uncertain by 0.1, for ten million requests are timed once; beside it stands that of the baseline."""
 BYTES = 100
 PLAN_S = {"video.yaml": 3.0, "fleet.yaml": 30.0}
 GAP = 0.1
@@ -53,19 +54,19 @@ def speed_row(series: Series) -> list[str]:
         verdict(run.requests_per_s >= target),
         f"{run.ratio:.2f}",
         f"{series.exponent:.3f}",
-        f"{series.last_exponent:.3f}",
-        verdict(max(series.exponent, series.last_exponent) <= LINEAR),
+        verdict(series.exponent <= LINEAR),
+        "{:.2f} / {:.2f}".format(*series.last_exponents),
     ]
 
 
 def speed() -> None:
     """Speed and growth in all configurations."""
     columns = ["GPUs", "models", "mean batch", "requests", "requests/s", "at least", "speed"]
-    columns += ["x baseline", "k, all sizes", "k, last two", f"k <= {LINEAR}"]
+    columns += ["x baseline", "k", f"k <= {LINEAR}", "k of last two / of baseline"]
     configurations = [Load(g, m, b) for b in (BATCHED, SINGLE) for g in (1, 8) for m in (1, 64)]
     longest = {Load(1, 1, BATCHED), Load(8, 64, BATCHED), Load(1, 1, SINGLE)}
     rows = (speed_row(measure(load, UP_TO_1E7 if load in longest else UP_TO_1E6)) for load in configurations)
-    show("Simulated requests per second, and the exponent k of time ~ requests^k from 10^4 on", columns, rows)
+    show("Simulated requests per second of processor time, and the exponent k of time ~ requests^k", columns, rows)
 
 
 def rules() -> None:

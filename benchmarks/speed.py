@@ -1,9 +1,11 @@
-"""Simulated requests per second, and how the time grows with their number."""
+"""Simulated requests per second of processor time, and how the time grows with their number.
+
+Simulator and baseline each keep one core busy; its time does not count what other programs take of the machine.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -27,7 +29,7 @@ class Run:
 
     @property
     def requests_per_s(self) -> float:
-        """Real time, all of `simulate`."""
+        """Processor time, all of `simulate`."""
         return self.request_count / self.simulate_s
 
     @property
@@ -36,7 +38,7 @@ class Run:
         return self.baseline_s / self.simulate_s
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Series:
     """One configuration at growing numbers of requests."""
 
@@ -48,20 +50,21 @@ class Series:
         """The run with the most requests."""
         return self.runs[-1]
 
-    @cached_property
+    @property
     def exponent(self) -> float:
-        """k of time ~ requests^k, by least squares on logarithms: 1 is linear, fixed costs make it less."""
-        return _exponent(self.runs)
+        """k of time ~ requests^k: 1 is linear; fixed costs make it less."""
+        return _exponent(self.runs, "simulate_s")
 
-    @cached_property
-    def last_exponent(self) -> float:
-        """The same between the two largest runs, where fixed costs no longer show."""
-        return _exponent(self.runs[-2:])
+    @property
+    def last_exponents(self) -> tuple[float, float]:
+        """The same between the two largest runs, where fixed costs no longer show: of simulation and baseline."""
+        return _exponent(self.runs[-2:], "simulate_s"), _exponent(self.runs[-2:], "baseline_s")
 
 
-def _exponent(runs: Sequence[Run]) -> float:
-    requests, times_s = [run.request_count for run in runs], [run.simulate_s for run in runs]
-    return float(np.polyfit(np.log(requests), np.log(times_s), 1)[0])
+def _exponent(runs: Sequence[Run], which: str) -> float:
+    """By least squares on logarithms."""
+    times_s = [getattr(run, which) for run in runs]
+    return float(np.polyfit(np.log([run.request_count for run in runs]), np.log(times_s), 1)[0])
 
 
 def simulated(load: Load, request_count: int) -> SimulationResult:
@@ -87,8 +90,8 @@ def _run(load: Load, request_count: int) -> Run:
 
 
 def _pair(load: Load, request_count: int) -> tuple[SimulationResult, float, float]:
-    began_s = perf_counter()
+    began_s = process_time()
     result = simulated(load, request_count)
-    simulate_s = perf_counter() - began_s
+    simulate_s = process_time() - began_s
     baseline_s = bare_loop_s(result.request_count, load.gpu_count, load.batch_size_max, load.rate_rps, run_s)
     return result, simulate_s, baseline_s
