@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from math import isnan, nan
+from math import inf, isnan, nan
 
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
@@ -144,6 +144,16 @@ class Replay:
         return any(self.attainment[m].mean < need.slo.attainment for m, need in self.needs.items())
 
     @property
+    def undecidable(self) -> bool:
+        """Whether, as intervals shrink with the root of the number of replications, 30 would still not decide."""
+        return any(self._replications_needed(m) > REPLICATIONS_MAX for m, kept in self.kept.items() if kept is None)
+
+    def _replications_needed(self, model: str) -> float:
+        seen = self.attainment[model]
+        distance = abs(seen.mean - self.needs[model].slo.attainment)
+        return len(self.summaries) * ((seen.mean - seen.low) / distance) ** 2 if distance else inf
+
+    @property
     def far_off(self) -> bool:
         """Whether a promise is missed by a mile."""
         return any(1 - self.attainment[m].mean > 3 * (1 - need.slo.attainment) + MILE for m, need in self.needs.items())
@@ -161,7 +171,7 @@ def replay(
     """Replicate until every promise is decided, `scenario.replications` times at least and 30 times at most.
 
     Replication i of every deployment meets the same arrivals. `screen`: a candidate is given up after one that misses
-    by a mile, and once a promise is missed on the mean.
+    by a mile, once a promise is missed on the mean, and where 30 would not decide.
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s = scenario.accuracy.half_life if scenario.accuracy.rule is AccuracyRule.REUSE_LAST else None
@@ -177,7 +187,7 @@ def replay(
         )
         if screen and i == 0 and so_far.far_off:
             break
-        if i + 1 >= scenario.replications and (so_far.decided or (screen and so_far.short)):
+        if i + 1 >= scenario.replications and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
             break
     return so_far
 

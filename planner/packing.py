@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from math import ceil, inf
+from math import ceil, inf, sqrt
 from random import Random
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
@@ -58,8 +60,6 @@ class Duty:
     cycle_s: float
     batch_sizes: tuple[int, ...]
     """Requests that gather in one round, by model."""
-    caps: tuple[int, ...]
-    """Largest batch each model may form, so that bursts are caught without making the others late."""
     fits: tuple[int, ...]
     """Largest batch of each model that fits in memory."""
     worst_s: tuple[float, ...]
@@ -107,27 +107,61 @@ def duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Duty | 
 
     Two models at 50 rps that take 10 ms for any batch: C = 20 ms, b = 1, worst latency 30 ms.
     """
+    turns, swapped = _turns(portions, kind, rules)
+    if not turns:
+        return None
+    load_s = sum(_load_s(p.sized.profile, rules) for p in portions) if swapped else 0.0
+    cycle_s, sizes = _fixed_point(turns, load_s, rules)
+    usual_s = _usual_cycle_s(turns, cycle_s, load_s, rules)
+    worst_s = [
+        cycle_s + p.sized.need.max_queue_delay_s + _rounds_left(t, cycle_s) * usual_s + t.run_s[b - 1]
+        for p, t, b in zip(portions, turns, sizes, strict=True)
+    ]
+    strain, worst = max(
+        (max(latency_s / _limit_s(p, t, turns, cycle_s, rules), _crowding(p, t, usual_s, rules)), p.sized.model)
+        for p, t, latency_s in zip(portions, turns, worst_s, strict=True)
+    )
+    return Duty(cycle_s, tuple(sizes), tuple(t.cap for t in turns), tuple(worst_s), strain, worst, swapped)
+
+
+class _Turn(NamedTuple):
+    """A model's part in a round."""
+
+    rate_rps: float
+    run_s: tuple[float, ...]
+    """Of a batch of 1, 2, ... up to the largest that fits in memory here."""
+    spread: float
+    """Standard deviations over the mean that its promise must bear, times that of one arrival."""
+
+    @property
+    def cap(self) -> int:
+        return len(self.run_s)
+
+    def gathered(self, cycle_s: float) -> int:
+        """Requests that a round may bring at worst: 100 Poisson arrivals and 99 % promised make 100 + 2.33 x 10."""
+        mean = self.rate_rps * cycle_s
+        return max(1, ceil(mean + self.spread * sqrt(mean) - 1e-9))
+
+
+def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules) -> tuple[list[_Turn], bool]:
+    """Each model's part, and whether they take turns in memory; no parts where memory is short."""
     room = kind.memory_bytes - rules.context_bytes
     weights = weight_bytes(portions)
     caps = [batch_cap(p.sized, room - weights) for p in portions]
     swapped = not all(caps)
+    if swapped and not rules.swap:
+        return [], True
     if swapped:
-        if not rules.swap:
-            return None
         caps = [batch_cap(p.sized, room - p.sized.profile.weight_bytes) for p in portions]
-    load_s = sum(_load_s(p.sized.profile, rules) for p in portions) if swapped else 0.0
-    cycle_s, sizes = _fixed_point(portions, caps, load_s, rules)
-    usual_s = _usual_cycle_s(portions, caps, cycle_s, load_s, rules)
-    worst_s = [
-        cycle_s + p.sized.need.max_queue_delay_s + _rounds_left(p, cap, cycle_s) * usual_s + _run_s(p, b, cap, rules)
-        for p, b, cap in zip(portions, sizes, caps, strict=True)
-    ]
-    strain, worst = max(
-        (max(latency_s / _limit_s(p, portions, cycle_s, rules), _crowding(p, cap, usual_s, rules)), p.sized.model)
-        for p, latency_s, cap in zip(portions, worst_s, caps, strict=True)
-    )
-    wide = _caps_with_slack(portions, sizes, caps, cycle_s, rules)
-    return Duty(cycle_s, tuple(sizes), wide, tuple(caps), tuple(worst_s), strain, worst, swapped)
+    run_s = [p.sized.latency_s[:cap] for p, cap in zip(portions, caps, strict=True)]
+    if rules.padded:
+        run_s = [(times[-1],) * len(times) for times in run_s]
+    return [_Turn(p.rate_rps, times, _spread(p)) for p, times in zip(portions, run_s, strict=True)], swapped
+
+
+def _spread(portion: Portion) -> float:
+    need = portion.sized.need
+    return NormalDist().inv_cdf(min(max(need.slo.attainment, 0.5), 0.999)) * sqrt(need.dispersion)
 
 
 def _load_s(profile: Profile, rules: Rules) -> float:
@@ -136,29 +170,26 @@ def _load_s(profile: Profile, rules: Rules) -> float:
     return load(profile.weight_bytes)
 
 
-def _limit_s(portion: Portion, portions: Sequence[Portion], cycle_s: float, rules: Rules) -> float:
+def _limit_s(portion: Portion, turn: _Turn, turns: Sequence[_Turn], cycle_s: float, rules: Rules) -> float:
     """Worst latency that still keeps the promise.
 
     Full rounds come no more often than the model that is asked least. In each, those are late who arrive in its first
     (worst latency - SLO) seconds: as a share of all, that times the rate of full rounds. Half of the allowed misses go
     there. 95 % promised beside a model asked once a second: 0.5 x 0.05 / 1 = 25 ms over the SLO.
     """
-    rounds_per_s = min((p.rate_rps for p in portions if p is not portion), default=inf)
-    late_s = (1 - portion.sized.need.slo.attainment) / min(rounds_per_s, 1 / cycle_s) / 2
-    return rules.limit_s(portion.sized) + late_s
+    rounds_per_s = min([1 / cycle_s, *(t.rate_rps for t in turns if t is not turn)])
+    return rules.limit_s(portion.sized) + (1 - portion.sized.need.slo.attainment) / rounds_per_s / 2
 
 
-def _usual_cycle_s(
-    portions: Sequence[Portion], caps: Sequence[int], cycle_s: float, load_s: float, rules: Rules
-) -> float:
+def _usual_cycle_s(turns: Sequence[_Turn], cycle_s: float, load_s: float, rules: Rules) -> float:
     """A round in which a model that is rarely asked rarely takes part: found from the full round downwards."""
     for _ in range(12):
-        run_s = turns = 0.0
-        for p, cap in zip(portions, caps, strict=True):
-            gathered = p.rate_rps * cycle_s
-            run_s += min(1.0, gathered) * _run_s(p, max(1, min(cap, ceil(gathered - 1e-9))), cap, rules)
-            turns += min(1.0, gathered)
-        loading_s = load_s * turns / len(portions)
+        run_s = taken = 0.0
+        for rate_rps, times, _ in turns:
+            gathered = rate_rps * cycle_s
+            taken += min(1.0, gathered)
+            run_s += min(1.0, gathered) * times[min(len(times), max(1, ceil(gathered - 1e-9))) - 1]
+        loading_s = load_s * taken / len(turns)
         shorter_s = (max(run_s, loading_s) if rules.prefetch else run_s + loading_s) / (1 - rules.headroom)
         if shorter_s > 0.99 * cycle_s:
             break
@@ -166,20 +197,21 @@ def _usual_cycle_s(
     return cycle_s
 
 
-def _rounds_left(portion: Portion, cap: int, cycle_s: float) -> int:
+def _rounds_left(turn: _Turn, cycle_s: float) -> int:
     """Rounds that the last request of a round waits besides, for want of room: 9 gathered, 4 fit, so 2 more."""
-    return max(0, ceil(portion.rate_rps * cycle_s / cap - 1e-9) - 1)
+    return ceil(turn.gathered(cycle_s) / turn.cap) - 1
 
 
-def _crowding(portion: Portion, cap: int, cycle_s: float, rules: Rules) -> float:
+def _crowding(portion: Portion, turn: _Turn, cycle_s: float, rules: Rules) -> float:
     """Requests that gather in a usual round over the largest batch. What is over even without headroom is surely lost
     and weighs ten times: a worst latency is rare, a lost frame is not."""
-    crowding = portion.rate_rps * cycle_s / cap * rules.tightness.get(portion.sized.model, 1.0)
-    return crowding + 10 * max(0.0, crowding * (1 - rules.headroom) - 1)
+    crowding = turn.rate_rps * cycle_s / turn.cap * rules.tightness.get(portion.sized.model, 1.0)
+    return crowding + LOST_WEIGHT * max(0.0, crowding * (1 - rules.headroom) - 1)
 
 
-def _run_s(portion: Portion, batch_size: int, cap: int, rules: Rules) -> float:
-    return portion.sized.latency_s[(cap if rules.padded else batch_size) - 1]
+def share_served(strain: float, headroom: float) -> float:
+    """Part of the demand that gets a turn on a card strained by crowding; what `_crowding` weighs, undone."""
+    return (1 + LOST_WEIGHT * (1 - headroom)) / (strain + LOST_WEIGHT)
 
 
 def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottleneck:
@@ -209,27 +241,30 @@ def _grown(portions: Sequence[Portion], factor: float) -> list[Portion]:
     return [Portion(p.sized, p.share * factor) for p in portions]
 
 
-def _fixed_point(
-    portions: Sequence[Portion], caps: Sequence[int], load_s: float, rules: Rules
-) -> tuple[float, list[int]]:
+def _fixed_point(turns: Sequence[_Turn], load_s: float, rules: Rules) -> tuple[float, list[int]]:
     """Batches only grow from round to round and are capped, so this ends."""
-    sizes = [1] * len(portions)
+    sizes = [1] * len(turns)
     while True:
-        run_s = sum(_run_s(p, b, c, rules) for p, b, c in zip(portions, sizes, caps, strict=True))
+        run_s = sum([t.run_s[b - 1] for t, b in zip(turns, sizes, strict=True)])
         busy_s = max(run_s, load_s) if rules.prefetch else run_s + load_s
         cycle_s = busy_s / (1 - rules.headroom)
         grown = [
-            max(b, min(cap, ceil(p.rate_rps * cycle_s - 1e-9))) for p, b, cap in zip(portions, sizes, caps, strict=True)
+            max(b, min(len(times), ceil(rate_rps * cycle_s - 1e-9)))
+            for b, (rate_rps, times, _) in zip(sizes, turns, strict=True)
         ]
         if grown == sizes:
             return cycle_s, sizes
         sizes = grown
 
 
-def _caps_with_slack(
-    portions: Sequence[Portion], sizes: Sequence[int], fits: Sequence[int], cycle_s: float, rules: Rules
-) -> tuple[int, ...]:
-    """Raise each model's batch as far as one longer round leaves every model within its SLO."""
+def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: Rules) -> tuple[int, ...]:
+    """The largest batch each model may form, so that bursts are caught without making the others late.
+
+    Each is raised as far as one longer round leaves every model within its SLO.
+    """
+    cycle_s = duty.cycle_s
+    turns, _ = _turns(portions, kind, rules)
+    sizes = [max(b, min(t.cap, t.gathered(cycle_s))) for t, b in zip(turns, duty.batch_sizes, strict=True)]
     slack_s = [
         rules.limit_s(p.sized) - cycle_s - p.sized.need.max_queue_delay_s - p.sized.latency_s[b - 1]
         for p, b in zip(portions, sizes, strict=True)
@@ -239,7 +274,7 @@ def _caps_with_slack(
         run_s = portions[i].sized.latency_s
         others = min((s for j, s in enumerate(slack_s) if j != i), default=inf)
         longest_s = run_s[sizes[i] - 1] + max(0.0, min(others, slack_s[i] / 2))
-        return next((n for n in range(fits[i], sizes[i], -1) if run_s[n - 1] <= longest_s), sizes[i])
+        return next((n for n in range(duty.fits[i], sizes[i], -1) if run_s[n - 1] <= longest_s), sizes[i])
 
     return tuple(map(cap, range(len(portions))))
 
@@ -284,6 +319,8 @@ class Misfit:
     model: str
 
 
+LOST_WEIGHT = 10
+"""How much more a share of demand that gets no turn counts than one that may wait too long."""
 Content = tuple[tuple[str, float], ...]
 """Models on one card and the share of each, sorted."""
 
@@ -295,8 +332,9 @@ MOVED_PARTS = (0.5, 0.25, 0.1)
 """Parts of a model's share on one card that may move to another."""
 SHARE_MIN = 0.05
 """Smallest share of a model that is worth a copy of its weights."""
-KICKED_SCORES_MAX = 4000
-"""Cards scored in search of a better optimum than the first."""
+KICKS_MAX = 60
+KICKED_SCORES_MAX = 3000
+"""Kicks, and cards scored after them, in search of a better optimum than the first."""
 CALM = 0.6**4
 """Score of a card that need not be relieved."""
 
@@ -336,7 +374,8 @@ class Packer:
             strain, worst = max((strain, worst), (duty.strain, duty.worst))
             work, busiest = max((work, busiest), _work(portions))
             short = gives_way(portions, card.kind, self.rules)
-            parts = zip(portions, duty.caps, duty.worst_s, strict=True)
+            caps = caps_with_slack(portions, duty, card.kind, self.rules)
+            parts = zip(portions, caps, duty.worst_s, strict=True)
             placed += [Placed(p, (card,), cap, worst_s, duty.swapped, short) for p, cap, worst_s in parts]
         return self._too_much_for_hosts(placed) or Packing(tuple(placed), strain, worst, work, busiest)
 
@@ -514,10 +553,11 @@ class Packer:
         left, contents = min(((self.improve(cards, start), start) for start in starts), key=lambda found: found[0])
         random = Random(1)
         scored_max = len(self.scores) + KICKED_SCORES_MAX
-        while len(self.scores) < scored_max and len(cards) > 1 and self._strained(cards, contents):
+        for _ in range(KICKS_MAX if len(cards) > 1 else 0):
+            if len(self.scores) > scored_max or not self._strained(cards, contents):
+                break
             kicked = self._kicked(cards, contents, random)
             again = self.improve(cards, kicked)
-            scored_max -= 1
             if again < left:
                 left, contents = again, kicked
         return contents

@@ -5,7 +5,7 @@ from math import ceil, floor
 
 from planner.answer import Trial
 from planner.catalog import Offer
-from planner.packing import Misfit, Packing
+from planner.packing import Misfit, Packing, share_served
 from planner.plan import Bottleneck, Rejection
 from planner.sizing import Need
 from simulator.workload import FixedRate
@@ -70,15 +70,18 @@ def too_busy(
     )
 
 
-def too_strained(candidate: str, packing: Packing, needs: Mapping[str, Need], cost_usd_per_hour: float) -> Rejection:
+def too_strained(
+    candidate: str, packing: Packing, needs: Mapping[str, Need], headroom: float, cost_usd_per_hour: float
+) -> Rejection:
     """A fleet on which one round over a GPU's models lasts far too long for one of them."""
     model, need = packing.worst, needs[packing.worst]
     slo_s = need.slo.latency_s
     worst_s = max(p.worst_s for p in packing.placed if p.portion.sized.model == model)
     if worst_s <= slo_s:
-        bottleneck, unit, observed, limit = Bottleneck.COMPUTE, "fraction", packing.strain, 1.0
-        reason = f"{model} gets too few turns: its GPU is busy with other models"
-        change = _less_load(need, 1 / packing.strain)
+        served = share_served(packing.strain, headroom)
+        bottleneck, unit, observed, limit = Bottleneck.COMPUTE, "fraction", served, need.slo.attainment
+        reason = f"{model} gets turns for {served:.0%} of its frames: its GPU is busy with other models"
+        change = _less_load(need, served)
     else:
         bottleneck, unit, observed, limit = Bottleneck.LATENCY, "s", worst_s, slo_s
         reason = f"{model} would wait {worst_s * 1e3:.0f} ms in the worst case while its GPU serves other models"

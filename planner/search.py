@@ -276,7 +276,7 @@ class Search:
         if packing.work > 1 - self.question.scenario.headroom + 1e-9:
             return too_busy(name, packing, self.question.needs, self.question.scenario.headroom, cost)
         if packing.strain > HOPELESS:
-            return too_strained(name, packing, self.question.needs, cost)
+            return too_strained(name, packing, self.question.needs, self.question.scenario.headroom, cost)
         return None
 
     def _out_of_fleets(self, program: FleetProgram, refused: Sequence[Fleet], most_usd_per_hour: float) -> None:

@@ -16,7 +16,7 @@ from simulator.deployment import SLO, Drop
 from simulator.hardware import GPU
 from simulator.profile import Profile
 from simulator.run import cut
-from simulator.workload import FixedRate, Stream, Trace, Workload
+from simulator.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 
 class Profiles(Protocol):
@@ -51,6 +51,8 @@ class Need:
     may_drop: bool
     """Whether requests beyond the attainment target may be given up."""
     streams: tuple[Stream, ...]
+    dispersion: float = 0.0
+    """Variance over mean of the number of arrivals in a window: 0 for cameras, 1 for Poisson."""
 
     @property
     def needed_rps(self) -> float:
@@ -106,6 +108,20 @@ def _most_arrivals_of_one(stream: Stream, window_s: float) -> float:
             return inf
 
 
+def gap_cv(stream: Stream) -> float:
+    """Coefficient of variation of the gaps between one source's requests; cameras are taken as regular."""
+    match stream.arrivals:
+        case FixedRate():
+            return 0.0
+        case Poisson():
+            return 1.0
+        case Gamma(cv=cv):
+            return cv
+        case Trace(times_s=times):
+            gaps = np.diff(times)
+            return float(gaps.std() / gaps.mean()) if len(gaps) and gaps.any() else 0.0
+
+
 def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
     """Demand on each model that any stream asks."""
 
@@ -113,7 +129,8 @@ def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
         streams = tuple(s for s in workload.streams if s.model == spec.name)
         slo = SLO(spec.slo.latency, spec.slo.attainment)
         rate_rps = sum(s.rate_rps for s in streams)
-        return Need(spec.name, rate_rps, slo, spec.max_queue_delay, scenario.drop is not Drop.NEVER, streams)
+        spread = sum(s.rate_rps * gap_cv(s) ** 2 for s in streams) / rate_rps
+        return Need(spec.name, rate_rps, slo, spec.max_queue_delay, scenario.drop is not Drop.NEVER, streams, spread)
 
     asked = {s.model for s in workload.streams}
     return {spec.name: need(spec) for spec in scenario.models if spec.name in asked}

@@ -1,0 +1,104 @@
+"""Small questions for tests of planning: real GPUs, profiles made to measure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.catalog import Offer, Status, load_catalog
+from planner.scenario import MemoryPolicy, ModelSpec, PriceKind, Scenario, SloSpec, StreamSpec
+from planner.search import Question
+from planner.sizing import needs, size
+from simulator.curves import Interpolated, LoadTime
+from simulator.deployment import Drop
+from simulator.hardware import GPU
+from simulator.model import Layer
+from simulator.profile import Evidence, Profile
+from simulator.workload import FixedRate, Stream, Workload
+
+CATALOG = load_catalog()
+T4, V100 = CATALOG.gpus["T4"], CATALOG.gpus["V100"]
+BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+def profile(model: str, gpu: GPU, floor_s: float, slope_s: float, weights_bytes: int = 100_000_000) -> Profile:
+    """A model that takes `floor_s` and `slope_s` more for each sample, with 20 MB of workspace each."""
+    return Profile(
+        model=model,
+        gpu=gpu.name,
+        precision="fp32",
+        layers=(Layer(model, weights_bytes),),
+        latency=Interpolated(BATCHES, tuple(floor_s + slope_s * b for b in BATCHES)),
+        workspace=Interpolated(BATCHES, tuple(2e7 * b for b in BATCHES)),
+        load=LoadTime(0.0, 12e9),
+        latency_evidence=Evidence.FITTED,
+        memory_evidence=Evidence.FITTED,
+        load_evidence=Evidence.FITTED,
+        source="made for a test",
+        as_of="2026-07-20",
+    )
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Profiles by model and GPU."""
+
+    profiles: Mapping[tuple[str, str], Profile]
+
+    def get(self, model: str, gpu: str, precision: str | None = None, /) -> Profile | None:
+        return self.profiles.get((model, gpu))
+
+
+def shelf(*profiles: Profile) -> Shelf:
+    """What a library would find."""
+    return Shelf({(p.model, p.gpu): p for p in profiles})
+
+
+def offer(gpu: GPU, usd_per_hour: float, gpu_count: int = 1, name: str = "", **changes: object) -> Offer:
+    """A machine at a price."""
+    made = Offer(
+        provider="aws",
+        region="us-east-1",
+        instance=name or f"{gpu_count}x{gpu.name}",
+        gpu=gpu,
+        gpu_count=gpu_count,
+        usd_per_hour=usd_per_hour,
+        price_kind=PriceKind.ON_DEMAND,
+        status=Status.ACTIVE,
+        as_of="2026-07-20",
+        source="made for a test",
+        memory_bytes=gpu.memory_bytes,
+        host_memory_bytes=None,
+        count_max=None,
+        spot_range=None,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def model(name: str, latency_s: float = 0.1, attainment: float = 0.99) -> ModelSpec:
+    """A model and its promise."""
+    return ModelSpec(name=name, slo=SloSpec(latency=latency_s, attainment=attainment))
+
+
+def scenario(models: Sequence[ModelSpec], cameras: Mapping[str, tuple[int, float]], **changes: object) -> Scenario:
+    """Models, and how many cameras of which rate ask each."""
+    streams = tuple(StreamSpec(model=name, count=count, rate=rate) for name, (count, rate) in cameras.items())
+    made = Scenario(
+        models=tuple(models),
+        streams=streams,
+        memory=MemoryPolicy.RESIDENT,
+        drop=Drop.LATE,
+        horizon=10.0,
+        replications=2,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def demand(asked: Scenario) -> Workload:
+    """The cameras of a scenario as streams."""
+    return Workload(tuple(Stream(s.model, FixedRate(s.rate or 1.0), s.count) for s in asked.streams))
+
+
+def question(asked: Scenario, offers: Sequence[Offer], library: Shelf) -> Question:
+    """The question of a scenario, as the search sees it."""
+    need_by_model = needs(asked, demand(asked))
+    sized, _ = size(asked, need_by_model, offers, library)
+    return Question(asked, demand(asked), need_by_model, tuple(offers), sized)
