@@ -67,7 +67,8 @@ class Queue:
 
     def __init__(self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop) -> None:
         self.stage = stage
-        self.service_s = stage.service_s
+        self.service_s = self.answer_s = stage.service_s
+        """From the start of a batch to the end of its run here, and to its answer: later in a pipeline."""
         self.times = times
         self.policy = policy
         self.slo_s = slo_s
@@ -95,8 +96,9 @@ class Queue:
         """Apply the drop rule to what has arrived by `now_s`, for a batch that could start at `start_s`."""
         if self.drop is None:
             return
-        end, service_s = len(self.times), self.stage.service_s
-        head = first_kept(self.times, self.head, end, now_s, start_s, self.drop, self.slo_s, service_s)
+        head = first_kept(
+            self.times, self.head, len(self.times), now_s, start_s, self.drop, self.slo_s, self.answer_s
+        )
         if head > self.head:
             self._row(now_s, nan, head - self.head)
 

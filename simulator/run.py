@@ -203,6 +203,12 @@ class World:
             following = FormedQueue(stage, replica.batching, slo_s)
             chain[-1].next_stage = following
             chain.append(following)
+        if len(parts) > 1:
+            sizes = range(len(parts[0].service_s))
+            chain[0].answer_s = tuple(
+                sum(part.service_s[n] for part in parts) + sum(part.transfer_s_per_sample * n for part in parts[:-1])
+                for n in sizes
+            )
         for name, queue in zip(replica.devices, chain, strict=True):
             self.on_device[name].append(queue)
         return chain
@@ -235,6 +241,8 @@ class World:
         for card in self.cards.values():
             self.env.process(card.run())
         self.env.run(until=self.duration_s)
+        for card in self.cards.values():
+            card.end_stall()
         for model, router in self.routers.items():
             router.route(self.duration_s)
             self.places[model] = [np.frombuffer(sent, dtype=np.int64) for sent in router.sent]

@@ -59,6 +59,8 @@ class Card:
         self.leaving: list[str] = []
         self.loads: list[Load] = []
         self.stalls: list[Stall] = []
+        self.stalled_s = inf
+        """Since when it stands still for weights."""
         self.memory_at_s: list[float] = []
         self.memory_used: list[int] = []
         for number, queue in enumerate(queues):
@@ -203,18 +205,18 @@ class Card:
         self._evict(list(self.memory.resident))
         yield self.env.timeout(max(0.0, outage.finish_s - self.env.now))
         if not self.swaps:
-            began_s = self.env.now
+            self.stalled_s = self.env.now
             for queue in self.queues:
                 if missing := self.memory.missing(queue.stage.layers):
                     yield from self._load(queue.stage, missing, ahead=False)
-            self.stalls.append(Stall(self.device.id, began_s, self.env.now))
+            self.end_stall()
         return self.env.now
 
     def bring_in(self, queue: Queue) -> Process:
         """Wait for or load what `queue` lacks, and make room for its workspace. Returns the time."""
         env, stage = self.env, queue.stage
         needed = frozenset(layer.key for layer in stage.layers)
-        began_s = env.now
+        self.stalled_s = env.now
         while True:
             if self.routers:
                 self.route(env.now)
@@ -238,9 +240,14 @@ class Card:
             break
         if self.routers:
             self.route(env.now)
-        if env.now > began_s:
-            self.stalls.append(Stall(self.device.id, began_s, env.now))
+        self.end_stall()
         return env.now
+
+    def end_stall(self) -> None:
+        """Note for how long it stood still, if it did."""
+        if self.env.now > self.stalled_s:
+            self.stalls.append(Stall(self.device.id, self.stalled_s, self.env.now))
+        self.stalled_s = inf
 
     def occupy(self, queue: Queue, finish_s: float) -> None:
         """A batch begins: its workspace is taken; meanwhile the next model may be loaded."""
