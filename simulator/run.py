@@ -16,7 +16,7 @@ from simulator.queues import FormedQueue, Front, Outage, Queue, Router, SharedQu
 from simulator.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
 from simulator.scheduling import split
 from simulator.server import Card
-from simulator.workload import Demand, Floats, Workload, draw
+from simulator.workload import Demand, Workload, draw
 
 
 class DeploymentError(ValueError):
@@ -262,18 +262,25 @@ class World:
 
     def _fill(self, chain: list[Queue], places: "np.ndarray | slice", *columns: np.ndarray) -> None:
         first, last = chain[0].log, chain[-1].log
-        count = np.frombuffer(first.count, dtype=np.intc)
-        gone = np.isnan(np.frombuffer(first.finish_s)) if len(count) else np.empty(0, dtype=bool)
-        ends = np.full(len(count), np.nan)
-        through = np.flatnonzero(~gone)[: len(last.finish_s)]
-        ends[through] = np.frombuffer(last.finish_s)[~gone] if first is last else np.frombuffer(last.finish_s)
-        late = ~(ends <= self.duration_s)
-        ends[late] = np.nan
-        state = np.where(gone, Outcome.DROPPED, np.where(late, Outcome.RUNNING, Outcome.FINISHED)).astype(np.int8)
+        if not first.count:
+            return
+        count, start_s = np.frombuffer(first.count, dtype=np.intc), np.frombuffer(first.start_s)
+        ends_s = np.array(first.finish_s)
+        gone = np.isnan(ends_s)
+        if first is not last:
+            through = np.flatnonzero(~gone)
+            ends_s[through] = np.nan
+            ends_s[through[: len(last.finish_s)]] = last.finish_s
+        late = ~(ends_s <= self.duration_s)
+        ends_s[late] = np.nan
+        state = np.full(len(count), Outcome.FINISHED, dtype=np.int8)
+        state[late] = Outcome.RUNNING
+        state[gone] = Outcome.DROPPED
         known = int(count.sum())
-        for column, values in zip(columns, (np.array(first.start_s), ends, state), strict=True):
-            index = slice(0, known) if isinstance(places, slice) else places[:known]
-            column[index] = np.repeat(values, count)
+        index = slice(0, known) if isinstance(places, slice) else places[:known]
+        values: tuple[np.ndarray, ...] = (start_s, ends_s, state)
+        for column, value in zip(columns, values, strict=True):
+            column[index] = np.repeat(value, count)
 
     def batches(self) -> tuple[Batches, ...]:
         """The batches of every queue, dropped rows left out, failed attempts marked."""
@@ -282,16 +289,19 @@ class World:
 
 def _batches(queue: Queue, device: str) -> Batches:
     log = queue.log
-    finish_s: Floats = np.array(log.finish_s)
+    start_s, finish_s, count = np.array([]), np.array([]), np.array([], dtype=np.int32)
+    if log.count:
+        start_s, finish_s = np.frombuffer(log.start_s), np.frombuffer(log.finish_s)
+        count = np.frombuffer(log.count, dtype=np.int32)
     ran = ~np.isnan(finish_s)
-    failed = np.array(log.aborted, dtype=float).reshape(-1, 3)
-    start_s = np.concatenate([np.array(log.start_s)[ran], failed[:, 0]])
-    order = np.argsort(start_s, kind="stable") if len(failed) else slice(None)
-    return Batches(
-        model=queue.stage.model,
-        device=device,
-        start_s=start_s[order],
-        finish_s=np.concatenate([finish_s[ran], failed[:, 1]])[order],
-        count=np.concatenate([np.array(log.count, dtype=np.int32)[ran], failed[:, 2].astype(np.int32)])[order],
-        aborted=np.concatenate([np.zeros(int(ran.sum()), dtype=bool), np.ones(len(failed), dtype=bool)])[order],
-    )
+    if not ran.all():
+        start_s, finish_s, count = start_s[ran], finish_s[ran], count[ran]
+    aborted = np.zeros(len(count), dtype=bool)
+    if log.aborted:
+        failed = np.array(log.aborted, dtype=float)
+        start_s, finish_s = np.concatenate([start_s, failed[:, 0]]), np.concatenate([finish_s, failed[:, 1]])
+        count = np.concatenate([count, failed[:, 2].astype(np.int32)])
+        aborted = np.concatenate([aborted, np.ones(len(failed), dtype=bool)])
+        order = np.argsort(start_s, kind="stable")
+        start_s, finish_s, count, aborted = start_s[order], finish_s[order], count[order], aborted[order]
+    return Batches(queue.stage.model, device, start_s, finish_s, count, aborted)
