@@ -359,12 +359,14 @@ class Packer:
 
     def pack_whole(self, cards: Sequence[Card], spanning: Sequence[Placed] = ()) -> Packing | Misfit:
         """Pack models that need one card each, besides replicas that are placed already."""
-        starts = [s for s in (self.start_by_program(cards), self.start_by_kinds(cards)) if s is not None]
-        if not starts:
-            return self._no_kind(cards)
-        contents = self.best_of(cards, starts)
+        contents: list[Content] = []
+        if self.models:
+            starts = [s for s in (self.start_by_program(cards), self.start_by_kinds(cards)) if s is not None]
+            if not starts:
+                return self._no_kind(cards)
+            contents = self.best_of(cards, starts)
         placed, strain, worst, work, busiest = list(spanning), 0.0, "", 0.0, ""
-        for content, card in zip(contents, cards, strict=True):
+        for content, card in zip(contents, cards, strict=False):
             if not content:
                 continue
             portions = self.portions(content, card.kind)

@@ -9,7 +9,7 @@ from math import inf
 
 from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, recommend, replay
 from planner.catalog import Catalog, Offer, offers
-from planner.cost import Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
+from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
 from planner.load import Loaded, workload
 from planner.packing import Misfit, Packer, Packing, Rules
 from planner.plan import Bottleneck, Plan, Recommendation, Rejection
@@ -280,8 +280,22 @@ class Search:
         return None
 
     def _out_of_fleets(self, program: FleetProgram, refused: Sequence[Fleet], most_usd_per_hour: float) -> None:
-        """Say which limit on what may be bought keeps the next fleet out; try what the limit leaves of it."""
-        fleet = program.unlimited().propose(Objective.COST, refused)
+        """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""
+        more_gpus = replace(program, max_gpus=GPUS_MAX).propose(Objective.GPUS, refused, most_usd_per_hour)
+        more_money = program.propose(Objective.COST, refused)
+        more_machines = replace(program.unlimited(), max_gpus=program.max_gpus)
+        of_a_kind = more_machines.propose(Objective.COST, refused, most_usd_per_hour)
+        for fleet in (more_gpus, more_money, of_a_kind):
+            self._name_limits(program, fleet, most_usd_per_hour)
+        next_one = program.unlimited().propose(Objective.COST, refused)
+        if not any((more_gpus, more_money, of_a_kind)):
+            self._name_limits(program, next_one, most_usd_per_hour)
+        left = program.within_limits(next_one) if next_one and not refused else ()
+        if any(left) and cost_usd_per_hour(program.offers, left) <= most_usd_per_hour:
+            self.try_fleet(program.offers, left)
+
+    def _name_limits(self, program: FleetProgram, fleet: Fleet | None, most_usd_per_hour: float) -> None:
+        """One refusal for each limit that the fleet breaks."""
         if fleet is None:
             return
         cost, gpus = cost_usd_per_hour(program.offers, fleet), gpu_count(program.offers, fleet)
@@ -293,9 +307,6 @@ class Search:
         for offer, n in zip(program.offers, fleet, strict=True):
             if offer.count_max is not None and n > offer.count_max:
                 self.rejections.append(too_few_machines(name, offer, n, cost))
-        left = program.within_limits(fleet)
-        if not refused and any(left) and cost_usd_per_hour(program.offers, left) <= most_usd_per_hour:
-            self.try_fleet(program.offers, left)
 
     def others(self, best: Trial) -> list[Trial]:
         """Other ways that keep every promise: each kind of GPU alone, and the fewest GPUs; best first."""
