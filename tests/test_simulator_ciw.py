@@ -1,0 +1,110 @@
+"""Three networks without a closed form, against Ciw: an independent simulator, one object for each customer."""
+
+from collections.abc import Callable, Sequence
+
+import ciw
+import numpy as np
+import pytest
+import worlds
+
+from simulator.deployment import Deployment, Routing, Scheduling
+from simulator.metrics import confidence_interval
+from simulator.model import Layer
+from simulator.run import simulate
+from simulator.workload import Gamma, Poisson, Stream, Workload
+
+REPLICATIONS = 12
+HORIZON_S = 1800.0
+WARMUP_S, END_S = 100.0, 100.0
+Latencies = dict[str, np.ndarray]
+
+
+def ours(deployment: Deployment, *streams: Stream) -> Callable[[int], Latencies]:
+    def run(seed: int) -> Latencies:
+        requests = simulate(deployment, Workload(streams), HORIZON_S, seed).requests
+        return {m: settled(r.arrival_s, r.finish_s - r.arrival_s) for m, r in requests.items()}
+
+    return run
+
+
+def theirs(network: ciw.network.Network, last_node: int = 1) -> Callable[[int], Latencies]:
+    def run(seed: int) -> Latencies:
+        ciw.seed(seed)
+        simulation = ciw.Simulation(network)
+        simulation.simulate_until_max_time(HORIZON_S)
+        records = sorted(simulation.get_all_records(), key=lambda r: r.id_number)
+        came = {r.id_number: r.arrival_date for r in records if r.node == 1}
+        left = [r for r in records if r.node == last_node]
+        return {
+            model: settled(
+                np.array([came[r.id_number] for r in left if r.customer_class == model]),
+                np.array([r.exit_date - came[r.id_number] for r in left if r.customer_class == model]),
+            )
+            for model in {r.customer_class for r in left}
+        }
+
+    return run
+
+
+def settled(arrival_s: np.ndarray, latency_s: np.ndarray) -> np.ndarray:
+    """Latencies past the warm-up, less the last ones: some of those may not have finished."""
+    return latency_s[(arrival_s >= WARMUP_S) & (arrival_s < HORIZON_S - END_S)]
+
+
+def intervals(run: Callable[[int], Latencies]) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """95 % intervals of mean and 95th percentile, by model."""
+    runs = [run(seed) for seed in range(1, REPLICATIONS + 1)]
+    found = {}
+    for model in runs[0]:
+        found[model, "mean"] = confidence_interval([float(np.mean(r[model])) for r in runs])
+        found[model, "p95"] = confidence_interval([float(np.quantile(r[model], 0.95)) for r in runs])
+    return found
+
+
+def agree(mine: Callable[[int], Latencies], other: Callable[[int], Latencies], models: Sequence[str]) -> None:
+    found, expected = intervals(mine), intervals(other)
+    assert {model for model, _ in found} == {model for model, _ in expected} == set(models)
+    for figure, (_, low, high) in expected.items():
+        assert low <= found[figure][2], figure
+        assert high >= found[figure][1], figure
+
+
+def test_bursts_on_three_servers_of_fixed_time() -> None:
+    """G/D/3: Gamma gaps of cv 4, load 2.1 erlangs, one queue."""
+    shared = worlds.service(worlds.profile("m", 1.0), devices=("g0", "g1", "g2"), routing=Routing.SHARED)
+    network = ciw.create_network(
+        arrival_distributions={"m": [ciw.dists.Gamma(1 / 16, 16 / 2.1)]},
+        service_distributions={"m": [ciw.dists.Deterministic(1.0)]},
+        number_of_servers=[3],
+    )
+    agree(ours(worlds.deployment(shared, cards=3), Stream("m", Gamma(2.1, 4.0))), theirs(network), ["m"])
+
+
+def test_a_pipeline_is_a_tandem_of_queues() -> None:
+    """Stages of 0.4 and 0.6 s in a row, Gamma gaps of cv 2, the second stage at 0.78 erlangs."""
+    split = worlds.profile("m", 1.0, layers=(Layer("front", 40), Layer("back", 60)))
+    pipeline = worlds.deployment(worlds.service(split, devices=[("g0", "g1")]), cards=2)
+    network = ciw.create_network(
+        arrival_distributions={"m": [ciw.dists.Gamma(1 / 4, 4 / 1.3), None]},
+        service_distributions={"m": [ciw.dists.Deterministic(0.4), ciw.dists.Deterministic(0.6)]},
+        number_of_servers=[1, 1],
+        routing={"m": [[0.0, 1.0], [0.0, 0.0]]},
+    )
+    agree(ours(pipeline, Stream("m", Gamma(1.3, 2.0))), theirs(network, last_node=2), ["m"])
+
+
+@pytest.mark.parametrize("short_s", [0.1, 0.4])
+def test_two_models_in_order_of_arrival(short_s: float) -> None:
+    """Two classes of different fixed times share one server first come, first served."""
+    both = worlds.deployment(
+        worlds.service(worlds.profile("short", short_s)),
+        worlds.service(worlds.profile("long", 1.5)),
+        scheduling=Scheduling.FCFS,
+    )
+    network = ciw.create_network(
+        arrival_distributions={"short": [ciw.dists.Exponential(1.0)], "long": [ciw.dists.Exponential(0.25)]},
+        service_distributions={"short": [ciw.dists.Deterministic(short_s)], "long": [ciw.dists.Deterministic(1.5)]},
+        number_of_servers=[1],
+    )
+    streams = Stream("short", Poisson(1.0)), Stream("long", Poisson(0.25))
+    agree(ours(both, *streams), theirs(network), ["short", "long"])
