@@ -30,6 +30,7 @@ def profile(
     layers: Sequence[Layer] = (),
     workspace_bytes: int = 10**7,
     load: LoadTime = LOAD,
+    pageable_bytes_per_s: float | None = None,
     busy_w: float | None = None,
     output_bytes_per_sample: int = 0,
 ) -> Profile:
@@ -44,6 +45,7 @@ def profile(
         latency_cv=cv,
         workspace=Interpolated((1,), (workspace_bytes,)),
         load=load,
+        pageable_bytes_per_s=pageable_bytes_per_s,
         busy_w=busy_w,
         output_bytes_per_sample=output_bytes_per_sample,
         latency_evidence=Evidence.ASSUMED,
@@ -72,18 +74,19 @@ def service(
 def deployment(
     *services: Service,
     cards: int = 1,
+    hosts: int = 1,
     memory_bytes: int = CARD.memory_bytes,
     context_bytes: int = 0,
     root_bytes_per_s: float = 1e10,
     **options: object,
 ) -> Deployment:
-    """Cards g0, g1, ... in one host; `options` go to the deployment."""
+    """Cards g0, g1, ... spread over hosts h0, h1, ...; `options` go to the deployment."""
     return Deployment(
         services=services,
         devices=tuple(
-            Device(id=f"g{i}", gpu=CARD, host="h0", memory_bytes=memory_bytes, context_bytes=context_bytes)
+            Device(id=f"g{i}", gpu=CARD, host=f"h{i % hosts}", memory_bytes=memory_bytes, context_bytes=context_bytes)
             for i in range(cards)
         ),
-        hosts=(Host(id="h0", pcie_root_bytes_per_s=root_bytes_per_s),),
+        hosts=tuple(Host(id=f"h{i}", pcie_root_bytes_per_s=root_bytes_per_s) for i in range(hosts)),
         **options,  # type: ignore[arg-type]
     )

@@ -1,0 +1,234 @@
+"""Metrics of records made by hand, verdicts and intervals, and what failures do."""
+
+from math import isnan, nan, sqrt
+
+import numpy as np
+import pytest
+import worlds
+from scipy import stats
+
+from simulator.deployment import BatchingPolicy, Deployment, Drop, Failures, Routing, SwapPolicy
+from simulator.metrics import Verdict, accuracy, attainment_interval, confidence_interval, summarise
+from simulator.model import Layer
+from simulator.records import Batches, Load, MemoryUse, Outcome, Requests, SimulationResult, Stall
+from simulator.run import World, draw_outages, simulate
+from simulator.workload import FixedRate, Poisson, Stream, Workload, draw
+
+
+def by_hand(**changes: object) -> SimulationResult:
+    """Ten seconds of one card; SLO 1 s. Fates: in time, late, in time, dropped, overdue, waiting within its SLO."""
+    requests = Requests(
+        arrival_s=np.array([0.0, 1.0, 2.0, 3.0, 8.0, 9.5]),
+        source=np.zeros(6, dtype=np.int32),
+        start_s=np.array([0.0, 1.5, 2.5, 3.0, 8.0, nan]),
+        finish_s=np.array([0.5, 2.5, 3.0, nan, nan, nan]),
+        outcome=np.array([0, 0, 0, 1, 3, 2], dtype=np.int8),
+    )
+    batches = Batches(
+        model="m",
+        device="g0",
+        start_s=np.array([0.0, 1.5, 2.5, 7.0, 8.0]),
+        finish_s=np.array([0.5, 2.5, 3.0, 7.5, 12.0]),
+        count=np.array([1, 1, 1, 9, 1], dtype=np.int32),
+        aborted=np.array([False, False, False, True, False]),
+    )
+    facts: dict[str, object] = {
+        "deployment": worlds.deployment(worlds.service(worlds.profile("m", busy_w=200.0), slo_s=1.0)),
+        "duration_s": 10.0,
+        "seed": 1,
+        "requests": {"m": requests},
+        "batches": (batches,),
+        "loads": (Load("m", "g0", 0.0, 0.5, 10, False), Load("m", "g0", 4.0, 5.0, 10, False)),
+        "stalls": (Stall("g0", 4.0, 5.0), Stall("g0", 9.0, 11.0)),
+        "memory": {"g0": MemoryUse(np.array([0.0, 1.0, 2.0]), np.array([5, 9, 7]))},
+        "wall_s": 0.0,
+    }
+    return SimulationResult(**(facts | changes))  # type: ignore[arg-type]
+
+
+def test_a_model_by_hand() -> None:
+    m = summarise(by_hand()).models["m"]
+    assert (m.arrived, m.finished, m.dropped, m.waiting, m.running, m.judged) == (6, 3, 1, 1, 1, 5)
+    assert (m.offered_rps, m.throughput_rps, m.goodput_rps) == pytest.approx((0.6, 0.3, 0.2))
+    assert (m.processed_fraction, m.dropped_fraction, m.slo_attainment) == pytest.approx((3 / 6, 1 / 6, 2 / 5))
+    assert (m.mean_s, m.p50_s, m.p90_s, m.p99_s) == pytest.approx((1.0, 1.0, 1.4, 1.49))
+    assert (m.mean_queueing_s, m.mean_batch_size) == pytest.approx((1 / 3, 1.0))
+    assert m.joules_per_inference == pytest.approx(200 * (0.5 + 1 + 0.5 + 0.5 + 2) / 3)
+
+
+def test_a_warm_up_leaves_out_who_came_early() -> None:
+    m = summarise(by_hand(), warmup_s=2.0).models["m"]
+    assert (m.arrived, m.finished, m.judged, m.slo_attainment) == (4, 1, 3, pytest.approx(1 / 3))
+    assert (m.offered_rps, m.goodput_rps) == pytest.approx((0.5, 0.125))
+
+
+def test_a_device_by_hand() -> None:
+    card = summarise(by_hand()).devices["g0"]
+    assert (card.utilization, card.load_share, card.loads) == (pytest.approx(0.45), pytest.approx(0.2), 2)
+    assert (card.swaps_per_s, card.peak_memory_bytes) == (pytest.approx(0.2), 9)
+    assert card.energy_j == pytest.approx(4.5 * 200 + 5.5 * worlds.CARD.idle_w)
+    assert card.mean_power_w == pytest.approx(card.energy_j / 10)
+
+
+def test_nothing_asked_is_nothing_known() -> None:
+    idle = worlds.deployment(worlds.service(worlds.profile("m")))
+    summary = summarise(simulate(idle, Workload((Stream("m", Poisson(1e-9)),)), 1.0))
+    assert summary.models["m"].arrived == 0
+    assert isnan(summary.models["m"].slo_attainment)
+    assert summary.models["m"].verdict is Verdict.STABLE
+    assert summary.devices["g0"].utilization == 0
+
+
+def test_a_swapping_card_without_requests_holds_its_context() -> None:
+    pair = worlds.service(worlds.profile("m")), worlds.service(worlds.profile("other"))
+    small = worlds.deployment(*pair, memory_bytes=12 * 10**7, context_bytes=7)
+    summary = summarise(simulate(small, Workload((Stream("m", Poisson(1e-9)),)), 1.0))
+    assert summary.devices["g0"].peak_memory_bytes == 7
+
+
+def test_a_lost_frame_is_wrong_or_reuses_the_last_result() -> None:
+    """Two cameras, one frame a second. Camera 0: in time at 0, 1 and 3 s; camera 1: lost, in time, then late."""
+    requests = Requests(
+        arrival_s=np.array([0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0]),
+        source=np.array([0, 1, 0, 1, 0, 1, 0, 0], dtype=np.int32),
+        start_s=np.array([0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0]),
+        finish_s=np.array([0.1, nan, 1.1, 1.6, nan, 9.0, 3.1, nan]),
+        outcome=np.array([0, 1, 0, 0, 1, 0, 0, 1], dtype=np.int8),
+    )
+    result = by_hand(requests={"m": requests})
+    assert accuracy(result, {"m": 0.8}, None) == {"m": pytest.approx(0.8 * 4 / 8)}
+    assert accuracy(result, {"m": 0.8}, 1.0) == {"m": pytest.approx(0.8 * (4 + 0.5 + 0.5 + 0.5) / 8)}
+    assert accuracy(result, {"m": 0.8}, 1.0, warmup_s=1.0) == {"m": pytest.approx(0.8 * (3 + 1.5) / 6)}
+
+
+@pytest.mark.parametrize(
+    ("load", "drop", "verdict"),
+    [
+        (0.5, Drop.NEVER, Verdict.STABLE),
+        (0.9, Drop.NEVER, Verdict.STABLE),
+        (1.3, Drop.NEVER, Verdict.OVERLOADED),
+        (0.5, Drop.LATE, Verdict.STABLE),
+        (1.3, Drop.LATE, Verdict.OVERLOADED),
+        (1.3, Drop.NEWEST, Verdict.OVERLOADED),
+    ],
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_verdicts(load: float, drop: Drop, verdict: Verdict, seed: int) -> None:
+    card = worlds.deployment(worlds.service(worlds.profile("m", 0.01), slo_s=0.5, drop=drop))
+    result = simulate(card, Workload((Stream("m", Poisson(100 * load)),)), 60.0, seed)
+    assert summarise(result).models["m"].verdict is verdict
+
+
+def test_a_burst_at_the_end_is_a_backlog() -> None:
+    card = worlds.deployment(worlds.service(worlds.profile("m", 0.01), slo_s=0.05))
+    steady, burst = Stream("m", FixedRate(50.0, 0.0)), Stream("m", FixedRate(0.02, 49.9), 12)
+    assert summarise(simulate(card, Workload((steady, burst)), 50.0)).models["m"].verdict is Verdict.BACKLOGGED
+
+
+def test_an_interval_by_students_t() -> None:
+    assert confidence_interval([9, 10, 11]) == pytest.approx((10, 10 - 4.303 / sqrt(3), 10 + 4.303 / sqrt(3)), abs=1e-3)
+    values = np.random.default_rng(1).normal(size=30)
+    low, high = stats.t.interval(0.95, 29, values.mean(), stats.sem(values))
+    assert confidence_interval(values) == pytest.approx((values.mean(), low, high))
+    mean, *ends = confidence_interval([3.0])
+    assert mean == 3.0
+    assert all(isnan(end) for end in ends)
+
+
+def test_an_interval_of_attainment_is_honest_near_one() -> None:
+    assert attainment_interval([1.0, 1.0], [500, 500]) == pytest.approx((1.0, 0.99617, 1.0), abs=1e-5)
+    wilson = stats.binomtest(95, 100).proportion_ci(method="wilson")
+    assert attainment_interval([0.95], [100]) == pytest.approx((0.95, wilson.low, wilson.high))
+    mean, low, high = attainment_interval([0.5, 1.0, 0.9], [10, 10, 0])
+    assert (mean, low, high) == (0.75, 0.0, 1.0)
+    assert attainment_interval([nan], [0]) == pytest.approx((nan, 0.0, 1.0), nan_ok=True)
+
+
+FAILING = Failures(mean_time_between_s=30.0, recovery_s=10.0)
+
+
+def test_time_away_is_as_expected() -> None:
+    """Away for 10 of every 40 s on average."""
+    rng = np.random.default_rng(3)
+    away = [
+        sum(min(o.finish_s, 4000.0) - o.start_s for o in draw_outages(FAILING, 4000.0, rng)) / 4000 for _ in range(60)
+    ]
+    _, low, high = confidence_interval(away)
+    assert low <= 10 / 40 <= high
+
+
+def failing(**options: object) -> Deployment:
+    """Two models that share 0.4 GB of 0.5; loading takes 0.05 s."""
+    shared = Layer("shared", 4 * 10**8)
+    services = [
+        worlds.service(worlds.profile(name, 0.2, layers=(shared, Layer(name, 10**8))), slo_s=1.0) for name in "AB"
+    ]
+    return worlds.deployment(*services, failures=FAILING, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("memory_bytes", [10**9, 52 * 10**7])
+def test_requests_survive_failures_and_weights_come_back(memory_bytes: int) -> None:
+    demand = Workload((Stream("A", Poisson(1.0)), Stream("B", Poisson(1.0))))
+    world = World(failing(memory_bytes=memory_bytes), draw(demand, 400.0, 1), 400.0, 1)
+    world.run()
+    outages = world.outages["h0"]
+    assert len(outages) >= 5
+    (card,) = world.cards.values()
+    for model in "AB":
+        requests = world.requests(model)
+        assert np.count_nonzero(requests.outcome == Outcome.FINISHED) >= len(requests.arrival_s) - 40
+        assert not np.any(requests.outcome == Outcome.DROPPED)
+    cut = [(s, f) for b in world.batches() for s, f in zip(b.start_s[b.aborted], b.finish_s[b.aborted], strict=True)]
+    assert cut
+    assert {finish for _, finish in cut} <= {o.start_s for o in outages}
+    for o in outages:
+        ran = [(s, f) for b in world.batches() for s, f in zip(b.start_s, b.finish_s, strict=True)]
+        assert not any(s < o.finish_s - 1e-9 and f > o.start_s + 1e-9 for s, f in ran)
+        if o.finish_s < 390:
+            again = [load.size_bytes for load in card.loads if o.finish_s - 1e-9 <= load.start_s <= o.finish_s + 9]
+            assert again[0] == 5 * 10**8
+
+
+def test_weights_that_two_models_share_are_reloaded_once() -> None:
+    result = simulate(failing(), Workload((Stream("A", Poisson(1.0)), Stream("B", Poisson(1.0)))), 400.0)
+    assert [load.size_bytes for load in result.loads[:2]] == [5 * 10**8, 10**8]
+    assert sum(s.finish_s - s.start_s for s in result.stalls[:1]) == pytest.approx(0.06)
+
+
+def test_an_idle_card_reloads_as_soon_as_its_host_is_back() -> None:
+    result = simulate(failing(), Workload((Stream("A", FixedRate(1e-3, 399.0)),)), 400.0)
+    assert result.requests["A"].finish_s == pytest.approx([399.2])
+    assert len(result.loads) >= 10
+
+
+def test_requests_are_routed_around_a_host_that_is_away() -> None:
+    """Two cards in two hosts at low load: least outstanding loses only who was already there."""
+    attained = {}
+    for routing in (Routing.ROUND_ROBIN, Routing.LEAST_OUTSTANDING):
+        pair = worlds.deployment(
+            worlds.service(worlds.profile("m", 0.01), devices=("g0", "g1"), slo_s=0.5, routing=routing),
+            cards=2,
+            hosts=2,
+            failures=FAILING,
+        )
+        result = simulate(pair, Workload((Stream("m", Poisson(10.0)),)), 2000.0)
+        attained[routing] = summarise(result).models["m"].slo_attainment
+    assert attained[Routing.ROUND_ROBIN] == pytest.approx(0.75, abs=0.08)
+    assert attained[Routing.LEAST_OUTSTANDING] == pytest.approx(1 - 0.25**2, abs=0.03)
+
+
+def test_unpinned_host_memory_loads_slower() -> None:
+    load_s = {}
+    for pinned in (True, False):
+        slow = worlds.profile("m", 0.1, pageable_bytes_per_s=1e9)
+        pair = worlds.service(slow), worlds.service(worlds.profile("other", 0.1))
+        small = worlds.deployment(*pair, memory_bytes=11 * 10**7, swap=SwapPolicy(pinned=pinned))
+        (load,) = simulate(small, Workload((Stream("m", FixedRate(0.1, 0.0)),)), 5.0).loads
+        load_s[pinned] = load.finish_s - load.start_s
+    assert load_s == {True: pytest.approx(0.01), False: pytest.approx(0.1)}
+
+
+def test_a_padded_batch_takes_the_time_of_a_full_one() -> None:
+    padded = worlds.service(worlds.profile("m", [1.0, 2.0, 3.0]), batch=BatchingPolicy(3, 0.5, padded=True))
+    result = simulate(worlds.deployment(padded), Workload((Stream("m", FixedRate(0.1, 0.0)),)), 5.0)
+    assert result.requests["m"].finish_s == pytest.approx([3.5])
