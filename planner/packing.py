@@ -342,10 +342,11 @@ CALM = 0.6**4
 class Packer:
     """Assigns models to single cards: a start, then moves and swaps away from the most strained card."""
 
-    def __init__(self, models: Sequence[str], sized: SizedModels, rules: Rules) -> None:
+    def __init__(self, models: Sequence[str], sized: SizedModels, rules: Rules, seed: int = 0) -> None:
         self.models = models
         self.sized = sized
         self.rules = rules
+        self.seed = seed
         self.scores: dict[tuple[Kind, Content], float] = {}
 
     def pack(self, cards: Sequence[Card]) -> Packing | Misfit:
@@ -354,14 +355,15 @@ class Packer:
         if isinstance(spanning, Misfit):
             return spanning
         whole = [m for m in self.models if m not in {p.portion.sized.model for p in spanning}]
-        packer = self if len(whole) == len(self.models) else Packer(whole, self.sized, self.rules)
+        packer = self if len(whole) == len(self.models) else Packer(whole, self.sized, self.rules, self.seed)
         return packer.pack_whole(rest, spanning)
 
     def pack_whole(self, cards: Sequence[Card], spanning: Sequence[Placed] = ()) -> Packing | Misfit:
         """Pack models that need one card each, besides replicas that are placed already."""
         contents: list[Content] = []
         if self.models:
-            starts = [s for s in (self.start_by_program(cards), self.start_by_kinds(cards)) if s is not None]
+            tried = [self.start_by_program(cards), self.start_by_kinds(cards), self.start_wrapped(cards)]
+            starts = [start for start in tried if start is not None]
             if not starts:
                 return self._no_kind(cards)
             contents = self.best_of(cards, starts)
@@ -461,7 +463,7 @@ class Packer:
 
     def start_by_kinds(self, cards: Sequence[Card]) -> list[Content] | None:
         """Shares of kinds by linear program, then the largest part first, each onto the card it strains least."""
-        shares = self._shares_of_kinds(cards)
+        shares = self._shares_of_kinds(cards, {cell: sized.design_work for cell, sized in self.sized.items()})
         if shares is None:
             return None
         contents: list[Content] = [()] * len(cards)
@@ -479,14 +481,42 @@ class Packer:
         count = max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
         return [(work / count, model, kind, share / count)] * count
 
-    def _shares_of_kinds(self, cards: Sequence[Card]) -> dict[tuple[str, Kind], float] | None:
+    def start_wrapped(self, cards: Sequence[Card]) -> list[Content] | None:
+        """Cards of a kind equally busy: filled one after the other, a model cut where a card is full.
+
+        McNaughton's rule (Management Science, 1959). Models of like SLO come next to each other.
+        """
+        least = {cell: sized.least_work for cell, sized in self.sized.items()}
+        shares = self._shares_of_kinds(cards, least)
+        if shares is None:
+            return None
+        contents: list[Content] = [()] * len(cards)
+        for kind in {card.kind: None for card in cards}:
+            mine = [j for j, card in enumerate(cards) if card.kind == kind]
+            order = sorted(
+                (m for m, k in shares if k == kind), key=lambda m: (self.sized[m, kind].need.slo.latency_s, m)
+            )
+            level = sum(shares[m, kind] * least[m, kind] for m in order) / len(mine)
+            begun = 0.0
+            for model in order:
+                ended = begun + shares[model, kind] * least[model, kind]
+                for place, j in enumerate(mine):
+                    part = min(ended, (place + 1) * level) - max(begun, place * level)
+                    if part > 1e-9:
+                        contents[j] = added(contents[j], model, part / least[model, kind])
+                begun = ended
+        return contents
+
+    def _shares_of_kinds(
+        self, cards: Sequence[Card], work: Mapping[tuple[str, Kind], float]
+    ) -> dict[tuple[str, Kind], float] | None:
         """Share of each model on each kind so that the busiest kind is as little busy as can be."""
         kinds = list(dict.fromkeys(card.kind for card in cards))
         cells = [(m, k) for m in self.models for k in kinds if self.fits(m, k)]
         if {m for m, _ in cells} != set(self.models):
             return None
         counts = [sum(card.kind == k for card in cards) for k in kinds]
-        busy = [[self.sized[m, k].design_work * (k == kind) for m, k in cells] for kind in kinds]
+        busy = [[work[m, k] * (k == kind) for m, k in cells] for kind in kinds]
         whole = [[float(m == model) for m, _ in cells] + [0.0] for model in self.models]
         found = linprog(
             [0.0] * len(cells) + [1.0],
@@ -553,7 +583,7 @@ class Packer:
     def best_of(self, cards: Sequence[Card], starts: Sequence[list[Content]]) -> list[Content]:
         """The best local optimum from `starts`, and from random kicks to it while some card is strained."""
         left, contents = min(((self.improve(cards, start), start) for start in starts), key=lambda found: found[0])
-        random = Random(1)
+        random = Random(self.seed)
         scored_max = len(self.scores) + KICKED_SCORES_MAX
         for _ in range(KICKS_MAX if len(cards) > 1 else 0):
             if len(self.scores) > scored_max or not self._strained(cards, contents):

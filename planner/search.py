@@ -35,9 +35,9 @@ STEP = 1.15
 """Growth of the work that a fleet must carry from one step to the next."""
 HALVINGS = 4
 """How often the last step is halved."""
-REPAIRS = 3
+REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed."""
-TIGHTEN = 1.3
+TIGHTEN = 1.2
 """How much more room they get."""
 HOPELESS = 4.0
 """Strain above which a packing is not worth a replay."""
@@ -248,8 +248,9 @@ class Search:
         question, cards = self.question, cards_of(offered, fleet)
         tightness: dict[str, float] = {}
         missed: list[Trial] = []
-        for _ in range(1 + REPAIRS):
-            packing = Packer(list(question.needs), question.sized, question.rules(swap, tightness)).pack(cards)
+        for attempt in range(1 + REPAIRS):
+            rules = question.rules(swap, tightness)
+            packing = Packer(list(question.needs), question.sized, rules, seed=attempt).pack(cards)
             refusal = self._refuse(offered, fleet, packing, swap) if not missed else None
             if refusal:
                 return refusal
@@ -261,6 +262,8 @@ class Search:
             if seen.met:
                 return trial
             missed.append(trial)
+            if attempt and seen.far_off:
+                break
             tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in seen.missed}
         nearest = max(missed, key=lambda t: min(_margin(t, m) for m in question.needs))
         self.misses.append(nearest)

@@ -61,7 +61,7 @@ def bound(asked: Scenario, found: Shelf) -> float:
     return question(asked, OFFERS, found).program().lower_bound_usd_per_hour() or float("inf")
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(MODELS)
 def test_no_plan_is_cheaper_than_the_lower_bound(models: Drawn) -> None:
     found = planned(drawn(models), library(models))
@@ -71,7 +71,7 @@ def test_no_plan_is_cheaper_than_the_lower_bound(models: Drawn) -> None:
             assert answer.cost_usd_per_hour >= answer.lower_bound_usd_per_hour * (1 - 1e-6)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(MODELS)
 def test_much_more_load_never_costs_less(models: Drawn) -> None:
     """With a margin: at twice the load, against what the same search found for the single one."""
@@ -110,7 +110,7 @@ def as_bytes(found: Plan) -> bytes:
     return json.dumps(content).encode()
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(MODELS)
 def test_refusals_carry_figures_and_a_way_out(models: Drawn) -> None:
     for no in planned(drawn(models, load=4.0), library(models)).rejections:
