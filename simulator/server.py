@@ -218,8 +218,6 @@ class Card:
         needed = frozenset(layer.key for layer in stage.layers)
         self.stalled_s = env.now
         while True:
-            if self.routers:
-                self.route(env.now)
             missing = self.memory.missing(stage.layers)
             arriving = self.loading[0] if self.loading else frozenset()
             if self.loading and (missing or arriving & needed):

@@ -196,6 +196,18 @@ def replicas_serve_in_order(world: World, model: str, requests: Requests) -> Non
         assert np.all(np.diff(start_s[begun]) >= 0)
 
 
+def part_filled_batches_wait_for_their_time(world: World, service: Service, requests: Requests) -> None:
+    """Without drops: a batch that is not full has an oldest request that waited as long as it may."""
+    policy = service.replicas[0].batching
+    if service.drop is Drop.NEVER:
+        for places in world.places[service.model]:
+            begun = places[~np.isnan(requests.start_s[places])]
+            start_s, oldest, count = np.unique(requests.start_s[begun], return_index=True, return_counts=True)
+            short = count < policy.max_batch_size
+            waited_s = (start_s - requests.arrival_s[begun][oldest])[short]
+            assert np.all(waited_s >= policy.max_queue_delay_s - ROUNDING_S)
+
+
 def nobody_waits_for_an_idle_card(world: World, service: Service, requests: Requests) -> None:
     for replica, chain, places in zip(
         service.replicas, world.queues[service.model], world.places[service.model], strict=True
@@ -256,6 +268,8 @@ def memory_is_the_union_and_fits(world: World) -> None:
         mine = sorted(card.loads, key=lambda load: load.start_s)
         assert all(later.start_s >= earlier.finish_s - 1e-9 for earlier, later in pairwise(mine))
         for load in mine:
+            here = card.held[np.searchsorted(at_s, load.start_s, "right") - 1 : np.searchsorted(at_s, load.finish_s)]
+            assert all(sum(size[key] for key in layers[load.model] & held) >= load.size_bytes for held in here)
             begun = [s for s, _, model in runs if model == load.model]
             assert not any(load.start_s + 1e-9 < s < load.finish_s - 1e-9 for s in begun)
 
@@ -280,6 +294,7 @@ def test_every_world_keeps_its_books(data: st.DataObject) -> None:
             requests_are_accounted_for(world, service.model, requests)
             the_drop_rule_holds(service, requests)
             replicas_serve_in_order(world, service.model, requests)
+            part_filled_batches_wait_for_their_time(world, service, requests)
             nobody_waits_for_an_idle_card(world, service, requests)
     cards_run_one_batch_at_a_time(world)
     memory_is_the_union_and_fits(world)

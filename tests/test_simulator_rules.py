@@ -141,6 +141,17 @@ def test_lookahead_keeps_what_is_needed_soonest() -> None:
         assert "".join(load.model for load in simulate(small, demand, 12.0).loads) == loaded
 
 
+def test_lookahead_knows_whose_turn_is_next() -> None:
+    """Room for two of three models that always have work: the best there is loads every other turn, LRU every turn."""
+    services = [
+        worlds.service(worlds.profile(name, 0.1, layers=[Layer(name, 10)], workspace_bytes=0)) for name in "ABC"
+    ]
+    demand = Workload(tuple(at(name, *[0.0] * 12) for name in "ABC"))
+    for eviction, loads in ((Eviction.LOOKAHEAD, 3 + 33 // 2), (Eviction.LRU, 36)):
+        small = worlds.deployment(*services, memory_bytes=20, swap=SwapPolicy(eviction=eviction, prefetch=False))
+        assert len(simulate(small, demand, 12.0).loads) == loads
+
+
 def test_the_cheapest_to_bring_back_goes_first() -> None:
     """A has run three times, B once, both of 10 bytes: B has saved less loading, so C takes its place."""
     services = [
