@@ -5,7 +5,8 @@ from math import ceil, floor
 
 from planner.answer import Trial
 from planner.catalog import Offer
-from planner.packing import Misfit, Packing, share_served
+from planner.duty import share_served
+from planner.packing import Misfit, Packing
 from planner.plan import Bottleneck, Rejection
 from planner.sizing import Need
 from simulator.workload import FixedRate

@@ -10,8 +10,9 @@ from math import inf
 from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, recommend, replay
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
+from planner.duty import Rules
 from planner.load import Loaded, workload
-from planner.packing import Misfit, Packer, Packing, Rules
+from planner.packing import Misfit, Packer, Packing
 from planner.plan import Bottleneck, Plan, Recommendation, Rejection
 from planner.refusals import (
     dominated,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from planning import T4, V100, model, offer, profile, question, scenario, shelf
 
 from planner.answer import cards_of
-from planner.packing import Misfit, Packer, Packing, Portion, duty_cycle
+from planner.duty import Portion, duty_cycle
+from planner.packing import Misfit, Packer, Packing
 from planner.plan import Bottleneck
 from planner.search import Question
 from planner.sizing import Kind
