@@ -8,6 +8,7 @@ from planner.catalog import Offer
 from planner.duty import share_served
 from planner.packing import Misfit, Packing
 from planner.plan import Bottleneck, Rejection
+from planner.scenario import MemoryPolicy
 from planner.sizing import Need
 from simulator.workload import FixedRate
 
@@ -31,7 +32,7 @@ def _cards(offer: Offer) -> str:
     return f"{offer.gpu_count} x {offer.gpu.name}" if offer.gpu_count > 1 else offer.gpu.name
 
 
-def misfit(candidate: str, found: Misfit, cost_usd_per_hour: float) -> Rejection:
+def misfit(candidate: str, found: Misfit, memory: MemoryPolicy, cost_usd_per_hour: float) -> Rejection:
     """A fleet on which the models cannot be placed."""
     if found.bottleneck is Bottleneck.GPU_COUNT:
         unit, reason = "GPUs", f"no GPUs are left that can hold {found.model}"
@@ -40,7 +41,7 @@ def misfit(candidate: str, found: Misfit, cost_usd_per_hour: float) -> Rejection
         where = "GPU" if found.bottleneck is Bottleneck.MEMORY else "host"
         unit, reason = "bytes", f"the fullest {where} needs {found.observed / 1e9:.2f} GB of {found.limit / 1e9:.2f} GB"
         way_out = f"{(found.observed - found.limit) / 1e9:.2f} GB more {where} memory, or one more GPU"
-        if found.bottleneck is Bottleneck.MEMORY:
+        if found.bottleneck is Bottleneck.MEMORY and memory is MemoryPolicy.RESIDENT:
             way_out += ", or `memory: swap`"
     return Rejection(
         candidate=candidate,

@@ -276,7 +276,7 @@ class Search:
         """Why a packing is not worth a replay."""
         name, cost = label(offered, fleet, swap), cost_usd_per_hour(offered, fleet)
         if isinstance(packing, Misfit):
-            return misfit(name, packing, cost)
+            return misfit(name, packing, self.question.scenario.memory, cost)
         if packing.work > 1 - self.question.scenario.headroom + 1e-9:
             return too_busy(name, packing, self.question.needs, self.question.scenario.headroom, cost)
         if packing.strain > HOPELESS:
@@ -395,5 +395,6 @@ def force(question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> Trial
             deployment = deploy(question.scenario, question.needs, cards, found.placed)
             seen = replay(question.scenario, question.workload, question.needs, deployment, screen=False)
             return Trial(offered, fleet, tuple(cards), found, deployment, seen)
-        refusals.append(misfit(label(offered, fleet, swap), found, cost_usd_per_hour(offered, fleet)))
+        cost = cost_usd_per_hour(offered, fleet)
+        refusals.append(misfit(label(offered, fleet, swap), found, question.scenario.memory, cost))
     return refusals[-1]
