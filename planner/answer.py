@@ -1,9 +1,10 @@
 """Answers: a packing becomes a deployment, its replays a verdict, and both together a recommendation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
+from itertools import count, takewhile
 from math import inf, isnan, nan
 
 from planner.catalog import Offer, stale
@@ -16,6 +17,7 @@ from planner.units import HOURS_PER_MONTH
 from simulator.deployment import BatchingPolicy, Deployment, Failures, Replica, Service
 from simulator.hardware import Device, Host
 from simulator.metrics import (
+    CONFIDENCE,
     ModelMetrics,
     Summary,
     Verdict,
@@ -28,8 +30,10 @@ from simulator.profile import Evidence, Profile, weakest
 from simulator.run import simulate
 from simulator.workload import Workload
 
-REPLICATIONS_MAX = 30
+REPLICATIONS_MAX = 40
 """Runs after which an undecided promise counts as not met."""
+FRESH = 2**31
+"""Distance between the seeds that choose a plan and those that confirm it: a plan is not judged by what chose it."""
 MILE = 0.05
 """A first run that misses its target by so much more than three times the allowed misses is not repeated."""
 
@@ -38,8 +42,8 @@ def cards_of(offers: Sequence[Offer], fleet: Fleet) -> list[Card]:
     """The cards of a fleet, host by host: `g4dn.xlarge-1:0`."""
     built: dict[str, int] = {}
     cards: list[Card] = []
-    for offer, count in zip(offers, fleet, strict=True):
-        for _ in range(count):
+    for offer, machines in zip(offers, fleet, strict=True):
+        for _ in range(machines):
             built[offer.instance] = built.get(offer.instance, 0) + 1
             host = f"{offer.instance}-{built[offer.instance]}"
             cards += [
@@ -93,7 +97,7 @@ def deploy(
 
 @dataclass(frozen=True)
 class Replay:
-    """Replications of one deployment, replication i with seed + i."""
+    """Replications of one deployment."""
 
     needs: Mapping[str, Need]
     summaries: tuple[Summary, ...]
@@ -101,6 +105,8 @@ class Replay:
     requests: int
     """Replayed in all."""
     wall_s: float
+    looks: int = 1
+    """How often the intervals may be looked at before the verdict; each look has its part of the 5 % risk of error."""
 
     def of(self, model: str) -> list[ModelMetrics]:
         """One model's metrics, by replication."""
@@ -109,10 +115,9 @@ class Replay:
     @cached_property
     def attainment(self) -> dict[str, Interval]:
         """Share of each model's requests answered in time."""
-        return {
-            m: Interval(*attainment_interval([x.slo_attainment for x in self.of(m)], [x.judged for x in self.of(m)]))
-            for m in self.needs
-        }
+        confidence = 1 - (1 - CONFIDENCE) / self.looks
+        seen = {m: ([x.slo_attainment for x in self.of(m)], [x.judged for x in self.of(m)]) for m in self.needs}
+        return {m: Interval(*attainment_interval(*figures, confidence)) for m, figures in seen.items()}
 
     @cached_property
     def kept(self) -> dict[str, bool | None]:
@@ -145,7 +150,7 @@ class Replay:
 
     @property
     def undecidable(self) -> bool:
-        """Whether, as intervals shrink with the root of the number of replications, 30 would still not decide."""
+        """Whether, as intervals shrink with the root of the number of replications, 40 would still not decide."""
         return any(self._replications_needed(m) > REPLICATIONS_MAX for m, kept in self.kept.items() if kept is None)
 
     def _replications_needed(self, model: str) -> float:
@@ -168,28 +173,37 @@ def _kept(attainment: Interval, target: float) -> bool | None:
 def replay(
     scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, *, screen: bool
 ) -> Replay:
-    """Replicate until every promise is decided, `scenario.replications` times at least and 30 times at most.
+    """Replicate until every promise is decided, `scenario.replications` times at least and 40 times at most.
 
     Replication i of every deployment meets the same arrivals. `screen`: a candidate is given up after one that misses
-    by a mile, once a promise is missed on the mean, and where 30 would not decide.
+    by a mile, once a promise is missed on the mean, and where 40 would not decide. Otherwise the seeds are others than
+    those of any screening, and the verdict falls at one of a few looks, whose intervals are wider for it (Bonferroni).
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s = scenario.accuracy.half_life if scenario.accuracy.rule is AccuracyRule.REUSE_LAST else None
-    so_far = Replay(needs, (), (), 0, 0.0)
-    for i in range(max(REPLICATIONS_MAX, scenario.replications)):
-        result = simulate(deployment, workload, scenario.horizon, scenario.seed + i)
-        so_far = Replay(
-            needs,
-            (*so_far.summaries, summarise(result, scenario.warmup)),
-            (*so_far.accuracies, accuracy(result, base, half_life_s, scenario.warmup)),
-            so_far.requests + result.request_count,
-            so_far.wall_s + result.wall_s,
+    first_seed = scenario.seed + (0 if screen else FRESH)
+    looks = looks_at(scenario.replications)
+    so_far = Replay(needs, (), (), 0, 0.0, len(looks))
+    for i in range(looks[-1]):
+        result = simulate(deployment, workload, scenario.horizon, first_seed + i)
+        so_far = replace(
+            so_far,
+            summaries=(*so_far.summaries, summarise(result, scenario.warmup)),
+            accuracies=(*so_far.accuracies, accuracy(result, base, half_life_s, scenario.warmup)),
+            requests=so_far.requests + result.request_count,
+            wall_s=so_far.wall_s + result.wall_s,
         )
         if screen and i == 0 and so_far.far_off:
             break
-        if i + 1 >= scenario.replications and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
+        if i + 1 in looks and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
             break
     return so_far
+
+
+def looks_at(replications: int) -> tuple[int, ...]:
+    """Numbers of replications after which the intervals are looked at: 10, 20 and 40 where ten are asked for."""
+    doubled = takewhile(lambda n: n < REPLICATIONS_MAX, (replications * 2**k for k in count()))
+    return (*doubled, max(REPLICATIONS_MAX, replications))
 
 
 @dataclass(frozen=True)
@@ -254,6 +268,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
         energy_w=trial.energy_w,
         replications=len(trial.replay.summaries),
+        requests=trial.replay.requests,
         models=tuple(_model_answer(trial, need) for need in trial.replay.needs.values()),
         gpus=tuple(_gpu_answer(trial, card) for card in trial.cards),
     )
@@ -302,12 +317,19 @@ def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
         host=card.host,
         models=tuple(p.portion.sized.model for p in trial.packing.placed if card in p.cards),
         utilization=_mean([d.utilization for d in seen]),
+        offered_load=sum(_offered_load(p) for p in trial.packing.placed if card in p.cards),
         load_share=_mean([d.load_share for d in seen]),
         swaps_per_s=_mean([d.swaps_per_s for d in seen]),
         peak_memory_bytes=max(d.peak_memory_bytes for d in seen),
         memory_bytes=card.kind.memory_bytes,
         mean_power_w=_mean([d.mean_power_w for d in seen]),
     )
+
+
+def _offered_load(placed: Placed) -> float:
+    """Erlangs of one replica on each of its cards, in batches as large as it may form."""
+    run_s = placed.portion.sized.latency_s[placed.batch_size_max - 1]
+    return placed.portion.rate_rps * run_s / placed.batch_size_max / len(placed.cards)
 
 
 def evidence(profile: Profile, swapped: bool) -> Evidence:

@@ -1,6 +1,5 @@
 """Explanations: what binds each model, what was refused and why, what would change the answer. Reads only a plan."""
 
-import math
 from collections.abc import Sequence
 
 from planner.layout import Screen, dollars, gigabytes, names, promise, seconds, share
@@ -68,7 +67,7 @@ def limit(model: ModelAnswer, cards: Sequence[GpuAnswer]) -> str:
     card = cards[0]
     match model.bottleneck:
         case Bottleneck.COMPUTE:
-            return f"{card.id} computes {share(card.utilization)} of the time. "
+            return f"{card.id} would compute {share(card.offered_load)} of the time in full batches. "
         case Bottleneck.LOADING:
             return f"{card.id} waits for weights {share(card.load_share)} of the time. "
         case Bottleneck.MEMORY:
@@ -95,15 +94,10 @@ def load_room(answer: Recommendation) -> list[str]:
     """How much more could be asked."""
     if not answer.gpus:
         return []
-    card = max(answer.gpus, key=occupied)
-    room = 1 / occupied(card) if occupied(card) > 0 else math.inf
-    full = min(m.mean_batch_size / m.batch_size for m in answer.models if card.id in m.gpus)
-    busy = f"Load: the busiest GPU, {card.id}, is taken {share(occupied(card))} of the time"
-    if full < 0.9:
-        return [f"{busy} with batches down to {share(full)} full: under more demand they fill up before it gives way."]
-    if room <= 1.01:
-        return [f"{busy} with full batches: more demand needs more GPUs."]
-    return [f"{busy} with full batches: {room:.1f} times the demand would fill it; promises break earlier."]
+    card = max(answer.gpus, key=lambda g: g.offered_load + g.load_share)
+    taken = card.offered_load + card.load_share
+    grown = f"{1 / taken:.2f} times the demand would fill it" if taken < 1 else "more demand needs more GPUs"
+    return [f"Load: {card.id} is loaded most, {share(taken)} in full batches: {grown}; promises break earlier."]
 
 
 def price_room(plan: Plan, answer: Recommendation) -> list[str]:

@@ -109,6 +109,9 @@ class GpuAnswer:
     host: str
     models: tuple[str, ...]
     utilization: float
+    """Share of time that a batch runs. Batches run part-filled sooner than wait, so this exceeds `offered_load`."""
+    offered_load: float
+    """Share of its time that all requests sent here would take in full batches; headroom is kept from this."""
     load_share: float
     """Share of time it waits for weights."""
     swaps_per_s: float

@@ -190,6 +190,7 @@ def gpu_columns(gpus: Sequence[GpuAnswer]) -> list[Column]:
         Column("#", [str(i) for i in range(1, len(gpus) + 1)], right=True),
         column("GPU", lambda g: g.id),
         column("kind", lambda g: g.kind),
+        column("load", lambda g: share(g.offered_load), right=True),
         column("busy", lambda g: share(g.utilization), right=True),
         column("loading", lambda g: share(g.load_share, 1), right=True),
         column("swaps", lambda g: per_second(g.swaps_per_s), right=True),

@@ -242,7 +242,7 @@ class Scenario:
     """Simulated time of one replication."""
     warmup: Duration = 0.0
     """Start of each replication that is left out of the figures."""
-    replications: Annotated[int, Field(ge=2, le=1000)] = 5
+    replications: Annotated[int, Field(ge=2, le=1000)] = 10
     """Runs with different seeds to begin with; more follow while the intervals decide nothing."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
     """Start of all random numbers; the same seed gives the same answer."""

@@ -261,7 +261,10 @@ class Search:
             seen = replay(question.scenario, question.workload, question.needs, deployment, screen=True)
             trial = Trial(offered, fleet, tuple(cards), packing, deployment, seen)
             if seen.met:
-                return trial
+                trial = self._confirmed(trial)
+                if trial.replay.met:
+                    return trial
+                seen = trial.replay
             missed.append(trial)
             if attempt and seen.far_off:
                 break
@@ -269,6 +272,11 @@ class Search:
         nearest = max(missed, key=lambda t: min(_margin(t, m) for m in question.needs))
         self.misses.append(nearest)
         return missed_promise(nearest)
+
+    def _confirmed(self, trial: Trial) -> Trial:
+        """The trial judged by replays that had no part in choosing it."""
+        q = self.question
+        return replace(trial, replay=replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False))
 
     def _refuse(
         self, offered: tuple[Offer, ...], fleet: Fleet, packing: Packing | Misfit, swap: bool
@@ -340,9 +348,7 @@ class Search:
         """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried."""
         question = self.question
         if self.misses:
-            nearest = max(self.misses, key=lambda t: min(_margin(t, m) for m in question.needs))
-            seen = replay(question.scenario, question.workload, question.needs, nearest.deployment, screen=False)
-            return replace(nearest, replay=seen)
+            return self._confirmed(max(self.misses, key=lambda t: min(_margin(t, m) for m in self.question.needs)))
         dearest = max(self.tried, key=lambda key: cost_usd_per_hour(*key), default=None)
         found = force(question, *dearest) if dearest else None
         return found if isinstance(found, Trial) else None

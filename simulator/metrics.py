@@ -14,6 +14,7 @@ from simulator.records import Batches, Outcome, Requests, SimulationResult
 from simulator.workload import Floats
 
 CONFIDENCE = 0.95
+"""Of an interval that is looked at once."""
 
 
 class Verdict(StrEnum):
@@ -216,8 +217,8 @@ def _reused(requests: Requests, good: np.ndarray, half_life_s: float) -> Floats:
     return right
 
 
-def confidence_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and the ends of its 95 % interval from independent replications, by Student's t.
+def confidence_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """Mean and the ends of its interval from independent replications, by Student's t.
 
     9, 10 and 11: mean 10, and 4.303 x 1 / sqrt(3) = 2.48 to either side. One value: no width can be known, NaN ends.
     """
@@ -225,11 +226,13 @@ def confidence_interval(values: Sequence[float]) -> tuple[float, float, float]:
     mean = _mean(data)
     if len(data) < 2:
         return mean, float("nan"), float("nan")
-    half = float(special.stdtrit(len(data) - 1, (1 + CONFIDENCE) / 2)) * float(np.std(data, ddof=1)) / len(data) ** 0.5
+    half = float(special.stdtrit(len(data) - 1, (1 + confidence) / 2)) * float(np.std(data, ddof=1)) / len(data) ** 0.5
     return mean, mean - half, mean + half
 
 
-def attainment_interval(fractions: Sequence[float], judged: Sequence[int]) -> tuple[float, float, float]:
+def attainment_interval(
+    fractions: Sequence[float], judged: Sequence[int], confidence: float = CONFIDENCE
+) -> tuple[float, float, float]:
     """Mean attainment over replications with an interval that stays honest near 1.
 
     The wider, at each end, of Student's t over the replications and Wilson's interval for the pooled requests: where
@@ -238,10 +241,10 @@ def attainment_interval(fractions: Sequence[float], judged: Sequence[int]) -> tu
     kept = [(f, n) for f, n in zip(fractions, judged, strict=True) if n]
     if not kept:
         return float("nan"), 0.0, 1.0
-    mean, low, high = confidence_interval([f for f, _ in kept])
+    mean, low, high = confidence_interval([f for f, _ in kept], confidence)
     total = sum(n for _, n in kept)
     hits = sum(f * n for f, n in kept)
-    z = float(special.ndtri((1 + CONFIDENCE) / 2))
+    z = float(special.ndtri((1 + confidence) / 2))
     centre = (hits + z * z / 2) / (total + z * z)
     half = z / (total + z * z) * (hits * (total - hits) / total + z * z / 4) ** 0.5
     return mean, max(0.0, float(np.fmin(low, centre - half))), min(1.0, float(np.fmax(high, centre + half)))

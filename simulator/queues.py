@@ -96,9 +96,7 @@ class Queue:
         """Apply the drop rule to what has arrived by `now_s`, for a batch that could start at `start_s`."""
         if self.drop is None:
             return
-        head = first_kept(
-            self.times, self.head, len(self.times), now_s, start_s, self.drop, self.slo_s, self.answer_s
-        )
+        head = first_kept(self.times, self.head, len(self.times), now_s, start_s, self.drop, self.slo_s, self.answer_s)
         if head > self.head:
             self._row(now_s, nan, head - self.head)
 

@@ -58,6 +58,7 @@ CARDS = tuple(
         host="host0",
         models=models,
         utilization=busy,
+        offered_load=0.8 * busy,
         load_share=0.013,
         swaps_per_s=0.2,
         peak_memory_bytes=9_400_000_000,

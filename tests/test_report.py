@@ -149,17 +149,16 @@ def test_markdown_tables_have_equal_rows():
 
 def test_explanation_names_what_binds_and_what_to_measure():
     text = " ".join(explain(PLAN, Screen()).split())
-    assert "yolov3: compute. gpu1 computes 83 % of the time." in text
-    assert "taken 84 % of the time with batches down to 60 % full" in text
+    assert "yolov3: compute. gpu1 would compute 66 % of the time in full batches." in text
+    assert "gpu1 is loaded most" in text
     assert "Relax the latency of vgg16 to 131 ms." in text
     assert "A measurement of yolov3 on V100 would help most" in text
 
 
 def test_room_for_more_load_counts_from_full_batches():
-    full = replace(BEST, models=(replace(VGG, mean_batch_size=4.0), replace(YOLO, mean_batch_size=2.0)))
-    assert "with full batches: 1.2 times the demand" in " ".join(
-        explain(replace(PLAN, recommendation=full), Screen()).split()
-    )
+    card = replace(BEST.gpus[0], offered_load=0.75, load_share=0.05, utilization=1.0)
+    text = " ".join(explain(replace(PLAN, recommendation=replace(BEST, gpus=(card,))), Screen()).split())
+    assert f"{card.id} is loaded most, 80 % in full batches: 1.25 times the demand would fill it" in text
 
 
 def test_what_was_never_tried_is_said_once():

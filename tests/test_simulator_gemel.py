@@ -63,9 +63,7 @@ def zoo_service(name: str, batch: int) -> Service:
         workspace_bytes=batch * 10**7,
         load=LoadTime(0.0, weight_bytes / load_ms * 1e3),
     )
-    return worlds.service(
-        profile, batch=BatchingPolicy(batch, padded=True), slo_s=SLO_S, drop=Drop.NEWEST_AND_LATE
-    )
+    return worlds.service(profile, batch=BatchingPolicy(batch, padded=True), slo_s=SLO_S, drop=Drop.NEWEST_AND_LATE)
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{len(row.models)} models in {row.memory_gb} GB")

@@ -329,9 +329,7 @@ def test_order_on_one_card(scheduling: Scheduling, order: str) -> None:
 
 def test_swap_aware_finishes_what_is_resident() -> None:
     """Room for one model. A, B, A, B at once: round robin swaps four times, swap-aware twice."""
-    services = [
-        worlds.service(worlds.profile(name, 0.1, layers=[Layer(name, 10)], workspace_bytes=0)) for name in "AB"
-    ]
+    services = [worlds.service(worlds.profile(name, 0.1, layers=[Layer(name, 10)], workspace_bytes=0)) for name in "AB"]
     demand = Workload((at("A", 0.0, 0.0), at("B", 0.0, 0.0)))
     for scheduling, loads in ((Scheduling.ROUND_ROBIN, 4), (Scheduling.SWAP_AWARE, 2)):
         small = worlds.deployment(*services, memory_bytes=10, scheduling=scheduling)

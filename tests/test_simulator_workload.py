@@ -30,7 +30,7 @@ def test_arrivals_are_sorted_inside_the_horizon_and_named(streams: list[Stream],
 @pytest.mark.parametrize("arrivals", [Poisson(2.0), Gamma(2.0, 4.0), Gamma(2.0, 0.2), FixedRate(2.0)])
 @pytest.mark.parametrize("duration_s", [0.3, 40.0])
 def test_rates_hold_from_the_first_moment(arrivals: Arrivals, duration_s: float) -> None:
-    """No start-up effect: even in a window shorter than a gap the mean count is rate x time (within four standard errors)."""
+    """No start-up effect: even in a window shorter than a gap the mean count is rate x time (4 standard errors)."""
     workload = Workload((Stream("m", arrivals, 3),))
     counts = [len(draw(workload, duration_s, seed)["m"].arrival_s) for seed in range(400)]
     assert np.mean(counts) == pytest.approx(6.0 * duration_s, abs=4 * np.std(counts) / len(counts) ** 0.5)
