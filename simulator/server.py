@@ -124,6 +124,9 @@ class Card:
             queue.booked_s = -inf
             if swaps:
                 now = yield from self.bring_in(queue)
+                if queue.ready_at() > now:  # its requests were dropped, or taken by another replica
+                    self.book(queue)
+                    continue
             if queue.drop is not None:
                 queue.discard(now, now)
             count = queue.batch_size(now)

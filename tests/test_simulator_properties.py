@@ -197,15 +197,10 @@ def replicas_serve_in_order(world: World, model: str, requests: Requests) -> Non
 
 
 def part_filled_batches_wait_for_their_time(world: World, service: Service, requests: Requests) -> None:
-    """Without drops: a batch that is not full has an oldest request that waited as long as it may.
-
-    Except where another replica emptied a shared queue while weights came in: then what came since runs at once.
-    """
+    """Without drops: a batch that is not full has an oldest request that waited as long as it may."""
     policy = service.replicas[0].batching
     if service.drop is Drop.NEVER:
-        for replica, places in zip(service.replicas, world.places[service.model], strict=True):
-            if service.routing is Routing.SHARED and world.cards[replica.devices[0]].swaps:
-                continue
+        for places in world.places[service.model]:
             begun = places[~np.isnan(requests.start_s[places])]
             start_s, oldest, count = np.unique(requests.start_s[begun], return_index=True, return_counts=True)
             short = count < policy.max_batch_size
