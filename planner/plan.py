@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from planner.scenario import AccuracyRule, MemoryPolicy
+from simulator.deployment import Drop, Eviction, Failures, Routing, Scheduling
 from simulator.profile import Evidence
+
+SCHEMA = "planner.plan/v1"
 
 
 class Bottleneck(StrEnum):
@@ -23,7 +27,10 @@ class Bottleneck(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with the two ends of its 95 % confidence interval."""
+    """A mean with the two ends of its 95 % confidence interval.
+
+    Intervals of an attainment hold with 95 % over all looks together, so that each is wider than a single look asks for.
+    """
 
     mean: float
     low: float
@@ -69,6 +76,46 @@ class Instances:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """The rules that were replayed, as the scenario and its defaults set them."""
+
+    memory: MemoryPolicy
+    scheduling: Scheduling
+    routing: Routing
+    drop: Drop
+    accuracy: AccuracyRule
+    half_life_s: float | None
+    """Time after which a reused result is right half as often; None: a lost frame is wrong."""
+    eviction: Eviction
+    prefetch: bool
+    pinned: bool
+    padded: bool
+    headroom: float
+    """Share of every GPU kept free on purpose."""
+    horizon_s: float
+    """Simulated time of one replication."""
+    warmup_s: float
+    """Start of each that is not judged."""
+    failures: Failures | None
+    """None: nothing fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Share of frames with a right answer, under both rules for lost ones."""
+
+    lost_is_wrong: float
+    reuse_last: float | None
+    """None where the scenario names no half-life."""
+
+    def under(self, policies: Policies) -> float:
+        """Under the rule of the scenario."""
+        if policies.accuracy is AccuracyRule.REUSE_LAST and self.reuse_last is not None:
+            return self.reuse_last
+        return self.lost_is_wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
     """What one model gets and gives."""
 
@@ -83,7 +130,11 @@ class ModelAnswer:
     slo_attainment: Interval
     slo_met: bool | None
     """True or False once the interval decides; None where it does not."""
+    mean_s: float
+    """Mean latency of those that were answered."""
     p50_s: float
+    p90_s: float
+    p95_s: float
     p99_s: float
     p99: Interval
     throughput_rps: float
@@ -92,7 +143,7 @@ class ModelAnswer:
     dropped_fraction: float
     processed_fraction: float
     mean_batch_size: float
-    accuracy: float
+    accuracy: Accuracy
     joules_per_inference: float
     verdict: str
     """`stable`, `backlogged` or `overloaded`."""
@@ -160,6 +211,7 @@ class Plan:
     versions: dict[str, str]
     created_at: str
     """ISO time stamp; the only value that differs between two equal runs."""
+    policies: Policies
     recommendation: Recommendation | None
     """None where nothing could even be tried."""
     alternatives: tuple[Recommendation, ...] = ()
@@ -171,4 +223,4 @@ class Plan:
     """Oldest price date used; empty where nothing is rented."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[Caution, ...] = ()
-    schema: str = field(default="planner.plan/v1")
+    schema: str = field(default=SCHEMA)

@@ -27,7 +27,7 @@ from planner.layout import (
     share,
     table,
 )
-from planner.plan import Bottleneck, Caution, GpuAnswer, Instances, ModelAnswer, Plan, Recommendation, Rejection
+from planner.plan import Bottleneck, Caution, GpuAnswer, Instances, ModelAnswer, Plan, Policies, Recommendation, Rejection
 from planner.store import to_json
 
 GPUS_SHOWN = 16
@@ -51,6 +51,7 @@ class Simulation:
     cost_usd_per_hour: float | None
     """None where the GPUs have no price."""
     replications: int
+    policies: Policies
     models: tuple[ModelAnswer, ...]
     gpus: tuple[GpuAnswer, ...]
     assumptions: tuple[str, ...] = ()
@@ -446,8 +447,9 @@ def to_csv(models: Sequence[ModelAnswer]) -> str:
 CSV_COLUMNS = [
     *("name", "batch_size", "max_queue_delay_s", "gpus", "mode", "slo_s", "slo_attainment_target"),
     *("slo_attainment", "slo_attainment_low", "slo_attainment_high", "slo_met"),
-    *("p50_s", "p99_s", "p99_low_s", "p99_high_s", "throughput_rps", "offered_rps", "goodput_rps"),
-    *("dropped_fraction", "processed_fraction", "mean_batch_size", "accuracy", "joules_per_inference"),
+    *("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99_low_s", "p99_high_s", "throughput_rps", "offered_rps", "goodput_rps"),
+    *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
+    *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
     *("verdict", "bottleneck", "evidence"),
 ]
 
@@ -456,10 +458,11 @@ def csv_row(model: ModelAnswer) -> dict[str, object]:
     """A model's fields, its intervals spread over columns."""
     punctual = model.slo_attainment
     met = "" if model.slo_met is None else str(model.slo_met).lower()
-    row = {key: value for key, value in asdict(model).items() if key != "p99"}
+    row = {key: value for key, value in asdict(model).items() if key not in ("p99", "accuracy")}
     row |= {"gpus": " ".join(model.gpus), "slo_met": met, "slo_attainment": punctual.mean}
     row |= {"slo_attainment_low": punctual.low, "slo_attainment_high": punctual.high}
     row |= {"p99_low_s": model.p99.low, "p99_high_s": model.p99.high}
+    row |= {f"accuracy_{rule}": value for rule, value in asdict(model.accuracy).items()}
     return {key: f"{value:.9g}" if isinstance(value, float) else value for key, value in row.items()}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from planner.answer import assumptions, cautions, recommend
+from planner.answer import assumptions, cautions, policies, recommend
 from planner.catalog import Catalog, Offer
 from planner.load import Loaded, workload
 from planner.plan import Rejection
@@ -61,6 +61,7 @@ def simulate_named(
         wall_s=trial.replay.wall_s,
         cost_usd_per_hour=answer.cost_usd_per_hour if priced else None,
         replications=answer.replications,
+        policies=policies(scenario, demand),
         models=answer.models,
         gpus=answer.gpus,
         assumptions=assumptions(scenario, trial, catalog.assumptions),

@@ -8,10 +8,9 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.plan import Plan
+from planner.plan import SCHEMA, Plan
 
-SCHEMA = "planner.plan/v1"
-ABSENT = frozenset({"recommendation", "slo_met", "cost_usd_per_hour"})
+ABSENT = frozenset({"recommendation", "slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures"})
 """Keys that may be null for a reason of their own; any other null is a figure that does not exist."""
 
 

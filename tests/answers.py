@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from planner.plan import (
+    Accuracy,
     Bottleneck,
     Caution,
     GpuAnswer,
@@ -10,11 +11,30 @@ from planner.plan import (
     Interval,
     ModelAnswer,
     Plan,
+    Policies,
     Recommendation,
     Rejection,
 )
+from planner.scenario import AccuracyRule, MemoryPolicy
+from simulator.deployment import Drop, Eviction, Routing, Scheduling
 from simulator.profile import Evidence
 
+POLICIES = Policies(
+    memory=MemoryPolicy.AUTO,
+    scheduling=Scheduling.EDF,
+    routing=Routing.SHARED,
+    drop=Drop.LATE,
+    accuracy=AccuracyRule.LOST_IS_WRONG,
+    half_life_s=None,
+    eviction=Eviction.LRU,
+    prefetch=True,
+    pinned=True,
+    padded=False,
+    headroom=0.1,
+    horizon_s=60.0,
+    warmup_s=2.0,
+    failures=None,
+)
 VGG = ModelAnswer(
     name="vgg16",
     batch_size=4,
@@ -25,7 +45,10 @@ VGG = ModelAnswer(
     slo_attainment_target=0.99,
     slo_attainment=Interval(0.99314, 0.99202, 0.99426),
     slo_met=True,
+    mean_s=0.0433,
     p50_s=0.0412,
+    p90_s=0.0644,
+    p95_s=0.0721,
     p99_s=0.0812,
     p99=Interval(0.0812, 0.0808, 0.0816),
     throughput_rps=119.5,
@@ -34,7 +57,7 @@ VGG = ModelAnswer(
     dropped_fraction=0.004,
     processed_fraction=0.996,
     mean_batch_size=2.4,
-    accuracy=0.97,
+    accuracy=Accuracy(lost_is_wrong=0.97, reuse_last=None),
     joules_per_inference=1.9,
     verdict="stable",
     bottleneck=Bottleneck.LATENCY,
@@ -125,6 +148,7 @@ PLAN = Plan(
     seed=1,
     versions={"planner": "0.1.0"},
     created_at="2026-08-01T12:00:00Z",
+    policies=POLICIES,
     recommendation=BEST,
     alternatives=(DEARER,),
     pareto=(BEST.label,),
