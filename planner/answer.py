@@ -4,20 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from itertools import count, takewhile
 from math import inf, isnan, nan
 
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.packing import Card, Packing, Placed
-from planner.plan import Caution, GpuAnswer, Instances, Interval, ModelAnswer, Recommendation
-from planner.scenario import AccuracyRule, Scenario
+from planner.plan import Accuracy, Caution, GpuAnswer, Instances, Interval, ModelAnswer, Policies, Recommendation
+from planner.replications import REPLICATIONS_MAX, confidence_of, horizon_s, looks_at, warmup_s
+from planner.scenario import Scenario
 from planner.sizing import Kind, Need
 from planner.units import HOURS_PER_MONTH
 from simulator.deployment import BatchingPolicy, Deployment, Failures, Replica, Service
 from simulator.hardware import Device, Host
 from simulator.metrics import (
-    CONFIDENCE,
     ModelMetrics,
     Summary,
     Verdict,
@@ -30,8 +29,6 @@ from simulator.profile import Evidence, Profile, weakest
 from simulator.run import simulate
 from simulator.workload import Workload
 
-REPLICATIONS_MAX = 40
-"""Runs after which an undecided promise counts as not met."""
 FRESH = 2**31
 """Distance between the seeds that choose a plan and those that confirm it: a plan is not judged by what chose it."""
 MILE = 0.05
@@ -74,8 +71,6 @@ def deploy(
         c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
         for c in cards
     }
-    spec = scenario.failures
-    failures = Failures(mean_time_between_s=spec.mean_time_between, recovery_s=spec.recovery) if spec else None
     return Deployment(
         services=tuple(map(service, needs.values())),
         devices=tuple(
@@ -91,7 +86,7 @@ def deploy(
         hosts=tuple(hosts.values()),
         scheduling=scenario.scheduling,
         swap=scenario.swap,
-        failures=failures,
+        failures=failures(scenario),
     )
 
 
@@ -101,7 +96,10 @@ class Replay:
 
     needs: Mapping[str, Need]
     summaries: tuple[Summary, ...]
-    accuracies: tuple[Mapping[str, float], ...]
+    lost_is_wrong: tuple[Mapping[str, float], ...]
+    """Accuracy of each model under that rule, by replication."""
+    reuse_last: tuple[Mapping[str, float], ...]
+    """The same under the other; empty where the scenario names no half-life."""
     requests: int
     """Replayed in all."""
     wall_s: float
@@ -115,7 +113,7 @@ class Replay:
     @cached_property
     def attainment(self) -> dict[str, Interval]:
         """Share of each model's requests answered in time."""
-        confidence = 1 - (1 - CONFIDENCE) / self.looks
+        confidence = confidence_of(self.looks)
         seen = {m: ([x.slo_attainment for x in self.of(m)], [x.judged for x in self.of(m)]) for m in self.needs}
         return {m: Interval(*attainment_interval(*figures, confidence)) for m, figures in seen.items()}
 
@@ -171,39 +169,45 @@ def _kept(attainment: Interval, target: float) -> bool | None:
 
 
 def replay(
-    scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, *, screen: bool
+    scenario: Scenario,
+    workload: Workload,
+    needs: Mapping[str, Need],
+    deployment: Deployment,
+    *,
+    screen: bool,
+    tell: Callable[[float], None] = lambda _: None,
 ) -> Replay:
     """Replicate until every promise is decided, `scenario.replications` times at least and 40 times at most.
 
     Replication i of every deployment meets the same arrivals. `screen`: a candidate is given up after one that misses
     by a mile, once a promise is missed on the mean, and where 40 would not decide. Otherwise the seeds are others than
     those of any screening, and the verdict falls at one of a few looks, whose intervals are wider for it (Bonferroni).
+    `tell` hears how much of the way to the next look is done.
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
-    half_life_s = scenario.accuracy.half_life if scenario.accuracy.rule is AccuracyRule.REUSE_LAST else None
+    half_life_s = scenario.accuracy.half_life
     first_seed = scenario.seed + (0 if screen else FRESH)
     looks = looks_at(scenario.replications)
-    so_far = Replay(needs, (), (), 0, 0.0, len(looks))
+    duration_s, early_s = horizon_s(scenario, workload), warmup_s(scenario)
+    so_far = Replay(needs, (), (), (), 0, 0.0, len(looks))
     for i in range(looks[-1]):
-        result = simulate(deployment, workload, scenario.horizon, first_seed + i)
+        result = simulate(deployment, workload, duration_s, first_seed + i)
         so_far = replace(
             so_far,
-            summaries=(*so_far.summaries, summarise(result, scenario.warmup)),
-            accuracies=(*so_far.accuracies, accuracy(result, base, half_life_s, scenario.warmup)),
+            summaries=(*so_far.summaries, summarise(result, early_s)),
+            lost_is_wrong=(*so_far.lost_is_wrong, accuracy(result, base, None, early_s)),
+            reuse_last=(*so_far.reuse_last, accuracy(result, base, half_life_s, early_s))
+            if half_life_s is not None
+            else (),
             requests=so_far.requests + result.request_count,
             wall_s=so_far.wall_s + result.wall_s,
         )
+        tell((i + 1) / next(look for look in looks if look > i))
         if screen and i == 0 and so_far.far_off:
             break
         if i + 1 in looks and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
             break
     return so_far
-
-
-def looks_at(replications: int) -> tuple[int, ...]:
-    """Numbers of replications after which the intervals are looked at: 10, 20 and 40 where ten are asked for."""
-    doubled = takewhile(lambda n: n < REPLICATIONS_MAX, (replications * 2**k for k in count()))
-    return (*doubled, max(REPLICATIONS_MAX, replications))
 
 
 @dataclass(frozen=True)
@@ -292,7 +296,10 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         slo_attainment_target=need.slo.attainment,
         slo_attainment=trial.replay.attainment[need.model],
         slo_met=trial.replay.kept[need.model],
+        mean_s=mean(lambda m: m.mean_s),
         p50_s=mean(lambda m: m.p50_s),
+        p90_s=mean(lambda m: m.p90_s),
+        p95_s=mean(lambda m: m.p95_s),
         p99_s=p99.mean,
         p99=p99,
         throughput_rps=mean(lambda m: m.throughput_rps),
@@ -301,7 +308,10 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         dropped_fraction=mean(lambda m: m.dropped_fraction),
         processed_fraction=mean(lambda m: m.processed_fraction),
         mean_batch_size=mean(lambda m: m.mean_batch_size),
-        accuracy=_mean([a[need.model] for a in trial.replay.accuracies]),
+        accuracy=Accuracy(
+            lost_is_wrong=_mean([a[need.model] for a in trial.replay.lost_is_wrong]),
+            reuse_last=_mean([a[need.model] for a in trial.replay.reuse_last]) if trial.replay.reuse_last else None,
+        ),
         joules_per_inference=mean(lambda m: m.joules_per_inference),
         verdict=max((m.verdict for m in seen), key=list(Verdict).index),
         bottleneck=max(placed, key=lambda p: p.worst_s).bottleneck,
@@ -336,6 +346,32 @@ def evidence(profile: Profile, swapped: bool) -> Evidence:
     """The weakest of the figures that matter: load times only where weights move while serving."""
     used = (profile.latency_evidence, profile.memory_evidence, *([profile.load_evidence] if swapped else []))
     return weakest(*used)
+
+
+def policies(scenario: Scenario, workload: Workload) -> Policies:
+    """The rules that a scenario's deployments are replayed under."""
+    return Policies(
+        memory=scenario.memory,
+        scheduling=scenario.scheduling,
+        routing=scenario.routing,
+        drop=scenario.drop,
+        accuracy=scenario.accuracy.rule,
+        half_life_s=scenario.accuracy.half_life,
+        eviction=scenario.swap.eviction,
+        prefetch=scenario.swap.prefetch,
+        pinned=scenario.swap.pinned,
+        padded=scenario.padded,
+        headroom=scenario.headroom,
+        horizon_s=horizon_s(scenario, workload),
+        warmup_s=warmup_s(scenario),
+        failures=failures(scenario),
+    )
+
+
+def failures(scenario: Scenario) -> Failures | None:
+    """Disturbances of a scenario's deployments."""
+    spec = scenario.failures
+    return Failures(mean_time_between_s=spec.mean_time_between, recovery_s=spec.recovery) if spec else None
 
 
 def assumptions(scenario: Scenario, trial: Trial, known: Sequence[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from planner.replications import longest_slo_s, warmup_s
 from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
 from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
 from planner.trace import TraceError, TraceTable, read_trace
@@ -181,10 +182,19 @@ class ScenarioReader:
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 self.explain(detail)
-        if scenario and scenario.warmup >= scenario.horizon:
-            limit = f"must be shorter than the horizon of {scenario.horizon:g} s, got {scenario.warmup:g} s."
-            self.report(("warmup",), f"{limit} Make the horizon longer.")
+        if scenario and scenario.horizon is not None:
+            self.check_horizon(scenario, scenario.horizon)
         return scenario
+
+    def check_horizon(self, scenario: Scenario, horizon_s: float) -> None:
+        """Notes a horizon that leaves no request to judge."""
+        early_s, late_s = warmup_s(scenario), longest_slo_s(scenario)
+        if early_s >= horizon_s and scenario.warmup is not None:
+            limit = f"must be shorter than the horizon of {horizon_s:g} s, got {early_s:g} s."
+            self.report(("warmup",), f"{limit} Make the horizon longer.")
+        elif early_s + late_s >= horizon_s:
+            why = f"a warm-up of {early_s:g} s and the longest latency, {late_s:g} s"
+            self.report(("horizon",), f"must be longer than {why}, got {horizon_s:g} s. Make it longer.")
 
     def explain(self, detail: Any) -> None:
         """Notes one of pydantic's errors in the project's words."""

@@ -238,10 +238,10 @@ class Scenario:
     """GPU memory one framework process holds before any model is loaded."""
     objective: Objective = Objective.COST
     """What the best plan has least of."""
-    horizon: PositiveDuration = 60.0
-    """Simulated time of one replication."""
-    warmup: Duration = 0.0
-    """Start of each replication that is left out of the figures."""
+    horizon: PositiveDuration | None = None
+    """Simulated time of one replication; a minute or more where not given: as long as recordings and promises need."""
+    warmup: Duration | None = None
+    """Start of each replication that is left out of the figures; the longest promised latency where not given."""
     replications: Annotated[int, Field(ge=2, le=1000)] = 10
     """Runs with different seeds to begin with; more follow while the intervals decide nothing."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1

@@ -119,3 +119,9 @@ class Deployment:
     scheduling: Scheduling = Scheduling.ROUND_ROBIN
     swap: SwapPolicy = field(default_factory=SwapPolicy)
     failures: Failures | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the same arrivals always end the same way: nothing fails, and run times do not vary."""
+        noisy = any(replica.profile.latency_cv for service in self.services for replica in service.replicas)
+        return self.failures is None and not noisy

@@ -39,7 +39,7 @@ class Gamma:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Recorded arrivals, repeated from the start when the horizon is longer."""
+    """Recorded arrivals, repeated from the start when the horizon is longer, begun at a random place when shorter."""
 
     times_s: Floats
     """Sorted, from 0."""
@@ -68,12 +68,31 @@ class Stream:
         """Mean rate of all its sources together: 40 cameras at 15 fps ask 600 times a second."""
         return self.count * self.arrivals.rate_rps
 
+    def is_fixed(self, duration_s: float) -> bool:
+        """Whether every seed draws the same arrivals in so many seconds."""
+        match self.arrivals:
+            case FixedRate(phase_s=phase, jitter_s=jitter):
+                return phase is not None and not jitter
+            case Trace(period_s=period):
+                return self.count == 1 and duration_s >= period
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """All demand on a deployment."""
 
     streams: tuple[Stream, ...]
+
+    @property
+    def longest_recording_s(self) -> float:
+        """Length of the longest trace; 0 without any."""
+        traces = (stream.arrivals for stream in self.streams if isinstance(stream.arrivals, Trace))
+        return max((trace.period_s for trace in traces), default=0.0)
+
+    def is_fixed(self, duration_s: float) -> bool:
+        """Whether every seed draws the same arrivals in so many seconds: then one replication says it all."""
+        return all(stream.is_fixed(duration_s) for stream in self.streams)
 
     def rates_rps(self) -> Mapping[str, float]:
         """Mean rate asked of each model."""
@@ -124,9 +143,9 @@ def _sources(stream: Stream, duration_s: float, rng: np.random.Generator) -> tup
         case Gamma(rate, cv):
             each = [_renewals(rng, cv**-2, cv**2 / rate, duration_s) for _ in range(stream.count)]
         case Trace() as trace:
-            each = [
-                _repeated(trace, rng.uniform(0, trace.period_s) if i else 0.0, duration_s) for i in range(stream.count)
-            ]
+            whole = duration_s >= trace.period_s
+            shifts_s = [0.0 if whole and not i else rng.uniform(0, trace.period_s) for i in range(stream.count)]
+            each = [_repeated(trace, shift_s, duration_s) for shift_s in shifts_s]
     counts = [len(times) for times in each]
     return np.concatenate(each), np.repeat(np.arange(stream.count, dtype=np.int32), counts)
 
