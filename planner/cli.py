@@ -137,13 +137,7 @@ def plan(
     known, library = knowledge(catalog, profiles)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with progress(quiet) as tell:
-        answer = search(
-            loaded,
-            known,
-            library,
-            created_at=now,
-            progress=tell,
-        )
+        answer = search(loaded, known, library, created_at=now, progress=tell)
     emit(render(answer, form, stdout_screen()))
     kept = keep(answer, out, form, quiet)
     too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
@@ -176,6 +170,7 @@ def simulate(
     profiles: Profiles = None,
     form: Form = Format.TABLE,
     seed: Seed = None,
+    quiet: Quiet = False,
 ) -> None:
     """Replay a scenario on GPUs that you name."""
     from datetime import UTC, datetime
@@ -187,7 +182,9 @@ def simulate(
     changes = [*with_seed(overrides, seed), *map(policy_override, policy or [])]
     known, library = knowledge(catalog, profiles)
     today = datetime.now(UTC).date()
-    answer = simulate_named(load_scenario(scenario, changes), known, library, gpu, count, today)
+    loaded = load_scenario(scenario, changes)
+    with progress(quiet) as tell:
+        answer = simulate_named(loaded, known, library, gpu, count, today, tell)
     emit(render(answer, form, stdout_screen()))
     raise typer.Exit(Status.FEASIBLE if answer.feasible else Status.INFEASIBLE)
 
@@ -355,16 +352,15 @@ def keep(answer: "Plan", out: Path | None, form: Format, quiet: bool) -> bool:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str], None] | None]:
-    """A line on standard error that says what goes on; none where nobody watches."""
+def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A bar on standard error that shows what goes on; none where nobody watches."""
     if quiet or not sys.stderr.isatty():
-        yield None
+        yield lambda _text, _done: None
         return
-    width = stdout_screen().width - 1
-    try:
-        yield lambda text: print(f"\r\x1b[2K{text[:width]}", end="", file=sys.stderr, flush=True)
-    finally:
-        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+    from planner.progress import bar
+
+    with bar() as tell:
+        yield tell
 
 
 def note(text: str) -> None:

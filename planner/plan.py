@@ -29,7 +29,7 @@ class Bottleneck(StrEnum):
 class Interval:
     """A mean with the two ends of its 95 % confidence interval.
 
-    Intervals of an attainment hold with 95 % over all looks together, so that each is wider than a single look asks for.
+    Intervals of an attainment hold with 95 % over all looks together, so each is wider than a single look asks for.
     """
 
     mean: float

@@ -27,7 +27,17 @@ from planner.layout import (
     share,
     table,
 )
-from planner.plan import Bottleneck, Caution, GpuAnswer, Instances, ModelAnswer, Plan, Policies, Recommendation, Rejection
+from planner.plan import (
+    Bottleneck,
+    Caution,
+    GpuAnswer,
+    Instances,
+    ModelAnswer,
+    Plan,
+    Policies,
+    Recommendation,
+    Rejection,
+)
 from planner.store import to_json
 
 GPUS_SHOWN = 16
@@ -447,7 +457,8 @@ def to_csv(models: Sequence[ModelAnswer]) -> str:
 CSV_COLUMNS = [
     *("name", "batch_size", "max_queue_delay_s", "gpus", "mode", "slo_s", "slo_attainment_target"),
     *("slo_attainment", "slo_attainment_low", "slo_attainment_high", "slo_met"),
-    *("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99_low_s", "p99_high_s", "throughput_rps", "offered_rps", "goodput_rps"),
+    *("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99_low_s", "p99_high_s"),
+    *("throughput_rps", "offered_rps", "goodput_rps"),
     *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
     *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
     *("verdict", "bottleneck", "evidence"),

@@ -10,7 +10,7 @@ from planner.load import Loaded, workload
 from planner.plan import Rejection
 from planner.report import Simulation
 from planner.scenario import BuySpec, OwnMachine, Scenario
-from planner.search import NothingToPlanError, Question, ask, evaluate
+from planner.search import NothingToPlanError, Progress, Question, ask, evaluate, silent
 from planner.sizing import Kind, Profiles
 from planner.units import did_you_mean
 
@@ -34,7 +34,13 @@ def policy_override(text: str) -> str:
 
 
 def simulate_named(
-    loaded: Loaded, catalog: Catalog, library: Profiles, gpu: str, count: int, today: date
+    loaded: Loaded,
+    catalog: Catalog,
+    library: Profiles,
+    gpu: str,
+    count: int,
+    today: date,
+    progress: Progress = silent,
 ) -> Simulation:
     """Replay a scenario on `count` GPUs of one kind: on offer, or without a price where none is."""
     if gpu not in catalog.gpus:
@@ -50,7 +56,7 @@ def simulate_named(
         offer = offered(question, gpu, count)
     demand_every_profile(question, refused, offer, gpu)
     assert offer is not None
-    trial = evaluate(question, offer, count // offer.gpu_count)
+    trial = evaluate(question, offer, count // offer.gpu_count, progress)
     answer = recommend(trial, 0.0)
     return Simulation(
         scenario=scenario.name or loaded.path.stem,
