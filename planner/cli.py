@@ -253,12 +253,14 @@ def prices_show(
     provider: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this provider.")] = None,
     catalog: Catalogs = None,
 ) -> None:
-    """List instances and what an hour of them costs, cheapest GPU first."""
+    """List what an hour of an instance costs and what a machine costs to buy, cheapest GPU first."""
     from planner.catalog import load_catalog
-    from planner.listings import choose_instances, price_list
+    from planner.listings import choose_instances, choose_purchases, price_list, purchase_list
 
-    known = load_catalog(catalog or [])
-    emit(price_list(known, choose_instances(known, gpu, provider), stdout_screen()))
+    known, screen = load_catalog(catalog or []), stdout_screen()
+    rented, bought = choose_instances(known, gpu, provider), choose_purchases(known, gpu, provider)
+    parts = [price_list(known, rented, screen) if rented else "", purchase_list(bought, screen)]
+    emit("\n".join(filter(None, parts)))
 
 
 @prices_app.command("status")

@@ -17,6 +17,7 @@ from planner.report import (
     refusal,
     refusals,
     refusals_title,
+    rules_line,
     slo_line,
     tightest,
 )
@@ -28,7 +29,8 @@ def explain(plan: Plan, screen: Screen) -> str:
     answer, refused = plan.recommendation, nearest(plan)
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
     if answer:
-        lines += screen.wrap(slo_line(answer.models), hang=2)
+        for line in (slo_line(answer.models), rules_line(plan.policies, answer.models)):
+            lines += screen.wrap(line, hang=2)
         binds = [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
         lines += notes("What binds each model, tightest first", binds, screen)
     lines += notes(
@@ -55,9 +57,9 @@ def occupied(gpu: GpuAnswer) -> float:
 
 
 def binding(model: ModelAnswer, answer: Recommendation) -> str:
-    """What gives way first for one model, and how far off that is."""
+    """Whether a model's replicas keep up, what gives way first, and how far off that is."""
     slack = f"{promised(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}"
-    return f"{model.bottleneck}. {limit(model, cards_of(model, answer))}{slack}."
+    return f"{model.verdict}, bound by {model.bottleneck}. {limit(model, cards_of(model, answer))}{slack}."
 
 
 def limit(model: ModelAnswer, cards: Sequence[GpuAnswer]) -> str:

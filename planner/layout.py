@@ -55,7 +55,7 @@ class Screen:
         """Lines of `text`, the first after `indent` blanks, the others after `indent + hang`."""
         first, rest = " " * indent, " " * (indent + hang)
         paragraph = textwrap.TextWrapper(self.width, first, rest, break_long_words=False, break_on_hyphens=False)
-        kept = re.sub(r"(?<=\d) (?=%|ms\b|s\b|GB\b|x\b)", "\u00a0", text)  # a figure keeps its unit
+        kept = re.sub(r"(?<=\d) (?=%|ms\b|s\b|min\b|h\b|GB\b|x\b)", "\u00a0", text)  # a figure keeps its unit
         return [line.replace("\u00a0", " ") for line in paragraph.wrap(kept)]
 
 
@@ -134,6 +134,14 @@ def seconds(value_s: float, half_width_s: float | None = None) -> str:
     places = decimals(value_s * scale)
     error = "" if half_width_s is None or not math.isfinite(half_width_s) else f" ± {half_width_s * scale:.{places}f}"
     return f"{value_s * scale:.{places}f}{error} {unit}"
+
+
+def span(value_s: float) -> str:
+    """`2 s`, `57 min`, `12 h`: a length of time as people write it."""
+    for unit, length_s in (("h", 3600.0), ("min", 60.0)):
+        if value_s >= 2 * length_s and value_s % length_s == 0:
+            return f"{value_s / length_s:g} {unit}"
+    return seconds(value_s) if value_s < 1 else f"{value_s:g} s"
 
 
 def percent(share: float, *, up: bool = False) -> str:

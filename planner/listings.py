@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from calibrate.library import Library
-from planner.catalog import Catalog, Instance, Price, stale
+from planner.catalog import Catalog, Instance, Price, Purchase, stale
 from planner.layout import Column, Screen, dollars, gigabytes, per_second, seconds, table
 from planner.scenario import PriceKind
 from planner.trace import TraceSummary
@@ -74,10 +74,15 @@ def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]
     return chosen
 
 
+def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:
+    """Machines with a GPU that can be bought; none where a provider's rents are asked for."""
+    return [] if provider else [p for p in catalog.purchases if gpu in (None, p.gpu)]
+
+
 def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
     """Instances with a GPU, of a provider; ListingError where there is none."""
     chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
-    if not chosen:
+    if not chosen and not choose_purchases(catalog, gpu, provider):
         kinds, providers = sorted({i.gpu for i in catalog.instances}), sorted({i.provider for i in catalog.instances})
         asked = " ".join(word for word in (gpu, provider) if word)
         raise ListingError(f"no price of `{asked}`. Known: {', '.join(kinds)}; of {', '.join(providers)}.")
@@ -99,6 +104,19 @@ def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> 
         Column("as of", [oldest(i) for i in rows]),
     ]
     return "\n".join(table(columns, screen, indent=0)) + "\n"
+
+
+def purchase_list(wanted: Sequence[Purchase], screen: Screen) -> str:
+    """One line for each machine that can be bought, cheapest GPU first; nothing where there is none."""
+    rows = sorted(wanted, key=lambda p: (p.usd / p.gpu_count, p.machine))
+    columns = [
+        Column("to buy", [p.machine for p in rows]),
+        Column("GPUs", [f"{p.gpu_count} x {p.gpu}" for p in rows]),
+        Column("price", [dollars(p.usd) for p in rows], right=True),
+        Column("each GPU", [dollars(p.usd / p.gpu_count) for p in rows], right=True),
+        Column("as of", [p.as_of for p in rows]),
+    ]
+    return "\n".join(table(columns, screen, indent=0)) + "\n" if rows else ""
 
 
 def hourly(price: Price | None) -> str:
@@ -124,6 +142,7 @@ def oldest(instance: Instance) -> str:
 def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
     """How old the prices are, by provider and date."""
     dated = [(i.provider, p.as_of, p.source) for i in catalog.instances for p in i.prices.values()]
+    dated += [("to buy", p.as_of, p.source) for p in catalog.purchases]
     groups = sorted(set(dated))
     columns = [
         Column("provider", [provider for provider, _, _ in groups]),

@@ -25,6 +25,7 @@ from planner.layout import (
     ranges,
     seconds,
     share,
+    span,
     table,
 )
 from planner.plan import (
@@ -38,6 +39,7 @@ from planner.plan import (
     Recommendation,
     Rejection,
 )
+from planner.scenario import AccuracyRule
 from planner.store import to_json
 
 GPUS_SHOWN = 16
@@ -144,9 +146,32 @@ def slo_line(models: Sequence[ModelAnswer]) -> str:
 
 
 def sure_line(replications: int, requests: int) -> str:
-    """How much was replayed."""
+    """How much was replayed, and how far its intervals may be trusted."""
     replayed = f", {counted(requests, 'request')} simulated" if requests else ""
-    return f"Intervals hold with 95 % confidence: {counted(replications, 'replication')}{replayed}."
+    sure = "Intervals hold with 95 % confidence, those of the share on time over all looks together"
+    return f"{sure}: {counted(replications, 'replication')}{replayed}."
+
+
+def rules_line(policies: Policies, models: Sequence[ModelAnswer]) -> str:
+    """The rules that were replayed, in the words of the scenario; those of swapping where a model is swapped."""
+    p = policies
+    aging = f" (half-life {span(p.half_life_s)})" if p.half_life_s and p.accuracy is AccuracyRule.REUSE_LAST else ""
+    rules = [f"drop {p.drop}", f"accuracy {p.accuracy}{aging}", f"memory {p.memory}"]
+    if any(m.mode == "swapped" for m in models):
+        rules += [f"eviction {p.eviction}"]
+        rules += [f"{'' if on else 'no '}{name}" for name, on in (("prefetch", p.prefetch), ("pinned", p.pinned))]
+    rules += [f"scheduling {p.scheduling}", f"routing {p.routing}"]
+    rules += ["padded batches"] if p.padded else []
+    rules += [f"headroom {promise(p.headroom)}", f"horizon {span(p.horizon_s)}", f"warm-up {span(p.warmup_s)}"]
+    rules += [failures(p)]
+    return f"Rules: {', '.join(rules)}."
+
+
+def failures(policies: Policies) -> str:
+    """`no failures`, or how often a machine fails and for how long."""
+    if (often := policies.failures) is None:
+        return "no failures"
+    return f"failures every {span(often.mean_time_between_s)} for {span(often.recovery_s)}"
 
 
 def saving(answer: Recommendation) -> float:
@@ -166,14 +191,20 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection] = ()) -> 
 
 
 def certainty(answer: Recommendation, plan: Plan) -> list[str]:
-    """How sure the answer is, and how much better another could be."""
-    sure = sure_line(answer.replications, answer.requests)
-    return [sure, bound_line(answer, plan.rejections)] if answer.feasible else [sure]
+    """How much better another could be, how sure the answer is, and under which rules."""
+    sure = [sure_line(answer.replications, answer.requests), rules_line(plan.policies, answer.models)]
+    return [bound_line(answer, plan.rejections), *sure] if answer.feasible else sure
 
 
-def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> list[Column]:
+def told_apart(models: Sequence[ModelAnswer], policies: Policies) -> bool:
+    """Whether accuracy says more than the share on time; it does not where frames in time are right, others wrong."""
+    return any(percent(m.accuracy.under(policies)) != percent(m.slo_attainment.mean) for m in models)
+
+
+def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies) -> list[Column]:
     """What each model gets and gives; its GPUs by their numbers in the table of GPUs."""
     numbers = {gpu.id: i for i, gpu in enumerate(gpus, 1)}
+    accuracy = [f"{percent(m.accuracy.under(policies))} %" for m in models]
 
     def column(title: str, cell: Callable[[ModelAnswer], str], right: bool = False) -> Column:
         return Column(title, [cell(m) for m in models], right)
@@ -185,6 +216,7 @@ def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> l
         column("mode", lambda m: m.mode),
         column("p99 / SLO", p99, right=True),
         column("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}", right=True),
+        *([Column("accuracy", accuracy, True)] if told_apart(models, policies) else []),
         column("rate", lambda m: per_second(m.throughput_rps), right=True),
         column("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
         column("evidence", lambda m: str(m.evidence)),
@@ -319,10 +351,11 @@ def told_once(columns: list[Column], width: int) -> tuple[list[Column], list[str
     return [c for c in columns if c not in alike], [f"  All: {'; '.join(said)}."]
 
 
-def replay_tables(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], screen: Screen) -> list[str]:
+def replay_tables(answer: Recommendation | Simulation, policies: Policies, screen: Screen) -> list[str]:
     """Table of models, table of GPUs."""
+    models, gpus = answer.models, answer.gpus
     bad = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
-    columns, shared = told_once(model_columns(models, gpus), screen.width - 2)
+    columns, shared = told_once(model_columns(models, gpus, policies), screen.width - 2)
     return [
         *("", screen.bold("Models")),
         *table(columns, screen, bad=bad),
@@ -374,7 +407,7 @@ def plan_table(plan: Plan, screen: Screen) -> str:
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
     if answer := plan.recommendation:
         lines += summary(answer.models, certainty(answer, plan), screen)
-        lines += replay_tables(answer.models, answer.gpus, screen)
+        lines += replay_tables(answer, plan.policies, screen)
     if plan.alternatives:
         lines += ["", screen.bold("Next best"), *table(other_columns(plan), screen)]
         lines += more_line(len(plan.alternatives), OTHERS_SHOWN, "the JSON")
@@ -398,8 +431,8 @@ def simulation_headline(run: Simulation) -> str:
 def simulation_table(run: Simulation, screen: Screen) -> str:
     """The same tables for a deployment one named oneself."""
     lines = [screen.bold(line) for line in screen.wrap(simulation_headline(run), hang=2)]
-    lines += summary(run.models, [sure_line(run.replications, 0)], screen)
-    lines += replay_tables(run.models, run.gpus, screen)
+    lines += summary(run.models, [sure_line(run.replications, 0), rules_line(run.policies, run.models)], screen)
+    lines += replay_tables(run, run.policies, screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(run.warnings), Screen(screen.width))]
     lines += notes("Taken for granted", granted(run.assumptions), screen)
     return "\n".join(lines) + "\n"
@@ -410,11 +443,11 @@ def bullets(title: str, texts: Sequence[str]) -> list[str]:
     return ["", f"#### {title}", "", *(f"- {text}" for text in texts)] if texts else []
 
 
-def replay_markdown(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer]) -> list[str]:
+def replay_markdown(answer: Recommendation | Simulation, policies: Policies) -> list[str]:
     """Both tables in Markdown."""
     return [
-        *("", "#### Models", "", *markdown(model_columns(models, gpus))),
-        *("", "#### GPUs", "", *markdown(gpu_columns(gpus))),
+        *("", "#### Models", "", *markdown(model_columns(answer.models, answer.gpus, policies))),
+        *("", "#### GPUs", "", *markdown(gpu_columns(answer.gpus))),
     ]
 
 
@@ -424,7 +457,7 @@ def plan_markdown(plan: Plan) -> str:
     if answer := plan.recommendation:
         facts = [slo_line(answer.models), *certainty(answer, plan)]
         lines += ["", *(f"- {fact}" for fact in facts)]
-        lines += replay_markdown(answer.models, answer.gpus)
+        lines += replay_markdown(answer, plan.policies)
     if plan.alternatives:
         lines += ["", "#### Next best", "", *markdown(other_columns(plan))]
     lines += bullets(refusals_title(plan), refusals(plan))
@@ -438,8 +471,8 @@ def plan_markdown(plan: Plan) -> str:
 def simulation_markdown(run: Simulation) -> str:
     """A report to paste into an issue."""
     lines = [f"### {run.scenario or 'Simulation'}", "", f"**{simulation_headline(run)}**", ""]
-    lines += [f"- {slo_line(run.models)}", f"- {sure_line(run.replications, 0)}"]
-    lines += replay_markdown(run.models, run.gpus)
+    facts = [slo_line(run.models), sure_line(run.replications, 0), rules_line(run.policies, run.models)]
+    lines += [*(f"- {fact}" for fact in facts), *replay_markdown(run, run.policies)]
     lines += bullets("Cautions", caution_texts(run.warnings))
     lines += bullets("Taken for granted", granted(run.assumptions))
     return "\n".join(lines) + "\n"

@@ -71,7 +71,7 @@ def simulate_named(
         models=answer.models,
         gpus=answer.gpus,
         assumptions=assumptions(scenario, trial, catalog.assumptions),
-        warnings=cautions(trial, today),
+        warnings=cautions(scenario, demand, trial, today),
     )
 
 
