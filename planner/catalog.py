@@ -1,21 +1,25 @@
-"""Catalog: kinds of GPU and dated prices, from YAML that a user's own files overlay; and what is on offer."""
+"""Catalog: kinds of GPU and dated prices, where a user's own files overlay the shipped ones; and what is on offer."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
-from enum import StrEnum
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TypeVar
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
-
-from planner.load import message, shown
+from planner.catalog_files import (
+    CatalogFile,
+    GpuEntry,
+    GpuFile,
+    Place,
+    PriceEntry,
+    PriceFile,
+    Status,
+    instead,
+    read_all,
+)
 from planner.plan import Bottleneck, Rejection
-from planner.scenario import BuySpec, Name, OwnMachine, PriceKind
-from planner.strict_yaml import Document, YamlError, dotted, parse, read_text
-from planner.units import HOURS_PER_YEAR, did_you_mean
+from planner.scenario import BuySpec, OwnMachine, PriceKind
+from planner.units import HOURS_PER_YEAR
 from simulator.hardware import GPU
 
 K = TypeVar("K")
@@ -30,14 +34,6 @@ TERM_HOURS = {PriceKind.RESERVED_1Y: HOURS_PER_YEAR, PriceKind.RESERVED_3Y: 3 * 
 
 class CatalogError(ValueError):
     """A catalog, or a wish that it cannot meet; one line for each thing that is wrong."""
-
-
-class Status(StrEnum):
-    """Whether an instance can still be had."""
-
-    ACTIVE = "active"
-    RETIRED = "retired"
-    """Still in the price list, no longer sold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +244,7 @@ def _unknown(catalog: Catalog, buy: BuySpec) -> Iterator[str]:
     named = [(f"buy.{key}[{i}]", name, known[key]) for key in known for i, name in enumerate(getattr(buy, key))]
     named += [(f"buy.own[{i}].gpu", machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
     return (
-        f"{place}: `{name}` is not in the catalog.{_instead(name, names)}"
+        f"{place}: `{name}` is not in the catalog.{instead(name, names)}"
         for place, name, names in named
         if name not in names
     )
@@ -270,163 +266,15 @@ def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[str]:
             yield f"buy.own[{i}].name: `{machine.name}` is taken by buy.own[{first}]. Write another, or `count` there."
 
 
-def _instead(name: str, known: set[str]) -> str:
-    """A hint at what was meant; `A100` may be the beginning of two names."""
-    if longer := [f"`{word}`" for word in sorted(known) if word.startswith(name)]:
-        return f" Did you mean {' or '.join(longer[:3])}?"
-    return did_you_mean(name, sorted(known)) or f" Known: {', '.join(sorted(known))}."
-
-
-# The files
-
-
-def _iso(value: object) -> str:
-    """A date as it stands in the file."""
-    try:
-        known = isinstance(value, str) and date.fromisoformat(value).isoformat() == value
-    except ValueError:
-        known = False
-    if not known:
-        raise ValueError(f"must be a date, got {shown(value)}. Write it as 2026-07-20.")
-    return str(value)
-
-
-FORBID = {"extra": "forbid"}
-IsoDate = Annotated[str, BeforeValidator(_iso)]
-Text = Annotated[str, Field(min_length=1, max_length=500)]
-Count = Annotated[int, Field(ge=1, le=64)]
-Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-Gigabytes = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-GigabytesPerSecond = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-Tflops = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-Watts = Annotated[float, Field(gt=0, le=1e4, allow_inf_nan=False)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuEntry:
-    """A kind of GPU as it stands in gpus.yaml."""
-
-    __pydantic_config__ = FORBID
-    memory_gb: Gigabytes
-    memory_bandwidth_gb_per_s: GigabytesPerSecond
-    fp32_tflops: Tflops
-    tensor_fp16_tflops: Tflops | None = None
-    tdp_w: Watts
-    idle_w: Watts | None = None
-    pcie_gb_per_s: GigabytesPerSecond
-    nvlink_gb_per_s: GigabytesPerSecond | None = None
-    compute_capability: str = ""
-    source: Text | None = None
-    """The file's, where not given."""
-    note: Text | None = None
-
-    def __post_init__(self) -> None:
-        if self.idle_w is not None and self.idle_w >= self.tdp_w:
-            raise ValueError("idle_w must be below tdp_w. Write both in watts.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuFile:
-    """gpus.yaml."""
-
-    __pydantic_config__ = FORBID
-    source: Text
-    assumed_idle_share_of_tdp: Annotated[float, Field(gt=0, lt=1)] | None = None
-    gpus: dict[Name, GpuEntry]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceEntry:
-    """Where prices were read, and when."""
-
-    __pydantic_config__ = FORBID
-    title: Text
-    as_of: IsoDate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceEntry:
-    """A price: by the hour, a range by the hour, or for the whole term of a reservation."""
-
-    __pydantic_config__ = FORBID
-    usd_per_hour: Usd | None = None
-    usd_per_hour_low: Usd | None = None
-    usd_per_hour_high: Usd | None = None
-    usd_in_all: Usd | None = None
-    source: str
-    """One of the file's sources."""
-
-    def __post_init__(self) -> None:
-        low, high = self.usd_per_hour_low, self.usd_per_hour_high
-        if (low is None) != (high is None) or (low is not None and high is not None and low > high):
-            raise ValueError("needs usd_per_hour_low and usd_per_hour_high, the low one first. Write both.")
-        if sum(value is not None for value in (self.usd_per_hour, low, self.usd_in_all)) != 1:
-            raise ValueError(
-                "needs exactly one of usd_per_hour, usd_per_hour_low with usd_per_hour_high, and usd_in_all. Write one."
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceEntry:
-    """An instance as it stands in prices.yaml."""
-
-    __pydantic_config__ = FORBID
-    provider: Name
-    region: Name
-    instance: Name
-    gpu: Name
-    gpu_count: Count
-    host_memory_gb: Gigabytes | None = None
-    status: Status = Status.ACTIVE
-    prices: Annotated[dict[PriceKind, PriceEntry], Field(min_length=1)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurchaseEntry:
-    """A machine that can be bought, as it stands in prices.yaml."""
-
-    __pydantic_config__ = FORBID
-    machine: Name
-    gpu: Name
-    gpu_count: Count
-    usd: Usd
-    source: str
-    """One of the file's sources."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceFile:
-    """prices.yaml."""
-
-    __pydantic_config__ = FORBID
-    sources: dict[Name, SourceEntry]
-    instances: tuple[InstanceEntry, ...] = ()
-    purchases: tuple[PurchaseEntry, ...] = ()
-
-
-ENTRIES = (GpuFile, GpuEntry, PriceFile, SourceEntry, PriceEntry, InstanceEntry, PurchaseEntry)
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of the catalog that has been read, and all that is wrong with it."""
-
-    path: Path
-    document: Document
-    entries: Any
-    errors: list[str]
-
-    def say(self, where: tuple[str | int, ...], message: str) -> None:
-        """Notes an error at that path of the document."""
-        self.errors.append(_line(self.path, self.document, where, message))
+# What the files say
 
 
 def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     """The catalog of `directories` and of what is shipped; the first that has a GPU or an instance wins."""
     errors: list[str] = []
     places = (*directories, SHIPPED)
-    gpu_files = _read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
-    price_files = _read_all([place / "prices.yaml" for place in places], PriceFile, errors)
+    gpu_files = read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
+    price_files = read_all([place / "prices.yaml" for place in places], PriceFile, errors)
     empty = [place for place in places if not any((place / name).exists() for name in ("gpus.yaml", "prices.yaml"))]
     errors += [f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does." for place in empty]
     if errors:
@@ -451,55 +299,7 @@ def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:
     return merged
 
 
-def _read_all(paths: Sequence[Path], schema: type, errors: list[str]) -> list[_File]:
-    return [file for path in paths if path.exists() and (file := _read(path, schema, errors))]
-
-
-def _read(path: Path, schema: type, errors: list[str]) -> _File | None:
-    try:
-        document = parse(read_text(path))
-    except YamlError as error:
-        errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in error.problems)
-        return None
-    except ValueError as error:
-        errors.append(f"{path}: {error}")
-        return None
-    errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in document.problems)
-    try:
-        return _File(path, document, _adapter(schema).validate_json(json.dumps(document.data), strict=True), errors)
-    except ValidationError as error:
-        errors.extend(_explain(path, document, problem) for problem in error.errors())
-        return None
-
-
-@cache
-def _adapter(schema: type) -> TypeAdapter[Any]:
-    return TypeAdapter(schema)
-
-
-def _line(path: Path, document: Document, where: tuple[str | int, ...], text: str, at_key: bool = False) -> str:
-    """`prices.yaml:12:6: instances[3].gpu_count: must be ...`, at the nearest place that stands in the file."""
-    where = tuple(part for part in where if part != "[key]")
-    places = document.keys if at_key else document.places
-    line, column = places.get(where) or next(
-        document.places[where[:n]] for n in range(len(where), -1, -1) if where[:n] in document.places
-    )
-    sentence = f"{dotted(where)}: {text}" if where else text
-    # Texts of the file may hold line breaks; an error is one line.
-    return f"{path}:{line}:{column}: {sentence if sentence.isprintable() else ascii(sentence)[1:-1]}"
-
-
-def _explain(path: Path, document: Document, problem: Any) -> str:
-    """One error of pydantic as a line."""
-    kind, where = problem["type"], problem["loc"]
-    if kind != "unexpected_keyword_argument":
-        return _line(path, document, where, message(where, kind, problem), at_key=where[-1:] == ("[key]",))
-    known = sorted({field.name for entry in ENTRIES for field in fields(entry)})
-    hint = did_you_mean(str(where[-1]), known) or " Leave it out."
-    return _line(path, document, where, f"unknown key.{hint}", at_key=True)
-
-
-def _gpus(file: _File) -> dict[str, GPU]:
+def _gpus(file: CatalogFile) -> dict[str, GPU]:
     idle_share = file.entries.assumed_idle_share_of_tdp
     for name, entry in file.entries.gpus.items():
         if entry.idle_w is None and idle_share is None:
@@ -526,7 +326,7 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
     )
 
 
-def _assumed(files: Sequence[_File]) -> Iterator[str]:
+def _assumed(files: Sequence[CatalogFile]) -> Iterator[str]:
     """Idle power by a rule, for the kinds that the first file naming them has no figure of."""
     seen: set[str] = set()
     for file in files:
@@ -538,11 +338,11 @@ def _assumed(files: Sequence[_File]) -> Iterator[str]:
         seen |= new.keys()
 
 
-def _instances(file: _File, gpus: Mapping[str, GPU]) -> dict[tuple[str, str, str], Instance]:
+def _instances(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[tuple[str, str, str], Instance]:
     found: dict[tuple[str, str, str], Instance] = {}
     for i, entry in enumerate(file.entries.instances):
         where = ("instances", i)
-        _known(file, (*where, "gpu"), entry.gpu, set(gpus))
+        file.expect((*where, "gpu"), entry.gpu, set(gpus))
         key = (entry.provider, entry.region, entry.instance)
         if key in found:
             file.say(where, f"{entry.instance} of {entry.provider} {entry.region} is listed twice. Keep one.")
@@ -560,8 +360,8 @@ def _instances(file: _File, gpus: Mapping[str, GPU]) -> dict[tuple[str, str, str
     return found
 
 
-def _price(file: _File, where: tuple[str | int, ...], kind: PriceKind, entry: PriceEntry) -> Price | None:
-    source = _source(file, where, entry.source)
+def _price(file: CatalogFile, where: Place, kind: PriceKind, entry: PriceEntry) -> Price | None:
+    source = file.source(where, entry.source)
     if entry.usd_in_all is not None and kind not in TERM_HOURS:
         file.say((*where, "usd_in_all"), f"{kind} has no term. Write usd_per_hour.")
     if entry.usd_per_hour_low is not None and kind is not PriceKind.SPOT:
@@ -578,12 +378,12 @@ def _price(file: _File, where: tuple[str | int, ...], kind: PriceKind, entry: Pr
     )
 
 
-def _purchases(file: _File, gpus: Mapping[str, GPU]) -> dict[str, Purchase]:
+def _purchases(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[str, Purchase]:
     found: dict[str, Purchase] = {}
     for i, entry in enumerate(file.entries.purchases):
         where = ("purchases", i)
-        _known(file, (*where, "gpu"), entry.gpu, set(gpus))
-        if source := _source(file, where, entry.source):
+        file.expect((*where, "gpu"), entry.gpu, set(gpus))
+        if source := file.source(where, entry.source):
             found[entry.machine] = Purchase(
                 machine=entry.machine,
                 gpu=entry.gpu,
@@ -593,14 +393,3 @@ def _purchases(file: _File, gpus: Mapping[str, GPU]) -> dict[str, Purchase]:
                 source=source.title,
             )
     return found
-
-
-def _source(file: _File, where: tuple[str | int, ...], name: str) -> SourceEntry | None:
-    _known(file, (*where, "source"), name, set(file.entries.sources))
-    found: SourceEntry | None = file.entries.sources.get(name)
-    return found
-
-
-def _known(file: _File, where: tuple[str | int, ...], name: str, known: set[str]) -> None:
-    if name not in known:
-        file.say(where, f"`{name}` is not known.{_instead(name, known)}")

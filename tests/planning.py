@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.catalog import Offer, Status, load_catalog
+from planner.catalog import Offer, load_catalog
+from planner.catalog_files import Status
 from planner.scenario import MemoryPolicy, ModelSpec, PriceKind, Scenario, SloSpec, StreamSpec
 from planner.search import Question
 from planner.sizing import needs, size

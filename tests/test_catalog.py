@@ -10,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog import CatalogError, Offer, Status, load_catalog, offers, stale
+from planner.catalog import CatalogError, Offer, load_catalog, offers, stale
+from planner.catalog_files import Status
 from planner.plan import Bottleneck
 from planner.scenario import BuySpec, OwnMachine, PriceKind
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from planner import plan, scenario, sizing
-from planner.catalog import Offer, Status, load_catalog
+from planner.catalog import Offer, load_catalog
+from planner.catalog_files import Status
 from planner.cost import cost_usd_per_hour
 from planner.packing import Portion, Rules, duty_cycle
 from planner.units import HOURS_PER_MONTH, HOURS_PER_YEAR
