@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from simulator.curves import Interpolated, LoadTime
 from simulator.hardware import GPU
 from simulator.model import Layer
-from simulator.profile import Evidence, Profile
+from simulator.profile import Evidence, Profile, weakest
 
 SCHEMA = "planner.profile/v1"
 SHIPPED = Path(__file__).parent / "profiles"
@@ -150,6 +150,7 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     flops = read.optional("flops_per_sample")
     published = read.series("latency_s")
     latency, doubts = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
+    workspace = read.series("workspace_bytes")
     model = read.name("model")
     load = read.mapping("load")
     evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
@@ -160,19 +161,19 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         layers=read.layers(model),
         latency=latency,
         latency_cv=read.optional("latency_cv") or 0.0,
-        workspace=read.series("workspace_bytes"),
+        workspace=workspace,
         load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
         pageable_bytes_per_s=read.optional("pageable_bytes_per_s"),
         busy_w=read.optional("busy_w"),
         flops_per_sample=flops,
         output_bytes_per_sample=int(read.optional("output_bytes_per_sample") or 0),
-        latency_evidence=Evidence.ASSUMED if latency != published else evidence,
-        memory_evidence=Evidence(read.one_of("memory_evidence", tuple(Evidence))),
+        latency_evidence=Evidence.ASSUMED if latency != published else _of_all_batches(evidence, latency),
+        memory_evidence=_of_all_batches(Evidence(read.one_of("memory_evidence", tuple(Evidence))), workspace),
         load_evidence=Evidence(read.one_of("load_evidence", tuple(Evidence))),
         source=read.text("source"),
         as_of=read.date("as_of"),
         assumptions=read.sentences("assumptions"),
-        doubts=(*read.sentences("doubts"), *doubts),
+        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, max(latency.x[0], workspace.x[0]))),
     )
     load.nothing_else()
     read.nothing_else()
@@ -196,6 +197,16 @@ def _raise_doubted(
     remedy = f"; measure it: planner calibrate --device cuda:0 --models {read.name('model')}"
     doubts = (f"Batch {x:g}: {reason}{raised.get(x, '')}{remedy}" for x, reason in sorted(doubted.items()))
     return Interpolated(published.x, tuple(y for _, y, _ in points)), tuple(doubts)
+
+
+def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
+    """Of batches that run part-filled too: below the first point, its figure stands in for theirs."""
+    return evidence if series.covers(1) else weakest(evidence, Evidence.EXTRAPOLATED)
+
+
+def _unseen(model: str, first: float) -> Sequence[str]:
+    remedy = f"measure them: planner calibrate --device cuda:0 --models {model}"
+    return (f"Batches below {first:g}: not measured, its figures stand in; {remedy}",) if first > 1 else ()
 
 
 class _Reader:

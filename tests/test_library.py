@@ -400,6 +400,14 @@ def test_a_file_may_doubt_its_own_points(tmp_path):
     assert profile.latency_evidence is Evidence.ASSUMED
 
 
+def test_batches_below_the_first_point_are_extrapolated(tmp_path):
+    profile = read_profile(write(tmp_path, GOOD | {"latency_s": {"4": 0.02, "8": 0.03}}), GPUS)
+    assert profile.latency(1) == 0.02
+    assert profile.latency_evidence is Evidence.EXTRAPOLATED
+    assert profile.doubts[-1].startswith("Batches below 4: not measured, its figures stand in; measure them: planner")
+    assert read_profile(write(tmp_path, GOOD), GPUS).doubts == ()
+
+
 def test_an_impossible_file_is_refused(tmp_path):
     assert refusal(write(tmp_path, GOOD | {"latency_s": {"1": 0.0001}})).startswith(
         "latency_s.1: 80.0 TFLOP/s is above"
