@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from planner.plan import Bottleneck
 from planner.sizing import Kind, Sized
-from simulator.curves import LoadTime
 from simulator.profile import Profile
 
 LOST_WEIGHT = 10
-"""How much more a share of demand that gets no turn counts than one that may wait too long."""
+"""How much more a share of demand that gets no turn counts than one that may wait too long: the usual promises allow
+1 to 5 % of misses, so that a tenth that is lost breaks them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Duty:
     batch_sizes: tuple[int, ...]
     """Requests that gather in one round, by model."""
     fits: tuple[int, ...]
-    """Largest batch of each model that fits in memory."""
+    """Largest batch of each model that fits in memory: beside the others, or alone where they take turns."""
     worst_s: tuple[float, ...]
     """Worst latency of each model: it just missed its turn."""
     strain: float
@@ -84,11 +84,25 @@ def duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Duty | 
     In a round of C seconds r C requests of each model gather, so their batch is b = ceil(r C), and the round lasts
     C = sum l(b) / (1 - headroom), plus the loading of what is swapped. A request just missed waits a round and then its
     own batch: C + l(b) must be within the SLO. Where more gathers than a batch may hold, the last wait further rounds,
-    usual ones, in which models that are rarely asked take no part.
+    usual ones, in which models that are rarely asked take no part. Where models may take turns in memory, they do so
+    if they must, or if memory holds their batches back and the turns strain the card less.
 
     Two models at 50 rps that take 10 ms for any batch: C = 20 ms, b = 1, worst latency 30 ms.
     """
-    turns, swapped = _turns(portions, kind, rules)
+    resident = _duty_cycle(portions, kind, rules, swapped=False)
+    if not rules.swap or (resident is not None and (resident.strain <= 1 or not held_back(portions, resident.fits))):
+        return resident
+    swapped = _duty_cycle(portions, kind, rules, swapped=True)
+    return min((duty for duty in (resident, swapped) if duty), default=None, key=lambda duty: duty.strain)
+
+
+def held_back(portions: Sequence[Portion], fits: Sequence[int]) -> bool:
+    """Whether memory keeps a batch below what the SLO allows."""
+    return any(fit < p.sized.batch_size_max for p, fit in zip(portions, fits, strict=True))
+
+
+def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> Duty | None:
+    turns = _turns(portions, kind, rules, swapped=swapped)
     if not turns:
         return None
     load_s = sum(_load_s(p.sized.profile, rules) for p in portions) if swapped else 0.0
@@ -124,20 +138,18 @@ class _Turn(NamedTuple):
         return max(1, ceil(mean + self.spread * sqrt(mean) - 1e-9))
 
 
-def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules) -> tuple[list[_Turn], bool]:
-    """Each model's part, and whether they take turns in memory; no parts where memory is short."""
+def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> list[_Turn]:
+    """Each model's part; none where memory is short."""
     room = kind.memory_bytes - rules.context_bytes
-    weights = weight_bytes(portions)
-    caps = [batch_cap(p.sized, room - weights) for p in portions]
-    swapped = not all(caps)
-    if swapped and not rules.swap:
-        return [], True
-    if swapped:
-        caps = [batch_cap(p.sized, room - p.sized.profile.weight_bytes) for p in portions]
+    together = weight_bytes(portions)
+    held = [p.sized.profile.weight_bytes if swapped else together for p in portions]
+    caps = [batch_cap(p.sized, room - weights) for p, weights in zip(portions, held, strict=True)]
+    if not all(caps):
+        return []
     run_s = [p.sized.latency_s[:cap] for p, cap in zip(portions, caps, strict=True)]
     if rules.padded:
         run_s = [(times[-1],) * len(times) for times in run_s]
-    return [_Turn(p.rate_rps, times, _spread(p)) for p, times in zip(portions, run_s, strict=True)], swapped
+    return [_Turn(p.rate_rps, times, _spread(p)) for p, times in zip(portions, run_s, strict=True)]
 
 
 def _spread(portion: Portion) -> float:
@@ -146,9 +158,7 @@ def _spread(portion: Portion) -> float:
 
 
 def _load_s(profile: Profile, rules: Rules) -> float:
-    pageable = profile.pageable_bytes_per_s
-    load = profile.load if rules.pinned or pageable is None else LoadTime(profile.load.t0_s, pageable)
-    return load(profile.weight_bytes)
+    return profile.load_from(pinned=rules.pinned)(profile.weight_bytes)
 
 
 def _limit_s(portion: Portion, turn: _Turn, turns: Sequence[_Turn], cycle_s: float, rules: Rules) -> float:
@@ -214,8 +224,7 @@ def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottlene
         return Bottleneck.LOADING
     if least_work(portions)[0] * high > 0.9 * (1 - rules.headroom):
         return Bottleneck.COMPUTE
-    held_back = any(fit < p.sized.batch_size_max for p, fit in zip(portions, duty.fits, strict=True))
-    return Bottleneck.MEMORY if held_back else Bottleneck.LATENCY
+    return Bottleneck.MEMORY if held_back(portions, duty.fits) else Bottleneck.LATENCY
 
 
 def _grown(portions: Sequence[Portion], factor: float) -> list[Portion]:
@@ -244,7 +253,7 @@ def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: 
     Each is raised as far as one longer round leaves every model within its SLO.
     """
     cycle_s = duty.cycle_s
-    turns, _ = _turns(portions, kind, rules)
+    turns = _turns(portions, kind, rules, swapped=duty.swapped)
     sizes = [max(b, min(t.cap, t.gathered(cycle_s))) for t, b in zip(turns, duty.batch_sizes, strict=True)]
     slack_s = [
         rules.limit_s(p.sized) - cycle_s - p.sized.need.max_queue_delay_s - p.sized.latency_s[b - 1]

@@ -74,7 +74,7 @@ class SwapPolicy:
     prefetch: bool = True
     """Load the next model while the present one runs, when both fit."""
     pinned: bool = True
-    """Host copies in page-locked memory; False: the profile's pageable bandwidth."""
+    """Host copies in page-locked memory; False: the profile's pageable bandwidth, half of the pinned where not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Failures:
     """Devices fail, or spot instances are taken, at random; a batch in flight runs again, weights load again."""
 
     mean_time_between_s: float
-    """Per host, exponential."""
+    """Per host, from a recovery to the next failure, exponential."""
     recovery_s: float
     """Until the host answers again."""
 

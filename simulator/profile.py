@@ -7,6 +7,11 @@ from simulator.curves import Interpolated, LoadTime
 from simulator.model import Layer
 
 
+PAGEABLE_SHARE = 0.5
+"""Bandwidth from pageable host memory over that from pinned, where nobody measured it: such a copy passes through a
+pinned buffer, so every byte moves twice."""
+
+
 class Evidence(StrEnum):
     """Where a figure comes from, strongest first."""
 
@@ -47,7 +52,7 @@ class Profile:
     load: LoadTime
     """Host to device from pinned memory."""
     pageable_bytes_per_s: float | None = None
-    """Host to device from pageable memory; None: not known."""
+    """Host to device from pageable memory; None: not known, taken as half of the pinned rate."""
     busy_w: float | None = None
     """Power while a batch runs; None: the GPU's power limit."""
     flops_per_sample: float | None = None
@@ -70,6 +75,12 @@ class Profile:
     def weight_bytes(self) -> int:
         """Bytes of all layers, each counted once."""
         return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+    def load_from(self, *, pinned: bool) -> LoadTime:
+        """Host to device from memory of either kind. Pinned 12 GB/s and pageable not known: 6 GB/s from pageable."""
+        if pinned:
+            return self.load
+        return LoadTime(self.load.t0_s, self.pageable_bytes_per_s or PAGEABLE_SHARE * self.load.bytes_per_s)
 
     @property
     def largest_batch(self) -> int:
