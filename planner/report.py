@@ -158,8 +158,8 @@ def rules_line(policies: Policies, models: Sequence[ModelAnswer]) -> str:
     aging = f" (half-life {span(p.half_life_s)})" if p.half_life_s and p.accuracy is AccuracyRule.REUSE_LAST else ""
     rules = [f"drop {p.drop}", f"accuracy {p.accuracy}{aging}", f"memory {p.memory}"]
     if any(m.mode == "swapped" for m in models):
-        rules += [f"eviction {p.eviction}"]
-        rules += [f"{'' if on else 'no '}{name}" for name, on in (("prefetch", p.prefetch), ("pinned", p.pinned))]
+        rules += [f"eviction {p.eviction}", "prefetch" if p.prefetch else "no prefetch"]
+        rules += ["pinned" if p.pinned else "not pinned"]
     rules += [f"scheduling {p.scheduling}", f"routing {p.routing}"]
     rules += ["padded batches"] if p.padded else []
     rules += [f"headroom {promise(p.headroom)}", f"horizon {span(p.horizon_s)}", f"warm-up {span(p.warmup_s)}"]

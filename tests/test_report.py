@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from answers import BEST, INFEASIBLE, MISSED, NO_ROOM, ONE_CARD, PLAN, VGG, YOLO
+from answers import BEST, INFEASIBLE, MISSED, NO_ROOM, ONE_CARD, PLAN, POLICIES, VGG, YOLO
 from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.explain import explain
-from planner.layout import Column, Format, Screen, dollars, fit, per_second, percent, ranges, seconds, table
-from planner.plan import Bottleneck, Interval
+from planner.layout import Column, Format, Screen, dollars, fit, per_second, percent, ranges, seconds, span, table
+from planner.plan import Accuracy, Bottleneck, Interval
 from planner.report import (
     bound_line,
     cautions,
@@ -24,10 +24,13 @@ from planner.report import (
     obstacles,
     overshoot,
     render,
+    rules_line,
     slo_line,
     tightest,
 )
+from planner.scenario import AccuracyRule
 from planner.store import StoreError, read_plan, to_json, write_plan, write_text
+from simulator.deployment import Eviction, Failures
 
 FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 
@@ -46,6 +49,10 @@ FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)
         (percent(0.98991, up=True), "99.00"),
         (percent(0.9931), "99.31"),
         (ranges([1, 2, 3, 5]), "1-3, 5"),
+        (span(0.2), "200 ms"),
+        (span(60), "60 s"),
+        (span(3420), "57 min"),
+        (span(43_200), "12 h"),
     ],
 )
 def test_figures_are_in_peoples_units(said, text):
@@ -111,6 +118,38 @@ def test_what_could_still_be_saved():
     assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap])
 
 
+@pytest.mark.parametrize("form", [Format.TABLE, Format.MD])
+def test_every_answer_names_its_rules_and_what_its_intervals_mean(form):
+    text = " ".join(render(PLAN, form, Screen()).split())
+    assert (
+        "Rules: drop late, accuracy lost-is-wrong, memory auto, scheduling edf, routing shared, headroom 10 %, "
+        "horizon 60 s, warm-up 2 s, no failures." in text
+    )
+    assert "95 % confidence, those of the share on time over all looks together: 5 replications" in text
+
+
+def test_rules_of_swapping_padding_and_failures_are_named_where_they_hold():
+    swapped, aging = replace(YOLO, mode="swapped"), {"accuracy": AccuracyRule.REUSE_LAST, "half_life_s": 5.0}
+    policies = replace(POLICIES, eviction=Eviction.MRU, pinned=False, padded=True, **aging)
+    policies = replace(policies, failures=Failures(mean_time_between_s=43_200.0, recovery_s=180.0))
+    said = rules_line(policies, (VGG, swapped))
+    assert "accuracy reuse-last (half-life 5 s), memory auto, eviction mru, prefetch, not pinned, scheduling" in said
+    assert "padded batches, headroom 10 %" in said
+    assert said.endswith("failures every 12 h for 3 min.")
+    assert "eviction" not in rules_line(policies, (VGG, YOLO))
+
+
+def test_accuracy_is_shown_where_it_says_more_than_the_share_on_time():
+    """Under the rule of the scenario; the JSON and the CSV have both."""
+    alike = [replace(m, accuracy=Accuracy(lost_is_wrong=m.slo_attainment.mean, reuse_last=0.97)) for m in (VGG, YOLO)]
+    plan = replace(PLAN, recommendation=replace(BEST, models=tuple(alike)))
+    reusing = replace(plan, policies=replace(POLICIES, accuracy=AccuracyRule.REUSE_LAST, half_life_s=5.0))
+    assert "accuracy  " not in render(plan, Format.TABLE, Screen(200))
+    assert "97.00 %" in render(reusing, Format.TABLE, Screen(200))
+    (row, _) = csv.DictReader(io.StringIO(render(plan, Format.CSV, Screen())))
+    assert (row["accuracy_lost_is_wrong"], row["accuracy_reuse_last"]) == ("0.99314", "0.97")
+
+
 def test_refusals_are_sorted_by_how_near_they_came():
     assert nearest(PLAN) == [ONE_CARD, NO_ROOM]
     assert overshoot(ONE_CARD) == pytest.approx(0.31)
@@ -134,7 +173,10 @@ def test_old_prices_are_a_caution():
 def test_csv_has_a_row_for_each_model():
     rows = list(csv.DictReader(io.StringIO(render(PLAN, Format.CSV, Screen()))))
     assert [row["name"] for row in rows] == ["vgg16", "yolov3"]
-    assert float(rows[0]["p99_s"]) == 0.0812
+    assert [float(rows[0][f"{figure}_s"]) for figure in ("mean", "p50", "p90", "p95", "p99")] == [
+        *(0.0433, 0.0412, 0.0644, 0.0721, 0.0812)
+    ]
+    assert rows[0]["accuracy_reuse_last"] == ""
     assert float(rows[0]["slo_attainment_low"]) == 0.99202
     assert rows[0]["gpus"] == "gpu0 gpu1"
 
@@ -149,7 +191,7 @@ def test_markdown_tables_have_equal_rows():
 
 def test_explanation_names_what_binds_and_what_to_measure():
     text = " ".join(explain(PLAN, Screen()).split())
-    assert "yolov3: compute. gpu1 would compute 66 % of the time in full batches." in text
+    assert "yolov3: stable, bound by compute. gpu1 would compute 66 % of the time in full batches." in text
     assert "gpu1 is loaded most" in text
     assert "Relax the latency of vgg16 to 131 ms." in text
     assert "A measurement of yolov3 on V100 would help most" in text
@@ -220,6 +262,9 @@ def test_schema_comes_first_and_keys_are_those_promised():
     assert next(iter(data)) == "schema"
     assert data["recommendation"]["models"][0]["slo_attainment"] == {"mean": 0.99314, "low": 0.99202, "high": 0.99426}
     assert data["recommendation"]["models"][0]["evidence"] == "published"
+    assert data["recommendation"]["models"][0]["accuracy"] == {"lost_is_wrong": 0.97, "reuse_last": None}
+    assert data["recommendation"]["models"][0].keys() >= {"mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "verdict"}
+    assert data["policies"].items() >= {"drop": "late", "routing": "shared", "headroom": 0.1, "failures": None}.items()
 
 
 @pytest.mark.parametrize(
