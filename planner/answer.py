@@ -1,19 +1,23 @@
 """Answers: a packing becomes a deployment, its replays a verdict, and both together a recommendation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from math import inf, isnan, nan
+from itertools import cycle, islice
+from math import floor, isnan, nan
+
+import numpy as np
+from scipy.special import ndtri
 
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.packing import Card, Packing, Placed
 from planner.plan import Accuracy, Caution, GpuAnswer, Instances, Interval, ModelAnswer, Policies, Recommendation
-from planner.replications import REPLICATIONS_MAX, confidence_of, horizon_s, looks_at, warmup_s
-from planner.scenario import Scenario
+from planner.replications import REQUESTS_MAX, confidence_of, horizon_s, looks_at, requests_needed, warmup_s
+from planner.scenario import PriceKind, Scenario
 from planner.sizing import Kind, Need
-from planner.units import HOURS_PER_MONTH
+from planner.units import HOURS_PER_MONTH, written_duration
 from simulator.deployment import BatchingPolicy, Deployment, Failures, Replica, Service
 from simulator.hardware import Device, Host
 from simulator.metrics import (
@@ -25,14 +29,15 @@ from simulator.metrics import (
     confidence_interval,
     summarise,
 )
-from simulator.profile import Evidence, Profile, weakest
+from simulator.profile import PAGEABLE_SHARE, Evidence, Profile, weakest
 from simulator.run import simulate
 from simulator.workload import Workload
 
-FRESH = 2**31
-"""Distance between the seeds that choose a plan and those that confirm it: a plan is not judged by what chose it."""
 MILE = 0.05
-"""A first run that misses its target by so much more than three times the allowed misses is not repeated."""
+"""A first run that misses its target by so much more than three times the allowed misses is not repeated. One run of a
+minute may be off by a few allowed misses, and by a point or two where few ask; hardly by five points besides."""
+OUTAGES_MIN = 20
+"""Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
 
 
 def cards_of(offers: Sequence[Offer], fleet: Fleet) -> list[Card]:
@@ -103,8 +108,12 @@ class Replay:
     requests: int
     """Replayed in all."""
     wall_s: float
-    looks: int = 1
-    """How often the intervals may be looked at before the verdict; each look has its part of the 5 % risk of error."""
+    horizon_s: float
+    """Of each replication."""
+    warmup_s: float
+    looks: tuple[int, ...]
+    """Numbers of replications at which the intervals may be looked at before the verdict; each look has its part of
+    the 5 % risk of error."""
 
     def of(self, model: str) -> list[ModelMetrics]:
         """One model's metrics, by replication."""
@@ -112,10 +121,14 @@ class Replay:
 
     @cached_property
     def attainment(self) -> dict[str, Interval]:
-        """Share of each model's requests answered in time."""
-        confidence = confidence_of(self.looks)
-        seen = {m: ([x.slo_attainment for x in self.of(m)], [x.judged for x in self.of(m)]) for m in self.needs}
-        return {m: Interval(*attainment_interval(*figures, confidence)) for m, figures in seen.items()}
+        """Share of each model's requests answered in time; the intervals hold with 95 % over all looks together."""
+        return {m: self._attainment(m, len(self.summaries)) for m in self.needs}
+
+    def _attainment(self, model: str, replications: int) -> Interval:
+        """Attainment after so many replications: those that were seen, over and over."""
+        seen = list(islice(cycle(self.of(model)), replications))
+        confidence = confidence_of(len(self.looks))
+        return Interval(*attainment_interval([x.slo_attainment for x in seen], [x.judged for x in seen], confidence))
 
     @cached_property
     def kept(self) -> dict[str, bool | None]:
@@ -132,9 +145,28 @@ class Replay:
 
     @property
     def missed(self) -> list[str]:
-        """Models whose promise is not surely kept, furthest first."""
+        """Models whose promise is not surely kept: those missed on the mean before others, furthest first."""
         short = {m: self.attainment[m].low - self.needs[m].slo.attainment for m, kept in self.kept.items() if not kept}
-        return sorted(short, key=lambda m: (short[m], m))
+        return sorted(short, key=lambda m: (not self.margin(m) < 0, short[m], m))
+
+    def margin(self, model: str) -> float:
+        """Mean attainment over its target, below zero where missed; NaN where no request was judged."""
+        return self.attainment[model].mean - self.needs[model].slo.attainment
+
+    @property
+    def nearness(self) -> tuple[bool, float]:
+        """Whether every model had requests that were judged, and the least margin of those that had."""
+        known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
+        return len(known) == len(self.needs), min(known, default=-1.0)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether some promise could not be proven even were all its requests in time: no fleet would change that."""
+        more, confidence = self.looks[-1] / len(self.summaries), confidence_of(len(self.looks))
+        return any(
+            more * sum(x.judged for x in self.of(m)) < requests_needed(need.slo.attainment, confidence)
+            for m, need in self.needs.items()
+        )
 
     @property
     def decided(self) -> bool:
@@ -144,22 +176,44 @@ class Replay:
     @property
     def short(self) -> bool:
         """Whether some promise is missed on the mean."""
-        return any(self.attainment[m].mean < need.slo.attainment for m, need in self.needs.items())
+        return any(self.margin(m) < 0 for m in self.needs)
 
     @property
     def undecidable(self) -> bool:
-        """Whether, as intervals shrink with the root of the number of replications, 40 would still not decide."""
-        return any(self._replications_needed(m) > REPLICATIONS_MAX for m, kept in self.kept.items() if kept is None)
+        """Whether the last look, with replications like those that were seen, would still not decide."""
+        open_ones = [m for m, kept in self.kept.items() if kept is None]
+        return any(_kept(self._attainment(m, self.looks[-1]), self.needs[m].slo.attainment) is None for m in open_ones)
 
-    def _replications_needed(self, model: str) -> float:
-        seen = self.attainment[model]
-        distance = abs(seen.mean - self.needs[model].slo.attainment)
-        return len(self.summaries) * ((seen.mean - seen.low) / distance) ** 2 if distance else inf
+    def horizon_to_prove_s(self, model: str) -> float | None:
+        """Horizon at which the last look would prove the promise, were the mean what it is; None where none would.
+
+        Wilson's interval needs z^2 a (1 - a) / (mean - a)^2 requests, which is z^2 a / (1 - a) where all were in time;
+        Student's shrinks with the root of the time. None too where that is beyond REQUESTS_MAX requests.
+        """
+        need, runs = self.needs[model], self.looks[-1]
+        target, confidence = need.slo.attainment, confidence_of(len(self.looks))
+        fractions = [m.slo_attainment for m in self.of(model) if m.judged]
+        mean, low, _ = confidence_interval(fractions or [1.0], confidence)
+        if mean <= target:
+            return None
+        unjudged_s = self.warmup_s + need.slo.latency_s
+        z = float(ndtri((1 + confidence) / 2))
+        requests = z * z * target * (1 - target) / (mean - target) ** 2
+        spread = ((mean - low) / (mean - target)) ** 2 * len(fractions) / runs if len(fractions) > 1 else 0.0
+        judged_s = max(requests / (runs * need.rate_rps), spread * max(self.horizon_s - unjudged_s, 0.0))
+        found_s = unjudged_s + 1.1 * judged_s  # random arrivals may be fewer than their mean
+        total_rps = sum(need.rate_rps for need in self.needs.values())
+        return found_s if found_s * total_rps * self.looks[0] <= REQUESTS_MAX else None
 
     @property
     def far_off(self) -> bool:
         """Whether a promise is missed by a mile."""
         return any(1 - self.attainment[m].mean > 3 * (1 - need.slo.attainment) + MILE for m, need in self.needs.items())
+
+
+def seed_of(seed: int, stage: int, replication: int) -> int:
+    """Seed of one replication. Stage 0 chooses a plan, stage 1 confirms it; no two scenario seeds share any."""
+    return int(np.random.SeedSequence((seed, stage, replication)).generate_state(1, np.uint64)[0])
 
 
 def _kept(attainment: Interval, target: float) -> bool | None:
@@ -179,19 +233,20 @@ def replay(
 ) -> Replay:
     """Replicate until every promise is decided, `scenario.replications` times at least and 40 times at most.
 
-    Replication i of every deployment meets the same arrivals. `screen`: a candidate is given up after one that misses
-    by a mile, once a promise is missed on the mean, and where 40 would not decide. Otherwise the seeds are others than
-    those of any screening, and the verdict falls at one of a few looks, whose intervals are wider for it (Bonferroni).
+    Once only where nothing is random: equal replications are no evidence. Replication i of every deployment meets the
+    same arrivals. `screen`: a candidate is given up after one that misses by a mile, once a promise is missed on the
+    mean, and where 40 would not decide. Otherwise the seeds are others than those of any screening, and the verdict
+    falls at one of a few looks, whose intervals are wider for it (Bonferroni).
     `tell` hears how much of the way to the next look is done.
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s = scenario.accuracy.half_life
-    first_seed = scenario.seed + (0 if screen else FRESH)
-    looks = looks_at(scenario.replications)
     duration_s, early_s = horizon_s(scenario, workload), warmup_s(scenario)
-    so_far = Replay(needs, (), (), (), 0, 0.0, len(looks))
+    fixed = workload.is_fixed(duration_s) and deployment.is_fixed
+    looks = looks_at(1 if fixed else scenario.replications)
+    so_far = Replay(needs, (), (), (), 0, 0.0, duration_s, early_s, looks)
     for i in range(looks[-1]):
-        result = simulate(deployment, workload, duration_s, first_seed + i)
+        result = simulate(deployment, workload, duration_s, seed_of(scenario.seed, 0 if screen else 1, i))
         so_far = replace(
             so_far,
             summaries=(*so_far.summaries, summarise(result, early_s)),
@@ -220,11 +275,13 @@ class Trial:
     packing: Packing
     deployment: Deployment
     replay: Replay
+    among: tuple[Offer, ...] = ()
+    """All offers, from which its label must tell it."""
 
     @property
     def label(self) -> str:
         """`2 x NC6s_v3 (V100), resident`."""
-        return label(self.offers, self.fleet, any(p.swapped for p in self.packing.placed))
+        return label(self.offers, self.fleet, any(p.swapped for p in self.packing.placed), self.among)
 
     @property
     def cost_usd_per_hour(self) -> float:
@@ -241,9 +298,9 @@ class Trial:
         return [p for p in self.packing.placed if p.portion.sized.model == model]
 
 
-def label(offers: Sequence[Offer], fleet: Fleet, swapped: bool) -> str:
-    """`2 x NC6s_v3 (V100), resident`."""
-    return f"{fleet_label(offers, fleet)}, {'swapped' if swapped else 'resident'}"
+def label(offers: Sequence[Offer], fleet: Fleet, swapped: bool, among: Sequence[Offer] = ()) -> str:
+    """`2 x NC6s_v3 (V100), resident`; with the place where several `among` have an instance's name."""
+    return f"{fleet_label(offers, fleet, among)}, {'swapped' if swapped else 'resident'}"
 
 
 def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
@@ -376,45 +433,124 @@ def failures(scenario: Scenario) -> Failures | None:
 
 def assumptions(scenario: Scenario, trial: Trial, known: Sequence[str]) -> tuple[str, ...]:
     """What the answer takes for granted, each once; `known` comes from the catalog."""
-    kinds = {card.kind.gpu.name for card in trial.cards}
+    used = {p.portion.sized.profile.gpu for p in trial.packing.placed}
+    kinds = used | {card.kind.gpu.name for card in trial.cards}
     swapped = any(p.swapped for p in trial.packing.placed)
     said = _grouped({name: p.portion.sized.profile.assumptions for name, p in _profiles(trial).items()})
     said.append(f"one process on each GPU holds {scenario.context / 1e9:.2g} GB besides weights and workspace")
-    said += [text for text in known if any(kind in text for kind in kinds)]
+    said += _grouped(
+        {
+            name: [] if p.portion.sized.profile.busy_w is not None else ["Power while a batch runs: the power limit."]
+            for name, p in _profiles(trial).items()
+        }
+    )
+    said += [text for text in (_of_kinds(text, kinds) for text in known) if text]
     if any(len(p.cards) > 1 for p in trial.packing.placed):
         said.append("a model cut into pipeline stages spends time in each in proportion to its weights")
     if swapped:
         said.append("all GPUs of a host share a link as wide as one card's own")
+        unknown = any(p.portion.sized.profile.pageable_bytes_per_s is None for p in trial.packing.placed)
+        if unknown and not scenario.swap.pinned:
+            said.append(f"loads from pageable memory, not measured, run at {PAGEABLE_SHARE:.0%} of the pinned rate")
         if any(card.host_memory_bytes is None for card in trial.cards):
             said.append("host memory, where it is not listed, holds all weights")
     return tuple(dict.fromkeys(said))
 
 
-def cautions(trial: Trial, today: date) -> tuple[Caution, ...]:
+def _of_kinds(text: str, kinds: Collection[str]) -> str:
+    """A sentence on some kinds of GPU, `... (K80, T4, V100).`, for those in use; empty where none is."""
+    what, _, listed = text.removesuffix(").").rpartition(" (")
+    named = [kind for kind in listed.split(", ") if kind in kinds]
+    return f"{what} ({', '.join(named)})." if named else ""
+
+
+def cautions(scenario: Scenario, workload: Workload, trial: Trial, today: date) -> tuple[Caution, ...]:
     """What weakens the answer, and what to do about it."""
-    profiles = _profiles(trial)
-    doubted = [
-        Caution(what=f"{name}: {what or remedy}", remedy=remedy)
-        for name, p in profiles.items()
-        for what, _, remedy in (doubt.rpartition("; ") for doubt in p.portion.sized.profile.doubts)
-    ]
+    return (
+        *_doubts(trial),
+        *_prices(scenario, trial, today),
+        *_evidence(trial),
+        *_windows(workload, trial.replay),
+        *_outages(scenario, trial),
+        *_unproven(trial.replay),
+    )
+
+
+def _doubts(trial: Trial) -> Iterator[Caution]:
+    """What speaks against a profile."""
+    for name, placed in _profiles(trial).items():
+        for doubt in placed.portion.sized.profile.doubts:
+            what, _, remedy = doubt.rpartition("; ")
+            yield Caution(what=f"{name}: {what or remedy}", remedy=remedy)
+
+
+def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[Caution]:
+    """Old prices, and machines that may be taken away."""
     used = [offer for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
-    old = [
-        Caution(
-            what=f"the price of {offer.instance} is of {offer.as_of}",
-            remedy="look it up and pass a newer prices.yaml with `--catalog DIR`",
+    for offer in used:
+        if stale(offer.as_of, today):
+            yield Caution(
+                what=f"the price of {offer.instance} is of {offer.as_of}",
+                remedy="look it up and pass a newer prices.yaml with `--catalog DIR`",
+            )
+    spot = [offer.instance for offer in used if offer.price_kind is PriceKind.SPOT]
+    if spot and scenario.failures is None:
+        yield Caution(
+            what=f"spot machines ({', '.join(spot)}) may be taken away at any time, and that is not in these figures",
+            remedy="say how often and for how long with `failures`",
         )
-        for offer in used
-        if stale(offer.as_of, today)
-    ]
-    assumed = [name for name, p in profiles.items() if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED]
-    weak = [
-        Caution(
+
+
+def _evidence(trial: Trial) -> Iterator[Caution]:
+    """Profiles that rest on assumptions."""
+    profiles = _profiles(trial).items()
+    assumed = [name for name, p in profiles if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED]
+    if assumed:
+        yield Caution(
             what=f"figures of {', '.join(assumed)} are partly assumed",
             remedy="measure them with `planner calibrate` and name the folder with `--profiles DIR`",
         )
-    ]
-    return (*doubted, *old, *(weak if assumed else []))
+
+
+def _windows(workload: Workload, seen: Replay) -> Iterator[Caution]:
+    """Recordings of which no replication replays all."""
+    longest_s = workload.longest_recording_s
+    if longest_s > seen.horizon_s:
+        runs, each, whole = len(seen.summaries), written_duration(seen.horizon_s), written_duration(longest_s)
+        yield Caution(
+            what=f"{runs} windows of {each} of a recording of {whole} were replayed, not the whole of it",
+            remedy=f"`horizon: {whole}` replays all",
+        )
+
+
+def _outages(scenario: Scenario, trial: Trial) -> Iterator[Caution]:
+    """Disturbances too rare for the replayed time."""
+    if scenario.failures is None:
+        return
+    every_s = scenario.failures.mean_time_between + scenario.failures.recovery
+    host_runs = len({card.host for card in trial.cards}) * len(trial.replay.summaries)
+    expected = host_runs * trial.replay.horizon_s / every_s
+    if expected < OUTAGES_MIN:
+        longer = written_duration(OUTAGES_MIN * every_s / host_runs)
+        yield Caution(
+            what=f"only {expected:.2g} outages are to be expected in all that was replayed: a chance result",
+            remedy=f"`horizon: {longer}` shows about {OUTAGES_MIN}",
+        )
+
+
+def _unproven(seen: Replay) -> Iterator[Caution]:
+    """Promises that hold on the mean, with too few requests to prove them."""
+    for model, kept in seen.kept.items():
+        if kept is None and not seen.margin(model) < 0:
+            yield Caution(what=f"too few requests of {model} to prove its promise", remedy=remedy_unproven(seen, model))
+
+
+def remedy_unproven(seen: Replay, model: str) -> str:
+    """`set `horizon: 57 min`, or promise 98.9 % for a`."""
+    longer_s, low = seen.horizon_to_prove_s(model), floor(seen.attainment[model].low * 1000) / 10
+    longer = [f"set `horizon: {written_duration(longer_s)}`"] if longer_s is not None else []
+    lower = [f"promise {low:g} % for {model}"] if low > 0 else []
+    return ", or ".join([*longer, *lower]) or "set a longer `horizon`"
 
 
 def _grouped(texts: Mapping[str, Sequence[str]]) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,12 @@ from planner.sizing import Kind, Sized, SizedModels
 
 GPUS_MAX = 4096
 """GPUs in a fleet without limits."""
+NODES_MAX = 20_000
+"""Nodes after which the integer program is cut off: a few seconds. Its dual bound holds all the same."""
+GAP_MAX = 1e-6
+"""Relative gap at which a fleet counts as a best one."""
+OPTIMAL, INFEASIBLE = 0, 2
+"""What scipy.optimize.milp calls them; it says something else where the search was cut off."""
 Fleet = tuple[int, ...]
 """How many of each offer."""
 
@@ -30,14 +37,20 @@ def gpu_count(offers: Sequence[Offer], fleet: Fleet) -> int:
     return sum(n * offer.gpu_count for offer, n in zip(offers, fleet, strict=True))
 
 
-def fleet_label(offers: Sequence[Offer], fleet: Fleet) -> str:
-    """`2 x g4dn.xlarge (T4) + 1 x NC24s_v3 (4 x V100)`."""
-    parts = [
-        f"{n} x {o.instance} ({f'{o.gpu_count} x ' if o.gpu_count > 1 else ''}{o.gpu.name})"
-        for o, n in zip(offers, fleet, strict=True)
-        if n
-    ]
-    return " + ".join(parts)
+def cards_label(offer: Offer) -> str:
+    """`V100`, `4 x V100`."""
+    return f"{offer.gpu_count} x {offer.gpu.name}" if offer.gpu_count > 1 else offer.gpu.name
+
+
+def fleet_label(offers: Sequence[Offer], fleet: Fleet, among: Sequence[Offer] = ()) -> str:
+    """`2 x g4dn.xlarge (T4) + 1 x NC24s_v3 (4 x V100)`; with the place where several `among` share its name."""
+    shared = {name for name, n in Counter(o.instance for o in among).items() if n > 1}
+
+    def one(offer: Offer, n: int) -> str:
+        where = f", {offer.provider} {offer.region}".rstrip() if offer.instance in shared else ""
+        return f"{n} x {offer.instance} ({cards_label(offer)}{where})"
+
+    return " + ".join(one(offer, n) for offer, n in zip(offers, fleet, strict=True) if n)
 
 
 def dominates(a: Offer, b: Offer, *, whole_hosts: bool) -> bool:
@@ -50,8 +63,24 @@ def dominates(a: Offer, b: Offer, *, whole_hosts: bool) -> bool:
         and (a.gpu_count == b.gpu_count if whole_hosts else b.gpu_count % a.gpu_count == 0)
         and a.usd_per_hour * b.gpu_count <= b.usd_per_hour * a.gpu_count
         and a.count_max is None
-        and (a.host_memory_bytes or inf) * b.gpu_count >= (b.host_memory_bytes or inf) * a.gpu_count
+        and _hosts_as_much(a.host_memory_bytes, b.host_memory_bytes)
     )
+
+
+def _hosts_as_much(a_bytes: int | None, b_bytes: int | None) -> bool:
+    """Whether one host holds at least what another does; what is not known compares with nothing."""
+    return a_bytes == b_bytes if a_bytes is None or b_bytes is None else a_bytes >= b_bytes
+
+
+class Solution(NamedTuple):
+    """What the integer program found."""
+
+    fleet: Fleet | None
+    """None where the search was cut off before it had one."""
+    bound: float
+    """Proven: no fleet has less of what was minimised."""
+    proven: bool
+    """Whether the fleet is a best one."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +99,8 @@ class FleetProgram:
         w_mk x_mk <= (1 - headroom) y_mk, sum_k y_mk >= 1     a replica is busy at most all the time; each model has one
         sum_m weights_m y_mk <= GPUs_k (memory - context - smallest workspace)
 
-    **No plan is cheaper than the least value.** Take any plan that keeps the scenario's limits. Its n is integer and
+    **No plan that keeps its promises on long-run average is cheaper than the least value.** Take any such plan within
+    the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
     within what may be bought. Let x_mk be the share of m's timely requests answered on kind k. Each costs at least
     w_mk / (attainment x rate) GPU-seconds (`sizing.least_work`), and a plan leaves `headroom` of its cards free of that
     work, so the second line holds; the others state that work needs cards and that resident weights take memory (layers
@@ -94,7 +124,7 @@ class FleetProgram:
     def lower_bound_usd_per_hour(self) -> float | None:
         """Price per hour that no plan can beat; None where no fleet within the limits can carry the work."""
         solution = self._solve(self._prices(), [], inf, design=0.0)
-        return solution and solution[1]
+        return solution and solution.bound
 
     def propose(
         self,
@@ -102,13 +132,12 @@ class FleetProgram:
         refused: Iterable[Fleet] = (),
         max_cost_usd_per_hour: float = inf,
         design: float = 0.0,
-    ) -> Fleet | None:
-        """The fleet with least of the objective that no refused fleet contains.
+    ) -> Solution | None:
+        """The fleet with least of the objective that no refused fleet contains; None where there is none.
 
         `design`: 0 counts the least work, 1 the design work, 1.2 the design work and a fifth more.
         """
-        solution = self._solve(self._weights(objective), list(refused), max_cost_usd_per_hour, design)
-        return solution and solution[0]
+        return self._solve(self._weights(objective), list(refused), max_cost_usd_per_hour, design)
 
     def _prices(self) -> NDArray[np.float64]:
         return np.array([o.usd_per_hour for o in self.offers] + [0.0] * len(self._pairs))
@@ -132,7 +161,7 @@ class FleetProgram:
 
     def _solve(
         self, weights: NDArray[np.float64], refused: list[Fleet], max_cost: float, design: float
-    ) -> tuple[Fleet, float] | None:
+    ) -> Solution | None:
         """Columns: n by offer, x by pair, y by pair where resident, and one switch by refused fleet and offer."""
         if {s.model for s, _ in self._pairs} != set(self.models):
             return None
@@ -222,8 +251,8 @@ class _Rows:
         columns = {int(self.start[b]) + i: v for b, cells in blocks.items() for i, v in cells.items()}
         self.rows.append((columns, lower, upper))
 
-    def solve(self, weights: NDArray[np.float64], count_max: Sequence[int]) -> tuple[Fleet, float] | None:
-        """The best counts and the proven bound on the weights' sum; None where nothing is feasible."""
+    def solve(self, weights: NDArray[np.float64], count_max: Sequence[int]) -> Solution | None:
+        """The best counts and the proven bound on the weights' sum; None where surely nothing is feasible."""
         width = sum(self.widths.values())
         matrix = np.zeros((len(self.rows), width))
         for row, (columns, _, _) in zip(matrix, self.rows, strict=True):
@@ -238,12 +267,12 @@ class _Rows:
             constraints=LinearConstraint(matrix, [r[1] for r in self.rows], [r[2] for r in self.rows]),
             integrality=whole,
             bounds=Bounds(np.zeros(width), upper),
-            options={"node_limit": 20_000, "mip_rel_gap": 1e-6},
+            options={"node_limit": NODES_MAX, "mip_rel_gap": GAP_MAX},
         )
-        if found.x is None:
+        if found.status == INFEASIBLE:
             return None
-        counts = tuple(round(n) for n in found.x[: self.widths["n"]])
-        return counts, float(found.mip_dual_bound)
+        fleet = None if found.x is None else tuple(round(n) for n in found.x[: self.widths["n"]])
+        return Solution(fleet, float(found.mip_dual_bound or 0.0), found.status == OPTIMAL)
 
 
 def _work(sized: Sized, design: float) -> float:

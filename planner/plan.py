@@ -23,6 +23,8 @@ class Bottleneck(StrEnum):
     PRICE = "price"
     PROFILE = "profile"
     RETIRED = "retired"
+    EVIDENCE = "evidence"
+    """Nothing gave way, but too few requests were replayed to prove it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from math import ceil, floor
 
-from planner.answer import Trial
+from planner.answer import Trial, remedy_unproven
 from planner.catalog import Offer
+from planner.cost import cards_label
 from planner.duty import share_served
 from planner.packing import Misfit, Packing
 from planner.plan import Bottleneck, Rejection
@@ -17,19 +18,15 @@ def dominated(offer: Offer, by: Offer) -> Rejection:
     """An offer whose cards another sells for no more."""
     limit = by.usd_per_hour * offer.gpu_count / by.gpu_count
     return Rejection(
-        candidate=f"{offer.instance} ({_cards(offer)}, {offer.provider} {offer.region})",
+        candidate=f"{offer.instance} ({cards_label(offer)}, {offer.provider} {offer.region})",
         bottleneck=Bottleneck.COST,
         observed=offer.usd_per_hour,
         limit=limit,
         unit="USD/h",
-        reason=f"{by.instance} ({_cards(by)}, {by.provider} {by.region}) has the same GPUs at no more each",
+        reason=f"{by.instance} ({cards_label(by)}, {by.provider} {by.region}) has the same GPUs at no more each",
         way_out=f"a price below ${limit:.4g}/h",
         cost_usd_per_hour=offer.usd_per_hour,
     )
-
-
-def _cards(offer: Offer) -> str:
-    return f"{offer.gpu_count} x {offer.gpu.name}" if offer.gpu_count > 1 else offer.gpu.name
 
 
 def misfit(candidate: str, found: Misfit, memory: MemoryPolicy, cost_usd_per_hour: float) -> Rejection:
@@ -103,8 +100,9 @@ def too_strained(
 def missed_promise(trial: Trial) -> Rejection:
     """A fleet that was replayed and did not surely keep a promise."""
     model = trial.replay.missed[0]
-    need, seen, placed = trial.replay.needs[model], trial.replay.attainment[model], trial.placed(model)
-    target = need.slo.attainment
+    if not trial.replay.margin(model) < 0:
+        return _unproven(trial, model)
+    need, placed = trial.replay.needs[model], trial.placed(model)
     worst_s = max(p.worst_s for p in placed)
     devices = [s.devices[p.cards[0].id] for s in trial.replay.summaries for p in placed]
     busy, loading = max(d.utilization for d in devices), max(d.load_share for d in devices)
@@ -112,17 +110,34 @@ def missed_promise(trial: Trial) -> Rejection:
     bottleneck = Bottleneck.LATENCY
     if busy + loading > 0.9:
         bottleneck = Bottleneck.LOADING if loading > busy else Bottleneck.COMPUTE
-        changes.append(_less_load(need, min(seen.mean / target, 1.0) * 0.95))
-    if seen.low < target <= seen.high:
+        changes.append(_less_load(need, trial.replay.attainment[model].mean / need.slo.attainment * 0.95))
+    seen = trial.replay.attainment[model]
+    if seen.low < need.slo.attainment <= seen.high:
         changes.append(f"promise {floor(seen.low * 1000) / 10:g} % for {model}")
+    return _missed(trial, model, bottleneck, ", or ".join([*changes, "one more GPU"]))
+
+
+def _unproven(trial: Trial, model: str) -> Rejection:
+    """A promise that is kept on the mean, but not surely: what helps is more requests, not more GPUs."""
+    return _missed(trial, model, Bottleneck.EVIDENCE, remedy_unproven(trial.replay, model))
+
+
+def _missed(trial: Trial, model: str, bottleneck: Bottleneck, way_out: str) -> Rejection:
+    seen, target = trial.replay.attainment[model], trial.replay.needs[model].slo.attainment
+    judged = sum(m.judged for m in trial.replay.of(model))
+    reason = f"{model} answers {seen.mean:.2%} in time ({seen.low:.2%} to {seen.high:.2%} with 95 % confidence)"
+    if bottleneck is Bottleneck.EVIDENCE:
+        reason += f", and {judged:,} requests do not prove {target * 100:.6g} %"
+    if not judged:
+        reason = f"no request of {model} was replayed long enough to be judged"
     return Rejection(
         candidate=trial.label,
         bottleneck=bottleneck,
-        observed=seen.mean,
+        observed=seen.low if bottleneck is Bottleneck.EVIDENCE else seen.mean,
         limit=target,
         unit="fraction",
-        reason=f"{model} answers {seen.mean:.2%} in time (95 % interval {seen.low:.2%} to {seen.high:.2%})",
-        way_out=", or ".join([*changes, "one more GPU"]),
+        reason=reason,
+        way_out=way_out,
         cost_usd_per_hour=trial.cost_usd_per_hour,
     )
 

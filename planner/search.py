@@ -4,16 +4,18 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from importlib.metadata import version
 from math import inf
+from typing import NamedTuple
 
-from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, recommend, replay
+from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, policies, recommend, replay
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
 from planner.duty import Rules
 from planner.load import Loaded, workload
-from planner.packing import Misfit, Packer, Packing
-from planner.plan import Bottleneck, Plan, Recommendation, Rejection
+from planner.packing import Card, Misfit, Packer, Packing
+from planner.plan import Bottleneck, Caution, Plan, Recommendation, Rejection
 from planner.refusals import (
     dominated,
     misfit,
@@ -28,22 +30,27 @@ from planner.scenario import MemoryPolicy, Objective, Scenario
 from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size
 from simulator.workload import Workload
 
-Progress = Callable[[str], None]
+Progress = Callable[[str, float], None]
+"""Hears what is going on, and how much of it is done, from 0 to 1."""
 
 FIRST_FLEETS = 12
-"""Fleets tried strictly cheapest first, before the search takes larger steps."""
+"""Fleets tried strictly cheapest first, before the search takes larger steps: seconds each, so a minute at worst."""
 STEP = 1.15
-"""Growth of the work that a fleet must carry from one step to the next."""
+"""Growth of the work that a fleet must carry from one step to the next: five steps double it."""
 HALVINGS = 4
-"""How often the last step is halved."""
+"""How often the last step is halved: then 1 % of work separates what was tried, less than a card of most fleets."""
 REPAIRS = 4
-"""How often a fleet that missed is packed anew, with more room for the models that missed."""
+"""How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
 TIGHTEN = 1.2
-"""How much more room they get."""
+"""How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
 HOPELESS = 4.0
-"""Strain above which a packing is not worth a replay."""
+"""Strain above which a packing is not worth a replay: the worst case is rare, but not four times too pessimistic."""
 OTHERS_MAX = 4
-"""Alternatives looked for besides the best."""
+"""Alternatives looked for besides the best: what a person compares at a glance."""
+
+
+def silent(_text: str, _done: float) -> None:
+    """Progress that nobody hears."""
 
 
 class NothingToPlanError(ValueError):
@@ -107,11 +114,13 @@ def plan(
     """The answer to a scenario. The same inputs give the same plan but for `created_at`, an ISO time stamp."""
     scenario = loaded.scenario
     question, refused = ask(scenario, workload(loaded), catalog, library)
-    search = Search(question, progress or (lambda _: None), refused)
+    search = Search(question, progress or silent, refused)
     bound = question.lower_bound_usd_per_hour()
     best = search.best(question.program(), scenario.objective) if question.served else None
-    others = search.others(best) if best else []
     shown = best or search.closest()
+    if shown and shown.replay.met:
+        best = shown
+    others = search.others(best) if best else []
     answers = [recommend(trial, bound) for trial in ([shown] if shown else []) + others]
     return Plan(
         scenario=scenario.name or loaded.path.stem,
@@ -119,13 +128,14 @@ def plan(
         seed=scenario.seed,
         versions=versions(),
         created_at=created_at,
+        policies=policies(scenario, question.workload),
         recommendation=answers[0] if answers else None,
         alternatives=tuple(answers[1:]),
         pareto=pareto(answers) if best else (),
-        rejections=tuple(search.rejections),
-        prices_as_of=min((i.price_as_of for a in answers for i in a.instances if i.price_as_of), default=""),
+        rejections=tuple(dict.fromkeys(search.rejections)),
+        prices_as_of=min((i.price_as_of for a in answers[:1] for i in a.instances if i.price_as_of), default=""),
         assumptions=assumptions(scenario, shown, catalog.assumptions) if shown else (),
-        warnings=cautions(shown, date.fromisoformat(created_at[:10])) if shown else (),
+        warnings=search.cautions(shown, date.fromisoformat(created_at[:10])) if shown else (),
     )
 
 
@@ -167,7 +177,11 @@ class Search:
         self.progress = progress
         self.rejections = list(refused)
         self.tried: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
-        self.misses: list[Trial] = []
+        self.misses: list[tuple[Trial, Rejection]] = []
+        self.too_few = False
+        """Whether a fleet failed only for want of requests, so that no other would do better."""
+        self.cut_off = False
+        """Whether the integer program was once cut off before it had proven its fleet a best one."""
 
     def best(self, program: FleetProgram, objective: Objective, first: int = FIRST_FLEETS) -> Trial | None:
         """The fleet with least of the objective that keeps every promise.
@@ -178,14 +192,28 @@ class Search:
         refused: list[Fleet] = []
         most_usd_per_hour = self.question.scenario.buy.max_cost or inf
         for _ in range(first):
-            fleet = program.propose(objective, refused, most_usd_per_hour)
+            fleet = self._propose(program, objective, refused, most_usd_per_hour)
             if fleet is None:
                 self._out_of_fleets(program, refused, most_usd_per_hour)
                 return None
             if trial := self.try_fleet(program.offers, fleet):
                 return trial
+            if self.too_few:
+                return None
             refused.append(fleet)
         return self._by_steps(program, objective, refused, most_usd_per_hour)
+
+    def _propose(
+        self,
+        program: FleetProgram,
+        objective: Objective,
+        refused: Sequence[Fleet],
+        most_usd_per_hour: float = inf,
+        design: float = 0.0,
+    ) -> Fleet | None:
+        solution = program.propose(objective, refused, most_usd_per_hour, design)
+        self.cut_off |= solution is not None and not solution.proven
+        return solution and solution.fleet
 
     def _by_steps(
         self, program: FleetProgram, objective: Objective, refused: list[Fleet], most_usd_per_hour: float
@@ -193,17 +221,19 @@ class Search:
         low = high = 1.0
         found: Trial | None = None
         while found is None:
-            fleet = program.propose(objective, refused, most_usd_per_hour, high)
+            fleet = self._propose(program, objective, refused, most_usd_per_hour, high)
             if fleet is None:
                 self._out_of_fleets(program, refused, most_usd_per_hour)
                 return None
             found = self.try_fleet(program.offers, fleet)
+            if self.too_few:
+                return None
             if found is None:
                 refused.append(fleet)
                 low, high = high, high * STEP
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            fleet = program.propose(objective, refused, most_usd_per_hour, middle)
+            fleet = self._propose(program, objective, refused, most_usd_per_hour, middle)
             trial = self.try_fleet(program.offers, fleet) if fleet else None
             if trial:
                 found, high = trial, middle
@@ -228,23 +258,21 @@ class Search:
         bought = {offer: n for offer, n in zip(offered, fleet, strict=True) if n}
         key = (tuple(bought), tuple(bought.values()))
         if key not in self.tried:
-            self.progress(f"trying {fleet_label(*key)}")
+            self.progress(f"trying {fleet_label(*key, self.question.offers)}", 0.0)
             self.tried[key] = self._try(*key)
         return self.tried[key]
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
-        refusals: list[Rejection] = []
         for swap in self.question.policies:
             found = self._try_policy(offered, fleet, swap)
             if isinstance(found, Trial):
                 return found
-            refusals.append(found)
-            if found.bottleneck is not Bottleneck.MEMORY:
+            self.rejections.append(found.why)
+            if not found.short_of_memory:
                 break
-        self.rejections += refusals
         return None
 
-    def _try_policy(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | Rejection:
+    def _try_policy(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> "Trial | _Refused":
         """Pack, replay, and pack again with more room for what missed."""
         question, cards = self.question, cards_of(offered, fleet)
         tightness: dict[str, float] = {}
@@ -252,54 +280,65 @@ class Search:
         for attempt in range(1 + REPAIRS):
             rules = question.rules(swap, tightness)
             packing = Packer(list(question.needs), question.sized, rules, seed=attempt).pack(cards)
-            refusal = self._refuse(offered, fleet, packing, swap) if not missed else None
-            if refusal:
+            refusal = self._refuse(offered, fleet, packing, swap, repaired=bool(missed))
+            if refusal and not missed:
                 return refusal
-            if not isinstance(packing, Packing) or any(packing.placed == t.packing.placed for t in missed):
+            if refusal or not isinstance(packing, Packing) or any(packing.placed == t.packing.placed for t in missed):
                 break
-            deployment = deploy(question.scenario, question.needs, cards, packing.placed)
-            seen = replay(question.scenario, question.workload, question.needs, deployment, screen=True)
-            trial = Trial(offered, fleet, tuple(cards), packing, deployment, seen)
-            if seen.met:
-                trial = self._confirmed(trial)
-                if trial.replay.met:
-                    return trial
-                seen = trial.replay
+            trial = self._replayed(offered, fleet, cards, packing)
+            if trial.replay.met:
+                return trial
             missed.append(trial)
-            if attempt and seen.far_off:
+            self.too_few = trial.replay.too_few and not trial.replay.short
+            if self.too_few or (attempt and trial.replay.far_off):
                 break
-            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in seen.missed}
-        nearest = max(missed, key=lambda t: min(_margin(t, m) for m in question.needs))
-        self.misses.append(nearest)
-        return missed_promise(nearest)
+            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.replay.missed}
+        nearest = max(missed, key=lambda t: t.replay.nearness)
+        why = missed_promise(nearest)
+        self.misses.append((nearest, why))
+        return _Refused(why, nearest.packing.held_back and not self.too_few)
+
+    def _replayed(self, offered: tuple[Offer, ...], fleet: Fleet, cards: Sequence[Card], packing: Packing) -> Trial:
+        """A packing screened by replays and, where it keeps every promise, confirmed by others."""
+        question = self.question
+        deployment = deploy(question.scenario, question.needs, cards, packing.placed)
+        tell = partial(self.progress, f"trying {fleet_label(offered, fleet, question.offers)}")
+        seen = replay(question.scenario, question.workload, question.needs, deployment, screen=True, tell=tell)
+        trial = Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
+        return self._confirmed(trial) if seen.met else trial
 
     def _confirmed(self, trial: Trial) -> Trial:
         """The trial judged by replays that had no part in choosing it."""
         q = self.question
-        return replace(trial, replay=replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False))
+        tell = partial(self.progress, f"confirming {fleet_label(trial.offers, trial.fleet, q.offers)}")
+        seen = replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False, tell=tell)
+        return replace(trial, replay=seen)
 
     def _refuse(
-        self, offered: tuple[Offer, ...], fleet: Fleet, packing: Packing | Misfit, swap: bool
-    ) -> Rejection | None:
-        """Why a packing is not worth a replay."""
-        name, cost = label(offered, fleet, swap), cost_usd_per_hour(offered, fleet)
+        self, offered: tuple[Offer, ...], fleet: Fleet, packing: Packing | Misfit, swap: bool, repaired: bool
+    ) -> "_Refused | None":
+        """Why a packing is not worth a replay. A repaired one is strained on purpose; its headroom must be kept."""
+        name, cost = label(offered, fleet, swap, self.question.offers), cost_usd_per_hour(offered, fleet)
+        needs, headroom = self.question.needs, self.question.scenario.headroom
         if isinstance(packing, Misfit):
-            return misfit(name, packing, self.question.scenario.memory, cost)
-        if packing.work > 1 - self.question.scenario.headroom + 1e-9:
-            return too_busy(name, packing, self.question.needs, self.question.scenario.headroom, cost)
-        if packing.strain > HOPELESS:
-            return too_strained(name, packing, self.question.needs, self.question.scenario.headroom, cost)
+            why = misfit(name, packing, self.question.scenario.memory, cost)
+            return _Refused(why, packing.bottleneck is Bottleneck.MEMORY)
+        if packing.work > 1 - headroom + 1e-9:
+            return _Refused(too_busy(name, packing, needs, headroom, cost), packing.held_back)
+        if packing.strain > HOPELESS and not repaired:
+            return _Refused(too_strained(name, packing, needs, headroom, cost), packing.held_back)
         return None
 
     def _out_of_fleets(self, program: FleetProgram, refused: Sequence[Fleet], most_usd_per_hour: float) -> None:
         """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""
-        more_gpus = replace(program, max_gpus=GPUS_MAX).propose(Objective.GPUS, refused, most_usd_per_hour)
-        more_money = program.propose(Objective.COST, refused)
+        any_count = replace(program, max_gpus=GPUS_MAX)
+        more_gpus = self._propose(any_count, Objective.GPUS, refused, most_usd_per_hour)
+        more_money = self._propose(program, Objective.COST, refused)
         more_machines = replace(program.unlimited(), max_gpus=program.max_gpus)
-        of_a_kind = more_machines.propose(Objective.COST, refused, most_usd_per_hour)
+        of_a_kind = self._propose(more_machines, Objective.COST, refused, most_usd_per_hour)
         for fleet in (more_gpus, more_money, of_a_kind):
             self._name_limits(program, fleet, most_usd_per_hour)
-        next_one = program.unlimited().propose(Objective.COST, refused)
+        next_one = self._propose(program.unlimited(), Objective.COST, refused)
         if not any((more_gpus, more_money, of_a_kind)):
             self._name_limits(program, next_one, most_usd_per_hour)
         left = program.within_limits(next_one) if next_one and not refused else ()
@@ -311,7 +350,7 @@ class Search:
         if fleet is None:
             return
         cost, gpus = cost_usd_per_hour(program.offers, fleet), gpu_count(program.offers, fleet)
-        name = fleet_label(program.offers, fleet)
+        name = fleet_label(program.offers, fleet, self.question.offers)
         if gpus > program.max_gpus:
             self.rejections.append(too_many(name, gpus, program.max_gpus, cost))
         if cost > most_usd_per_hour:
@@ -325,9 +364,7 @@ class Search:
         objective = self.question.scenario.objective
         found: dict[tuple[str, Fleet], Trial] = {}
         for program, goal in self._other_programs(best):
-            before = len(self.rejections)
             trial = self.best(program, goal, first=3)
-            del self.rejections[before:]
             if trial and trial.label != best.label:
                 found[trial.label, trial.fleet] = trial
         return sorted(found.values(), key=lambda t: (goal_of(objective, t), t.label))[:OTHERS_MAX]
@@ -345,18 +382,37 @@ class Search:
             yield question.program(), Objective.GPUS
 
     def closest(self) -> Trial | None:
-        """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried."""
+        """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried.
+
+        Where it then keeps every promise after all, its refusal is taken back.
+        """
         question = self.question
         if self.misses:
-            return self._confirmed(max(self.misses, key=lambda t: min(_margin(t, m) for m in self.question.needs)))
+            nearest, why = max(self.misses, key=lambda miss: miss[0].replay.nearness)
+            confirmed = self._confirmed(nearest)
+            if confirmed.replay.met:
+                self.rejections.remove(why)
+            return confirmed
         dearest = max(self.tried, key=lambda key: cost_usd_per_hour(*key), default=None)
-        found = force(question, *dearest) if dearest else None
+        found = force(question, *dearest, self.progress) if dearest else None
         return found if isinstance(found, Trial) else None
 
+    def cautions(self, shown: Trial, today: date) -> tuple[Caution, ...]:
+        """What weakens the answer, the search for it included."""
+        cut_off = Caution(
+            what="the search over fleets was cut off: one with less of the objective may have been left out",
+            remedy="offer fewer machines with `buy.gpus` or `buy.instances`",
+        )
+        found = cautions(self.question.scenario, self.question.workload, shown, today)
+        return (*found, cut_off) if self.cut_off else found
 
-def _margin(trial: Trial, model: str) -> float:
-    """Attainment over its target, below zero where missed."""
-    return trial.replay.attainment[model].mean - trial.replay.needs[model].slo.attainment
+
+class _Refused(NamedTuple):
+    """A fleet under one policy of memory that did not do."""
+
+    why: Rejection
+    short_of_memory: bool
+    """Whether it might do were models to take turns in memory."""
 
 
 def goal_of(objective: Objective, trial: Trial) -> float:
@@ -380,18 +436,20 @@ def pareto(answers: Sequence[Recommendation]) -> tuple[str, ...]:
     )
 
 
-def evaluate(question: Question, offer: Offer, count: int) -> Trial:
+def evaluate(question: Question, offer: Offer, count: int, progress: Progress = silent) -> Trial:
     """Replay a deployment one names oneself, all models on `count` machines of one offer, keeping promises or not.
 
     Raises NothingToPlanError where they cannot be placed at all.
     """
-    found = force(question, (offer,), (count,))
+    found = force(question, (offer,), (count,), progress)
     if isinstance(found, Trial):
         return found
     raise NothingToPlanError(f"{found.candidate}: {found.reason}. Way out: {found.way_out}.")
 
 
-def force(question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | Rejection:
+def force(
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent
+) -> Trial | Rejection:
     """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
     cards = cards_of(offered, fleet)
     refusals: list[Rejection] = []
@@ -399,8 +457,9 @@ def force(question: Question, offered: tuple[Offer, ...], fleet: Fleet) -> Trial
         found = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards)
         if isinstance(found, Packing):
             deployment = deploy(question.scenario, question.needs, cards, found.placed)
-            seen = replay(question.scenario, question.workload, question.needs, deployment, screen=False)
-            return Trial(offered, fleet, tuple(cards), found, deployment, seen)
+            tell = partial(progress, f"replaying {fleet_label(offered, fleet, question.offers)}")
+            seen = replay(question.scenario, question.workload, question.needs, deployment, screen=False, tell=tell)
+            return Trial(offered, fleet, tuple(cards), found, deployment, seen, question.offers)
         cost = cost_usd_per_hour(offered, fleet)
-        refusals.append(misfit(label(offered, fleet, swap), found, question.scenario.memory, cost))
+        refusals.append(misfit(label(offered, fleet, swap, question.offers), found, question.scenario.memory, cost))
     return refusals[-1]

@@ -137,12 +137,13 @@ def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
 
 
 def least_work(need: Need, latency_s: Sequence[float], noisy: bool) -> float:
-    """GPUs busy at least, on average, so that enough requests of one model are answered in time.
+    """GPUs busy at least, on long-run average, so that enough requests of one model are answered in time.
 
-    A request is on time only if its whole batch is: the batch's run time is at most the SLO, and the request arrived at
-    most SLO minus run time before the start. So a batch of b that runs l(b) serves at most k(b) = min(b, arrivals in
-    such a window) requests in time, and each costs at least min_b l(b) / k(b). Attainment x rate of them are due each
-    second. Where nothing may be dropped, all must run as well, at no less than min_b l(b) / b each.
+    Batches are those in `latency_s`: measured, and run within the SLO. A request is on time only if its whole batch is:
+    the batch's run time is at most the SLO, and the request arrived at most SLO minus run time before the start. So a
+    batch of b that runs l(b) serves at most k(b) = min(b, arrivals in such a window) requests in time, and each costs
+    at least min_b l(b) / k(b). Attainment x rate of them are due each second. Where nothing may be dropped, all must
+    run as well, at no less than min_b l(b) / b each.
 
     100 rps at attainment 0.99, 10 ms for one and 16 ms for two: min(10, 8) ms x 99 /s = 0.792 GPUs.
     """

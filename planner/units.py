@@ -148,6 +148,13 @@ price = Price(
     prefix=r"\$?\s*",
 )
 
+
+def written_duration(seconds: float) -> str:
+    """A duration as one would write it, rounded up: `90 s`, `57 min`, `30 h`."""
+    unit, size_s = ("s", 1) if seconds <= 120 else ("min", 60) if seconds <= 7200 else ("h", 3600)
+    return f"{math.ceil(seconds / size_s - 1e-9)} {unit}"
+
+
 Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.json_schema)]
 """Seconds."""
 Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]

@@ -61,6 +61,13 @@ def test_lower_bound_is_the_least_over_all_fleets(rate_a: float, rate_b: float, 
     assert bound == pytest.approx(cost_usd_per_hour(q.offers, least), rel=1e-5)
 
 
+def proposed(q: Question, objective: Objective = Objective.COST) -> Fleet:
+    found = q.program().propose(objective)
+    assert found is not None
+    assert found.fleet is not None
+    return found.fleet
+
+
 def test_resident_weights_raise_the_bound() -> None:
     heavy = shelf(*(profile(n, T4, 0.004, 0.002, 6_000_000_000) for n in "abcde"))
     light = scenario([model(n, 0.5) for n in "abcde"], dict.fromkeys("abcde", (1, 1.0)))
@@ -73,7 +80,10 @@ def test_fleets_come_in_order_of_price_and_none_is_part_of_a_refused_one() -> No
     q = question(asked(), OFFERS, LIBRARY)
     refused: list[Fleet] = []
     for _ in range(8):
-        fleet = q.program().propose(Objective.COST, refused)
+        found = q.program().propose(Objective.COST, refused)
+        assert found is not None
+        assert found.proven
+        fleet = found.fleet
         assert fleet is not None
         assert not any(all(n <= had for n, had in zip(fleet, no, strict=True)) for no in refused)
         refused.append(fleet)
@@ -82,13 +92,10 @@ def test_fleets_come_in_order_of_price_and_none_is_part_of_a_refused_one() -> No
 
 
 def test_limits_on_what_may_be_bought_are_kept() -> None:
-    few = question(asked(buy=BuySpec(max_gpus=3)), OFFERS, LIBRARY).program().propose()
-    assert few is not None
+    few = proposed(question(asked(buy=BuySpec(max_gpus=3)), OFFERS, LIBRARY))
     assert gpu_count(OFFERS, few) <= 3
     one = (replace(OFFERS[2], count_max=1), OFFERS[0])
-    found = question(asked(900, 500), one, LIBRARY).program().propose(Objective.GPUS)
-    assert found is not None
-    assert found[0] == 1
+    assert proposed(question(asked(900, 500), one, LIBRARY), Objective.GPUS)[0] == 1
     assert question(asked(buy=BuySpec(max_gpus=1)), OFFERS[:1], LIBRARY).program().propose() is None
 
 
