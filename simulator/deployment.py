@@ -74,7 +74,7 @@ class SwapPolicy:
     prefetch: bool = True
     """Load the next model while the present one runs, when both fit."""
     pinned: bool = True
-    """Host copies in page-locked memory; False: the profile's pageable bandwidth, half of the pinned where not known."""
+    """Host copies in page-locked memory; False: loads go at the profile's pageable bandwidth, or half of the pinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

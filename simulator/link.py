@@ -46,6 +46,12 @@ class Link:
         self._share()
         return flight.done
 
+    def stop(self, done: simpy.Event) -> None:
+        """Break off the transfer that would fire `done`; the others share what it leaves."""
+        self._advance()
+        self._flights = [flight for flight in self._flights if flight.done is not done]
+        self._share()
+
     def _advance(self) -> None:
         passed_s = self._env.now - self._seen_s
         self._seen_s = self._env.now

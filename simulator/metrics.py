@@ -37,7 +37,7 @@ class ModelMetrics:
     waiting: int
     running: int
     judged: int
-    """Requests whose fate is known: finished, dropped, or past their deadline at the end."""
+    """Requests that arrived after the warm-up and had their deadline before the end."""
     offered_rps: float
     throughput_rps: float
     goodput_rps: float
@@ -101,9 +101,9 @@ def _model(result: SimulationResult, model: str, requests: Requests, slo_s: floa
     count = np.bincount(outcome, minlength=len(Outcome))
     done = outcome == Outcome.FINISHED
     latency_s = finish_s[done] - arrival_s[done]
-    in_time = int(np.count_nonzero(latency_s <= slo_s + 1e-9))
-    past_deadline = (outcome >= Outcome.WAITING) & (arrival_s + slo_s <= end_s)
-    judged = int(count[Outcome.FINISHED] + count[Outcome.DROPPED] + np.count_nonzero(past_deadline))
+    in_time = finish_s - arrival_s <= slo_s + 1e-9
+    # Of those who came later only the quick have finished: to judge them would be to flatter.
+    judged = arrival_s + slo_s <= end_s
     batches = [b for b in result.batches if b.model == model]
     sizes = np.concatenate([b.count[(b.start_s >= warmup_s) & ~b.aborted] for b in batches])
     p50, p90, p95, p99 = np.quantile(latency_s, (0.5, 0.9, 0.95, 0.99)) if len(latency_s) else (np.nan,) * 4
@@ -113,13 +113,13 @@ def _model(result: SimulationResult, model: str, requests: Requests, slo_s: floa
         dropped=int(count[Outcome.DROPPED]),
         waiting=int(count[Outcome.WAITING]),
         running=int(count[Outcome.RUNNING]),
-        judged=judged,
+        judged=int(np.count_nonzero(judged)),
         offered_rps=len(arrival_s) / span_s,
         throughput_rps=float(count[Outcome.FINISHED]) / span_s,
-        goodput_rps=in_time / span_s,
+        goodput_rps=np.count_nonzero(in_time) / span_s,
         processed_fraction=_ratio(count[Outcome.FINISHED], len(arrival_s)),
         dropped_fraction=_ratio(count[Outcome.DROPPED], len(arrival_s)),
-        slo_attainment=_ratio(in_time, judged),
+        slo_attainment=_mean(in_time[judged]),
         mean_s=_mean(latency_s),
         p50_s=float(p50),
         p90_s=float(p90),
@@ -191,7 +191,7 @@ def accuracy(
 ) -> dict[str, float]:
     """Share of frames with a right answer, by model, if a frame processed in time is right with probability `base`.
 
-    `half_life_s` None: a lost frame (dropped, late or unfinished past its deadline) is wrong. Otherwise it reuses the
+    `half_life_s` None: a lost frame (dropped, late or unfinished) is wrong. Otherwise it reuses the
     last in-time result of its source, which is right half as often for every `half_life_s` between the two frames.
     Frames from 0 to 4 s, of which those at 0, 1 and 3 are in time, with base 1 and half-life 1 s: (3 + 0.5 + 0.5) / 5.
     """
@@ -199,10 +199,9 @@ def accuracy(
     found = {}
     for model, requests in result.requests.items():
         good = requests.finish_s - requests.arrival_s <= slo_s[model] + 1e-9
-        known = (requests.outcome <= Outcome.DROPPED) | (requests.arrival_s + slo_s[model] <= result.duration_s)
-        counted = known & (requests.arrival_s >= warmup_s)
+        judged = (requests.arrival_s >= warmup_s) & (requests.arrival_s + slo_s[model] <= result.duration_s)
         right = good.astype(float) if half_life_s is None else _reused(requests, good, half_life_s)
-        found[model] = base[model] * _mean(right[counted])
+        found[model] = base[model] * _mean(right[judged])
     return found
 
 
@@ -250,7 +249,7 @@ def attainment_interval(
     return mean, max(0.0, float(np.fmin(low, centre - half))), min(1.0, float(np.fmax(high, centre + half)))
 
 
-def _mean(values: Floats) -> float:
+def _mean(values: np.ndarray) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 

@@ -6,7 +6,6 @@ from enum import StrEnum
 from simulator.curves import Interpolated, LoadTime
 from simulator.model import Layer
 
-
 PAGEABLE_SHARE = 0.5
 """Bandwidth from pageable host memory over that from pinned, where nobody measured it: such a copy passes through a
 pinned buffer, so every byte moves twice."""

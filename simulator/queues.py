@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
+
+import numpy as np
 
 from simulator.batching import arrived, close_at, first_kept
 from simulator.deployment import BatchingPolicy, Drop
 from simulator.model import Layer
 from simulator.scheduling import least_outstanding
+from simulator.workload import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,10 @@ class Queue:
         self.booked_s = inf
         """When the agenda was told it will be ready."""
         self.next_stage: FormedQueue | None = None
+        self.link_free_s = 0.0
+        """When the link to the next stage has carried all that was handed over."""
+        self.wake: Callable[[], None] = _nobody
+        """Tells the GPU that something is coming."""
 
     def ready_at(self) -> float:
         """When the next batch may run; infinity while nothing is known to come."""
@@ -107,9 +115,16 @@ class Queue:
     def begin(self, start_s: float, finish_s: float, count: int) -> None:
         """Record a batch that runs to its end, and hand it to the next stage."""
         if self.next_stage is not None:
-            arrives_s = finish_s + count * self.stage.transfer_s_per_sample
-            self.next_stage.hand_over(arrives_s, count, self.oldest_s())
+            self.link_free_s = max(finish_s, self.link_free_s) + count * self.stage.transfer_s_per_sample
+            self.next_stage.hand_over(self.link_free_s, count, self.oldest_s())
         self._row(start_s, finish_s, count)
+
+    def cut_short(self, start_s: float, failure_s: float, count: int) -> None:
+        """Record a batch that a failure will cut short. Its requests run again."""
+        self.log.aborted.append((start_s, failure_s, count))
+
+    def give_back(self) -> None:
+        """The failure has come."""
 
     def _row(self, start_s: float, finish_s: float, count: int) -> None:
         log = self.log
@@ -133,8 +148,6 @@ class FormedQueue(Queue):
         super().__init__(stage, self._times, policy, slo_s, Drop.NEVER)
         self._sizes: list[int] = []
         self._oldest_s: list[float] = []
-        self.wake: Callable[[], None] = _nobody
-        """Tells the GPU that something is coming."""
 
     def hand_over(self, arrives_s: float, count: int, oldest_s: float) -> None:
         """A batch of `count` will be here at `arrives_s`."""
@@ -157,23 +170,45 @@ class FormedQueue(Queue):
         self.head += 1 - count
 
 
-@dataclass(slots=True)
 class Front:
-    """Where a shared queue begins."""
+    """A queue from which several replicas draw. What is before `head` has been drawn."""
 
-    head: int = 0
+    def __init__(self, arrival_s: Floats) -> None:
+        self._arrival_s = arrival_s
+        self.times = array("d", arrival_s.tobytes())
+        self.places = array("q", range(len(arrival_s)))
+        """Which request each of `times` belongs to."""
+        self.head = 0
+        self.views: list[SharedQueue] = []
+
+    def draw(self, count: int) -> array[int]:
+        """Take the next `count` requests."""
+        drawn = self.places[self.head : self.head + count]
+        self.head += count
+        return drawn
+
+    def put_back(self, places: array[int]) -> None:
+        """Let requests that were drawn wait again, in order of arrival, and tell all replicas."""
+        older = bisect_left(self.places, places[-1], self.head)
+        waiting = array("q", sorted([*places, *self.places[self.head : older]]))
+        self.head -= len(places)
+        self.places[self.head : older] = waiting
+        self.times[self.head : older] = array("d", self._arrival_s[np.asarray(waiting)].tobytes())
+        for view in self.views:
+            view.wake()
 
 
 class SharedQueue(Queue):
-    """One replica's view of a queue from which several draw. A batch that a failure cuts short stays for all."""
+    """One replica's view of a queue from which several draw. A batch that a failure cuts short goes back to all."""
 
-    def __init__(
-        self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop, front: Front
-    ) -> None:
+    def __init__(self, stage: Stage, front: Front, policy: BatchingPolicy, slo_s: float, drop: Drop) -> None:
         self._front = front
         self.taken: array[int] = array("q")
-        """Places in `times` that this replica ran or gave up."""
-        super().__init__(stage, times, policy, slo_s, drop)
+        """Requests that this replica ran or gave up, by their place in order of arrival."""
+        self._doomed: array[int] = array("q")
+        """Those in a batch that a failure will cut short."""
+        super().__init__(stage, front.times, policy, slo_s, drop)
+        front.views.append(self)
 
     @property
     def head(self) -> int:
@@ -184,8 +219,15 @@ class SharedQueue(Queue):
         self._front.head = place
 
     def _row(self, start_s: float, finish_s: float, count: int) -> None:
-        self.taken.extend(range(self.head, self.head + count))
+        self.taken.extend(self._front.places[self.head : self.head + count])
         super()._row(start_s, finish_s, count)
+
+    def cut_short(self, start_s: float, failure_s: float, count: int) -> None:
+        super().cut_short(start_s, failure_s, count)
+        self._doomed = self._front.draw(count)
+
+    def give_back(self) -> None:
+        self._front.put_back(self._doomed)
 
 
 class Router:

@@ -49,7 +49,7 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One load of weights onto a device."""
+    """One load of weights onto a device that was complete before the end, and that no failure broke off."""
 
     model: str
     device: str

@@ -55,10 +55,8 @@ def check(deployment: Deployment, workload: Workload) -> None:
     devices = {device.id: device for device in deployment.devices}
     hosts = {host.id: host for host in deployment.hosts}
     served = {service.model for service in deployment.services}
-    if twice := [name for name, n in Counter([*devices, *hosts]).items() if n > 1] or len(served) < len(
-        deployment.services
-    ):
-        raise DeploymentError(f"deployment: names must differ, got {twice} twice. Rename one.")
+    once("device or host", [device.id for device in deployment.devices] + [host.id for host in deployment.hosts])
+    once("service", [service.model for service in deployment.services])
     for stream in workload.streams:
         if stream.model not in served:
             raise DeploymentError(f"workload: stream asks {stream.model!r}, which no service answers. Add a service.")
@@ -95,6 +93,12 @@ def check(deployment: Deployment, workload: Workload) -> None:
             )
 
 
+def once(what: str, names: Sequence[str]) -> None:
+    """Refuse names that stand for two things."""
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        raise DeploymentError(f"deployment: names must differ, got {what} {twice[0]!r} twice. Rename one.")
+
+
 def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_s: float | None) -> list[Stage]:
     """What a replica takes on each of its devices: its layers cut in order, so that bytes are about equal.
 
@@ -103,7 +107,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
     profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
     full_s = profile.latency(most)
     service_s = [0.0] + [full_s if replica.batching.padded else profile.latency(n) for n in range(1, most + 1)]
-    pageable = profile.pageable_bytes_per_s or profile.load.bytes_per_s
+    load = profile.load_from(pinned=swap.pinned)
     parts = cut(profile, count)
     total = profile.weight_bytes
     return [
@@ -115,8 +119,8 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
             else tuple(service_s),
             cv=profile.latency_cv,
             workspace_bytes=round(profile.workspace(most)),
-            load_t0_s=profile.load.t0_s,
-            load_bytes_per_s=profile.load.bytes_per_s if swap.pinned else pageable,
+            load_t0_s=load.t0_s,
+            load_bytes_per_s=load.bytes_per_s,
             transfer_s_per_sample=profile.output_bytes_per_sample / link_bytes_per_s if link_bytes_per_s else 0.0,
         )
         for layers in parts
@@ -140,15 +144,18 @@ def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
 
 
 def draw_outages(failures: Failures | None, duration_s: float, rng: np.random.Generator) -> list[Outage]:
-    """When one host is away: exponential times between a recovery and the next failure."""
+    """When one host is away: exponential times between a recovery and the next failure, watched from any moment on.
+
+    Up for 30 s on average, then away for 10 s: it is away at 0 s with probability 1/4, then for anything up to 10 s.
+    """
     outages: list[Outage] = []
-    at_s = 0.0
-    while failures is not None:
-        at_s += rng.exponential(failures.mean_time_between_s)
-        if at_s >= duration_s:
-            break
-        outages.append(Outage(start_s=at_s, finish_s=at_s + failures.recovery_s))
-        at_s += failures.recovery_s
+    if failures is None:
+        return outages
+    up_s, away_s = failures.mean_time_between_s, failures.recovery_s
+    if rng.uniform() < away_s / (up_s + away_s):
+        outages.append(Outage(start_s=0.0, finish_s=rng.uniform(0.0, away_s)))
+    while (at_s := (outages[-1].finish_s if outages else 0.0) + rng.exponential(up_s)) < duration_s:
+        outages.append(Outage(start_s=at_s, finish_s=at_s + away_s))
     return outages
 
 
@@ -181,10 +188,10 @@ class World:
         shares = split(len(demand.arrival_s), [replica.share for replica in service.replicas])
         alone = len(service.replicas) == 1
         chains = []
-        front = Front() if service.routing is Routing.SHARED and not alone else None
+        front = Front(demand.arrival_s) if service.routing is Routing.SHARED and not alone else None
         for replica, places in zip(service.replicas, shares, strict=True):
-            times = demand.arrival_s if alone or front else demand.arrival_s[places]
-            chains.append(self._chain(service, replica, times.data, front))
+            waiting = front or (demand.arrival_s if alone else demand.arrival_s[places]).data
+            chains.append(self._chain(service, replica, waiting))
         self.queues[service.model] = chains
         self.places[service.model] = shares
         if service.routing is Routing.LEAST_OUTSTANDING and not alone:
@@ -193,12 +200,14 @@ class World:
             first = [chain[0] for chain in chains]
             self.routers[service.model] = Router(demand.arrival_s.data, first, away)
 
-    def _chain(self, service: Service, replica: Replica, times: Sequence[float], front: Front | None) -> list[Queue]:
+    def _chain(self, service: Service, replica: Replica, waiting: Sequence[float] | Front) -> list[Queue]:
         link = min(d.gpu.link_bytes_per_s for d in self.deployment.devices if d.id in replica.devices)
         parts = stages(service, replica, self.deployment.swap, link)
         slo_s = service.slo.latency_s
-        rules = parts[0], times, replica.batching, slo_s, service.drop
-        chain: list[Queue] = [SharedQueue(*rules, front) if front else Queue(*rules)]
+        rules = replica.batching, slo_s, service.drop
+        chain: list[Queue] = [
+            SharedQueue(parts[0], waiting, *rules) if isinstance(waiting, Front) else Queue(parts[0], waiting, *rules)
+        ]
         for stage in parts[1:]:
             following = FormedQueue(stage, replica.batching, slo_s)
             chain[-1].next_stage = following
@@ -239,7 +248,7 @@ class World:
     def run(self) -> None:
         """Let the clock run to the horizon."""
         for card in self.cards.values():
-            self.env.process(card.run())
+            card.start()
         self.env.run(until=self.duration_s)
         for card in self.cards.values():
             card.end_stall()

@@ -4,6 +4,7 @@ An agenda holds the queues of one GPU: `put` tells when a queue's next batch may
 Each is a heap of queues that are not ready yet and a set of those that are, so a decision costs O(log models) at most.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from math import inf
@@ -12,112 +13,110 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class RoundRobin:
-    """Ready queues in turn, in the order of their numbers."""
-
-    def __init__(self, count: int) -> None:
-        self._coming: list[tuple[float, int]] = []
-        self._ready = 0
-        """Bit i is set: queue i is ready."""
-        self._last = count - 1
-
-    def put(self, number: int, ready_s: float, priority: float) -> None:
-        """Queue `number` may run from `ready_s` on."""
-        heappush(self._coming, (ready_s, number))
-
-    def next_ready_s(self) -> float:
-        """When a queue that is not ready yet will be; infinity where there is none."""
-        return self._coming[0][0] if self._coming else inf
-
-    def _admit(self, now_s: float) -> None:
-        coming = self._coming
-        while coming and coming[0][0] <= now_s:
-            self._ready |= 1 << heappop(coming)[1]
-
-    def take(self, now_s: float) -> int:
-        """The next ready queue's number, which leaves the agenda; -1 where none is ready."""
-        self._admit(now_s)
-        number = self._turn()
-        if number >= 0:
-            self._ready ^= 1 << number
-            self._last = number
-        return number
-
-    def _turn(self) -> int:
-        later = self._ready >> (self._last + 1)
-        if later:
-            return self._last + (later & -later).bit_length()
-        return (self._ready & -self._ready).bit_length() - 1
-
-    def peek(self, now_s: float, until_s: float) -> int:
-        """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
-        self._admit(now_s)
-        number = self._turn()
-        return self._coming[0][1] if number < 0 and self.next_ready_s() <= until_s else number
-
-
-class EarliestFirst:
-    """The ready queue with the lowest priority value: its oldest arrival (FCFS) or that one's deadline (EDF)."""
+class Agenda(ABC):
+    """The queues of one GPU, those that are not ready yet in a heap; what becomes of the ready ones is each rule's."""
 
     def __init__(self) -> None:
         self._coming: list[tuple[float, int, float]] = []
-        self._ready: list[tuple[float, int]] = []
 
     def put(self, number: int, ready_s: float, priority: float) -> None:
-        """Queue `number` may run from `ready_s` on, before those with a higher `priority`."""
+        """Queue `number` may run from `ready_s` on. A low `priority` (an arrival, a deadline) may put it first."""
         heappush(self._coming, (ready_s, number, priority))
 
     def next_ready_s(self) -> float:
         """When a queue that is not ready yet will be; infinity where there is none."""
         return self._coming[0][0] if self._coming else inf
 
-    def _admit(self, now_s: float) -> None:
-        coming = self._coming
-        while coming and coming[0][0] <= now_s:
-            _, number, priority = heappop(coming)
-            heappush(self._ready, (priority, number))
-
     def take(self, now_s: float) -> int:
         """The next ready queue's number, which leaves the agenda; -1 where none is ready."""
-        self._admit(now_s)
-        return heappop(self._ready)[1] if self._ready else -1
+        self._admit_until(now_s)
+        number = self._first(now_s)
+        if number >= 0:
+            self._remove(number)
+        return number
 
     def peek(self, now_s: float, until_s: float) -> int:
         """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
-        self._admit(now_s)
-        if self._ready:
-            return self._ready[0][1]
-        return self._coming[0][1] if self.next_ready_s() <= until_s else -1
+        self._admit_until(now_s)
+        number = self._first(now_s)
+        return self._coming[0][1] if number < 0 and self.next_ready_s() <= until_s else number
+
+    def _admit_until(self, now_s: float) -> None:
+        coming = self._coming
+        while coming and coming[0][0] <= now_s:
+            _, number, priority = heappop(coming)
+            self._admit(number, priority)
+
+    @abstractmethod
+    def _admit(self, number: int, priority: float) -> None:
+        """Queue `number` is ready."""
+
+    @abstractmethod
+    def _first(self, now_s: float) -> int:
+        """The ready queue that comes first; -1 where none is ready."""
+
+    @abstractmethod
+    def _remove(self, number: int) -> None:
+        """Queue `number`, which came first, is not ready any more: it runs."""
 
 
-class SwapAware:
+class RoundRobin(Agenda):
+    """Ready queues in turn, in the order of their numbers."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._ready = 0
+        """Bit i is set: queue i is ready."""
+        self._last = count - 1
+
+    def _admit(self, number: int, priority: float) -> None:
+        self._ready |= 1 << number
+
+    def _first(self, now_s: float) -> int:
+        later = self._ready >> (self._last + 1)
+        if later:
+            return self._last + (later & -later).bit_length()
+        return (self._ready & -self._ready).bit_length() - 1
+
+    def _remove(self, number: int) -> None:
+        self._ready ^= 1 << number
+        self._last = number
+
+
+class EarliestFirst(Agenda):
+    """The ready queue with the lowest priority value: its oldest arrival (FCFS) or that one's deadline (EDF)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ready: list[tuple[float, int]] = []
+
+    def _admit(self, number: int, priority: float) -> None:
+        heappush(self._ready, (priority, number))
+
+    def _first(self, now_s: float) -> int:
+        return self._ready[0][1] if self._ready else -1
+
+    def _remove(self, number: int) -> None:
+        heappop(self._ready)
+
+
+class SwapAware(Agenda):
     """What is resident first, unless a queue that must be loaded would then miss its deadline; ties by deadline.
 
     `missing_s(number)`: seconds to load what queue `number` lacks. `service_s(number)`: seconds its batch would take.
     """
 
     def __init__(self, missing_s: Callable[[int], float], service_s: Callable[[int], float]) -> None:
-        self._coming: list[tuple[float, int, float]] = []
+        super().__init__()
         self._ready: dict[int, float] = {}
         """Deadline by queue number."""
         self._missing_s = missing_s
         self._service_s = service_s
 
-    def put(self, number: int, ready_s: float, priority: float) -> None:
-        """Queue `number` may run from `ready_s` on; `priority` is the deadline of its oldest request."""
-        heappush(self._coming, (ready_s, number, priority))
+    def _admit(self, number: int, priority: float) -> None:
+        self._ready[number] = priority
 
-    def next_ready_s(self) -> float:
-        """When a queue that is not ready yet will be; infinity where there is none."""
-        return self._coming[0][0] if self._coming else inf
-
-    def _admit(self, now_s: float) -> None:
-        coming = self._coming
-        while coming and coming[0][0] <= now_s:
-            _, number, priority = heappop(coming)
-            self._ready[number] = priority
-
-    def _choice(self, now_s: float) -> int:
+    def _first(self, now_s: float) -> int:
         if not self._ready:
             return -1
         by_deadline = sorted(self._ready, key=lambda n: (self._ready[n], n))
@@ -132,21 +131,8 @@ class SwapAware:
                 return other
         return here
 
-    def take(self, now_s: float) -> int:
-        """The next ready queue's number, which leaves the agenda; -1 where none is ready."""
-        self._admit(now_s)
-        number = self._choice(now_s)
-        self._ready.pop(number, None)
-        return number
-
-    def peek(self, now_s: float, until_s: float) -> int:
-        """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
-        self._admit(now_s)
-        number = self._choice(now_s)
-        return self._coming[0][1] if number < 0 and self.next_ready_s() <= until_s else number
-
-
-Agenda = RoundRobin | EarliestFirst | SwapAware
+    def _remove(self, number: int) -> None:
+        del self._ready[number]
 
 
 def split(count: int, shares: Sequence[float]) -> list[NDArray[np.int64]]:

@@ -1,6 +1,6 @@
 """The SimPy processes: a GPU that runs batches, its copy engine, and what happens when its host fails."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 from math import inf
@@ -13,7 +13,7 @@ from simulator.hardware import Device
 from simulator.link import Link
 from simulator.memory import Residency, eviction_order
 from simulator.model import Layer
-from simulator.queues import FormedQueue, Outage, Queue, Router, Stage
+from simulator.queues import Outage, Queue, Router, Stage
 from simulator.records import Load, Stall
 from simulator.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware
 
@@ -43,6 +43,8 @@ class Card:
         self.swap = swap
         self.link = link
         self.outages = list(outages)
+        self.failure = env.event()
+        """When its host fails next; never, without outages."""
         self.horizon_s = horizon_s
         self.memory = Residency(device.memory_bytes, device.context_bytes)
         self.swaps = self._too_much()
@@ -52,26 +54,34 @@ class Card:
             _noise(queue.stage.cv, child) for queue, child in zip(queues, rng.spawn(len(queues)), strict=True)
         ]
         self.users: dict[str, list[Queue]] = {}
+        """By layer: the queues that need it."""
         self.served = [0] * len(queues)
+        """Batches that each queue ran."""
         self.last = len(queues) - 1
+        """Number of the queue that ran last."""
         self.loading: tuple[frozenset[str], simpy.Event] | None = None
+        """Layers under way, and when they are here."""
         self.bell: simpy.Event | None = None
+        """Wakes it from idleness."""
         self.leaving: list[str] = []
+        """Layers that go when the running batch is done."""
         self.loads: list[Load] = []
         self.stalls: list[Stall] = []
         self.stalled_s = inf
         """Since when it stands still for weights."""
         self.memory_at_s: list[float] = []
         self.memory_used: list[int] = []
-        for number, queue in enumerate(queues):
-            queue.number = number
-            for layer in queue.stage.layers:
-                self.users.setdefault(layer.key, []).append(queue)
-            if isinstance(queue, FormedQueue):
-                queue.wake = partial(self.expect, queue)
+        self._adopt(queues)
         if not self.swaps:
             self._fill()
         self._note()
+
+    def _adopt(self, queues: Sequence[Queue]) -> None:
+        for number, queue in enumerate(queues):
+            queue.number = number
+            queue.wake = partial(self.expect, queue)
+            for layer in queue.stage.layers:
+                self.users.setdefault(layer.key, []).append(queue)
 
     def _too_much(self) -> bool:
         weights = {layer.key: layer.weight_bytes for queue in self.queues for layer in queue.stage.layers}
@@ -94,63 +104,84 @@ class Card:
 
     def _missing_s(self, number: int) -> float:
         stage = self.queues[number].stage
-        return stage.load_s(sum(layer.weight_bytes for layer in self.memory.missing(stage.layers)))
+        return stage.load_s(size_bytes(self.memory.missing(stage.layers)))
 
     def _service_s(self, number: int) -> float:
         queue = self.queues[number]
         return queue.stage.service_s[max(1, queue.batch_size(self.env.now))]
 
-    def run(self) -> Process:
-        """Serve until the horizon: pick a model, bring its weights in, run a batch, again."""
+    def start(self) -> None:
+        """Serve until the horizon; at once, where nobody can change what this GPU will find."""
         for queue in self.queues:
-            self.book(queue)
-        env, queues, agenda, swaps, clocked = self.env, self.queues, self.agenda, self.swaps, self.clocked
-        noise, outage_s = self.noise, self.next_outage_s()
+            self.expect(queue)
+        if self.clocked:
+            self.watch_host()
+            self.env.process(self.run())
+        else:
+            self.run_ahead()
+
+    def run_ahead(self) -> None:
+        """Pick a model, run a batch, again, without waiting for the clock."""
+        queues, agenda, noise, horizon_s = self.queues, self.agenda, self.noise, self.horizon_s
         now = 0.0
-        while now < self.horizon_s:
-            if now >= outage_s:
-                now = yield from self.recover()
-                outage_s = self.next_outage_s()
-                continue
-            if self.routers:
-                self.route(now)
+        while now < horizon_s:
             number = agenda.take(now)
             if number < 0:
-                now = (yield from self.idle()) if clocked else min(agenda.next_ready_s(), self.horizon_s)
+                now = agenda.next_ready_s()
                 continue
             queue = queues[number]
-            if clocked and not self.due(queue, now):
-                continue
-            queue.booked_s = -inf
-            if swaps:
-                now = yield from self.bring_in(queue)
-                if queue.ready_at() > now:  # its requests were dropped, or taken by another replica
-                    self.book(queue)
-                    continue
-            if queue.drop is not None:
-                queue.discard(now, now)
-            count = queue.batch_size(now)
-            if not count or now >= outage_s:
-                self.book(queue)
-                continue
-            service_s = queue.service_s[count] * next(noise[number])
-            finish = now + service_s
-            if finish > outage_s:
-                queue.log.aborted.append((now, outage_s, count))
-                self.book(queue)
-                if clocked:
-                    yield env.timeout(outage_s - now)
-                now = outage_s
-                continue
-            queue.begin(now, finish, count)
+            queue.discard(now, now)
+            if count := queue.batch_size(now):
+                finish_s = now + queue.service_s[count] * next(noise[number])
+                queue.begin(now, finish_s, count)
+                now = finish_s
             self.book(queue)
-            if swaps:
-                self.occupy(queue, finish)
-            if clocked:
-                yield env.timeout(service_s)
-            now = finish
-            if swaps:
-                self.vacate()
+
+    def run(self) -> Process:
+        """Pick a model, bring its weights in, run a batch, again, until the clock stops."""
+        while True:
+            if self.env.now >= self.next_outage_s():
+                yield from self.recover()
+            elif (queue := self.pick()) is None:
+                yield from self.idle()
+            elif not self.swaps or (yield from self.bring_in(queue)):
+                yield from self.run_batch(queue)
+
+    def pick(self) -> Queue | None:
+        """The queue whose turn it is; None where nothing may run."""
+        now = self.env.now
+        if self.routers:
+            self.route(now)
+        while (number := self.agenda.take(now)) >= 0:
+            queue = self.queues[number]
+            if self.due(queue, now):
+                queue.booked_s = -inf
+                return queue
+        return None
+
+    def run_batch(self, queue: Queue) -> Process:
+        """Run what waits in `queue`, unless the drop rule leaves nothing, or as far as a failure lets it."""
+        now = self.env.now
+        queue.discard(now, now)
+        count = queue.batch_size(now)
+        if not count:
+            self.book(queue)
+            return
+        service_s = queue.service_s[count] * next(self.noise[queue.number])
+        finish_s, outage_s = now + service_s, self.next_outage_s()
+        if finish_s > outage_s:
+            queue.cut_short(now, outage_s, count)
+            self.book(queue)
+            yield self.env.timeout(outage_s - now)
+            queue.give_back()
+            return
+        queue.begin(now, finish_s, count)
+        self.book(queue)
+        if self.swaps:
+            self.occupy(queue, finish_s)
+        yield self.env.timeout(service_s)
+        if self.swaps:
+            self.vacate()
 
     @property
     def clocked(self) -> bool:
@@ -161,6 +192,11 @@ class Card:
     def next_outage_s(self) -> float:
         """When its host fails next."""
         return self.outages[0].start_s if self.outages else inf
+
+    def watch_host(self) -> None:
+        """Know when its host fails next."""
+        away_s = self.next_outage_s() - self.env.now
+        self.failure = self.env.timeout(max(0.0, away_s)) if self.outages else self.env.event()
 
     def book(self, queue: Queue) -> None:
         """Tell the agenda when `queue` will be ready."""
@@ -198,51 +234,67 @@ class Card:
         self.bell = self.env.event()
         yield self.bell | self.env.timeout(max(0.0, next_s - self.env.now))
         self.bell = None
-        return self.env.now
 
     def recover(self) -> Process:
         """The host failed: memory is lost. Wait until it is back; what was resident for good is loaded again."""
-        outage = self.outages.pop(0)
         if self.loading is not None:
             yield self.loading[1]
+        outage = self.outages.pop(0)
         self._evict(list(self.memory.resident))
         yield self.env.timeout(max(0.0, outage.finish_s - self.env.now))
+        self.watch_host()
         if not self.swaps:
-            self.stalled_s = self.env.now
-            for queue in self.queues:
-                if missing := self.memory.missing(queue.stage.layers):
-                    yield from self._load(queue.stage, missing, ahead=False)
-            self.end_stall()
-        return self.env.now
+            yield from self.reload()
+
+    def reload(self) -> Process:
+        """Bring in what all models need; another failure ends it."""
+        self.stalled_s = self.env.now
+        for queue in self.queues:
+            missing = self.memory.missing(queue.stage.layers)
+            if missing and self.env.now < self.next_outage_s():
+                yield from self._load(queue.stage, missing, ahead=False)
+        self.end_stall()
 
     def bring_in(self, queue: Queue) -> Process:
-        """Wait for or load what `queue` lacks, and make room for its workspace. Returns the time."""
-        env, stage = self.env, queue.stage
-        needed = frozenset(layer.key for layer in stage.layers)
-        self.stalled_s = env.now
-        while True:
-            missing = self.memory.missing(stage.layers)
-            arriving = self.loading[0] if self.loading else frozenset()
-            if self.loading and (missing or arriving & needed):
-                yield self.loading[1]
-                continue
-            size_bytes = sum(layer.weight_bytes for layer in missing)
-            queue.discard(env.now, env.now + stage.load_s(size_bytes))
-            if not queue.batch_size(env.now):
-                break
-            victims = self.memory.victims(size_bytes, stage.workspace_bytes, needed | arriving, self._order())
-            if victims is None and self.loading:
-                yield self.loading[1]
-                continue
-            self._evict(victims or [])
+        """Wait for or load what `queue` lacks, and make room for its workspace. Returns whether its batch may run."""
+        stage = queue.stage
+        self.stalled_s = self.env.now
+        while (wanted := self.wanted(queue)) and (under_way := self.in_the_way(stage)):
+            yield under_way
+        if wanted:
+            self._evict(self._victims(stage) or [])
             self.memory.touch(layer for layer in stage.layers if layer.key in self.memory.resident)
-            if missing:
+            if missing := self.memory.missing(stage.layers):
                 yield from self._load(stage, missing, ahead=False)
-            break
         if self.routers:
-            self.route(env.now)
+            self.route(self.env.now)
         self.end_stall()
-        return env.now
+        may_run = queue.ready_at() <= self.env.now < self.next_outage_s()
+        if not may_run:  # its requests were dropped, or taken by another replica, or the host failed
+            self.book(queue)
+        return may_run
+
+    def wanted(self, queue: Queue) -> bool:
+        """Whether requests are left that a load begun now would serve."""
+        now = self.env.now
+        missing = self.memory.missing(queue.stage.layers)
+        queue.discard(now, now + queue.stage.load_s(size_bytes(missing)))
+        return bool(queue.batch_size(now)) and now < self.next_outage_s()
+
+    def in_the_way(self, stage: Stage) -> simpy.Event | None:
+        """The end of the load under way, if `stage` needs its layers, the copy engine or more room than it leaves."""
+        if self.loading is None:
+            return None
+        arriving, done = self.loading
+        needs = self.memory.missing(stage.layers) or not arriving.isdisjoint(layer.key for layer in stage.layers)
+        return done if needs or self._victims(stage) is None else None
+
+    def _victims(self, stage: Stage) -> list[str] | None:
+        """Layers that must go so that `stage` can run; None where it cannot be while a load is under way."""
+        coming_bytes = size_bytes(self.memory.missing(stage.layers))
+        arriving = self.loading[0] if self.loading else frozenset()
+        keep = arriving.union(layer.key for layer in stage.layers)
+        return self.memory.victims(coming_bytes, stage.workspace_bytes, keep, self._order())
 
     def end_stall(self) -> None:
         """Note for how long it stood still, if it did."""
@@ -279,27 +331,29 @@ class Card:
         missing = self.memory.missing(stage.layers)
         if self.env.now >= finish_s or self.loading is not None or not missing:
             return
-        size_bytes = sum(layer.weight_bytes for layer in missing)
-        needed = frozenset(layer.key for layer in stage.layers)
-        victims = self.memory.victims(size_bytes, stage.workspace_bytes, needed, self._order())
-        if victims is None:
-            return
+        victims = self._victims(stage) or []
         busy = {layer.key for layer in running.stage.layers}
-        self._evict([key for key in victims if key not in busy])
-        if self.memory.used_bytes + size_bytes <= self.memory.limit_bytes:
+        going = [key for key in victims if key not in busy]
+        freed_bytes = sum(self.memory.resident[key] for key in going)
+        if self.memory.used_bytes - freed_bytes + size_bytes(missing) <= self.memory.limit_bytes:
+            self._evict(going)
             self.leaving = [key for key in victims if key in busy]
             yield from self._load(stage, missing, ahead=True)
 
     def _load(self, stage: Stage, missing: list[Layer], *, ahead: bool) -> Process:
+        """Take the room at once and bring the bytes in; a failure breaks it off, and recovery clears the memory."""
         done = self.env.event()
         self.loading = frozenset(layer.key for layer in missing), done
         self.memory.add(missing)
         self._note()
-        start_s = self.env.now
-        size_bytes = sum(layer.weight_bytes for layer in missing)
-        yield self.env.timeout(stage.load_t0_s)
-        yield self.link.transfer(size_bytes, stage.load_bytes_per_s)
-        self.loads.append(Load(stage.model, self.device.id, start_s, self.env.now, size_bytes, ahead))
+        start_s, moved_bytes = self.env.now, size_bytes(missing)
+        yield self.env.timeout(stage.load_t0_s) | self.failure
+        transfer = self.link.transfer(moved_bytes, stage.load_bytes_per_s)
+        yield transfer | self.failure
+        if transfer.triggered:
+            self.loads.append(Load(stage.model, self.device.id, start_s, self.env.now, moved_bytes, ahead))
+        else:
+            self.link.stop(transfer)
         self.loading = None
         done.succeed()
 
@@ -317,12 +371,17 @@ class Card:
         )
 
     def _worth(self, key: str) -> float:
-        size_bytes = self.memory.resident[key]
-        return sum(self.served[q.number] * q.stage.load_s(size_bytes) for q in self.users[key]) / size_bytes
+        layer_bytes = self.memory.resident[key]
+        return sum(self.served[q.number] * q.stage.load_s(layer_bytes) for q in self.users[key]) / layer_bytes
 
     def _note(self) -> None:
         self.memory_at_s.append(self.env.now)
         self.memory_used.append(self.memory.used_bytes)
+
+
+def size_bytes(layers: Iterable[Layer]) -> int:
+    """Bytes of `layers` together."""
+    return sum(layer.weight_bytes for layer in layers)
 
 
 def _noise(cv: float, rng: np.random.Generator) -> Iterator[float]:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from simulator.batching import arrived, close_at, first_kept
 from simulator.curves import LoadTime
-from simulator.deployment import BatchingPolicy, Drop, Eviction, Routing, Scheduling, SwapPolicy
+from simulator.deployment import BatchingPolicy, Deployment, Drop, Eviction, Routing, Scheduling, SwapPolicy
 from simulator.link import Link, fair_rates
 from simulator.memory import Residency, eviction_order
 from simulator.model import Layer
+from simulator.records import SimulationResult
 from simulator.run import DeploymentError, cut, simulate
 from simulator.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware, least_outstanding, split
 from simulator.workload import Stream, Trace, Workload
@@ -24,6 +25,12 @@ A, B, C = Layer("a", 4), Layer("b", 3), Layer("c", 2)
 
 def at(model: str, *times_s: float) -> Stream:
     return Stream(model, Trace(np.array(times_s), 1000.0))
+
+
+def play(deployment: Deployment, demand: Workload, duration_s: float) -> SimulationResult:
+    """Simulate recordings as if they were as long as the simulation, so that all begin at 0."""
+    whole = [Stream(s.model, Trace(s.arrivals.times_s, duration_s)) for s in demand.streams]  # type: ignore[union-attr]
+    return simulate(deployment, Workload(tuple(whole)), duration_s)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +129,7 @@ def test_three_models_that_share_layers_pairwise(eviction: Eviction) -> None:
     ]
     small = worlds.deployment(*services, memory_bytes=20, swap=SwapPolicy(eviction=eviction))
     demand = Workload((at("A", 0.0, 3.0), at("B", 1.0, 4.0), at("C", 2.0, 5.0)))
-    result = simulate(small, demand, 10.0)
+    result = play(small, demand, 10.0)
     assert [load.size_bytes for load in result.loads] == [20, 10, 10, 10, 10, 10]
     assert [load.model for load in result.loads] == ["A", "B", "C", "A", "B", "C"]
     assert result.requests["A"].finish_s == pytest.approx([0.7, 3.6])
@@ -138,7 +145,7 @@ def test_lookahead_keeps_what_is_needed_soonest() -> None:
     demand = Workload((at("A", 0.0, 3.0), at("B", 1.0, 9.0), at("C", 2.0)))
     for eviction, loaded in ((Eviction.LOOKAHEAD, "ABCB"), (Eviction.LRU, "ABCAB")):
         small = worlds.deployment(*services, memory_bytes=20, swap=SwapPolicy(eviction=eviction))
-        assert "".join(load.model for load in simulate(small, demand, 12.0).loads) == loaded
+        assert "".join(load.model for load in play(small, demand, 12.0).loads) == loaded
 
 
 def test_lookahead_knows_whose_turn_is_next() -> None:
@@ -149,7 +156,7 @@ def test_lookahead_knows_whose_turn_is_next() -> None:
     demand = Workload(tuple(at(name, *[0.0] * 12) for name in "ABC"))
     for eviction, loads in ((Eviction.LOOKAHEAD, 3 + 33 // 2), (Eviction.LRU, 36)):
         small = worlds.deployment(*services, memory_bytes=20, swap=SwapPolicy(eviction=eviction, prefetch=False))
-        assert len(simulate(small, demand, 12.0).loads) == loads
+        assert len(play(small, demand, 12.0).loads) == loads
 
 
 def test_the_cheapest_to_bring_back_goes_first() -> None:
@@ -159,7 +166,7 @@ def test_the_cheapest_to_bring_back_goes_first() -> None:
     ]
     demand = Workload((at("B", 2.0, 6.0), at("A", 0.0, 0.5, 1.0, 5.0), at("C", 3.0)))
     small = worlds.deployment(*services, memory_bytes=20, swap=SwapPolicy(eviction=Eviction.COST))
-    assert "".join(load.model for load in simulate(small, demand, 12.0).loads) == "ABCB"
+    assert "".join(load.model for load in play(small, demand, 12.0).loads) == "ABCB"
 
 
 def test_a_load_ahead_hides_behind_the_batch_before() -> None:
@@ -172,7 +179,7 @@ def test_a_load_ahead_hides_behind_the_batch_before() -> None:
     demand = Workload((at("A", 0.0), at("B", 0.0)))
     for prefetch, finish_s in ((True, 5.0), (False, 6.0)):
         small = worlds.deployment(*services, memory_bytes=20, swap=SwapPolicy(prefetch=prefetch))
-        result = simulate(small, demand, 20.0)
+        result = play(small, demand, 20.0)
         assert result.requests["B"].finish_s == pytest.approx([finish_s])
         assert [load.ahead for load in result.loads] == [False, prefetch]
         assert sum(s.finish_s - s.start_s for s in result.stalls) == pytest.approx(finish_s - 4.0)
@@ -225,7 +232,7 @@ def test_two_cards_behind_one_root_load_at_half_speed() -> None:
     demand = Workload((at("A", 0.0), at("B", 0.0)))
     for root, finish_s in ((1e10, 1.1), (2e10, 0.6)):
         pair = worlds.deployment(*services, cards=2, memory_bytes=6 * 10**9, root_bytes_per_s=root)
-        result = simulate(pair, demand, 5.0)
+        result = play(pair, demand, 5.0)
         assert result.requests["A"].finish_s == pytest.approx([finish_s])
         assert result.requests["B"].finish_s == pytest.approx([finish_s])
 
@@ -254,14 +261,14 @@ def test_least_outstanding() -> None:
 def test_requests_go_where_least_is_outstanding() -> None:
     """At 0.5 s g0 has one running, g1 none; at 0.6 s one each; at 0.7 s g0 has two. At 10.2 s g0 has one, g1 two."""
     shortest = worlds.service(worlds.profile("m", 10.0), devices=("g0", "g1"), routing=Routing.LEAST_OUTSTANDING)
-    result = simulate(worlds.deployment(shortest, cards=2), Workload((at("m", 0.0, 0.5, 0.6, 0.7, 10.2),)), 60.0)
+    result = play(worlds.deployment(shortest, cards=2), Workload((at("m", 0.0, 0.5, 0.6, 0.7, 10.2),)), 60.0)
     assert result.requests["m"].start_s == pytest.approx([0.0, 0.5, 10.0, 10.5, 20.0])
 
 
 def test_a_shared_queue_feeds_who_is_free() -> None:
     """Two cards; the first request runs on one, the next three go through whoever is free first."""
     shared = worlds.service(worlds.profile("m", 10.0), devices=("g0", "g1"), routing=Routing.SHARED)
-    result = simulate(worlds.deployment(shared, cards=2), Workload((at("m", 0.0, 0.5, 0.6, 0.7, 10.2),)), 60.0)
+    result = play(worlds.deployment(shared, cards=2), Workload((at("m", 0.0, 0.5, 0.6, 0.7, 10.2),)), 60.0)
     assert result.requests["m"].start_s == pytest.approx([0.0, 0.5, 10.0, 10.5, 20.0])
     assert sum(len(b.start_s) for b in result.batches) == 5
 
@@ -322,7 +329,7 @@ def test_order_on_one_card(scheduling: Scheduling, order: str) -> None:
         for name, slo_s in (("A", 40.0), ("B", 10.0), ("C", 30.0))
     ]
     demand = Workload((at("A", 0.0, 0.3), at("B", 0.2), at("C", 0.1)))
-    result = simulate(worlds.deployment(*services, scheduling=scheduling), demand, 10.0)
+    result = play(worlds.deployment(*services, scheduling=scheduling), demand, 10.0)
     began = sorted((start, b.model) for b in result.batches for start in b.start_s)
     assert "".join(model for _, model in began) == order
 
@@ -333,7 +340,7 @@ def test_swap_aware_finishes_what_is_resident() -> None:
     demand = Workload((at("A", 0.0, 0.0), at("B", 0.0, 0.0)))
     for scheduling, loads in ((Scheduling.ROUND_ROBIN, 4), (Scheduling.SWAP_AWARE, 2)):
         small = worlds.deployment(*services, memory_bytes=10, scheduling=scheduling)
-        assert len(simulate(small, demand, 5.0).loads) == loads
+        assert len(play(small, demand, 5.0).loads) == loads
 
 
 @pytest.mark.parametrize(
@@ -358,9 +365,9 @@ def test_a_pipeline_takes_the_sum_and_gives_the_rate_of_the_slowest() -> None:
         "m", 1.0, layers=(Layer("front", 30), Layer("back", 70)), output_bytes_per_sample=2 * 10**9
     )
     pipeline = worlds.deployment(worlds.service(profile, devices=[("g0", "g1")]), cards=2)
-    one = simulate(pipeline, Workload((at("m", 1.0),)), 10.0)
+    one = play(pipeline, Workload((at("m", 1.0),)), 10.0)
     assert one.requests["m"].finish_s == pytest.approx([2.2])
-    many = simulate(pipeline, Workload((at("m", *[0.0] * 20),)), 30.0)
+    many = play(pipeline, Workload((at("m", *[0.0] * 20),)), 30.0)
     assert many.requests["m"].finish_s == pytest.approx(1.2 + 0.7 * np.arange(20))
 
 
@@ -368,7 +375,7 @@ def test_a_pipeline_gives_up_what_its_last_stage_would_finish_late() -> None:
     """Two stages of 0.5 s, the SLO is 1.6 s: the third of three at once would start at 1.0 and end at 2.0."""
     profile = worlds.profile("m", 1.0, layers=(Layer("front", 50), Layer("back", 50)))
     late = worlds.service(profile, devices=[("g0", "g1")], slo_s=1.6, drop=Drop.LATE)
-    result = simulate(worlds.deployment(late, cards=2), Workload((at("m", 0.0, 0.0, 0.0),)), 10.0)
+    result = play(worlds.deployment(late, cards=2), Workload((at("m", 0.0, 0.0, 0.0),)), 10.0)
     assert result.requests["m"].finish_s == pytest.approx([1.0, 1.5, nan], nan_ok=True)
 
 
@@ -378,7 +385,7 @@ def test_work_handed_over_while_the_next_card_is_busy_is_not_forgotten(waiting: 
     split_model = worlds.profile("m", 1.0, layers=(Layer("front", 50), Layer("back", 50)))
     other = worlds.service(worlds.profile("other", 2.0), devices=("g1",))
     both = worlds.deployment(worlds.service(split_model, devices=[("g0", "g1")]), other, cards=2)
-    result = simulate(both, Workload((at("m", 0.0), at("other", 0.3 if waiting else 5.0))), 10.0)
+    result = play(both, Workload((at("m", 0.0), at("other", 0.3 if waiting else 5.0))), 10.0)
     assert result.requests["m"].finish_s == pytest.approx([2.8 if waiting else 1.0])
 
 
@@ -392,4 +399,4 @@ def test_what_cannot_be_is_refused() -> None:
         (worlds.deployment(fits, memory_bytes=10**8), "needs 0.11 GB"),
     ):
         with pytest.raises(DeploymentError, match=text):
-            simulate(wrong, Workload((at("m", 0.0),)), 1.0)
+            play(wrong, Workload((at("m", 0.0),)), 1.0)
