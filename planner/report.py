@@ -148,8 +148,8 @@ def slo_line(models: Sequence[ModelAnswer]) -> str:
 def sure_line(replications: int, requests: int) -> str:
     """How much was replayed, and how far its intervals may be trusted."""
     replayed = f", {counted(requests, 'request')} simulated" if requests else ""
-    sure = "Intervals hold with 95 % confidence, those of the share on time over all looks together"
-    return f"{sure}: {counted(replications, 'replication')}{replayed}."
+    sure = "Intervals: 95 % confidence (share on time: over all looks together)"
+    return f"{sure}, {counted(replications, 'replication')}{replayed}."
 
 
 def rules_line(policies: Policies, models: Sequence[ModelAnswer]) -> str:

@@ -2,14 +2,15 @@
 
 import doctest
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from math import inf, isnan
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
-from planner import plan, scenario, sizing
+from planner import plan, report, scenario, sizing
 from planner.catalog import Offer, load_catalog
 from planner.catalog_files import Status
 from planner.cost import cost_usd_per_hour
@@ -84,6 +85,20 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_metric_and_choice_is_defined(word: str) -> None:
     rows = [line for line in CONCEPTS.read_text(encoding="utf-8").splitlines() if line.startswith(("|", word))]
     assert any(f"`{word}`" in row or row.startswith(word) for row in rows)
+
+
+def keys_of(kind: type) -> set[str]:
+    """Keys of a dataclass's JSON, and of those inside it."""
+    inside = [t for f in fields(kind) for t in (f.type, *get_args(f.type)) if isinstance(t, type) and is_dataclass(t)]
+    return {f.name for f in fields(kind)}.union(*map(keys_of, inside))
+
+
+@pytest.mark.parametrize("kind", [plan.Plan, report.Simulation], ids=lambda kind: str(kind.__name__))
+def test_every_key_of_the_json_is_explained(kind: type) -> None:
+    _, _, section = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("## What the JSON holds")
+    keys = keys_of(kind)
+    assert len(keys) > 40
+    assert sorted(key for key in keys if f"`{key}`" not in section) == []
 
 
 def test_percentiles_are_on_a_line_between_neighbours() -> None:

@@ -125,7 +125,7 @@ def test_every_answer_names_its_rules_and_what_its_intervals_mean(form):
         "Rules: drop late, accuracy lost-is-wrong, memory auto, scheduling edf, routing shared, headroom 10 %, "
         "horizon 60 s, warm-up 2 s, no failures." in text
     )
-    assert "95 % confidence, those of the share on time over all looks together: 5 replications" in text
+    assert "Intervals: 95 % confidence (share on time: over all looks together), 5 replications" in text
 
 
 def test_rules_of_swapping_padding_and_failures_are_named_where_they_hold():

@@ -1,0 +1,91 @@
+"""The shipped scenarios: what each one says of itself is what comes out."""
+
+from pathlib import Path
+
+import pytest
+
+from calibrate.library import find_profiles
+from planner.catalog import load_catalog
+from planner.load import load_scenario
+from planner.plan import Bottleneck, Plan, Recommendation
+from planner.search import plan
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+CATALOG = load_catalog()
+LIBRARY = find_profiles((), CATALOG.gpus)
+
+
+def answer(name: str, *overrides: str) -> Plan:
+    loaded = load_scenario(SCENARIOS / f"{name}.yaml", overrides)
+    return plan(loaded, CATALOG, LIBRARY, created_at="2026-08-01T12:00:00+00:00")
+
+
+def best_of(found: Plan) -> Recommendation:
+    """The recommendation, which keeps every promise, adds up, and is within 10 % of what is possible at all."""
+    best = found.recommendation
+    assert best is not None
+    assert best.feasible
+    assert [m.name for m in best.models if m.slo_attainment.low < m.slo_attainment_target] == []
+    assert all(m.verdict == "stable" for m in best.models)
+    assert all(g.peak_memory_bytes <= g.memory_bytes for g in best.gpus)
+    assert {g for m in best.models for g in m.gpus} == {g.id for g in best.gpus}
+    assert best.cost_usd_per_hour == pytest.approx(sum(i.count * i.usd_per_hour for i in best.instances))
+    assert best.cost_usd_per_month == pytest.approx(730 * best.cost_usd_per_hour)
+    assert 0.9 * best.cost_usd_per_hour < best.lower_bound_usd_per_hour <= best.cost_usd_per_hour * (1 + 1e-9)
+    assert all(other.cost_usd_per_hour >= best.cost_usd_per_hour for other in found.alternatives)
+    assert all(no.reason and no.way_out for no in found.rejections)
+    return best
+
+
+def kinds(of: Recommendation) -> set[str]:
+    return {g.kind for g in of.gpus}
+
+
+def test_video_takes_four_v100_and_nothing_cheaper_exists() -> None:
+    found = answer("video")
+    best = best_of(found)
+    assert [(i.count, i.instance) for i in best.instances] == [(4, "NC6s_v3")]
+    assert best.cost_usd_per_hour == pytest.approx(12.24)
+    assert best.lower_bound_usd_per_hour == pytest.approx(12.24)
+    assert len(best.models) == 8
+    assert {m.mode for m in best.models} == {"resident"}
+    assert found.prices_as_of == "2026-06-18"
+
+
+def test_the_edge_box_serves_all_by_swapping() -> None:
+    best = best_of(answer("edge-box"))
+    assert best.gpu_count == 1
+    assert {m.mode for m in best.models} == {"swapped"}
+    assert best.gpus[0].swaps_per_s > 0
+    assert all(m.accuracy.reuse_last is not None for m in best.models)
+
+
+def test_the_edge_box_cannot_keep_all_models_resident() -> None:
+    found = answer("edge-box", "memory=resident")
+    assert found.recommendation is None or not found.recommendation.feasible
+    assert any(no.bottleneck is Bottleneck.MEMORY and no.observed > no.limit for no in found.rejections)
+
+
+def test_the_cheapest_fleet_is_a_mixed_one() -> None:
+    found = answer("fleet")
+    best = best_of(found)
+    assert kinds(best) == {"T4", "V100"}
+    assert {g.kind for g in best.gpus if "photos" in g.models} == {"T4"}
+    alone = [other for other in found.alternatives if kinds(other) == {"V100"}]
+    assert alone
+    assert all(other.cost_usd_per_hour > best.cost_usd_per_hour for other in alone)
+
+
+def test_a_recording_is_served_by_one_gpu() -> None:
+    best = best_of(answer("trace"))
+    assert [(i.count, i.gpu) for i in best.instances] == [(1, "V100")]
+
+
+def test_recorded_bursts_take_one_gpu_more_than_the_same_load_evenly_spaced() -> None:
+    bursts = answer("trace", "streams.0.trace.rate=300rps").recommendation
+    even = answer("trace", "streams.0.trace=null", "streams.0.rate=300rps").recommendation
+    assert bursts is not None
+    assert even is not None
+    assert (bursts.feasible, even.feasible) == (True, True)
+    assert bursts.models[0].offered_rps == pytest.approx(even.models[0].offered_rps, rel=0.05)
+    assert bursts.gpu_count == even.gpu_count + 1
