@@ -1,4 +1,4 @@
-"""Queueing formulas: bounds for a first answer, and a yardstick for the simulator.
+"""Queueing formulas: the yardstick by which the tests judge the simulator.
 
 Rates are per second, times in seconds, loads in erlangs (rate x mean service time).
 """
@@ -6,15 +6,10 @@ Rates are per second, times in seconds, loads in erlangs (rate x mean service ti
 from cmath import exp as complex_exp
 from collections.abc import Callable
 from functools import partial
-from math import ceil, erf, exp, inf, pi, sqrt
+from math import exp, inf, pi
 
 ROOT_STEPS = 100_000
 """Most iterations of a root search; each brings the error down by about the utilization."""
-
-
-def little_l(rate_rps: float, mean_s: float) -> float:
-    """Mean number present: rate x mean time. 200 rps x 0.015 s = 3.0. Little (1961)."""
-    return rate_rps * mean_s
 
 
 def erlang_b(servers: int, load: float) -> float:
@@ -103,13 +98,3 @@ def _fixed_point(step: Callable[[complex], complex]) -> complex:
         if abs(z - before) < 1e-14:
             break
     return z
-
-
-def square_root_staffing(load: float, beta: float) -> tuple[int, float]:
-    """Servers for `load` with `beta` square roots of it to spare, and the share that then waits when load is large.
-
-    100 erlangs and beta 1: 110 servers, 0.223 wait. 1 / (1 + beta Phi(beta) / phi(beta)); Halfin and Whitt (1981).
-    """
-    below = (1 + erf(beta / sqrt(2))) / 2
-    density = exp(-beta * beta / 2) / sqrt(2 * pi)
-    return ceil(load + beta * sqrt(load)), 1 / (1 + beta * below / density)

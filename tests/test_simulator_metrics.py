@@ -1,5 +1,6 @@
 """Metrics of records made by hand, verdicts and intervals, and what failures do."""
 
+from itertools import pairwise
 from math import isnan, nan, sqrt
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import stats
 from simulator.deployment import BatchingPolicy, Deployment, Drop, Failures, Routing, SwapPolicy
 from simulator.metrics import Verdict, accuracy, attainment_interval, confidence_interval, summarise
 from simulator.model import Layer
+from simulator.queues import Outage
 from simulator.records import Batches, Load, MemoryUse, Outcome, Requests, SimulationResult, Stall
 from simulator.run import World, draw_outages, simulate
 from simulator.workload import FixedRate, Poisson, Stream, Workload, draw
@@ -157,6 +159,31 @@ def test_time_away_is_as_expected() -> None:
     assert low <= 10 / 40 <= high
 
 
+@pytest.mark.parametrize("duration_s", [1.0, 15.0, 100.0])
+def test_time_away_is_as_expected_however_short_the_look(duration_s: float) -> None:
+    """A quarter of the time, from the first moment on."""
+    drawn = [draw_outages(FAILING, duration_s, np.random.default_rng(seed)) for seed in range(2000)]
+    away = [sum(min(o.finish_s, duration_s) - o.start_s for o in outages) / duration_s for outages in drawn]
+    assert np.mean(away) == pytest.approx(10 / 40, abs=4 * np.std(away) / len(away) ** 0.5)
+    assert all(a.finish_s < b.start_s for outages in drawn for a, b in pairwise(outages))
+
+
+def test_who_comes_too_late_to_be_judged_is_not_judged() -> None:
+    """Served at once in 0.1 s, until all capacity goes at 9 s: those of the last second have until after the end."""
+    requests = Requests(
+        arrival_s=np.array([8.0, 8.9, 9.0, 9.1, 9.2, 9.3]),
+        source=np.zeros(6, dtype=np.int32),
+        start_s=np.array([8.0, 8.9, 9.0, 9.1, nan, nan]),
+        finish_s=np.array([8.1, nan, 9.1, 9.2, nan, nan]),
+        outcome=np.array([0, 3, 0, 0, 2, 1], dtype=np.int8),
+    )
+    result = by_hand(requests={"m": requests})
+    m = summarise(result).models["m"]
+    assert (m.judged, m.slo_attainment) == (3, pytest.approx(2 / 3))
+    assert m.goodput_rps == pytest.approx(0.3)
+    assert accuracy(result, {"m": 0.9}, None) == {"m": pytest.approx(0.6)}
+
+
 def failing(**options: object) -> Deployment:
     """Two models that share 0.4 GB of 0.5; loading takes 0.05 s."""
     shared = Layer("shared", 4 * 10**8)
@@ -217,15 +244,89 @@ def test_requests_are_routed_around_a_host_that_is_away() -> None:
     assert attained[Routing.LEAST_OUTSTANDING] == pytest.approx(1 - 0.25**2, abs=0.03)
 
 
-def test_unpinned_host_memory_loads_slower() -> None:
+@pytest.mark.parametrize(("pageable_bytes_per_s", "pageable_s"), [(1e9, 0.1), (None, 0.02)])
+def test_unpinned_host_memory_loads_slower(pageable_bytes_per_s: float | None, pageable_s: float) -> None:
     load_s = {}
     for pinned in (True, False):
-        slow = worlds.profile("m", 0.1, pageable_bytes_per_s=1e9)
+        slow = worlds.profile("m", 0.1, pageable_bytes_per_s=pageable_bytes_per_s)
         pair = worlds.service(slow), worlds.service(worlds.profile("other", 0.1))
         small = worlds.deployment(*pair, memory_bytes=11 * 10**7, swap=SwapPolicy(pinned=pinned))
         (load,) = simulate(small, Workload((Stream("m", FixedRate(0.1, 0.0)),)), 5.0).loads
         load_s[pinned] = load.finish_s - load.start_s
-    assert load_s == {True: pytest.approx(0.01), False: pytest.approx(0.1)}
+    assert load_s == {True: pytest.approx(0.01), False: pytest.approx(pageable_s)}
+
+
+def during(world: World, *outages: Outage) -> World:
+    """Let host h0 be away at these times."""
+    world.outages["h0"][:] = outages
+    for card in world.cards.values():
+        card.outages = list(outages) if card.device.host == "h0" else []
+    return world
+
+
+def test_a_failure_breaks_a_load_off() -> None:
+    """9 GB take 0.9 s. The host is away from 0.5 to 0.6 s: the load begins anew at 0.6 s, and is a load only then."""
+    big = [worlds.service(worlds.profile(name, 0.1, layers=[Layer(name, 9 * 10**9)])) for name in ("m", "other")]
+    small = worlds.deployment(*big, failures=FAILING)
+    demand = Workload((Stream("m", FixedRate(0.01, 0.0)),))
+    world = during(World(small, draw(demand, 5.0, 1), 5.0, 1), Outage(start_s=0.5, finish_s=0.6))
+    world.run()
+    (card,) = world.cards.values()
+    assert [(load.start_s, load.finish_s) for load in card.loads] == [pytest.approx((0.6, 1.5))]
+    assert world.requests("m").finish_s == pytest.approx([1.6])
+    assert [(stall.start_s, stall.finish_s) for stall in card.stalls] == [
+        pytest.approx((0.0, 0.5)),
+        pytest.approx((0.6, 1.5)),
+    ]
+
+
+def test_a_failure_amid_a_reload_begins_it_anew() -> None:
+    """0.5 and 0.1 GB are reloaded from 1 s on; the host fails again at 1.03 s and is back at 2 s."""
+    demand = Workload((Stream("A", FixedRate(0.01, 0.5)),))
+    twice = Outage(start_s=0.6, finish_s=1.0), Outage(start_s=1.03, finish_s=2.0)
+    world = during(World(failing(), draw(demand, 5.0, 1), 5.0, 1), *twice)
+    world.run()
+    (card,) = world.cards.values()
+    assert [(load.start_s, load.size_bytes) for load in card.loads] == [
+        (pytest.approx(2.0), 5 * 10**8),
+        (pytest.approx(2.05), 10**8),
+    ]
+    assert world.requests("A").finish_s == pytest.approx([2.06 + 0.2])
+
+
+def shared_pair(batch: int = 1) -> Deployment:
+    """Two cards in two hosts draw from one queue; a batch takes 1 s."""
+    return worlds.deployment(
+        worlds.service(
+            worlds.profile("m", 1.0), devices=("g0", "g1"), batch=BatchingPolicy(batch), routing=Routing.SHARED
+        ),
+        cards=2,
+        hosts=2,
+        failures=FAILING,
+    )
+
+
+def test_a_batch_that_will_be_cut_short_is_not_open_to_others() -> None:
+    """g0 runs the first until it fails at 0.5 s; g1, free all the time, knows no more than g0 does until then."""
+    demand = Workload((Stream("m", FixedRate(0.01, 0.0)),))
+    world = during(World(shared_pair(), draw(demand, 9.0, 1), 9.0, 1), Outage(start_s=0.5, finish_s=5.0))
+    world.run()
+    assert world.requests("m").start_s == pytest.approx([0.5])
+    aborted = [(b.device, float(s)) for b in world.batches() for s in b.start_s[b.aborted]]
+    assert aborted == [("g0", 0.0)]
+
+
+def test_what_comes_back_to_a_shared_queue_goes_before_what_came_later() -> None:
+    """g0 takes 0 and 1, g1 takes 2 and 3, both fail, g0 first: when g1 is back it runs all in order, each once."""
+    demand = Workload((Stream("m", FixedRate(0.01, 0.0), 6),))
+    world = World(shared_pair(batch=2), draw(demand, 20.0, 1), 20.0, 1)
+    world.cards["g0"].outages = [Outage(start_s=0.6, finish_s=15.0)]
+    world.cards["g1"].outages = [Outage(start_s=0.7, finish_s=3.0)]
+    world.run()
+    requests = world.requests("m")
+    assert np.all(requests.outcome == Outcome.FINISHED)
+    assert requests.start_s == pytest.approx([3.01, 3.01, 4.01, 4.01, 5.01, 5.01])  # 0.1 GB of weights come first
+    assert sorted(p for places in world.places["m"] for p in places) == list(range(6))
 
 
 def test_a_padded_batch_takes_the_time_of_a_full_one() -> None:

@@ -1,5 +1,6 @@
 """The simulator's rules one by one, worked by hand."""
 
+from dataclasses import replace
 from math import inf, nan
 
 import numpy as np
@@ -167,6 +168,20 @@ def test_the_cheapest_to_bring_back_goes_first() -> None:
     demand = Workload((at("B", 2.0, 6.0), at("A", 0.0, 0.5, 1.0, 5.0), at("C", 3.0)))
     small = worlds.deployment(*services, memory_bytes=20, swap=SwapPolicy(eviction=Eviction.COST))
     assert "".join(load.model for load in play(small, demand, 12.0).loads) == "ABCB"
+
+
+def test_what_cannot_be_loaded_ahead_drives_nothing_out() -> None:
+    """A of 6 and C of 3 bytes are here; B of 7 is next, but fits only once A is done: until then C stays."""
+    sizes = {"A": 6, "B": 7, "C": 3}
+    services = [
+        worlds.service(worlds.profile(name, 1.0, layers=[Layer(name, size)], workspace_bytes=0))
+        for name, size in sizes.items()
+    ]
+    small = worlds.deployment(*services, memory_bytes=10, swap=SwapPolicy(eviction=Eviction.LRU))
+    result = play(small, Workload((at("C", 0.0), at("A", 1.5), at("B", 1.6))), 10.0)
+    at_s, used = result.memory["g0"].at_s, result.memory["g0"].used_bytes
+    assert used[np.searchsorted(at_s, 2.4) - 1] == 9
+    assert result.requests["B"].start_s == pytest.approx([2.5])
 
 
 def test_a_load_ahead_hides_behind_the_batch_before() -> None:
@@ -371,6 +386,27 @@ def test_a_pipeline_takes_the_sum_and_gives_the_rate_of_the_slowest() -> None:
     assert many.requests["m"].finish_s == pytest.approx(1.2 + 0.7 * np.arange(20))
 
 
+def test_hand_overs_share_a_link_in_order() -> None:
+    """Stages of 0.1 s, hand-overs of 0.5 s a sample: four at once arrive 0.5 s apart, a batch of two takes 1 s."""
+    profile = worlds.profile(
+        "m", 0.2, layers=(Layer("front", 50), Layer("back", 50)), output_bytes_per_sample=5 * 10**9
+    )
+    for most, finish_s in ((1, [0.7, 1.2, 1.7, 2.2]), (2, [1.2, 1.2, 2.2, 2.2])):
+        split_model = worlds.service(profile, devices=[("g0", "g1")], batch=BatchingPolicy(most))
+        result = play(worlds.deployment(split_model, cards=2), Workload((at("m", 0.0, 0.0, 0.0, 0.0),)), 10.0)
+        assert result.requests["m"].finish_s == pytest.approx(finish_s)
+
+
+def test_a_small_batch_does_not_overtake_a_large_one() -> None:
+    """A batch of 4 is handed over from 0.1 to 2.1 s; the single request behind it follows, from 2.1 to 2.6 s."""
+    profile = worlds.profile(
+        "m", 0.2, layers=(Layer("front", 50), Layer("back", 50)), output_bytes_per_sample=5 * 10**9
+    )
+    split_model = worlds.service(profile, devices=[("g0", "g1")], batch=BatchingPolicy(4))
+    result = play(worlds.deployment(split_model, cards=2), Workload((at("m", 0.0, 0.0, 0.0, 0.0, 0.05),)), 10.0)
+    assert result.requests["m"].finish_s == pytest.approx([2.2, 2.2, 2.2, 2.2, 2.7])
+
+
 def test_a_pipeline_gives_up_what_its_last_stage_would_finish_late() -> None:
     """Two stages of 0.5 s, the SLO is 1.6 s: the third of three at once would start at 1.0 and end at 2.0."""
     profile = worlds.profile("m", 1.0, layers=(Layer("front", 50), Layer("back", 50)))
@@ -391,9 +427,11 @@ def test_work_handed_over_while_the_next_card_is_busy_is_not_forgotten(waiting: 
 
 def test_what_cannot_be_is_refused() -> None:
     fits = worlds.service(worlds.profile("m"))
+    one_card = worlds.deployment(fits)
     for wrong, text in (
         (worlds.deployment(worlds.service(worlds.profile("other"))), "which no service answers"),
-        (worlds.deployment(fits, fits), "names must differ"),
+        (worlds.deployment(fits, fits), "names must differ, got service 'm' twice"),
+        (replace(one_card, devices=one_card.devices * 2), "names must differ, got device or host 'g0' twice"),
         (worlds.deployment(worlds.service(worlds.profile("m"), devices=("g7",))), "'g7' is not in the deployment"),
         (worlds.deployment(worlds.service(worlds.profile("m"), devices=())), "has no replica"),
         (worlds.deployment(fits, memory_bytes=10**8), "needs 0.11 GB"),

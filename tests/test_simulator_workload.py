@@ -62,3 +62,32 @@ def test_a_stream_does_not_disturb_the_one_before() -> None:
     alone = draw(Workload((first,)), 50.0, 3)["a"].arrival_s
     beside = draw(Workload((first, Stream("b", Gamma(5.0, 2.0)))), 50.0, 3)["a"].arrival_s
     assert alone.tobytes() == beside.tobytes()
+
+
+def test_a_longer_recording_is_seen_through_another_window_by_every_seed() -> None:
+    """90 quiet seconds and a burst of 900 in the last 10: ten seconds see the burst in about two of ten cases."""
+    burst = Trace(np.concatenate([np.arange(90.0), np.linspace(90.0, 99.9, 900)]), 100.0)
+    seen = [len(draw(Workload((Stream("m", burst),)), 10.0, seed)["m"].arrival_s) for seed in range(300)]
+    assert len(set(seen)) > 10
+    assert np.mean(seen) == pytest.approx(99.0, abs=4 * np.std(seen) / len(seen) ** 0.5)
+    whole = [draw(Workload((Stream("m", burst),)), 100.0, seed)["m"].arrival_s.tobytes() for seed in (1, 2)]
+    assert whole == [burst.times_s.tobytes()] * 2
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "count", "fixed"),
+    [
+        (FixedRate(2.0, 0.0), 3, True),
+        (FixedRate(2.0), 1, False),
+        (FixedRate(2.0, 0.0, 0.1), 1, False),
+        (Poisson(2.0), 1, False),
+        (Gamma(2.0, 0.5), 1, False),
+        (Trace(np.array([0.0, 1.0, 4.0]), 9.0), 1, True),
+        (Trace(np.array([0.0, 1.0, 4.0]), 9.0), 2, False),
+        (Trace(np.array([0.0, 1.0, 4.0]), 9.5), 1, False),
+    ],
+)
+def test_fixed_demand_is_the_same_for_every_seed(arrivals: Arrivals, count: int, fixed: bool) -> None:
+    workload = Workload((Stream("m", FixedRate(1.0, 0.5)), Stream("m", arrivals, count)))
+    drawn = {draw(workload, 9.0, seed)["m"].arrival_s.tobytes() for seed in range(5)}
+    assert workload.is_fixed(9.0) is (len(drawn) == 1) is fixed
