@@ -11,9 +11,9 @@ from simulator.workload import Workload
 REPLICATIONS_MAX = 40
 """Runs after which an undecided promise counts as not met."""
 HORIZON_S = 60.0
-"""Shortest horizon that nobody asked for: a minute shows the usual bursts of cameras and people."""
+"""Shortest time in which requests are judged, unless asked for less: it shows what a usual minute brings."""
 REQUESTS_MAX = 2e7
-"""Most requests that a horizon nobody asked for brings to the first look: about a minute of simulation."""
+"""Most requests that a longer horizon nobody asked for brings to the first look: about a minute of simulation."""
 
 
 def looks_at(replications: int) -> tuple[int, ...]:
@@ -52,11 +52,10 @@ def warmup_s(scenario: Scenario) -> float:
 
 
 def horizon_s(scenario: Scenario, workload: Workload) -> float:
-    """Length of a replication: as asked, or the longest of three.
+    """Length of a replication: as asked, or a minute or more between the warm-up and the last promised latency.
 
-    A minute; the longest recording; what gives each model the requests that prove its promise at the first look, if all
-    are in time. To the latter two come the warm-up and the longest promised latency, which are not judged. The budget
-    of 20 million requests at the first look goes before both.
+    More where the longest recording is longer, or where it takes longer to prove every promise at the first look with
+    all requests in time, as far as the budget goes.
     """
     if scenario.horizon is not None:
         return scenario.horizon
@@ -67,10 +66,11 @@ def horizon_s(scenario: Scenario, workload: Workload) -> float:
 def _horizon_s(scenario: Scenario, workload: Workload, replications: int) -> float:
     confidence = confidence_of(len(looks_at(replications)))
     rates_rps = workload.rates_rps()
-    longest_s = workload.longest_recording_s
+    wanted_s = workload.longest_recording_s
     for spec in scenario.models:
         # Arrivals are random: three standard deviations more than needed are rarely too few.
         needed = requests_needed(spec.slo.attainment, confidence)
-        longest_s = max(longest_s, (needed + 3 * sqrt(needed)) / (replications * rates_rps[spec.name]))
+        wanted_s = max(wanted_s, (needed + 3 * sqrt(needed)) / (replications * rates_rps[spec.name]))
     budget_s = REQUESTS_MAX / (replications * sum(rates_rps.values()))
-    return float(max(HORIZON_S, min(ceil(longest_s + warmup_s(scenario) + longest_slo_s(scenario)), budget_s)))
+    judged_s = max(HORIZON_S, min(wanted_s, budget_s))
+    return float(ceil(judged_s + warmup_s(scenario) + longest_slo_s(scenario)))

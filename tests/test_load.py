@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import time
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from planner.init import starter
 from planner.load import ScenarioError, load_scenario, schema, workload
+from planner.replications import confidence_of, horizon_s, requests_needed, warmup_s
 from planner.scenario import MemoryPolicy
 from planner.strict_yaml import YamlError, parse
 from simulator.deployment import Eviction
+from simulator.metrics import attainment_interval
 from simulator.workload import FixedRate, Gamma, Poisson, Trace
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
@@ -285,6 +288,75 @@ streams:
     assert isinstance(trace, Trace)
     assert trace.times_s.tolist() == pytest.approx([0, 1 / 3, 1])
     assert trace.times_s.size / trace.period_s == pytest.approx(2)
+
+
+# How long a replication lasts
+
+RARE = """\
+models:
+  - {name: often, slo: {latency: 100 ms, attainment: 99 %}}
+  - {name: rarely, slo: {latency: 2 s, attainment: 95 %}}
+streams:
+  - {model: often, poisson: 100 rps}
+  - {model: rarely, poisson: 0.1 rps}
+"""
+
+
+def span(folder, text, *overrides):
+    """The horizon of a scenario, and its warm-up."""
+    loaded = load(folder, text, *overrides)
+    return horizon_s(loaded.scenario, workload(loaded)), warmup_s(loaded.scenario)
+
+
+def test_a_minute_is_judged_where_nothing_asks_for_more(tmp_path):
+    assert span(tmp_path, RARE, "streams.1.poisson=100 rps") == (60 + 2 + 2, 2.0)
+
+
+def test_a_promise_gets_the_requests_that_prove_it(tmp_path):
+    """Wilson at 98.3 % with all in time: 2.394^2 x 19 = 109, and 3 x 10.4 more by chance, ten times 0.1 a second."""
+    assert span(tmp_path, RARE) == (math.ceil((109 + 3 * 109**0.5) / (10 * 0.1)) + 4, 2.0)
+    needed = requests_needed(0.95, confidence_of(3))
+    _, low, _ = attainment_interval([1.0], [needed], confidence_of(3))
+    _, short, _ = attainment_interval([1.0], [needed - 1], confidence_of(3))
+    assert short < 0.95 <= low
+
+
+def test_fixed_demand_proves_its_promise_in_one_replication(tmp_path):
+    """Every seed is the same: one run, one look at 95 %, needs 73 requests and 3 x 8.5 more at one in ten seconds."""
+    fixed = RARE.replace("poisson: 100 rps", "rate: 100 fps, phase: aligned").replace(
+        "poisson: 0.1 rps", "rate: 0.1 fps, phase: aligned"
+    )
+    assert span(tmp_path, fixed)[0] == math.ceil((73 + 3 * 73**0.5) / 0.1) + 4
+
+
+def test_a_promise_of_all_asks_for_no_more_than_a_minute(tmp_path):
+    assert span(tmp_path, RARE, "models.rarely.slo.attainment=100 %")[0] == 64
+
+
+def test_a_recording_is_replayed_as_a_whole(tmp_path):
+    (tmp_path / "t.csv").write_text("arrival_s\n" + "\n".join(str(t) for t in range(0, 500)))
+    text = RARE.replace("poisson: 100 rps", "trace: {file: t.csv}")
+    assert span(tmp_path, text) == (500 + 4, 2.0)
+    assert span(tmp_path, text, "streams.0.trace.rate=10 rps")[0] == math.ceil((109 + 3 * 109**0.5) / (10 * 0.1)) + 4
+
+
+def test_a_budget_limits_what_nobody_asked_for(tmp_path):
+    """20 million requests in ten replications at 20,000 a second are 100 s; five nines would take longer."""
+    text = RARE.replace("100 rps", "20000 rps").replace("0.1 rps", "1 rps") + "replications: 10\n"
+    assert span(tmp_path, text, "models.rarely.slo.attainment=99.999 %")[0] == math.ceil(2e7 / 10 / 20001) + 4
+
+
+def test_what_is_asked_for_is_kept(tmp_path):
+    assert span(tmp_path, RARE + "horizon: 10 s\nwarmup: 1 s\n") == (10.0, 1.0)
+    assert span(tmp_path, RARE + "warmup: 0 s\n")[1] == 0.0
+
+
+def test_a_horizon_in_which_nobody_can_be_judged_is_refused(tmp_path):
+    assert problems(tmp_path, RARE + "horizon: 4 s\n") == [
+        "s.yaml:7:10: horizon: must be longer than a warm-up of 2 s and the longest latency, 2 s, got 4 s."
+        " Make it longer."
+    ]
+    assert load(tmp_path, RARE + "horizon: 4.1 s\n").scenario.horizon == 4.1
 
 
 # Whatever is written: a scenario, or an error in lines that end as sentences
