@@ -55,7 +55,8 @@ class Screen:
         """Lines of `text`, the first after `indent` blanks, the others after `indent + hang`."""
         first, rest = " " * indent, " " * (indent + hang)
         paragraph = textwrap.TextWrapper(self.width, first, rest, break_long_words=False, break_on_hyphens=False)
-        kept = re.sub(r"(?<=\d) (?=%|ms\b|s\b|min\b|h\b|GB\b|x\b)", "\u00a0", text)  # a figure keeps its unit
+        # A figure keeps its unit, and an interval its ends.
+        kept = re.sub(r"(?<=[\d\]]) (?=%|ms\b|s\b|min\b|h\b|GB\b|x\b)|(?<=\d,) (?=[\d.]+\])", "\u00a0", text)
         return [line.replace("\u00a0", " ") for line in paragraph.wrap(kept)]
 
 

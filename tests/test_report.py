@@ -87,6 +87,12 @@ def test_every_column_survives_a_narrow_screen():
     assert all(part[0].title == "column0" for part in fit(columns, 38))
 
 
+@pytest.mark.parametrize("width", range(40, 80))
+def test_figures_keep_their_units_and_intervals_their_ends(width):
+    text = "\n".join(Screen(width).wrap(f"{slo_line((VGG, YOLO))} {rules_line(POLICIES, (VGG, YOLO))}"))
+    assert all(figure in text for figure in ("[99.20, 99.43] %", "99 %", "10 %", "60 s", "2 s"))
+
+
 def test_colours_only_where_wanted():
     assert "\x1b[" not in render(INFEASIBLE, Format.TABLE, Screen(colour=False))
     assert "\x1b[31m" in render(INFEASIBLE, Format.TABLE, Screen(colour=True))
