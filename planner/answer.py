@@ -440,7 +440,7 @@ def assumptions(scenario: Scenario, trial: Trial, known: Sequence[str]) -> tuple
     said.append(f"one process on each GPU holds {scenario.context / 1e9:.2g} GB besides weights and workspace")
     said += _grouped(
         {
-            name: [] if p.portion.sized.profile.busy_w is not None else ["Power while a batch runs: the power limit."]
+            name: [] if p.portion.sized.profile.busy_w is not None else ["Power while a batch runs is not published: taken as the power limit."]
             for name, p in _profiles(trial).items()
         }
     )

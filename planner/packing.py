@@ -86,8 +86,8 @@ Content = tuple[tuple[str, float], ...]
 HARD = 1e9
 """Score of a card that breaks a limit which no simulation could excuse: above that of any strain up to 177."""
 STRAINED_MAX = 3
-"""How many of the most strained cards are looked at before giving up: one alone may be stuck where its neighbour is
-not, and more than three change no answer of the scenarios shipped here."""
+"""How many of the most strained cards are looked at before giving up: the first may be stuck where the next is not,
+and each costs as many trials again."""
 MOVED_PARTS = (0.5, 0.25, 0.1)
 """Parts of a model's share on one card that may move to another."""
 SHARE_MIN = 0.05

@@ -44,7 +44,7 @@ REPAIRS = 4
 TIGHTEN = 1.2
 """How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
 HOPELESS = 4.0
-"""Strain above which a packing is not worth a replay: the worst case is rare, but not four times too pessimistic."""
+"""Strain above which a packing is not worth a replay: the worst case is rare; up to about 3 promises were kept."""
 OTHERS_MAX = 4
 """Alternatives looked for besides the best: what a person compares at a glance."""
 
@@ -240,14 +240,14 @@ class Search:
             else:
                 refused += [fleet] if fleet else []
                 low = middle
-        return self._smaller(program, found)
+        return self._smaller(found)
 
-    def _smaller(self, program: FleetProgram, found: Trial) -> Trial:
+    def _smaller(self, found: Trial) -> Trial:
         """Leave out one instance at a time, the dearest first, while every promise is still kept."""
-        for o in sorted(range(len(found.fleet)), key=lambda o: -program.offers[o].usd_per_hour):
-            while found.fleet[o]:
-                fewer = tuple(n - (i == o) for i, n in enumerate(found.fleet))
-                trial = self.try_fleet(program.offers, fewer) if any(fewer) else None
+        for offer in sorted(found.offers, key=lambda o: -o.usd_per_hour):
+            while offer in found.offers:
+                fewer = tuple(n - (o == offer) for o, n in zip(found.offers, found.fleet, strict=True))
+                trial = self.try_fleet(found.offers, fewer) if any(fewer) else None
                 if trial is None:
                     break
                 found = trial

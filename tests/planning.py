@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from planner.catalog import Offer, load_catalog
 from planner.catalog_files import Status
+from planner.load import Loaded, workload
+from planner.plan import Plan
 from planner.scenario import MemoryPolicy, ModelSpec, PriceKind, Scenario, SloSpec, StreamSpec
-from planner.search import Question
+from planner.search import Question, plan
 from planner.sizing import needs, size
 from simulator.curves import Interpolated, LoadTime
 from simulator.deployment import Drop
 from simulator.hardware import GPU
 from simulator.model import Layer
 from simulator.profile import Evidence, Profile
-from simulator.workload import FixedRate, Stream, Workload
+from simulator.workload import Workload
 
 CATALOG = load_catalog()
 T4, V100 = CATALOG.gpus["T4"], CATALOG.gpus["V100"]
@@ -93,9 +96,19 @@ def scenario(models: Sequence[ModelSpec], cameras: Mapping[str, tuple[int, float
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+def loaded(asked: Scenario) -> Loaded:
+    """As if it had been read from a file."""
+    return Loaded(asked, "0" * 64, Path("made.yaml"))
+
+
 def demand(asked: Scenario) -> Workload:
-    """The cameras of a scenario as streams."""
-    return Workload(tuple(Stream(s.model, FixedRate(s.rate or 1.0), s.count) for s in asked.streams))
+    """The streams of a scenario."""
+    return workload(loaded(asked))
+
+
+def planned(asked: Scenario, library: Shelf) -> Plan:
+    """The answer to a scenario."""
+    return plan(loaded(asked), CATALOG, library, created_at="2026-07-25T00:00:00")
 
 
 def question(asked: Scenario, offers: Sequence[Offer], library: Shelf) -> Question:

@@ -1,22 +1,42 @@
 """The lower bound against brute force, fleets in order of price, and answers and refusals from end to end."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from itertools import product
-from pathlib import Path
+from math import isnan
 
+import numpy as np
+import planning
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planning import CATALOG, T4, V100, Shelf, model, offer, profile, question, scenario, shelf
+from planning import T4, V100, Shelf, model, offer, profile, question, scenario, shelf
 from scipy.optimize import linprog
 
-from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
-from planner.load import Loaded
+from planner import cost, units
+from planner.answer import cautions, seed_of
+from planner.catalog import Offer
+from planner.cost import Fleet, cost_usd_per_hour, dominates, fleet_label, gpu_count
+from planner.packing import Packing
 from planner.plan import Bottleneck, Plan
-from planner.scenario import BuySpec, MemoryPolicy, Objective, OwnMachine, Scenario
-from planner.search import NothingToPlanError, Question, evaluate, plan, undominated
+from planner.refusals import missed_promise
+from planner.scenario import (
+    BuySpec,
+    FailureSpec,
+    MemoryPolicy,
+    Objective,
+    OwnMachine,
+    Phase,
+    PriceKind,
+    Scenario,
+    StreamSpec,
+)
+from planner.search import NothingToPlanError, Question, Search, evaluate, silent, undominated
 from planner.sizing import Kind
 from simulator.deployment import Drop
+from simulator.workload import Stream, Trace, Workload
 
 OFFERS = (offer(T4, 0.526), offer(T4, 1.8, gpu_count=4), offer(V100, 3.06), offer(V100, 11.0, gpu_count=4))
 LIBRARY = shelf(
@@ -120,9 +140,8 @@ OWN = BuySpec(
 )
 
 
-def planned(question: Scenario, library: Shelf = LIBRARY) -> Plan:
-    loaded = Loaded(question, "0" * 64, Path("made.yaml"))
-    return plan(loaded, CATALOG, library, created_at="2026-07-25T00:00:00")
+def planned(asked: Scenario, library: Shelf = LIBRARY) -> Plan:
+    return planning.planned(asked, library)
 
 
 def test_plan_keeps_every_promise_and_says_what_it_costs() -> None:
@@ -208,3 +227,192 @@ def test_frames_that_may_not_be_dropped_are_all_served() -> None:
     assert answer is not None
     assert answer.feasible
     assert all(m.dropped_fraction == 0 for m in answer.models)
+
+
+def test_search_that_is_cut_off_proves_less_but_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven kinds of machine of odd sizes and prices, which the solver cannot settle at its root."""
+    offers = [
+        offer(T4, 0.5 * n + 0.013 * n * n % 0.3, n, host_memory_bytes=10**9 * n) for n in (2, 3, 5, 7, 11, 13, 17)
+    ]
+    q = question(asked(3000, 2000), offers, LIBRARY)
+    whole = q.program().propose()
+    assert whole is not None
+    assert whole.proven
+    monkeypatch.setattr(cost, "NODES_MAX", 0)
+    cut = q.program().propose()
+    assert cut is not None
+    assert not cut.proven
+    assert cut.bound <= whole.bound + 1e-9
+    bound = q.program().lower_bound_usd_per_hour()
+    assert bound is not None
+    assert bound <= whole.bound + 1e-9
+
+
+def test_more_host_memory_is_never_stood_in_for_by_less() -> None:
+    small, large, unknown = (offer(T4, 0.5, host_memory_bytes=held) for held in (8 * 10**9, 64 * 10**9, None))
+    assert dominates(large, small, whole_hosts=False)
+    assert dominates(unknown, unknown, whole_hosts=False)
+    for a, b in ((small, large), (unknown, small), (small, unknown)):
+        assert not dominates(a, b, whole_hosts=False)
+    assert not dominates(small, offer(T4, 4.0, 4, host_memory_bytes=32 * 10**9), whole_hosts=False)
+
+
+def test_label_tells_regions_apart_where_it_must() -> None:
+    two = (offer(T4, 0.5), offer(T4, 0.6, region="eu-west-1", host_memory_bytes=10**10))
+    assert fleet_label(two, (1, 2), two) == "1 x 1xT4 (T4, aws us-east-1) + 2 x 1xT4 (T4, aws eu-west-1)"
+    q = question(asked(100, 60), two, LIBRARY)
+    labels = {evaluate(q, one, 2).label for one in two}
+    assert labels == {"2 x 1xT4 (T4, aws us-east-1), resident", "2 x 1xT4 (T4, aws eu-west-1), resident"}
+
+
+RARE = scenario([model("a", 0.2, 0.99)], {"a": (1, 3.0)}, buy=OWN)
+"""Thirty frames in one replication: 690 must be in time to prove 99 % at one of six looks."""
+
+
+def test_promise_is_not_given_up_while_more_replications_would_prove_it() -> None:
+    answer = planned(RARE).recommendation
+    assert answer is not None
+    assert answer.feasible
+    assert answer.replications > RARE.replications
+
+
+def test_too_few_requests_ask_for_time_and_not_for_gpus() -> None:
+    """40 runs of 1 s bring 120 frames, all in time. What is advised must do."""
+    short = replace(RARE, horizon=1.0, warmup=0.0)
+    found = planned(short)
+    assert found.recommendation is not None
+    assert not found.recommendation.feasible
+    refused = [no for no in found.rejections if no.bottleneck is Bottleneck.EVIDENCE]
+    assert len(refused) == 1
+    assert refused[0].observed < refused[0].limit
+    assert not any("more GPU" in no.way_out for no in found.rejections)
+    advised = re.search(r"`horizon: (.+?)`", refused[0].way_out)
+    assert advised
+    assert any(advised[0] in caution.remedy for caution in found.warnings)
+    again = planned(replace(short, horizon=units.duration(advised[1]))).recommendation
+    assert again is not None
+    assert again.feasible
+    unasked = planned(replace(short, horizon=None)).recommendation
+    assert unasked is not None
+    assert unasked.feasible
+
+
+def test_model_without_any_judged_request_is_no_near_miss() -> None:
+    never = replace(RARE, models=(*RARE.models, model("b", 0.3)))
+    never = replace(never, streams=(*RARE.streams, StreamSpec(model="b", poisson=1e-6)), horizon=2.0)
+    q = question(never, OFFERS, LIBRARY)
+    seen = evaluate(q, OFFERS[0], 1).replay
+    assert isnan(seen.attainment["b"].mean)
+    assert seen.nearness < (True, -1.0)
+    assert missed_promise(evaluate(q, OFFERS[0], 1)).bottleneck is Bottleneck.EVIDENCE
+
+
+def test_what_is_not_random_is_replayed_once() -> None:
+    aligned = replace(RARE, streams=(StreamSpec(model="a", count=10, rate=30.0, phase=Phase.ALIGNED),))
+    answer = planned(aligned).recommendation
+    assert answer is not None
+    assert answer.feasible
+    assert (answer.replications, answer.requests) == (1, 3000)
+
+
+def test_no_two_scenario_seeds_share_a_replication() -> None:
+    seeds = [seed_of(seed, stage, i) for seed in (0, 1, 2, 2**31, 2**32 - 1) for stage in (0, 1) for i in range(40)]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_headroom_is_kept_by_repaired_packings_too() -> None:
+    search = Search(question(asked(headroom=0.3), OFFERS, LIBRARY), silent)
+    busy = Packing((), strain=0.5, worst="a", work=0.8, busiest="a")
+    for repaired in (False, True):
+        refused = search._refuse(OFFERS[:1], (1,), busy, swap=False, repaired=repaired)
+        assert refused is not None
+        assert (refused.why.observed, refused.why.limit) == (0.8, 0.7)
+
+
+def test_models_take_turns_where_memory_holds_their_batches_back() -> None:
+    """Together with both models' weights there is room for batches of two: 20 frames a second, where 30 come."""
+    pair = shelf(*(profile(n, T4, 0.1, 0.001, 1_000_000_000) for n in "ab"))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, memory=2_850_000_000),))
+    models = [model(n, 2.5, 0.95) for n in "ab"]
+    asked_both = scenario(models, dict.fromkeys("ab", (5, 3.0)), buy=box, horizon=60.0, headroom=0.0)
+    resident = planned(asked_both, pair)
+    assert resident.recommendation is None or not resident.recommendation.feasible
+    turns = planned(replace(asked_both, memory=MemoryPolicy.AUTO), pair).recommendation
+    assert turns is not None
+    assert turns.feasible
+    assert {m.mode for m in turns.models} == {"swapped"}
+    assert all(m.batch_size > 2 for m in turns.models)
+    assert turns.gpus[0].swaps_per_s > 0
+
+
+def test_every_fleet_that_was_refused_is_named_also_those_tried_for_alternatives() -> None:
+    tight = scenario([model("a", 0.05), model("b", 0.3)], {"a": (10, 60.0), "b": (10, 30.0)})
+    q = question(tight, OFFERS, LIBRARY)
+    search = Search(q, silent)
+    best = search.best(q.program(), Objective.COST)
+    assert best is not None
+    before = set(search.tried)
+    search.others(best)
+    failed = [key for key, trial in search.tried.items() if trial is None]
+    assert set(failed) - before
+    for key in failed:
+        assert any(no.candidate.startswith(fleet_label(*key)) for no in search.rejections)
+
+
+def test_prices_are_as_old_as_those_of_the_answer() -> None:
+    found = plan_of_two_kinds()
+    assert found.recommendation is not None
+    assert found.alternatives
+    assert found.prices_as_of == min(i.price_as_of for i in found.recommendation.instances)
+    assert found.prices_as_of > min(i.price_as_of for a in found.alternatives for i in a.instances)
+
+
+def plan_of_two_kinds() -> Plan:
+    """Rented: the T4's price is younger than the V100's."""
+    rented = BuySpec(providers=("aws", "azure"), gpus=("T4", "V100"))
+    return planned(asked(60, 30, buy=rented))
+
+
+def test_assumptions_speak_of_the_kinds_in_use_only() -> None:
+    found = plan_of_two_kinds()
+    assert found.recommendation is not None
+    assert {g.kind for g in found.recommendation.gpus} == {"T4"}
+    assert next(text for text in found.assumptions if text.startswith("Idle power")).endswith("(T4).")
+    assert "b on T4, a on T4: Power while a batch runs is not published: taken as the power limit." in found.assumptions
+
+
+def said(asked: Scenario, offers: Sequence[Offer] = OFFERS, streams: Sequence[Stream] = ()) -> str:
+    """All cautions on a deployment of one machine."""
+    q = question(asked, offers, LIBRARY)
+    given = Workload(tuple(streams)) if streams else q.workload
+    found = cautions(asked, given, evaluate(q, offers[0], 1), date(2026, 7, 25))
+    return "\n".join(f"{c.what}: {c.remedy}" for c in found)
+
+
+def test_cautions_name_what_the_replays_left_out() -> None:
+    recorded = Stream("a", Trace(np.arange(0.0, 3600.0), 3600.0))
+    whole = said(RARE, streams=[Stream("a", Trace(np.arange(0.0, 10.0), 10.0))])
+    assert "recording" not in whole
+    assert "of 10 s of a recording of 60 min were replayed, not the whole of it: `horizon: 60 min`" in said(
+        RARE, streams=[recorded]
+    )
+    rarely = said(replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=0.0)))
+    assert "outages are to be expected" in rarely
+    often = said(replace(RARE, failures=FailureSpec(mean_time_between=0.5, recovery=0.0)))
+    assert "outages" not in often
+    spot = [offer(T4, 0.2, price_kind=PriceKind.SPOT)]
+    assert "spot machines (1xT4) may be taken away" in said(RARE, spot)
+    given = replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=60.0))
+    assert "spot machines" not in said(given, spot)
+
+
+def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
+    """So tight that the dozen cheapest fleets miss; then machines of a kind are left out down to the last."""
+    tight = scenario([model("a", 0.06), model("b", 0.1)], {"a": (10, 60.0), "b": (10, 30.0)})
+    search = Search(question(tight, OFFERS, LIBRARY), silent)
+    found = search.best(search.question.program(), Objective.COST, first=2)
+    assert found is not None
+    assert found.replay.met
+    for offer_left_out in found.offers:
+        fewer = tuple(n - (o == offer_left_out) for o, n in zip(found.offers, found.fleet, strict=True))
+        assert search.try_fleet(found.offers, fewer) is None

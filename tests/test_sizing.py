@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planning import T4, V100, demand, model, offer, profile, scenario, shelf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planning import T4, V100, demand, model, offer, profile, question, scenario, shelf
 
 from planner.plan import Bottleneck
+from planner.scenario import Phase, StreamSpec
+from planner.search import evaluate
 from planner.sizing import Kind, Need, Sized, design_work, least_work, most_arrivals, needs, size
 from simulator.deployment import SLO, Drop
 from simulator.model import Layer
@@ -79,6 +83,43 @@ def test_least_work_of_random_arrivals_is_that_of_the_cheapest_batch() -> None:
     asked = need(Stream("a", Poisson(100.0)), 1.0)
     assert least_work(asked, [0.010, 0.016], noisy=False) == pytest.approx(0.792)
     assert least_work(replace(asked, may_drop=False), [0.010, 0.016], noisy=False) == pytest.approx(0.8)
+
+
+@settings(max_examples=20)
+@given(
+    st.floats(0.002, 0.03),
+    st.floats(0.0005, 0.005),
+    st.integers(1, 30),
+    st.floats(2.0, 30.0),
+    st.floats(0.05, 0.4),
+    st.booleans(),
+)
+def test_no_timely_request_takes_less_than_the_least_work(
+    floor_s: float, slope_s: float, sources: int, rate_rps: float, slo_s: float, random: bool
+) -> None:
+    """GPU-seconds that a replay took for each request in time, against what is claimed to be the least."""
+    stream = StreamSpec(model="a", count=sources, **{"poisson" if random else "rate": rate_rps})
+    asked = replace(scenario([model("a", slo_s)], {}), streams=(stream,), warmup=0.0)
+    q = question(asked, [offer(V100, 3.06)], shelf(profile("a", V100, floor_s, slope_s)))
+    if not q.sized:
+        return
+    seen = evaluate(q, q.offers[0], 1).replay
+    least_s = q.sized["a", V100_KIND].least_work / (0.99 * sources * rate_rps)
+    for run in seen.summaries:
+        timely_rps = run.models["a"].goodput_rps
+        busy = sum(device.utilization for device in run.devices.values())
+        assert busy >= least_s * timely_rps * (1 - 1e-9)
+
+
+def test_least_work_is_reached_where_full_batches_are_kept_coming() -> None:
+    """Sixteen cameras in step send batches of sixteen, the largest that was measured: nothing can be saved."""
+    stream = StreamSpec(model="a", count=16, rate=10.0, phase=Phase.ALIGNED)
+    asked = replace(scenario([model("a", 0.5)], {}), streams=(stream,), warmup=0.0, horizon=10.095)
+    q = question(asked, [offer(V100, 3.06)], shelf(profile("a", V100, 0.01, 0.005)))
+    run = evaluate(q, q.offers[0], 1).replay.summaries[0]
+    busy_s = sum(device.utilization for device in run.devices.values()) * 10.095
+    assert run.models["a"].finished == 101 * 16
+    assert busy_s / (101 * 16) == pytest.approx(q.sized["a", V100_KIND].least_work / (0.99 * 160), rel=1e-6)
 
 
 def test_least_work_knows_that_few_cameras_fill_no_batch() -> None:
