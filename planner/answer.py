@@ -433,17 +433,13 @@ def failures(scenario: Scenario) -> Failures | None:
 
 def assumptions(scenario: Scenario, trial: Trial, known: Sequence[str]) -> tuple[str, ...]:
     """What the answer takes for granted, each once; `known` comes from the catalog."""
-    used = {p.portion.sized.profile.gpu for p in trial.packing.placed}
-    kinds = used | {card.kind.gpu.name for card in trial.cards}
+    kinds = {card.kind.gpu.name for card in trial.cards}
     swapped = any(p.swapped for p in trial.packing.placed)
     said = _grouped({name: p.portion.sized.profile.assumptions for name, p in _profiles(trial).items()})
     said.append(f"one process on each GPU holds {scenario.context / 1e9:.2g} GB besides weights and workspace")
-    said += _grouped(
-        {
-            name: [] if p.portion.sized.profile.busy_w is not None else ["Power while a batch runs is not published: taken as the power limit."]
-            for name, p in _profiles(trial).items()
-        }
-    )
+    unmetered = [name for name, p in _profiles(trial).items() if p.portion.sized.profile.busy_w is None]
+    if unmetered:
+        said.append(f"{', '.join(unmetered)}: Power while a batch runs is not published: taken as the power limit.")
     said += [text for text in (_of_kinds(text, kinds) for text in known) if text]
     if any(len(p.cards) > 1 for p in trial.packing.placed):
         said.append("a model cut into pipeline stages spends time in each in proportion to its weights")
