@@ -45,7 +45,8 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def planner(here, monkeypatch, capsys):
-    """`planner(...)` in this process: exit code, standard output, standard error."""
+    """`planner(...)` in this process, as if piped: exit code, standard output, standard error."""
+    monkeypatch.setenv("COLUMNS", "120")
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["planner", *map(str, words)])
