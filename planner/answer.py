@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
+from planner.duty import offered_load
 from planner.packing import Card, Packing, Placed
 from planner.plan import Accuracy, Caution, GpuAnswer, Instances, Interval, ModelAnswer, Policies, Recommendation
 from planner.replications import REQUESTS_MAX, confidence_of, horizon_s, looks_at, requests_needed, warmup_s
@@ -394,9 +395,8 @@ def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
 
 
 def _offered_load(placed: Placed) -> float:
-    """Erlangs of one replica on each of its cards, in batches as large as it may form."""
-    run_s = placed.portion.sized.latency_s[placed.batch_size_max - 1]
-    return placed.portion.rate_rps * run_s / placed.batch_size_max / len(placed.cards)
+    """Of one replica on each of its cards."""
+    return offered_load([placed.portion], [placed.batch_size_max]) / len(placed.cards)
 
 
 def evidence(profile: Profile, swapped: bool) -> Evidence:

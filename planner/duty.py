@@ -250,7 +250,8 @@ def _fixed_point(turns: Sequence[_Turn], load_s: float, rules: Rules) -> tuple[f
 def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: Rules) -> tuple[int, ...]:
     """The largest batch each model may form, so that bursts are caught without making the others late.
 
-    Each is raised as far as one longer round leaves every model within its SLO.
+    Each is raised as far as one longer round leaves every model within its SLO, and to the cheapest batch where the
+    card could not keep its headroom otherwise.
     """
     cycle_s = duty.cycle_s
     turns = _turns(portions, kind, rules, swapped=duty.swapped)
@@ -266,7 +267,19 @@ def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: 
         longest_s = run_s[sizes[i] - 1] + max(0.0, min(others, slack_s[i] / 2))
         return next((n for n in range(duty.fits[i], sizes[i], -1) if run_s[n - 1] <= longest_s), sizes[i])
 
-    return tuple(map(cap, range(len(portions))))
+    caps = tuple(map(cap, range(len(portions))))
+    if offered_load(portions, caps) <= 1 - rules.headroom:
+        return caps
+    return tuple(
+        min(range(n, fit + 1), key=lambda b, run_s=p.sized.latency_s: run_s[b - 1] / b)  # type: ignore[misc]
+        for p, n, fit in zip(portions, caps, duty.fits, strict=True)
+    )
+
+
+def offered_load(portions: Iterable[Portion], batch_sizes: Iterable[int]) -> float:
+    """Erlangs of one card in full batches of these sizes: 100 rps in batches of 4 that run 20 ms are 0.5."""
+    parts = zip(portions, batch_sizes, strict=True)
+    return sum(p.rate_rps * p.sized.latency_s[b - 1] / b for p, b in parts)
 
 
 def least_work(portions: Sequence[Portion]) -> tuple[float, str]:

@@ -102,11 +102,15 @@ CALM = 0.6**4
 class Packer:
     """Assigns models to single cards: a start, then moves and swaps away from the most strained card."""
 
-    def __init__(self, models: Sequence[str], sized: SizedModels, rules: Rules, seed: int = 0) -> None:
+    def __init__(
+        self, models: Sequence[str], sized: SizedModels, rules: Rules, seed: int = 0, even: bool = False
+    ) -> None:
         self.models = models
         self.sized = sized
         self.rules = rules
         self.seed = seed
+        self.even = even
+        """Keep all cards equally busy, with as many replicas as that takes, rather than as few as the work needs."""
         self.scores: dict[tuple[Kind, Content], float] = {}
 
     def pack(self, cards: Sequence[Card]) -> Packing | Misfit:
@@ -115,18 +119,19 @@ class Packer:
         if isinstance(spanning, Misfit):
             return spanning
         whole = [m for m in self.models if m not in {p.portion.sized.model for p in spanning}]
-        packer = self if len(whole) == len(self.models) else Packer(whole, self.sized, self.rules, self.seed)
+        packer = self if len(whole) == len(self.models) else Packer(whole, self.sized, self.rules, self.seed, self.even)
         return packer.pack_whole(rest, spanning)
 
     def pack_whole(self, cards: Sequence[Card], spanning: Sequence[Placed] = ()) -> Packing | Misfit:
         """Pack models that need one card each, besides replicas that are placed already."""
         contents: list[Content] = []
         if self.models:
-            tried = [self.start_by_program(cards), self.start_by_kinds(cards), self.start_wrapped(cards)]
-            starts = [start for start in tried if start is not None]
-            if not starts:
+            spread = self.start_wrapped(cards)
+            if spread is None:
                 return self._no_kind(cards)
-            contents = self.best_of(cards, starts)
+            others = [] if self.even else [self.start_by_program(cards), self.start_by_kinds(cards)]
+            starts = [start for start in (*others, spread) if start is not None]
+            contents = spread if self.even else self.best_of(cards, starts)
         placed, strain, worst, work, busiest, short_of_memory = list(spanning), 0.0, "", 0.0, "", False
         for content, card in zip(contents, cards, strict=False):
             if not content:

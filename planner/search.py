@@ -273,25 +273,30 @@ class Search:
         return None
 
     def _try_policy(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> "Trial | _Refused":
-        """Pack, replay, and pack again with more room for what missed."""
+        """Pack, replay, and pack again: with replicas on all cards, then with more room for what missed."""
         question, cards = self.question, cards_of(offered, fleet)
         tightness: dict[str, float] = {}
         missed: list[Trial] = []
-        for attempt in range(1 + REPAIRS):
-            rules = question.rules(swap, tightness)
-            packing = Packer(list(question.needs), question.sized, rules, seed=attempt).pack(cards)
+        for attempt in range(2 + REPAIRS):
+            even = attempt == 1
+            rules = question.rules(swap, {} if even else tightness)
+            packing = Packer(list(question.needs), question.sized, rules, attempt, even).pack(cards)
             refusal = self._refuse(offered, fleet, packing, swap, repaired=bool(missed))
             if refusal and not missed:
                 return refusal
             if refusal or not isinstance(packing, Packing) or any(packing.placed == t.packing.placed for t in missed):
+                if even:
+                    continue
                 break
             trial = self._replayed(offered, fleet, cards, packing)
             if trial.replay.met:
                 return trial
             missed.append(trial)
             self.too_few = trial.replay.too_few and not trial.replay.short
-            if self.too_few or (attempt and trial.replay.far_off):
+            if self.too_few or (attempt > 1 and trial.replay.far_off):
                 break
+            if even:
+                continue
             tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.replay.missed}
         nearest = max(missed, key=lambda t: t.replay.nearness)
         why = missed_promise(nearest)
