@@ -204,8 +204,8 @@ def _refusal(what: str, why: Bottleneck, reason: str, way_out: str, usd_per_hour
     return Rejection(
         candidate=what,
         bottleneck=why,
-        observed=0.0,
-        limit=0.0,
+        observed=0,  # offers there are of it, of the one that it takes
+        limit=1,
         unit="",
         reason=reason,
         way_out=way_out,

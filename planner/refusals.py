@@ -10,7 +10,7 @@ from planner.duty import share_served
 from planner.packing import Misfit, Packing
 from planner.plan import Bottleneck, Rejection
 from planner.scenario import MemoryPolicy
-from planner.sizing import Need
+from planner.sizing import Need, gigabytes_up
 from simulator.workload import FixedRate
 
 
@@ -36,8 +36,9 @@ def misfit(candidate: str, found: Misfit, memory: MemoryPolicy, cost_usd_per_hou
         way_out = f"one more machine that can hold {found.model}"
     else:
         where = "GPU" if found.bottleneck is Bottleneck.MEMORY else "host"
-        unit, reason = "bytes", f"the fullest {where} needs {found.observed / 1e9:.2f} GB of {found.limit / 1e9:.2f} GB"
-        way_out = f"{(found.observed - found.limit) / 1e9:.2f} GB more {where} memory, or one more GPU"
+        needed, more = gigabytes_up(found.observed), gigabytes_up(found.observed - found.limit)
+        unit, reason = "bytes", f"the fullest {where} needs {needed} of {found.limit / 1e9:.2f} GB"
+        way_out = f"at least {needed} of {where} memory ({more} more), or one more GPU"
         if found.bottleneck is Bottleneck.MEMORY and memory is MemoryPolicy.RESIDENT:
             way_out += ", or `memory: swap`"
     return Rejection(

@@ -171,6 +171,11 @@ def held_bytes(profile: Profile, batch_size: int, stages: int) -> float:
     return max(sum(layer.weight_bytes for layer in part) for part in parts) + profile.workspace(batch_size)
 
 
+def gigabytes_up(size_bytes: float) -> str:
+    """`2.13 GB` for 2.121 GB: never less than the size, so that who provides so much has enough."""
+    return f"{ceil(size_bytes / 1e7 - 1e-9) / 100:.2f} GB"
+
+
 def stages_needed(profile: Profile, room_bytes: int, stages_max: int) -> int | None:
     """Fewest GPUs that hold the model, its layers cut in runs of about equal bytes; None where `stages_max` do not."""
     return next((k for k in range(1, stages_max + 1) if held_bytes(profile, 1, k) <= room_bytes), None)
@@ -252,8 +257,8 @@ def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int
         observed=needed,
         limit=kind.memory_bytes,
         unit="bytes",
-        reason=f"context, weights and one sample take {needed / 1e9:.2f} GB of {kind.memory_bytes / 1e9:.2f} GB",
-        way_out=f"a GPU with {needed / 1e9:.2f} GB",
+        reason=f"context, weights and one sample take {gigabytes_up(needed)} of {kind.memory_bytes / 1e9:.2f} GB",
+        way_out=f"a GPU with {gigabytes_up(needed)} at least",
     )
 
 
@@ -266,5 +271,11 @@ def _too_slow(spec: ModelSpec, profile: Profile, kind: Kind) -> Rejection:
         limit=slo_s,
         unit="s",
         reason=f"one sample alone runs {run_s * 1e3:.4g} ms, over the SLO of {slo_s * 1e3:.4g} ms",
-        way_out=f"raise {spec.name}'s latency SLO above {run_s * 1e3:.4g} ms",
+        way_out=f"raise {spec.name}'s latency SLO: {_ms_up(run_s)} at the very least, and waiting comes on top; "
+        f"{_ms_up(2 * run_s)} lets one request go first",
     )
+
+
+def _ms_up(duration_s: float) -> str:
+    """Rounded up to a hundredth: what falls short of it by rounding would not do."""
+    return f"{ceil(duration_s * 1e5 - 1e-6) / 100:g} ms"

@@ -211,6 +211,18 @@ def test_limit_that_leaves_no_fleet_is_named(buy: BuySpec, bottleneck: Bottlenec
     assert named[0].observed > named[0].limit
 
 
+def test_memory_that_a_refusal_of_a_fleet_asks_for_is_enough() -> None:
+    def found(memory_bytes: int) -> Plan:
+        mine = OwnMachine(name="mine", gpu="V100", memory=memory_bytes, price=0.3)
+        return planned(asked(30, 20, buy=BuySpec(own=(mine,)), context=812_345_678))
+
+    refused = next(no for no in found(1_000_000_000).rejections if no.bottleneck is Bottleneck.MEMORY)
+    wanted = re.search(r"at least ([\d.]+) GB", refused.way_out)
+    assert wanted
+    enough = found(round(float(wanted[1]) * 1e9))
+    assert all(no.bottleneck is not Bottleneck.MEMORY for no in enough.rejections)
+
+
 def test_deployment_one_names_is_replayed_even_if_too_small() -> None:
     q = question(asked(900, 500), OFFERS, LIBRARY)
     trial = evaluate(q, OFFERS[0], 1)

@@ -1,5 +1,6 @@
 """Feasible batches, least work, and what is refused before any fleet is built."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning import T4, V100, demand, model, offer, profile, question, scenario, shelf
 
-from planner.plan import Bottleneck
+from planner.plan import Bottleneck, Rejection
 from planner.scenario import Phase, StreamSpec
 from planner.search import evaluate
 from planner.sizing import Kind, Need, Sized, design_work, least_work, most_arrivals, needs, size
@@ -56,6 +57,22 @@ def test_refusal_says_how_far_off(
     assert not isinstance(refused, Sized)
     assert (refused.bottleneck, refused.observed, refused.limit) == (bottleneck, pytest.approx(observed), limit)
     assert refused.way_out
+
+
+def test_memory_that_a_refusal_asks_for_is_enough() -> None:
+    refused = sized_on_v100(1.0, 900_000_000, weights=101_234_567)
+    assert isinstance(refused, Rejection)
+    asked_for = re.search(r"a GPU with ([\d.]+) GB", refused.way_out)
+    assert asked_for
+    assert isinstance(sized_on_v100(1.0, round(float(asked_for[1]) * 1e9), weights=101_234_567), Sized)
+
+
+def test_latency_that_a_refusal_asks_for_suffices_for_one_sample() -> None:
+    refused = sized_on_v100(0.014)
+    assert isinstance(refused, Rejection)
+    least_ms, _ = re.findall(r"([\d.]+) ms", refused.way_out)
+    assert "at the very least" in refused.way_out
+    assert isinstance(sized_on_v100(float(least_ms) / 1e3), Sized)
 
 
 def test_missing_profiles_are_one_refusal_for_each_kind() -> None:
