@@ -5,7 +5,7 @@ from datetime import date
 
 from calibrate.library import Library
 from planner.catalog import Catalog, Instance, Price, Purchase, stale
-from planner.layout import Column, Screen, dollars, gigabytes, per_second, seconds, table
+from planner.layout import Column, Screen, counted, dollars, gigabytes, per_second, seconds, table
 from planner.scenario import PriceKind
 from planner.trace import TraceSummary
 from planner.units import did_you_mean
@@ -160,15 +160,17 @@ def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
 def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:
     """What a recording is like, and how to use it."""
     windows = [
-        f"  {w.count:,} arrivals in {w.length_s:g} s from {w.start_s:,.0f} s ({per_second(w.count / w.length_s)})"
+        f"  {counted(w.count, 'arrival')} in {w.length_s:g} s from {w.start_s:,.0f} s "
+        f"({per_second(w.count / w.length_s)})"
         for w in summary.busiest
     ]
+    peaks = [("second", summary.peak_to_mean_1s)] if summary.duration_s >= 1 else []
+    peaks += [("minute", summary.peak_to_mean_1min)] if summary.duration_s >= 60 else []
+    times = ", ".join(f"the busiest {unit} {peak:.1f} times" for unit, peak in peaks)
     lines = [
         screen.bold(f"{name}: {summary.count:,} arrivals in {summary.duration_s:,.1f} s"),
         f"Mean rate {per_second(summary.mean_rate_rps)}; cv of gaps {summary.gap_cv:.2f} (1: Poisson, more: bursty).",
-        f"The busiest second has {summary.peak_to_mean_1s:.1f} times the mean, "
-        f"the busiest minute {summary.peak_to_mean_1min:.1f} times.",
-        "Busiest windows:",
-        *windows,
+        *([f"Against the mean, {times}."] if peaks else []),
+        *(["Busiest windows:", *windows] if windows else []),
     ]
     return "\n".join(lines) + "\n"

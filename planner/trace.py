@@ -17,6 +17,8 @@ from planner.units import did_you_mean
 
 TIME_COLUMNS = ("arrival_s", "timestamp", "time", "arrival", "arrival_time", "time_s", "timestamp_s", "ts", "datetime")
 """Names that a column of time stamps usually has, whatever the case; the first that is there counts."""
+LONGEST_S = 1e10
+"""Longest recording, 300 years: beyond it, times are not in seconds."""
 FUNCTIONS_HEADER = ["HashOwner", "HashApp", "HashFunction", "Trigger"]
 Floats = NDArray[np.float64]
 
@@ -79,7 +81,7 @@ class TraceSummary:
     peak_to_mean_1min: float
     """Busiest minute by the mean minute; of a shorter recording, 1."""
     busiest: tuple[Window, ...]
-    """The three busiest seconds, then the three busiest minutes."""
+    """The three busiest seconds, then the three busiest minutes, as far as the recording has such."""
 
 
 def read_trace(path: Path, column: str | None = None, function: str | int = 1) -> TraceTable:
@@ -130,7 +132,7 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
         return lowered.index(found)
     raise TraceError(
         f"{path}: has no column of time stamps: none of {', '.join(header)[:200]} is called {', '.join(TIME_COLUMNS)}. "
-        "Name it with `column`."
+        "Name it with `column`, on the command line with --column."
     )
 
 
@@ -154,6 +156,8 @@ def read_stamps(file: TextIO, path: Path, index: int, header_line: int) -> Trace
         notes = (f"{late} of {stamps.size} rows were out of order; the rows were sorted.",)
         stamps = np.sort(stamps)
     times = enough(stamps - stamps[0], str(path))
+    if times[-1] > LONGEST_S:
+        raise TraceError(f"{path}: spans {times[-1]:.3g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
     if times[-1] == 0:
         raise TraceError(f"{path}: all {times.size} arrivals have the same time. A rate needs time to pass.")
     return TraceTable(times, float(times[-1]) * times.size / (times.size - 1), str(path), notes)
@@ -162,7 +166,7 @@ def read_stamps(file: TextIO, path: Path, index: int, header_line: int) -> Trace
 def enough(times: Floats, source: str) -> Floats:
     """`times`, of which there must be two."""
     if times.size < 2:
-        raise TraceError(f"{source}: holds {times.size} arrivals. A rate needs at least two.")
+        raise TraceError(f"{source}: holds {times.size} arrival{'s' * (times.size != 1)}. A rate needs at least two.")
     return times
 
 
@@ -260,29 +264,35 @@ def spread(counts: NDArray[np.int64]) -> Floats:
 def describe(table: TraceTable) -> TraceSummary:
     """Count, rate and burstiness of a recording."""
     gaps = np.diff(table.times_s)
-    seconds, minutes = per_window(table, 1.0), per_window(table, 60.0)
     return TraceSummary(
         count=table.times_s.size,
         duration_s=table.period_s,
         mean_rate_rps=table.rate_rps,
         gap_cv=float(gaps.std() / gaps.mean()),
-        peak_to_mean_1s=float(seconds.max() / seconds.mean()),
-        peak_to_mean_1min=float(minutes.max() / minutes.mean()),
-        busiest=(*busiest(seconds, 1.0), *busiest(minutes, 60.0)),
+        peak_to_mean_1s=peak_to_mean(table, 1.0),
+        peak_to_mean_1min=peak_to_mean(table, 60.0),
+        busiest=(*busiest(table, 1.0), *busiest(table, 60.0)),
     )
 
 
-def per_window(table: TraceTable, length_s: float) -> NDArray[np.int64]:
-    """Arrivals in each whole window of the recording, and at least one window."""
-    whole = max(int(table.period_s // length_s), 1)
-    counts = np.bincount((table.times_s / length_s).astype(np.int64), minlength=whole)
-    return counts[:whole]
+def per_window(table: TraceTable, length_s: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of those whole windows of the recording in which anything arrived, and how many arrived in each."""
+    number, count = np.unique((table.times_s / length_s).astype(np.int64), return_counts=True)
+    whole = number < int(table.period_s // length_s)
+    return number[whole], count[whole].astype(np.int64)
 
 
-def busiest(counts: NDArray[np.int64], length_s: float, most: int = 3) -> Iterator[Window]:
-    """The windows with most arrivals, busiest first."""
-    order = np.argsort(-counts, kind="stable")
-    return (Window(float(i) * length_s, length_s, int(counts[i])) for i in islice(order, most))
+def peak_to_mean(table: TraceTable, length_s: float) -> float:
+    """The busiest whole window by the mean one; 1 where no whole window fits."""
+    _, count = per_window(table, length_s)
+    return float(count.max() / (count.sum() / (table.period_s // length_s))) if count.size else 1.0
+
+
+def busiest(table: TraceTable, length_s: float, most: int = 3) -> Iterator[Window]:
+    """The whole windows with most arrivals, busiest first; none where the recording is shorter than one."""
+    number, count = per_window(table, length_s)
+    order = np.argsort(-count, kind="stable")
+    return (Window(float(number[i]) * length_s, length_s, int(count[i])) for i in islice(order, most))
 
 
 def import_trace(
@@ -295,6 +305,8 @@ def import_trace(
 ) -> TraceTable:
     """Writes a recording as plain CSV with the column `arrival_s`, scaled to a mean rate and then cut to a length."""
     table = read_trace(source, column, function)
+    if target.exists() and target.samefile(source):
+        raise TraceError(f"{target}: is the recording itself. Name another file with -o.")
     if rate_rps is not None:
         table = table.at_rate(rate_rps)
     if duration_s is not None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from planner.layout import Screen
+from planner.listings import trace_summary
 from planner.trace import TraceError, describe, import_trace, read_trace
 
 ROOT = Path(__file__).parent.parent
@@ -76,7 +78,7 @@ def test_functions_spread_the_calls_of_a_minute_evenly(tmp_path):
         ("", "is empty"),
         ("# only a comment\n", "is empty"),
         ("arrival_s\n", "has a header but no arrivals"),
-        ("arrival_s\n1\n", "holds 1 arrivals. A rate needs at least two"),
+        ("arrival_s\n1\n", "holds 1 arrival. A rate needs at least two"),
         ("arrival_s\n1\n1\n", "all 2 arrivals have the same time"),
         ("x,y\n1,2\n", "has no column of time stamps: none of x, y is called arrival_s"),
         ("arrival_s\n1\n2\nthree\n", "t.csv:4: must be seconds from 0 on, got `three`. Mend or remove the row."),
@@ -89,7 +91,7 @@ def test_functions_spread_the_calls_of_a_minute_evenly(tmp_path):
         ("time\nsoon\nlater\n", "t.csv:2: must be a date with time like"),
         (functions(f=[1, -1]), "t.csv:2: counts a minute must be whole numbers from 0 on"),
         (functions(f=[1, 0.5]), "t.csv:2: counts a minute must be whole numbers from 0 on"),
-        (functions(f=[1]), "holds 1 arrivals"),
+        (functions(f=[1]), "holds 1 arrival"),
         (FUNCTIONS, "has no functions"),
     ],
 )
@@ -165,3 +167,30 @@ def test_the_shipped_recording_is_what_its_header_says():
         start, busy = start + length, not busy
     shipped = read_trace(ROOT / "scenarios" / "data" / "bursts.csv")
     np.testing.assert_allclose(shipped.times_s, np.array(times[:3600]) - times[0], atol=0.00051)
+
+
+def test_windows_longer_than_the_recording_are_not_judged(tmp_path):
+    table = read_trace(csv(tmp_path, "arrival_s\n" + "".join(f"{i / 25}\n" for i in range(500))))
+    summary = describe(table)
+    assert {w.length_s for w in summary.busiest} == {1.0}
+    assert summary.peak_to_mean_1min == 1
+    text = trace_summary("t.csv", summary, Screen())
+    assert "minute" not in text
+    assert "60 s" not in text
+
+
+def test_a_recording_with_an_outlier_is_described_in_little_memory(tmp_path):
+    table = read_trace(csv(tmp_path, "arrival_s\n0\n1700000000\n1700000000.5\n"))
+    assert max(w.count for w in describe(table).busiest) == 2
+
+
+def test_times_that_are_no_seconds_are_refused(tmp_path):
+    with pytest.raises(TraceError, match=r"t\.csv: spans 1e\+308 s, more than 1e\+10\. Write times in seconds\."):
+        read_trace(csv(tmp_path, "arrival_s\n0\n1e308\n"))
+
+
+def test_a_recording_is_never_written_over(tmp_path):
+    path = csv(tmp_path, "arrival_s\n0\n1\n")
+    with pytest.raises(TraceError, match="is the recording itself"):
+        import_trace(path, path)
+    assert path.read_text() == "arrival_s\n0\n1\n"
