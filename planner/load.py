@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from planner.replications import longest_slo_s, warmup_s
+from planner.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
 from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
 from planner.trace import TraceError, TraceTable, read_trace
-from planner.units import did_you_mean
+from planner.units import did_you_mean, written_duration
 from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 MAX_SHOWN = 200
@@ -24,6 +24,14 @@ MAX_LINES = 100
 LAST = 2**31
 """Line that sorts what overrides did after all lines of the file."""
 ARRIVALS = ("rate", "poisson", "gamma", "trace")
+REQUESTS_MAX = 5e7
+"""Most requests of one replication: a few GB of memory and some minutes."""
+RAREST_S = 365 * 86_400.0
+"""A model that is asked less than once in so long has nothing to replay."""
+UPTIME_MIN_S = 60.0
+"""Machines that fail more often than once a minute serve nobody."""
+JITTER_MAX = 0.1
+"""Share of the horizon that a frame may be late by, so that frames due in it mostly arrive in it."""
 
 
 class ScenarioError(ValueError):
@@ -56,11 +64,16 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:
         document = parse(text)
     except YamlError as error:
         raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+    if isinstance(document.data, dict) and str(document.data.get("schema")).startswith("planner."):
+        hint = f"`planner explain {path}` reads a plan; name the scenario it was made from."
+        raise ScenarioError([f"{path}: is an answer (`{document.data['schema']}`), not a scenario. {hint}"])
     reader = ScenarioReader(document)
     for override in overrides:
         reader.override(override)
     scenario = reader.scenario()
     traces = reader.traces(path.parent, scenario) if scenario else {}
+    if scenario and not reader.problems:
+        reader.check_demand(Loaded(scenario, "", path, traces))
     if scenario is None or reader.problems:
         problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
         more = [f"{path}: and {len(problems) - MAX_LINES} more."] if len(problems) > MAX_LINES else []
@@ -182,9 +195,50 @@ class ScenarioReader:
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 self.explain(detail)
-        if scenario and scenario.horizon is not None:
-            self.check_horizon(scenario, scenario.horizon)
+        if scenario:
+            self.check_times(scenario)
+            if scenario.horizon is not None:
+                self.check_horizon(scenario, scenario.horizon)
         return scenario
+
+    def check_times(self, scenario: Scenario) -> None:
+        """Notes durations that leave nothing to serve or to judge."""
+        for i, model in enumerate(scenario.models):
+            wait_s, slo_s = model.max_queue_delay, model.slo.latency
+            if wait_s >= slo_s:
+                limit = f"must be below the latency promised, {slo_s:g} s, got {wait_s:g} s. Make it shorter."
+                self.report(("models", i, "max_queue_delay"), limit)
+        longest_s = JITTER_MAX * (scenario.horizon or HORIZON_S)
+        for i, stream in enumerate(scenario.streams):
+            if stream.jitter > longest_s:
+                limit = f"must be at most {longest_s:g} s, a tenth of the horizon, got {stream.jitter:g} s."
+                self.report(("streams", i, "jitter"), f"{limit} Make it less, or the horizon longer.")
+        if scenario.failures and scenario.failures.mean_time_between < UPTIME_MIN_S:
+            got = f"must be at least {UPTIME_MIN_S:g} s, got {scenario.failures.mean_time_between:g} s."
+            self.report(("failures", "mean_time_between"), f"{got} Machines that fail so often serve nobody.")
+
+    def check_demand(self, loaded: Loaded) -> None:
+        """Notes demand that is too little to replay, or too much."""
+        scenario, demand = loaded.scenario, workload(loaded)
+        rates_rps = demand.rates_rps()
+        replayed_s = RAREST_S if scenario.horizon is None else scenario.horizon * scenario.replications
+        within_s = min(replayed_s, RAREST_S)
+        rare = [i for i, model in enumerate(scenario.models) if rates_rps[model.name] * within_s < 1]
+        for i in rare:
+            asked = f"is asked {rates_rps[scenario.models[i].name]:.3g} times a second"
+            seldom = f"less than once in {written_duration(within_s)}: nothing to judge it by"
+            remedy = "Raise the rate" + (" or the horizon" if within_s < RAREST_S else "")
+            self.report(("models", i), f"{asked}, {seldom}. {remedy}, or leave the model out.")
+        if not rare:
+            self.check_requests(scenario, horizon_s(scenario, demand), sum(rates_rps.values()))
+
+    def check_requests(self, scenario: Scenario, duration_s: float, rate_rps: float) -> None:
+        """Notes more requests than one replication can hold."""
+        if duration_s * rate_rps > REQUESTS_MAX:
+            much = f"{rate_rps:.3g} requests/s for {written_duration(duration_s)} are more than {REQUESTS_MAX:.0e}"
+            remedy = f"Set a `horizon` below {REQUESTS_MAX / rate_rps:.3g} s, or ask less."
+            path: Steps = ("streams",) if scenario.horizon is None else ("horizon",)
+            self.report(path, f"{much} in one replication. {remedy}")
 
     def check_horizon(self, scenario: Scenario, horizon_s: float) -> None:
         """Notes a horizon that leaves no request to judge."""
@@ -289,9 +343,6 @@ def sending(stream: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
         for key in ("phase", "jitter"):
             if key in stream:
                 yield (key,), f"goes only with `rate`, not with `{kinds[0]}`. Leave it out."
-    count = stream.get("count", 1)
-    if "trace" in kinds and isinstance(count, int) and count > 1:
-        yield ("count",), f"must be 1 with `trace`, got {count}: a recording is one source. Scale it with `rate`."
 
 
 def reuse(accuracy: dict[str, Any]) -> Iterator[tuple[Steps, str]]:

@@ -190,9 +190,40 @@ TABLE = {
         changed("poisson: 10 rps", "trace: {file: s.yaml}"),
         ["streams[1].trace.file: ", "s.yaml: has no column of time stamps: none of name: good is called arrival_s,"],
     ),
-    "a recording in two copies": (
-        changed("poisson: 10 rps", "count: 2, trace: {file: none.csv}"),
-        ["s.yaml:9:27: streams[1].count: must be 1 with `trace`, got 2: a recording is one source."],
+    "a wait longer than the promise": (
+        changed("slo: {latency: 100 ms, attainment: 99 %}", "slo: {latency: 100 ms}\n    max_queue_delay: 1e9 s"),
+        ["s.yaml:5:22: models[0].max_queue_delay: must be below the latency promised, 0.1 s, got 1e+09 s."],
+    ),
+    "jitter of years": (
+        changed("rate: 15 fps", "rate: 15 fps, jitter: 1e9 s"),
+        ["s.yaml:8:55: streams[0].jitter: must be at most 6 s, a tenth of the horizon, got 1e+09 s."],
+    ),
+    "failures all the time": (
+        GOOD + "failures: {mean_time_between: 10 s, recovery: 1 s}\n",
+        ["s.yaml:12:31: failures.mean_time_between: must be at least 60 s, got 10 s."],
+    ),
+    "a horizon of 30 years": (
+        GOOD + "horizon: 1e9 s\n",
+        ["s.yaml:12:10: horizon: 40 requests/s for ", " are more than 5e+07 in one replication. Set a `horizon` below"],
+    ),
+    "a rate without end": (
+        changed("poisson: 10 rps", "poisson: 1e9 rps"),
+        [
+            "s.yaml:8:3: streams: 1e+09 requests/s for ",
+            " are more than 5e+07 in one replication. Set a `horizon` below",
+        ],
+    ),
+    "hardly ever asked": (
+        changed("poisson: 10 rps", "poisson: 1e-9 rps"),
+        ["s.yaml:5:5: models[1]: is asked 1e-09 times a second, less than once in 8760 h: nothing to judge it by."],
+    ),
+    "asked less than once in the horizon": (
+        changed("poisson: 10 rps", "poisson: 1e-3 rps") + "horizon: 20 s\n",
+        ["models[1]: is asked 0.001 times a second", "Raise the rate or the horizon, or leave the model out."],
+    ),
+    "a plan": (
+        '{"schema": "planner.plan/v1", "scenario": "a", "policies": {}}',
+        ["s.yaml: is an answer (`planner.plan/v1`), not a scenario. `planner explain "],
     ),
     "reuse without half-life": (
         GOOD + "accuracy: {rule: reuse-last}\n",

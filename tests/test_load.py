@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from planner.scenario import MemoryPolicy
 from planner.strict_yaml import YamlError, parse
 from simulator.deployment import Eviction
 from simulator.metrics import attainment_interval
-from simulator.workload import FixedRate, Gamma, Poisson, Trace
+from simulator.workload import FixedRate, Gamma, Poisson, Trace, draw
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 FILES = sorted(SCENARIOS.glob("*.yaml"))
@@ -388,3 +389,16 @@ def test_anything_in_any_place_loads_or_is_explained(tmp_path, path, value, text
             lines = error.problems
         assert all(line.endswith((".", "?")) and line.isprintable() for line in lines)
         assert not any("something else" in line for line in lines)
+
+
+def test_a_recording_asked_by_several_sources_starts_elsewhere_for_each(tmp_path):
+    (tmp_path / "t.csv").write_text("arrival_s\n" + "".join(f"{i * i / 10}\n" for i in range(30)))
+    text = "models: [{name: m, slo: {latency: 1 s}}]\nstreams: [{model: m, count: 3, trace: {file: t.csv}}]\n"
+    demand = workload(load(tmp_path, text))
+    (stream,) = demand.streams
+    whole_s = stream.arrivals.period_s
+    drawn = draw(demand, whole_s, 1)["m"]
+    first, *others = (drawn.arrival_s[drawn.source == source] for source in range(3))
+    assert first.tolist() == pytest.approx(stream.arrivals.times_s.tolist())
+    assert [len(times) for times in others] == [30, 30]
+    assert not any(np.allclose(times, first) for times in others)
