@@ -131,7 +131,10 @@ def plan(
     from planner.load import load_scenario
     from planner.report import render
     from planner.search import plan as search
+    from planner.store import check_target
 
+    if target := target_of(out, form):
+        check_target(target, scenario)
     conditions = parse_conditions(fail_on or [])
     loaded = load_scenario(scenario, with_seed(overrides, seed))
     known, library = knowledge(catalog, profiles)
@@ -139,7 +142,7 @@ def plan(
     with progress(quiet) as tell:
         answer = search(loaded, known, library, created_at=now, progress=tell)
     emit(render(answer, form, stdout_screen()))
-    kept = keep(answer, out, form, quiet)
+    kept = target is None or keep(answer, target, form, quiet) or out is None
     too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
     for line in [*over, *too_weak]:
         note(line)
@@ -335,18 +338,20 @@ def knowledge(catalog: list[Path] | None, profiles: list[Path] | None) -> "tuple
     return known, find_profiles(profiles or [], known.gpus)
 
 
-def keep(answer: "Plan", out: Path | None, form: Format, quiet: bool) -> bool:
-    """Write the plan where it belongs; False where that was asked for and cannot be."""
+def target_of(out: Path | None, form: Format) -> Path | None:
+    """Where a plan is kept; None where it is not."""
+    return out or (None if form is Format.JSON else Path("plan.json"))
+
+
+def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:
+    """Write the plan; False where that cannot be done."""
     from planner.store import StoreError, write_plan
 
-    if out is None and form is Format.JSON:
-        return True
-    target = out or Path("plan.json")
     try:
         write_plan(answer, target)
     except StoreError as error:
         note(str(error))
-        return out is None
+        return False
     if not quiet:
         said = f"Plan kept in {target}. Why so: planner explain {target}"
         emit(f"\n{said}\n") if form is Format.TABLE else note(said)

@@ -26,8 +26,8 @@ LAST = 2**31
 ARRIVALS = ("rate", "poisson", "gamma", "trace")
 REQUESTS_MAX = 5e7
 """Most requests of one replication: a few GB of memory and some minutes."""
-RAREST_S = 365 * 86_400.0
-"""A model that is asked less than once in so long has nothing to replay."""
+RAREST_S = 86_400.0
+"""A model that is asked less than once a day has nothing to replay."""
 UPTIME_MIN_S = 60.0
 """Machines that fail more often than once a minute serve nobody."""
 JITTER_MAX = 0.1

@@ -50,6 +50,8 @@ def simulate_named(
     scenario = loaded.scenario
     question, refused = ask(scenario, demand, catalog, library)
     offer = offered(question, gpu, count)
+    if offer is None and (too_small := owned(scenario, refused, gpu)):
+        raise NothingToPlanError(too_small)
     priced = offer is not None
     if offer is None:
         question, refused = ask(unpriced(scenario, gpu, count), demand, catalog, library)
@@ -76,9 +78,16 @@ def simulate_named(
 
 
 def offered(question: Question, gpu: str, count: int) -> Offer | None:
-    """The cheapest offer of which whole machines make up so many GPUs."""
+    """The cheapest offer of which whole machines make up so many GPUs; machines of one's own come first."""
     fitting = [o for o in question.offers if o.gpu.name == gpu and count % o.gpu_count == 0]
-    return min(fitting, key=lambda o: o.usd_per_hour / o.gpu_count, default=None)
+    return min(fitting, key=lambda o: (bool(o.as_of), o.usd_per_hour / o.gpu_count), default=None)
+
+
+def owned(scenario: Scenario, refused: Sequence[Rejection], gpu: str) -> str:
+    """Why machines of one's own with such GPUs will not do, for lack of memory or speed; empty where none are owned."""
+    if all(machine.gpu != gpu for machine in scenario.buy.own):
+        return ""
+    return "\n".join(why(no) for no in refused if no.candidate.endswith(f" on {gpu}"))
 
 
 def unpriced(scenario: Scenario, gpu: str, count: int) -> Scenario:
@@ -90,5 +99,10 @@ def demand_every_profile(question: Question, refused: Sequence[Rejection], offer
     """Refuse, in the words of sizing, where some model cannot run on the GPU."""
     if offer is not None and all((model, Kind.of(offer)) in question.sized for model in question.needs):
         return
-    reasons = [f"{no.reason}. Way out: {no.way_out}." for no in refused if no.candidate.endswith(f" on {gpu}")]
+    reasons = [why(no) for no in refused if no.candidate.endswith(f" on {gpu}")]
     raise NothingToPlanError("\n".join(reasons) or f"--gpu {gpu}: no model can run on it.")
+
+
+def why(no: Rejection) -> str:
+    """A rejection in one line."""
+    return f"{no.candidate}: {no.reason}. Way out: {no.way_out}."

@@ -53,6 +53,24 @@ def write_text(text: str, path: Path) -> None:
         raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with -o.") from error
 
 
+def check_target(target: Path, scenario: Path) -> None:
+    """StoreError where a plan would replace its own scenario, or a file that holds no answer."""
+    if target.exists() and scenario.exists() and target.samefile(scenario):
+        raise StoreError(f"{target}: is the scenario itself. Name another file with -o.")
+    if target.is_file() and not is_answer(target):
+        raise StoreError(f"{target}: exists and is no plan. Name another file with -o, or remove this one.")
+
+
+def is_answer(path: Path) -> bool:
+    """Whether a file may be replaced by a plan: it holds an answer of any version, or nothing at all."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if text.strip() else {"schema": SCHEMA}
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and str(data.get("schema")).startswith("planner.")
+
+
 def write_plan(plan: Plan, path: Path) -> None:
     """Keep a plan as `plan.json`."""
     write_text(to_json(plan), path)

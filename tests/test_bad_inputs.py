@@ -215,7 +215,7 @@ TABLE = {
     ),
     "hardly ever asked": (
         changed("poisson: 10 rps", "poisson: 1e-9 rps"),
-        ["s.yaml:5:5: models[1]: is asked 1e-09 times a second, less than once in 8760 h: nothing to judge it by."],
+        ["s.yaml:5:5: models[1]: is asked 1e-09 times a second, less than once in 24 h: nothing to judge it by."],
     ),
     "asked less than once in the horizon": (
         changed("poisson: 10 rps", "poisson: 1e-3 rps") + "horizon: 20 s\n",

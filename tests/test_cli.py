@@ -164,6 +164,25 @@ def test_a_simulation_has_the_keys_of_a_plan(planner):
     assert run["gpus"][0].keys() == best["gpus"][0].keys()
 
 
+OWNED = """\
+models: [{name: frcnn, profile: faster_rcnn, slo: {latency: 2 s, attainment: 95 %}}]
+streams: [{model: frcnn, count: 2, rate: 1 fps}]
+buy: {own: [{name: box, gpu: V100, memory: MEMORY, count: 6, price: $0.1/h}]}
+"""
+
+
+def test_gpus_of_ones_own_come_first_with_the_memory_they_have(planner, here):
+    words = ("simulate", "own.yaml", "--gpu", "V100", "--count", "1", "--format", "json")
+    (here / "own.yaml").write_text(OWNED.replace("MEMORY", "6 GB"))
+    run = json.loads(planner(*words)[1])
+    assert (run["gpus"][0]["memory_bytes"], run["cost_usd_per_hour"]) == (6_000_000_000, 0.1)
+    (here / "own.yaml").write_text(OWNED.replace("MEMORY", "1.3 GB"))
+    code, out, err = planner(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("frcnn on V100: context, weights and one sample take ")
+    assert " of 1.30 GB. Way out: a GPU with " in err
+
+
 def test_too_few_gpus_exit_3(planner):
     code, out, _ = planner("simulate", VIDEO, "--gpu", "V100", "--count", "1")
     assert code == 3
@@ -251,6 +270,27 @@ def test_an_unwritable_output_loses_nothing(planner):
     assert code == 2
     assert re.match(r"\d+ x .*: \$[\d.]+/h, ", out)
     assert err == "nowhere/plan.json: cannot be written: No such file or directory. Name another file with -o.\n"
+
+
+@pytest.mark.parametrize("target", [TRACE, "./scenarios/../scenarios/trace.yaml", "notes.json"])
+def test_only_plans_are_replaced_by_a_plan(planner, here, target):
+    (here / "notes.json").write_text('{"notes": "mine"}')
+    before = (here / target).read_bytes()
+    code, out, err = planner("plan", TRACE, "-o", target)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "Name another file with -o" in err
+    assert (here / target).read_bytes() == before
+
+
+def test_a_plan_nobody_named_replaces_no_other_file_either(planner, here):
+    (here / "plan.json").write_text("[1, 2]")
+    assert planner("plan", TRACE)[0] == 2
+    assert (here / "plan.json").read_text() == "[1, 2]"
+    (here / "plan.json").write_text("")
+    assert planner("plan", TRACE)[0] == 0
+    assert planner("plan", TRACE)[0] == 0
+    assert read_plan(here / "plan.json").recommendation
 
 
 def test_a_missed_promise_comes_before_a_threshold(planner):
