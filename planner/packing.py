@@ -1,7 +1,7 @@
 """Packing: which models share which card of a fleet, with which batch sizes; a card is judged by its duty cycle."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil, inf
@@ -95,6 +95,8 @@ SHARE_MIN = 0.05
 KICKS_MAX = 60
 KICKED_SCORES_MAX = 3000
 """Kicks, and cards scored after them, in search of a better optimum than the first."""
+APART = 8.0
+"""How many times its work a model counts that gets cards of its own; they are busy to about an eighth of the others."""
 CALM = 0.6**4
 """Score of a card that need not be relieved: at a strain of 0.6 even a longer round keeps the promises."""
 
@@ -103,7 +105,13 @@ class Packer:
     """Assigns models to single cards: a start, then moves and swaps away from the most strained card."""
 
     def __init__(
-        self, models: Sequence[str], sized: SizedModels, rules: Rules, seed: int = 0, even: bool = False
+        self,
+        models: Sequence[str],
+        sized: SizedModels,
+        rules: Rules,
+        seed: int = 0,
+        even: bool = False,
+        apart: Collection[str] = (),
     ) -> None:
         self.models = models
         self.sized = sized
@@ -111,6 +119,8 @@ class Packer:
         self.seed = seed
         self.even = even
         """Keep all cards equally busy, with as many replicas as that takes, rather than as few as the work needs."""
+        self.apart = apart
+        """Models that share no card with others; a Misfit where no cards can be spared for them."""
         self.scores: dict[tuple[Kind, Content], float] = {}
 
     def pack(self, cards: Sequence[Card]) -> Packing | Misfit:
@@ -119,19 +129,18 @@ class Packer:
         if isinstance(spanning, Misfit):
             return spanning
         whole = [m for m in self.models if m not in {p.portion.sized.model for p in spanning}]
-        packer = self if len(whole) == len(self.models) else Packer(whole, self.sized, self.rules, self.seed, self.even)
-        return packer.pack_whole(rest, spanning)
+        if len(whole) == len(self.models):
+            return self.pack_whole(rest, spanning)
+        return Packer(whole, self.sized, self.rules, self.seed, self.even, self.apart).pack_whole(rest, spanning)
 
     def pack_whole(self, cards: Sequence[Card], spanning: Sequence[Placed] = ()) -> Packing | Misfit:
         """Pack models that need one card each, besides replicas that are placed already."""
         contents: list[Content] = []
         if self.models:
-            spread = self.start_wrapped(cards)
-            if spread is None:
+            filled = self.fill(cards)
+            if filled is None:
                 return self._no_kind(cards)
-            others = [] if self.even else [self.start_by_program(cards), self.start_by_kinds(cards)]
-            starts = [start for start in (*others, spread) if start is not None]
-            contents = spread if self.even else self.best_of(cards, starts)
+            contents = filled
         placed, strain, worst, work, busiest, short_of_memory = list(spanning), 0.0, "", 0.0, "", False
         for content, card in zip(contents, cards, strict=False):
             if not content:
@@ -150,6 +159,41 @@ class Packer:
             short_of_memory |= held_back(portions, duty.fits)
         packing = Packing(tuple(placed), strain, worst, work, busiest, short_of_memory)
         return self._too_much_for_hosts(placed) or packing
+
+    def fill(self, cards: Sequence[Card]) -> list[Content] | None:
+        """What each card holds; None where some model fits none."""
+        if self.apart:
+            return self._fill_apart(cards)
+        spread = self.start_wrapped(cards)
+        if spread is None or self.even:
+            return spread
+        starts = [self.start_by_program(cards), self.start_by_kinds(cards), spread]
+        return self.best_of(cards, [start for start in starts if start is not None])
+
+    def _fill_apart(self, cards: Sequence[Card]) -> list[Content] | None:
+        """Some models evenly on the cards that serve them fastest, the others on the rest."""
+        groups = [m for m in self.models if m in self.apart], [m for m in self.models if m not in self.apart]
+        mine, theirs = (sum(self._least_work(m, cards) for m in group) for group in groups)
+        spare = len(cards) - ceil(theirs / (1 - self.rules.headroom))
+        if not all(groups) or spare < 1:
+            return None
+        wanted = round(len(cards) * APART * mine / (APART * mine + theirs))
+        order = sorted(range(len(cards)), key=lambda j: sum(self._least_work(m, [cards[j]]) for m in groups[0]))
+        count = min(max(1, wanted), spare)
+        contents: list[Content] = [()] * len(cards)
+        for models, places, even in ((groups[0], order[:count], True), (groups[1], order[count:], False)):
+            packer = Packer(models, self.sized, self.rules, self.seed, even)
+            filled = packer.fill([cards[j] for j in places])
+            if filled is None:
+                return None
+            for j, content in zip(places, filled, strict=True):
+                contents[j] = content
+        return contents
+
+    def _least_work(self, model: str, cards: Sequence[Card]) -> float:
+        """Cards that are busy with a model at least, on the fastest of these; infinite where none holds it."""
+        kinds = {card.kind for card in cards if self.fits(model, card.kind)}
+        return min((self.sized[model, kind].least_work for kind in kinds), default=inf)
 
     def _fit_together(self, portions: Sequence[Portion], caps: Sequence[int], card: Card) -> bool:
         workspace = max(p.sized.profile.workspace(cap) for p, cap in zip(portions, caps, strict=True))

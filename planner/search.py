@@ -273,7 +273,10 @@ class Search:
         return None
 
     def _try_policy(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> "Trial | _Refused":
-        """Pack, replay, and pack again: with replicas on all cards, then with more room for what missed."""
+        """Pack, replay, and pack again: with replicas on all cards, then with more room for what missed.
+
+        Where even replicas on all cards miss by far, models that always missed get cards of their own.
+        """
         question, cards = self.question, cards_of(offered, fleet)
         tightness: dict[str, float] = {}
         missed: list[Trial] = []
@@ -289,6 +292,9 @@ class Search:
                     continue
                 break
             trial = self._replayed(offered, fleet, cards, packing)
+            if even and trial.replay.far_off:
+                missed.append(trial)
+                trial = self._apart(missed, swap) or trial
             if trial.replay.met:
                 return trial
             missed.append(trial)
@@ -302,6 +308,18 @@ class Search:
         why = missed_promise(nearest)
         self.misses.append((nearest, why))
         return _Refused(why, nearest.packing.held_back and not self.too_few)
+
+    def _apart(self, missed: Sequence[Trial], swap: bool) -> Trial | None:
+        """Cards of their own for the models that every packing so far has missed; None where none can be spared."""
+        last, question = missed[-1], self.question
+        always = [m for m in question.needs if all(t.replay.margin(m) < 0 for t in missed)]
+        rules = question.rules(swap, {})
+        packing = Packer(list(question.needs), question.sized, rules, apart=always).pack(last.cards)
+        if self._refuse(last.offers, last.fleet, packing, swap, repaired=True) or isinstance(packing, Misfit):
+            return None
+        if any(packing.placed == t.packing.placed for t in missed):
+            return None
+        return self._replayed(last.offers, last.fleet, last.cards, packing)
 
     def _replayed(self, offered: tuple[Offer, ...], fleet: Fleet, cards: Sequence[Card], packing: Packing) -> Trial:
         """A packing screened by replays and, where it keeps every promise, confirmed by others."""

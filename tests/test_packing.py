@@ -156,6 +156,18 @@ def test_every_request_has_a_place_and_no_card_is_overfull(
         assert 800_000_000 + weights + workspace <= V100.memory_bytes
 
 
+def test_models_apart_share_no_card_with_others() -> None:
+    q = asked({"a": (0.002, 0.0001, 300, 0.003), "b": (0.02, 0.005, 60, 0.2), "c": (0.02, 0.005, 60, 0.2)})
+    rules = q.rules(swap=False, tightness={})
+    cards = cards_of(q.offers, (5,))
+    packing = Packer(list(q.needs), q.sized, rules, apart=["a"]).pack(cards)
+    assert isinstance(packing, Packing)
+    held = {m: {c.id for p in packing.placed if p.portion.sized.model == m for c in p.cards} for m in q.needs}
+    assert len(held["a"]) > 1
+    assert not held["a"] & (held["b"] | held["c"])
+    assert isinstance(Packer(list(q.needs), q.sized, rules, apart=["a"]).pack(cards[:1]), Misfit)
+
+
 def test_host_memory_must_hold_all_its_weights() -> None:
     made = scenario([model("a", 1.0), model("b", 1.0)], {"a": (1, 1.0), "b": (1, 1.0)})
     library = shelf(*(profile(n, T4, 0.01, 0.001, 5_000_000_000) for n in "ab"))

@@ -341,6 +341,18 @@ def test_headroom_is_kept_by_repaired_packings_too() -> None:
         assert (refused.why.observed, refused.why.limit) == (0.8, 0.7)
 
 
+def test_model_with_a_tight_promise_gets_cards_of_its_own() -> None:
+    """Beside others it waits for their batches, on however many cards; alone it does not."""
+    made = scenario([model("a", 0.0035), model("b", 0.3)], {"a": (4, 30.0), "b": (10, 20.0)})
+    library = shelf(profile("a", V100, 0.002, 0.0001), profile("b", V100, 0.008, 0.004))
+    q = question(made, [offer(V100, 3.06)], library)
+    trial = Search(q, silent).try_fleet(q.offers, (6,))
+    assert trial
+    assert trial.replay.met
+    beside = {c.id for p in trial.placed("b") for c in p.cards}
+    assert not beside & {c.id for p in trial.placed("a") for c in p.cards}
+
+
 def test_models_take_turns_where_memory_holds_their_batches_back() -> None:
     """Together with both models' weights there is room for batches of two: 20 frames a second, where 30 come."""
     pair = shelf(*(profile(n, T4, 0.1, 0.001, 1_000_000_000) for n in "ab"))
