@@ -146,10 +146,9 @@ def plan(
     too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
     for line in [*over, *too_weak]:
         note(line)
-    best = answer.recommendation
     failures = {
         Status.INPUT: not kept,
-        Status.INFEASIBLE: best is None or not best.feasible,
+        Status.INFEASIBLE: not answer.recommendation.feasible,
         Status.THRESHOLD: bool(over),
         Status.WEAK: bool(too_weak),
     }

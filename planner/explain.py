@@ -28,7 +28,7 @@ def explain(plan: Plan, screen: Screen) -> str:
     """Why the answer is what it is, in words."""
     answer, refused = plan.recommendation, nearest(plan)
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
-    if answer:
+    if answer.models:
         for line in (slo_line(answer.models), rules_line(plan.policies, answer.models)):
             lines += screen.wrap(line, hang=2)
         binds = [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
@@ -37,9 +37,9 @@ def explain(plan: Plan, screen: Screen) -> str:
         "Nearest refusal, and the smallest change that makes it work", [refusal(no) for no in refused[:1]], screen
     )
     lines += notes(refusals_title(plan), refusals(plan, after=1), screen)
-    if answer and answer.feasible:
+    if answer.feasible:
         lines += notes("What would change the answer", sensitivity(plan, answer), screen)
-    if answer:
+    if answer.models:
         lines += notes("Evidence", evidence(answer), screen)
     lines += notes("Cautions", caution_texts(cautions(plan)), screen)
     lines += notes("Taken for granted", granted(plan.assumptions), screen)

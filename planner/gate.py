@@ -84,7 +84,7 @@ def parse_condition(text: str) -> Condition:
 def crossed(plan: Plan, conditions: Sequence[Condition]) -> list[str]:
     """One line for each condition that holds."""
     best = plan.recommendation
-    if best is None:
+    if not best.models:
         return []
     return [
         f"--fail-on {c.text}: it is {c.metric.show(c.metric.of(best))}."
@@ -95,7 +95,7 @@ def crossed(plan: Plan, conditions: Sequence[Condition]) -> list[str]:
 
 def weak(plan: Plan) -> list[str]:
     """One line for each model whose evidence is weaker than fitted, and one for stale prices."""
-    models = plan.recommendation.models if plan.recommendation else ()
+    models = plan.recommendation.models
     lines = [
         f"--strict: {m.name}: evidence is {m.evidence}, weaker than fitted. Give a measured one with --profiles."
         for m in models

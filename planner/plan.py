@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import nan
 
 from planner.scenario import AccuracyRule, MemoryPolicy
 from simulator.deployment import Drop, Eviction, Failures, Routing, Scheduling
@@ -192,7 +193,24 @@ class Recommendation:
     requests: int = 0
     """Replayed, all replications together."""
     models: tuple[ModelAnswer, ...]
+    """Empty where nothing could even be tried."""
     gpus: tuple[GpuAnswer, ...]
+
+
+NOTHING_TRIED = Recommendation(
+    feasible=False,
+    label="",
+    instances=(),
+    gpu_count=0,
+    cost_usd_per_hour=nan,
+    cost_usd_per_month=nan,
+    lower_bound_usd_per_hour=nan,
+    energy_w=nan,
+    replications=0,
+    models=(),
+    gpus=(),
+)
+"""The answer where no fleet could even be replayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +232,8 @@ class Plan:
     created_at: str
     """ISO time stamp; the only value that differs between two equal runs."""
     policies: Policies
-    recommendation: Recommendation | None
-    """None where nothing could even be tried."""
+    recommendation: Recommendation
+    """The best, or where none is feasible the closest; NOTHING_TRIED where nothing could be replayed."""
     alternatives: tuple[Recommendation, ...] = ()
     """Other feasible ways, best first."""
     pareto: tuple[str, ...] = ()

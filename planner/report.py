@@ -93,7 +93,7 @@ def stale_prices(plan: Plan) -> bool:
 def headline(plan: Plan) -> str:
     """The answer in one line."""
     answer = plan.recommendation
-    if answer is None:
+    if not answer.models:
         return f"No feasible plan: {counted(len(plan.rejections), 'candidate')} refused."
     dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
     line = f"{fleet(answer.instances) or answer.label}: {price(answer)} ({dated})"
@@ -248,7 +248,7 @@ def other_columns(plan: Plan) -> list[Column]:
     shown, best = plan.alternatives[:OTHERS_SHOWN], plan.recommendation
 
     def more(other: Recommendation) -> str:
-        if best is None or not best.feasible or best.cost_usd_per_hour <= 0:
+        if not best.feasible or best.cost_usd_per_hour <= 0:
             return ""
         return f"{(other.cost_usd_per_hour / best.cost_usd_per_hour - 1) * 100:+.0f} %"
 
@@ -274,7 +274,7 @@ def overshoot(no: Rejection) -> float:
 def cheaper(plan: Plan, no: Rejection) -> bool:
     """Whether a refused candidate would have been the better buy; any would, where nothing is feasible."""
     best = plan.recommendation
-    return best is None or not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
+    return not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
 
 
 def nearest(plan: Plan) -> list[Rejection]:
@@ -316,7 +316,7 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
     lines = [refusal(one) for one in no[after : after + OTHERS_SHOWN]]
     if len(no) > after + OTHERS_SHOWN:
         lines.append(f"{len(no) - after - OTHERS_SHOWN} more fleets were refused; the JSON has them all.")
-    if not no and best and best.feasible and not saving(best):
+    if not no and best.feasible and not saving(best):
         lines.append(
             f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work, whatever the placement."
         )
@@ -399,13 +399,13 @@ def summary(models: Sequence[ModelAnswer], lines: Sequence[str], screen: Screen)
 def refusals_title(plan: Plan) -> str:
     """Heading of what was refused."""
     best = plan.recommendation
-    return "Why nothing cheaper works" if best and best.feasible else "What was refused, and why"
+    return "Why nothing cheaper works" if best.feasible else "What was refused, and why"
 
 
 def plan_table(plan: Plan, screen: Screen) -> str:
     """The answer first, then what it rests on."""
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
-    if answer := plan.recommendation:
+    if (answer := plan.recommendation).models:
         lines += summary(answer.models, certainty(answer, plan), screen)
         lines += replay_tables(answer, plan.policies, screen)
     if plan.alternatives:
@@ -454,7 +454,7 @@ def replay_markdown(answer: Recommendation | Simulation, policies: Policies) -> 
 def plan_markdown(plan: Plan) -> str:
     """A report to paste into an issue."""
     lines = [f"### {plan.scenario or 'Plan'}", "", f"**{headline(plan)}**"]
-    if answer := plan.recommendation:
+    if (answer := plan.recommendation).models:
         facts = [slo_line(answer.models), *certainty(answer, plan)]
         lines += ["", *(f"- {fact}" for fact in facts)]
         lines += replay_markdown(answer, plan.policies)
@@ -516,7 +516,7 @@ def render(answer: Plan | Simulation, form: Format, screen: Screen) -> str:
         case Format.JSON, _:
             return to_json(answer)
         case Format.CSV, Plan(recommendation=best):
-            return to_csv(best.models if best else ())
+            return to_csv(best.models)
         case Format.CSV, Simulation(models=models):
             return to_csv(models)
         case Format.MD, Plan():

@@ -15,11 +15,12 @@ from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, domin
 from planner.duty import Rules
 from planner.load import Loaded, workload
 from planner.packing import Card, Misfit, Packer, Packing
-from planner.plan import Bottleneck, Caution, Plan, Recommendation, Rejection
+from planner.plan import NOTHING_TRIED, Bottleneck, Caution, Plan, Recommendation, Rejection
 from planner.refusals import (
     dominated,
     misfit,
     missed_promise,
+    replayed,
     too_busy,
     too_dear,
     too_few_machines,
@@ -45,6 +46,8 @@ TIGHTEN = 1.2
 """How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
 HOPELESS = 4.0
 """Strain above which a packing is not worth a replay: the worst case is rare; up to about 3 promises were kept."""
+ALIKE = 0.01
+"""Attainments that differ by less are about the same: a screening's interval is about as wide."""
 OTHERS_MAX = 4
 """Alternatives looked for besides the best: what a person compares at a glance."""
 
@@ -129,10 +132,10 @@ def plan(
         versions=versions(),
         created_at=created_at,
         policies=policies(scenario, question.workload),
-        recommendation=answers[0] if answers else None,
+        recommendation=answers[0] if answers else NOTHING_TRIED,
         alternatives=tuple(answers[1:]),
         pareto=pareto(answers) if best else (),
-        rejections=tuple(dict.fromkeys(search.rejections)),
+        rejections=search.refusals(),
         prices_as_of=min((i.price_as_of for a in answers[:1] for i in a.instances if i.price_as_of), default=""),
         assumptions=assumptions(scenario, shown, catalog.assumptions) if shown else (),
         warnings=search.cautions(shown, date.fromisoformat(created_at[:10])) if shown else (),
@@ -407,18 +410,42 @@ class Search:
     def closest(self) -> Trial | None:
         """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried.
 
-        Where it then keeps every promise after all, its refusal is taken back.
+        Its refusal then quotes this confirmation, not the screening; it is taken back where every promise is kept.
         """
         question = self.question
         if self.misses:
             nearest, why = max(self.misses, key=lambda miss: miss[0].replay.nearness)
             confirmed = self._confirmed(nearest)
-            if confirmed.replay.met:
-                self.rejections.remove(why)
+            self.misses.remove((nearest, why))
+            at = self.rejections.index(why)
+            self.rejections[at : at + 1] = []
+            if not confirmed.replay.met:
+                why = missed_promise(confirmed)
+                self.misses.append((confirmed, why))
+                self.rejections.insert(at, why)
             return confirmed
         dearest = max(self.tried, key=lambda key: cost_usd_per_hour(*key), default=None)
         found = force(question, *dearest, self.progress) if dearest else None
-        return found if isinstance(found, Trial) else None
+        if not isinstance(found, Trial):
+            return None
+        self.rejections = [replayed(no, found) if no.candidate == found.label else no for no in self.rejections]
+        return found
+
+    def refusals(self) -> tuple[Rejection, ...]:
+        """Each once. More GPUs are no way out where a fleet with more of them, or fewer, missed by about as much."""
+        settled = {why: missed_promise(trial, self._gpus_that_help(trial)) for trial, why in self.misses}
+        return tuple(dict.fromkeys(settled.get(no, no) for no in self.rejections))
+
+    def _gpus_that_help(self, trial: Trial) -> int:
+        """How many more of its GPUs kept every promise; 1 where that is open, 0 where they were seen not to help."""
+        kinds, model = {card.kind for card in trial.cards}, trial.replay.missed[0]
+        kept = [t for t in self.tried.values() if t and {card.kind for card in t.cards} == kinds]
+        more = [n for t in kept if (n := len(t.cards) - len(trial.cards)) > 0]
+        if more:
+            return min(more)
+        others = [t for t, _ in self.misses if {c.kind for c in t.cards} == kinds and len(t.cards) != len(trial.cards)]
+        seen = trial.replay.attainment[model].mean
+        return int(not any(abs(t.replay.attainment[model].mean - seen) < ALIKE for t in others))
 
     def cautions(self, shown: Trial, today: date) -> tuple[Caution, ...]:
         """What weakens the answer, the search for it included."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.plan import SCHEMA, Plan
 
-ABSENT = frozenset({"recommendation", "slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures"})
+ABSENT = frozenset({"slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures"})
 """Keys that may be null for a reason of their own; any other null is a figure that does not exist."""
 
 
@@ -97,8 +97,12 @@ def read_plan(path: Path) -> Plan:
         raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO`.")
     if data["schema"] != SCHEMA:
         raise StoreError(f"{path}: has schema `{data['schema']}`, not `{SCHEMA}`. Run `planner plan` again.")
+    figures = revive(data)
+    best = figures.get("recommendation")
+    if isinstance(best, dict) and best.get("cost_usd_per_hour") is None:  # nothing was tried
+        best["cost_usd_per_hour"] = math.nan
     try:
-        return TypeAdapter(Plan).validate_python(revive(data))
+        return TypeAdapter(Plan).validate_python(figures)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.explain import explain
+from planner.gate import crossed, parse_conditions
 from planner.layout import Column, Format, Screen, dollars, fit, per_second, percent, ranges, seconds, span, table
-from planner.plan import Accuracy, Bottleneck, Interval
+from planner.plan import NOTHING_TRIED, Accuracy, Bottleneck, Interval
 from planner.report import (
     bound_line,
     cautions,
@@ -114,7 +115,7 @@ def test_a_model_nobody_answered_is_the_tightest():
 def test_missed_promises_are_said_loudly():
     assert slo_line((MISSED, YOLO)).startswith("SLO MISSED: 1 of 2 models. Worst: vgg16 with 95.00 [94.00, 96.00] %")
     assert headline(INFEASIBLE).startswith("No feasible plan. The closest: 2 x NC6s_v3")
-    assert headline(replace(PLAN, recommendation=None)) == "No feasible plan: 2 candidates refused."
+    assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates refused."
 
 
 def test_what_could_still_be_saved():
@@ -240,7 +241,7 @@ def test_what_all_models_share_is_said_once_where_room_is_short():
     assert "All: resident; evidence published." in narrow
 
 
-@pytest.mark.parametrize("plan", [PLAN, INFEASIBLE, replace(PLAN, recommendation=None, alternatives=())])
+@pytest.mark.parametrize("plan", [PLAN, INFEASIBLE, replace(PLAN, recommendation=NOTHING_TRIED, alternatives=())])
 def test_a_plan_comes_back_as_it_went(tmp_path, plan):
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
@@ -312,3 +313,14 @@ def test_a_link_stays_a_link(tmp_path):
     write_text("new", tmp_path / "plan.json")
     assert (tmp_path / "plan.json").is_symlink()
     assert (tmp_path / "real.json").read_text() == "new"
+
+
+def test_a_plan_of_nothing_tells_scripts_that_it_is_not_feasible(tmp_path):
+    write_plan(replace(PLAN, recommendation=NOTHING_TRIED, alternatives=()), tmp_path / "plan.json")
+    best = json.loads((tmp_path / "plan.json").read_text())["recommendation"]
+    assert (best["feasible"], best["gpu_count"], best["cost_usd_per_hour"]) == (False, 0, None)
+    assert best["instances"] == best["models"] == best["gpus"] == []
+    back = read_plan(tmp_path / "plan.json")
+    assert back.recommendation == NOTHING_TRIED
+    assert headline(back) == "No feasible plan: 2 candidates refused."
+    assert crossed(back, parse_conditions(["cost>1", "gpus<1", "p99>1 ms"])) == []

@@ -62,7 +62,7 @@ def test_the_edge_box_serves_all_by_swapping() -> None:
 
 def test_the_edge_box_cannot_keep_all_models_resident() -> None:
     found = answer("edge-box", "memory=resident")
-    assert found.recommendation is None or not found.recommendation.feasible
+    assert not found.recommendation.feasible
     assert any(no.bottleneck is Bottleneck.MEMORY and no.observed > no.limit for no in found.rejections)
 
 

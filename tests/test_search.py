@@ -183,7 +183,7 @@ def test_swapping_serves_what_does_not_fit_together() -> None:
     assert {m.mode for m in turns.models} == {"swapped"}
     assert turns.gpus[0].swaps_per_s > 0
     resident = planned(light, heavy)
-    assert resident.recommendation is None
+    assert not resident.recommendation.models
     assert {no.bottleneck for no in resident.rejections} == {Bottleneck.MEMORY, Bottleneck.GPU_COUNT}
 
 
@@ -205,7 +205,7 @@ def test_model_over_two_cards_is_planned_as_stages() -> None:
 )
 def test_limit_that_leaves_no_fleet_is_named(buy: BuySpec, bottleneck: Bottleneck, way_out: str) -> None:
     found = planned(asked(500, 500, buy=buy))
-    assert found.recommendation is None or not found.recommendation.feasible
+    assert not found.recommendation.feasible
     named = [no for no in found.rejections if no.bottleneck is bottleneck]
     assert [no.way_out for no in named] == [way_out]
     assert named[0].observed > named[0].limit
@@ -343,14 +343,38 @@ def test_headroom_is_kept_by_repaired_packings_too() -> None:
 
 def test_model_with_a_tight_promise_gets_cards_of_its_own() -> None:
     """Beside others it waits for their batches, on however many cards; alone it does not."""
-    made = scenario([model("a", 0.0035), model("b", 0.3)], {"a": (4, 30.0), "b": (10, 20.0)})
-    library = shelf(profile("a", V100, 0.002, 0.0001), profile("b", V100, 0.008, 0.004))
-    q = question(made, [offer(V100, 3.06)], library)
-    trial = Search(q, silent).try_fleet(q.offers, (6,))
+    trial = Search(q := tight_beside_three(), silent).try_fleet(q.offers, (6,))
     assert trial
     assert trial.replay.met
-    beside = {c.id for p in trial.placed("b") for c in p.cards}
+    beside = {c.id for m in "bcd" for p in trial.placed(m) for c in p.cards}
     assert not beside & {c.id for p in trial.placed("a") for c in p.cards}
+
+
+def tight_beside_three(**changes: object) -> Question:
+    models = [model("a", 0.003), model("b", 0.3), model("c", 0.2), model("d", 0.15)]
+    made = scenario(models, {"a": (6, 30.0), "b": (10, 20.0), "c": (8, 15.0), "d": (6, 15.0)}, **changes)
+    library = shelf(profile("a", V100, 0.002, 0.0001), *(profile(m, V100, 0.008, 0.004) for m in "bcd"))
+    return question(made, [offer(V100, 3.06)], library)
+
+
+def test_more_gpus_are_named_as_way_out_only_where_they_help() -> None:
+    q = tight_beside_three()
+    search = Search(q, silent)
+    for gpus in (4, 5, 6):
+        search.try_fleet(q.offers, (gpus,))
+    ways_out = {no.candidate[0]: no.way_out for no in search.refusals()}
+    assert "2 more GPUs" in ways_out["4"]
+    assert "one more GPU" in ways_out["5"]
+    assert "6" not in ways_out
+
+
+def test_refusal_of_the_nearest_miss_quotes_its_confirmation() -> None:
+    search = Search(q := tight_beside_three(), silent)
+    search.try_fleet(q.offers, (5,))
+    shown = search.closest()
+    assert shown
+    (refused,) = search.refusals()
+    assert refused.observed == shown.replay.attainment["a"].mean
 
 
 def test_models_take_turns_where_memory_holds_their_batches_back() -> None:
@@ -360,7 +384,7 @@ def test_models_take_turns_where_memory_holds_their_batches_back() -> None:
     models = [model(n, 2.5, 0.95) for n in "ab"]
     asked_both = scenario(models, dict.fromkeys("ab", (5, 3.0)), buy=box, horizon=60.0, headroom=0.0)
     resident = planned(asked_both, pair)
-    assert resident.recommendation is None or not resident.recommendation.feasible
+    assert not resident.recommendation.feasible
     turns = planned(replace(asked_both, memory=MemoryPolicy.AUTO), pair).recommendation
     assert turns is not None
     assert turns.feasible
