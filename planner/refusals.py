@@ -1,6 +1,7 @@
 """Refusals of fleets: what stood in the way, by how much, and the smallest change that would help."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil, floor
 
 from planner.answer import Trial, remedy_unproven
@@ -65,7 +66,7 @@ def too_busy(
         limit=limit,
         unit="fraction",
         reason=f"the busiest GPU would work {packing.work:.1%} of the time, with {headroom:.0%} to be kept free",
-        way_out=f"{_less_load(needs[packing.busiest], limit / packing.work)}, or one more GPU",
+        way_out=f"{_less_load(needs[packing.busiest], limit / packing.work)} at the very least, or one more GPU",
         cost_usd_per_hour=cost_usd_per_hour,
     )
 
@@ -98,8 +99,11 @@ def too_strained(
     )
 
 
-def missed_promise(trial: Trial) -> Rejection:
-    """A fleet that was replayed and did not surely keep a promise."""
+def missed_promise(trial: Trial, more_gpus: int = 1) -> Rejection:
+    """A fleet that was replayed and did not surely keep a promise. `more_gpus`: how many might help; 0 where none do.
+
+    The figures are those of the trial's last replays: the confirmation where there was one, else the screening.
+    """
     model = trial.replay.missed[0]
     if not trial.replay.margin(model) < 0:
         return _unproven(trial, model)
@@ -113,9 +117,23 @@ def missed_promise(trial: Trial) -> Rejection:
         bottleneck = Bottleneck.LOADING if loading > busy else Bottleneck.COMPUTE
         changes.append(_less_load(need, trial.replay.attainment[model].mean / need.slo.attainment * 0.95))
     seen = trial.replay.attainment[model]
-    if seen.low < need.slo.attainment <= seen.high:
-        changes.append(f"promise {floor(seen.low * 1000) / 10:g} % for {model}")
-    return _missed(trial, model, bottleneck, ", or ".join([*changes, "one more GPU"]))
+    lower = floor(seen.low * 1000) / 10
+    if lower > 0 and (not more_gpus or need.slo.attainment <= seen.high):
+        changes.append(f"promise {lower:g} % for {model}")
+    if more_gpus:
+        changes.append("one more GPU" if more_gpus == 1 else f"{more_gpus} more GPUs")
+    others = [m for m in trial.replay.missed if m != model and trial.replay.margin(m) < 0]
+    way_out = ", or ".join(changes) or f"raise {model}'s latency SLO"
+    if others:
+        way_out += f"; that is for {model} alone, {', '.join(others)} miss{'es' if len(others) == 1 else ''} too"
+    return _missed(trial, model, bottleneck, way_out)
+
+
+def replayed(refused: Rejection, trial: Trial) -> Rejection:
+    """A refusal before any replay, with the models that a replay of the fleet then saw miss."""
+    missed = [m for m in trial.replay.missed if trial.replay.margin(m) < 0]
+    said = f"{refused.way_out}; in a replay {', '.join(missed)} miss{'es' if len(missed) == 1 else ''}"
+    return replace(refused, way_out=said) if missed else refused
 
 
 def _unproven(trial: Trial, model: str) -> Rejection:
