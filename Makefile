@@ -11,6 +11,7 @@ help: ## Show this list
 
 plan: .venv/plan.stamp ## Answer the question in scenarios/video.yaml
 	@$(BIN)/planner plan scenarios/video.yaml
+	@echo "planner is in $(BIN): write $(BIN)/planner, or first . $(BIN)/activate"
 
 test: check ## Run every check and every test
 	@$(BIN)/python -m pytest -n 2

@@ -1,6 +1,7 @@
 """The documents hold: blocks run, every metric and choice is defined, and the numbers of docstrings are right."""
 
 import doctest
+import json
 import re
 from dataclasses import fields, is_dataclass
 from math import inf, isnan
@@ -10,9 +11,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from calibrate.library import PRECISIONS, find_profiles
 from planner import plan, report, scenario, sizing
 from planner.catalog import Offer, load_catalog
-from planner.catalog_files import Status
+from planner.catalog_files import ENTRIES, Status
 from planner.cost import cost_usd_per_hour
 from planner.packing import Portion, Rules, duty_cycle
 from planner.units import HOURS_PER_MONTH, HOURS_PER_YEAR
@@ -228,3 +230,27 @@ def test_prices_and_months() -> None:
 
     assert cost_usd_per_hour([offer(0.526), offer(3.06)], (2, 1)) == pytest.approx(4.112)
     assert HOURS_PER_MONTH == HOURS_PER_YEAR / 12 == 730
+
+
+def test_data_files_are_read_as_shown(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```(?:json|yaml)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for name, text in zip(("mine.json", "gpus.yaml", "prices.yaml"), shown, strict=True):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    catalog = load_catalog([tmp_path])
+    (found,) = find_profiles([tmp_path], catalog.gpus).for_model("my_detector")
+    assert (found.gpu, found.largest_batch, found.latency(8)) == ("T4", 8, 0.0224)
+    assert catalog.gpus["T4-half"].memory_bytes == 8_000_000_000
+    mine = next(i for i in catalog.instances if i.name == "gpu-4")
+    assert mine.prices[scenario.PriceKind.ON_DEMAND].usd_per_hour == 1.80
+    assert any(p.machine == "box-4" for p in catalog.purchases)
+
+
+def test_every_key_of_a_data_file_is_explained() -> None:
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    keys = {f.name for entry in ENTRIES for f in fields(entry)}
+    keys |= {key for file in (ROOT / "calibrate" / "profiles").rglob("*.json") for key in json.loads(file.read_text())}
+    assert len(keys) > 30
+    assert sorted(key for key in keys if not re.search(rf"\b{key}\b", page)) == []
+    assert all(f"`{kind}`" in page for kind in Evidence)
+    assert all(f"`{kind}`" in page for kind in PRECISIONS)
