@@ -368,6 +368,18 @@ def test_more_gpus_are_named_as_way_out_only_where_they_help() -> None:
     assert "6" not in ways_out
 
 
+def test_more_gpus_are_no_way_out_where_they_did_not_help() -> None:
+    """A run time that is often longer than the SLO is so on however many cards."""
+    made = scenario([model("a", 0.0022)], {"a": (4, 30.0)}, horizon=60.0)
+    noisy = replace(profile("a", V100, 0.002, 0.0001), latency_cv=0.3)
+    q = question(made, [offer(V100, 3.06)], shelf(noisy))
+    search = Search(q, silent)
+    for gpus in (4, 5, 6):
+        assert search.try_fleet(q.offers, (gpus,)) is None
+    assert len(search.refusals()) == 3
+    assert all("GPU" not in no.way_out and "latency SLO" in no.way_out for no in search.refusals())
+
+
 def test_refusal_of_the_nearest_miss_quotes_its_confirmation() -> None:
     search = Search(q := tight_beside_three(), silent)
     search.try_fleet(q.offers, (5,))
