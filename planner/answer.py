@@ -14,7 +14,17 @@ from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.duty import offered_load
 from planner.packing import Card, Packing, Placed
-from planner.plan import Accuracy, Caution, GpuAnswer, Instances, Interval, ModelAnswer, Policies, Recommendation
+from planner.plan import (
+    Accuracy,
+    Caution,
+    GpuAnswer,
+    Instances,
+    Interval,
+    ModelAnswer,
+    Policies,
+    Recommendation,
+    ReplicaAnswer,
+)
 from planner.replications import REQUESTS_MAX, confidence_of, horizon_s, looks_at, requests_needed, warmup_s
 from planner.scenario import PriceKind, Scenario
 from planner.sizing import Kind, Need
@@ -346,6 +356,10 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
     p99 = Interval(*confidence_interval([m.p99_s for m in seen if not isnan(m.p99_s)]))
     return ModelAnswer(
         name=need.model,
+        replicas=tuple(
+            ReplicaAnswer(gpus=tuple(card.id for card in p.cards), batch_size=p.batch_size_max, share=p.portion.share)
+            for p in placed
+        ),
         batch_size=max(p.batch_size_max for p in placed),
         max_queue_delay_s=need.max_queue_delay_s,
         gpus=tuple(card.id for p in placed for card in p.cards),

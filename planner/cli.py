@@ -158,8 +158,11 @@ def plan(
 @app.command()
 def simulate(
     scenario: Scenario,
-    gpu: Annotated[str, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")],
-    count: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many of them.")],
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")] = None,
+    count: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="How many of them.")] = None,
+    placed: Annotated[
+        Path | None, typer.Option("--plan", metavar="PLAN", help="Instead: the placement of this plan, as it is.")
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -174,19 +177,28 @@ def simulate(
     seed: Seed = None,
     quiet: Quiet = False,
 ) -> None:
-    """Replay a scenario on GPUs that you name."""
+    """Replay a scenario on GPUs that you name, or as a plan placed it."""
     from datetime import UTC, datetime
 
     from planner.load import load_scenario
     from planner.report import render
-    from planner.simulation import policy_override, simulate_named
+    from planner.simulation import policy_override, simulate_named, simulate_plan
+    from planner.store import read_plan
 
+    if (placed is None) == (gpu is None) or (gpu is None) != (count is None):
+        raise typer.BadParameter("name either --gpu and --count, or --plan.")
+    kept = read_plan(placed) if placed else None
     changes = [*with_seed(overrides, seed), *map(policy_override, policy or [])]
     known, library = knowledge(catalog, profiles)
     today = datetime.now(UTC).date()
     loaded = load_scenario(scenario, changes)
     with progress(quiet) as tell:
-        answer = simulate_named(loaded, known, library, gpu, count, today, tell)
+        if kept:
+            answer = simulate_plan(loaded, known, library, kept, today, tell)
+        else:
+            assert gpu is not None
+            assert count is not None
+            answer = simulate_named(loaded, known, library, gpu, count, today, tell)
     emit(render(answer, form, stdout_screen()))
     raise typer.Exit(Status.FEASIBLE if answer.feasible else Status.INFEASIBLE)
 

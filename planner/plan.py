@@ -119,10 +119,22 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAnswer:
+    """One loaded copy of a model."""
+
+    gpus: tuple[str, ...]
+    """Ids of its cards; more than one: pipeline stages, in that order."""
+    batch_size: int
+    share: float
+    """Of the model's requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
     """What one model gets and gives."""
 
     name: str
+    replicas: tuple[ReplicaAnswer, ...]
     batch_size: int
     max_queue_delay_s: float
     gpus: tuple[str, ...]

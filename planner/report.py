@@ -502,7 +502,7 @@ def csv_row(model: ModelAnswer) -> dict[str, object]:
     """A model's fields, its intervals spread over columns."""
     punctual = model.slo_attainment
     met = "" if model.slo_met is None else str(model.slo_met).lower()
-    row = {key: value for key, value in asdict(model).items() if key not in ("p99", "accuracy")}
+    row = {key: value for key, value in asdict(model).items() if key not in ("p99", "accuracy", "replicas")}
     row |= {"gpus": " ".join(model.gpus), "slo_met": met, "slo_attainment": punctual.mean}
     row |= {"slo_attainment_low": punctual.low, "slo_attainment_high": punctual.high}
     row |= {"p99_low_s": model.p99.low, "p99_high_s": model.p99.high}

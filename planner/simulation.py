@@ -1,13 +1,17 @@
-"""Replays of a deployment one names oneself: so many GPUs of one kind."""
+"""Replays of a deployment one names oneself: so many GPUs of one kind, or the placement of a plan."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
+from math import nan
 
-from planner.answer import assumptions, cautions, policies, recommend
-from planner.catalog import Catalog, Offer
+from planner.answer import Trial, assumptions, cards_of, cautions, deploy, policies, recommend, replay
+from planner.catalog import Catalog, Offer, offers
+from planner.duty import Portion
 from planner.load import Loaded, workload
-from planner.plan import Rejection
+from planner.packing import Card, Packing, Placed
+from planner.plan import Instances, ModelAnswer, Plan, Rejection
 from planner.report import Simulation
 from planner.scenario import BuySpec, OwnMachine, Scenario
 from planner.search import NothingToPlanError, Progress, Question, ask, evaluate, silent
@@ -59,6 +63,14 @@ def simulate_named(
     demand_every_profile(question, refused, offer, gpu)
     assert offer is not None
     trial = evaluate(question, offer, count // offer.gpu_count, progress)
+    return simulation(loaded, catalog, question, trial, today, priced)
+
+
+def simulation(
+    loaded: Loaded, catalog: Catalog, question: Question, trial: Trial, today: date, priced: bool
+) -> Simulation:
+    """What a person reads about a deployment one named oneself."""
+    scenario, demand = question.scenario, question.workload
     answer = recommend(trial, 0.0)
     return Simulation(
         scenario=scenario.name or loaded.path.stem,
@@ -75,6 +87,64 @@ def simulate_named(
         assumptions=assumptions(scenario, trial, catalog.assumptions),
         warnings=cautions(scenario, demand, trial, today),
     )
+
+
+def simulate_plan(
+    loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, today: date, progress: Progress = silent
+) -> Simulation:
+    """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, kept promises or not."""
+    scenario, demand = loaded.scenario, workload(loaded)
+    question, refused = ask(scenario, demand, catalog, library)
+    best = kept.recommendation
+    names, planned = set(question.needs), {model.name for model in best.models}
+    if names != planned:
+        odd = ", ".join(sorted(names ^ planned))
+        raise NothingToPlanError(f"--plan: places other models than the scenario has: {odd}. Plan the scenario anew.")
+    offered, _ = offers(catalog, scenario.buy)
+    bought = tuple(offer_of(offered, instances) for instances in best.instances)
+    fleet = tuple(instances.count for instances in best.instances)
+    cards = {card.id: card for card in cards_of(bought, fleet)}
+    if set(cards) != {gpu.id for gpu in best.gpus}:
+        raise NothingToPlanError("--plan: its GPUs are not those of its instances. Plan the scenario anew.")
+    by_name = sorted(best.models, key=lambda model: model.name)
+    placed = [one for model in by_name for one in replicas_of(model, cards, question, refused)]
+    packing = Packing(tuple(placed), strain=nan, worst="", work=nan, busiest="")
+    deployment = deploy(scenario, question.needs, tuple(cards.values()), placed)
+    tell = partial(progress, "replaying the plan")
+    seen = replay(scenario, demand, question.needs, deployment, screen=False, tell=tell)
+    trial = Trial(bought, fleet, tuple(cards.values()), packing, deployment, seen, question.offers)
+    return simulation(loaded, catalog, question, trial, today, priced=True)
+
+
+def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:
+    """The offer that a plan took."""
+    for offer in offered:
+        found = (offer.provider, offer.region, offer.instance, offer.gpu.name, offer.gpu_count)
+        if found == (wanted.provider, wanted.region, wanted.instance, wanted.gpu, wanted.gpu_count):
+            return offer
+    raise NothingToPlanError(f"--plan: the scenario no longer offers {wanted.instance}. Plan the scenario anew.")
+
+
+def replicas_of(
+    model: ModelAnswer, cards: Mapping[str, Card], question: Question, refused: Sequence[Rejection]
+) -> Iterator[Placed]:
+    """The replicas of one model as a plan placed them."""
+    for replica in model.replicas:
+        if not replica.gpus or not cards.keys() >= set(replica.gpus):
+            raise NothingToPlanError(f"--plan: {model.name}: a replica is on no GPU of it. Plan the scenario anew.")
+        mine = tuple(cards[gpu] for gpu in replica.gpus)
+        sized = question.sized.get((model.name, mine[0].kind))
+        if sized is None:
+            reasons = [why(no) for no in refused if no.candidate == f"{model.name} on {mine[0].kind.gpu.name}"]
+            raise NothingToPlanError("\n".join(reasons) or f"--plan: {model.name} cannot run on {mine[0].id}.")
+        most = sized.profile.largest_batch
+        if not 1 <= replica.batch_size <= most:
+            raise NothingToPlanError(
+                f"--plan: {model.name}: batch size must be from 1 to {most}, the largest that was measured, "
+                f"got {replica.batch_size}. Plan the scenario anew."
+            )
+        portion = Portion(sized, replica.share)
+        yield Placed(portion, mine, replica.batch_size, nan, model.mode == "swapped", model.bottleneck)
 
 
 def offered(question: Question, gpu: str, count: int) -> Offer | None:

@@ -14,6 +14,7 @@ from planner.plan import (
     Policies,
     Recommendation,
     Rejection,
+    ReplicaAnswer,
 )
 from planner.scenario import AccuracyRule, MemoryPolicy
 from simulator.deployment import Drop, Eviction, Routing, Scheduling
@@ -37,6 +38,7 @@ POLICIES = Policies(
 )
 VGG = ModelAnswer(
     name="vgg16",
+    replicas=tuple(ReplicaAnswer(gpus=(gpu,), batch_size=4, share=0.5) for gpu in ("gpu0", "gpu1")),
     batch_size=4,
     max_queue_delay_s=0.0,
     gpus=("gpu0", "gpu1"),
@@ -66,6 +68,7 @@ VGG = ModelAnswer(
 YOLO = replace(
     VGG,
     name="yolov3",
+    replicas=(ReplicaAnswer(gpus=("gpu1",), batch_size=2, share=1.0),),
     batch_size=2,
     gpus=("gpu1",),
     slo_attainment=Interval(0.9999, 0.9998, 1.0),

@@ -164,6 +164,40 @@ def test_a_simulation_has_the_keys_of_a_plan(planner):
     assert run["gpus"][0].keys() == best["gpus"][0].keys()
 
 
+@pytest.mark.parametrize("scenario", [VIDEO, "scenarios/edge-box.yaml"])
+def test_a_plan_is_replayed_as_it_is(planner, here, scenario):
+    planner("plan", scenario, "-o", "kept.json")
+    best = json.loads((here / "kept.json").read_text())["recommendation"]
+    words = ("simulate", scenario, "--plan", "kept.json", "--format", "json")
+    code, out, _ = planner(*words)
+    run = json.loads(out)
+    assert code == 0
+    assert [m["replicas"] for m in run["models"]] == [m["replicas"] for m in best["models"]]
+    assert [m["slo_attainment"] for m in run["models"]] == [m["slo_attainment"] for m in best["models"]]
+    assert run["gpus"] == best["gpus"]
+    assert run["cost_usd_per_hour"] == best["cost_usd_per_hour"]
+    other = json.loads(planner(*words, "--seed", "7")[1])
+    assert [m["replicas"] for m in other["models"]] == [m["replicas"] for m in best["models"]]
+    assert other["models"] != run["models"]
+
+
+def test_a_plan_of_another_question_is_not_replayed(planner, here):
+    planner("plan", TRACE, "-o", "kept.json")
+    code, out, err = planner("simulate", VIDEO, "--plan", "kept.json")
+    assert (code, out) == (2, "")
+    assert err.startswith("--plan: places other models than the scenario has: ")
+    kept = json.loads((here / "kept.json").read_text())
+    kept["recommendation"]["models"][0]["replicas"][0]["batch_size"] = 100_000
+    (here / "kept.json").write_text(json.dumps(kept))
+    code, _, err = planner("simulate", TRACE, "--plan", "kept.json")
+    assert code == 2
+    assert "batch size must be from 1 to" in err
+    kept["recommendation"]["models"][0]["replicas"][0]["gpus"] = ["elsewhere:0"]
+    (here / "kept.json").write_text(json.dumps(kept))
+    code, _, err = planner("simulate", TRACE, "--plan", "kept.json")
+    assert (code, "a replica is on no GPU of it" in err) == (2, True)
+
+
 OWNED = """\
 models: [{name: frcnn, profile: faster_rcnn, slo: {latency: 2 s, attainment: 95 %}}]
 streams: [{model: frcnn, count: 2, rate: 1 fps}]
