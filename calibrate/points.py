@@ -1,0 +1,123 @@
+"""Points: what is to be measured, one thing at a time, and what came out. Plain data that travels as JSON lines."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a model is run. Each is an axis: figures of different settings never stand in one profile."""
+
+    precision: str = "fp32"
+    """One of `PRECISIONS`."""
+    channels_last: bool = False
+    cudnn_benchmark: bool = False
+    compile: bool = False
+    """Through `torch.compile`."""
+    resolution: int | None = None
+    """Height and width of the input in pixels; None: the model's own."""
+
+    @property
+    def suffix(self) -> str:
+        """What sets a profile's model name apart, empty at default; the precision has a field of its own."""
+        axes = {
+            f"{self.resolution}px": self.resolution is not None,
+            "channels_last": self.channels_last,
+            "cudnn_benchmark": self.cudnn_benchmark,
+            "compile": self.compile,
+        }
+        return "".join(f".{axis}" for axis, on in axes.items() if on)
+
+
+class What(StrEnum):
+    """Kinds of points."""
+
+    LAYERS = "layers"
+    """One traced pass: layers with their sizes and operations."""
+    LOAD = "load"
+    """Weights from disk, from pageable and from pinned memory to the device, and freed again; context and peak."""
+    MEMORY = "memory"
+    """Peak memory of one batch, inference or (with an optimizer) a training step."""
+    LATENCY = "latency"
+    """Run time and energy of one inference batch."""
+    TRAINING = "training"
+    """Time of one training step and its parts."""
+    PROBE = "probe"
+    """A property of the device alone."""
+
+
+class Status(StrEnum):
+    """How a point ended."""
+
+    OK = "ok"
+    OUT_OF_MEMORY = "out-of-memory"
+    FAILED = "failed"
+    """It raised; the message says what."""
+    TIMED_OUT = "timed-out"
+    CRASHED = "crashed"
+    """Its process died."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One thing to measure."""
+
+    what: What
+    model: str = ""
+    """Name in the zoo, or `package.module:factory`; empty for a probe."""
+    batch: int = 0
+    """0 where no batch is run."""
+    optimizer: str = ""
+    """`sgd` or `adam` for a training step, else empty."""
+    probe: str = ""
+    """Name of a device probe, else empty."""
+    settings: Settings = Settings()
+
+    @property
+    def key(self) -> str:
+        """Identity in a journal, e.g. `resnet50/latency/8/fp32` or `probe/copy`."""
+        if self.what is What.PROBE:
+            return f"{self.what}/{self.probe}"
+        parts = [
+            self.model + self.settings.suffix,
+            self.what,
+            self.optimizer,
+            self.batch or "",
+            self.settings.precision,
+        ]
+        return "/".join(str(part) for part in parts if part)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "Point":
+        """The point that `asdict` wrote."""
+        return cls(**{**raw, "what": What(raw["what"]), "settings": Settings(**raw["settings"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What measuring one point gave."""
+
+    point: Point
+    status: Status
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Single figures by name, the unit last: `allocated_bytes`."""
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Repeated figures in the order they were taken: `wall_s`."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What is neither, as JSON."""
+    message: str = ""
+    """Why it is not `ok`, in one line."""
+    took_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As written to a journal; `from_json` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "Outcome":
+        """The outcome that `to_json` wrote."""
+        return cls(**{**raw, "point": Point.from_json(raw["point"]), "status": Status(raw["status"])})
