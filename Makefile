@@ -37,6 +37,7 @@ bench: .venv/dev.stamp ## Measure the speed of simulator and planner
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
-	@echo "Installing the planner and its development tools into .venv"
-	@$(INSTALL) -e '.[dev]'
+	@echo "Installing the planner, what measuring needs and development tools into .venv"
+	@$(INSTALL) -e '.[dev,plot]' nvidia-ml-py torch
+	@$(INSTALL) --no-deps torchvision
 	@touch .venv/plan.stamp $@
