@@ -206,6 +206,25 @@ class FailureSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateSpec:
+    """How `planner validate` fits the scenario to the device it runs on, so that one file suits slow and fast ones."""
+
+    __pydantic_config__ = STRICT
+    load: Annotated[Fraction, Field(gt=0, le=1)] | None = None
+    """Share of its time that the device works at full batches: all rates are scaled to it."""
+    slo_scale: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Promised latency in run times of the model's largest batch, instead of the one in its `slo`."""
+    delay_scale: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Longest wait of a batch in run times of one sample, instead of `max_queue_delay`."""
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Largest batch of every model."""
+    memory_share: Annotated[Fraction, Field(gt=0, le=1)] | None = None
+    """Share of all weights that fits beside the context and the largest workspace; all where not given."""
+    processes: Annotated[int, Field(ge=1, le=2)] = 1
+    """Processes that share the device, the models dealt to them in turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A question: these models, this demand, these offers - what should be bought?"""
 
@@ -248,3 +267,5 @@ class Scenario:
     """Start of all random numbers; the same seed gives the same answer."""
     failures: FailureSpec | None = None
     """Disturbances; none where not given."""
+    validate: ValidateSpec = ValidateSpec()
+    """How `planner validate` fits the scenario to a device; other commands leave it aside."""
