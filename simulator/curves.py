@@ -1,15 +1,33 @@
 """Curves: how a cost grows with batch size or with bytes, and the range in which that was seen."""
 
+import math
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class Curve(Protocol):
+    """A cost by batch size, and the points it was measured at."""
+
+    @property
+    def x(self) -> tuple[float, ...]:
+        """Where it was measured, increasing."""
+
+    @property
+    def y(self) -> tuple[float, ...]:
+        """What was measured there; the curve itself may pass beside it."""
+
+    def __call__(self, x: float) -> float:
+        """Value at `x`. Below the first point that of the first point; past the last one a guess."""
+
+    def covers(self, x: float) -> bool:
+        """Whether `x` lies in the measured range."""
 
 
 @dataclass(frozen=True, slots=True)
-class Interpolated:
-    """A measured series: straight lines between its points.
-
-    Below the first point the first value holds. Past the last point the last slope continues and `covers` is False.
-    """
+class _Measured:
+    """Points, in the range of which a curve holds."""
 
     x: tuple[float, ...]
     """Increasing, e.g. batch sizes."""
@@ -22,6 +40,18 @@ class Interpolated:
         if any(b <= a for a, b in zip(self.x, self.x[1:], strict=False)):
             raise ValueError(f"points must increase, got {self.x}")
 
+    def covers(self, x: float) -> bool:
+        """Whether `x` lies in the measured range."""
+        return self.x[0] <= x <= self.x[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Interpolated(_Measured):
+    """A measured series: straight lines between its points.
+
+    Below the first point the first value holds. Past the last point the last slope continues and `covers` is False.
+    """
+
     def __call__(self, x: float) -> float:
         """Value at `x`. Points (1, 10), (2, 12), (4, 20): at 3 it is 16, at 6 it is 28."""
         if x <= self.x[0] or len(self.x) == 1:
@@ -30,9 +60,87 @@ class Interpolated:
         x0, x1, y0, y1 = self.x[i - 1], self.x[i], self.y[i - 1], self.y[i]
         return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
 
-    def covers(self, x: float) -> bool:
-        """Whether `x` lies in the measured range."""
-        return self.x[0] <= x <= self.x[-1]
+
+@dataclass(frozen=True, slots=True)
+class StraightLine(_Measured):
+    """A fixed part and a part for each sample, through the points as well as it can."""
+
+    fixed: float
+    slope: float
+
+    def __call__(self, x: float) -> float:
+        """Value at `x`. Fixed 0.004 and slope 0.002: 0.020 at 8."""
+        return self.fixed + self.slope * max(x, self.x[0])
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothMaximum(_Measured):
+    """(a^p + (c x)^p)^(1/p): a floor of overhead, a slope of work for each sample, and a bend between them."""
+
+    a: float
+    """Floor: what a batch takes however small it is."""
+    c: float
+    """Slope: what each sample of a large batch adds."""
+    p: float
+    """Sharpness of the bend: 1 is a straight line, 12 nearly a corner; below 1 the slope falls as batches grow."""
+
+    def __call__(self, x: float) -> float:
+        """Value at `x`. With a = 3, c = 1, p = 2 it is 5 at 4: the root of 9 + 16."""
+        work = self.c * max(x, self.x[0])
+        high, low = max(self.a, work), min(self.a, work)
+        return float(high * (1 + (low / high) ** self.p) ** (1 / self.p))
+
+    @property
+    def knee(self) -> float:
+        """Where floor and work are equal: below it a batch is bound by overhead. With a = 3 and c = 1 at 3."""
+        return self.a / self.c if self.c else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(SmoothMaximum):
+    """A smooth maximum bent through the measured points: its shape between them, what was measured at them.
+
+    It is multiplied by the ratio of measurement to form, interpolated in logarithms of both.
+    """
+
+    def __call__(self, x: float) -> float:
+        """Value at `x`. Points (1, 1) and (4, 8) on a form of 1 at 1, 2 at 2 and 4 at 4: at 2 it is 2 x sqrt 2."""
+        x = max(x, self.x[0])
+        i = min(max(bisect_left(self.x, x), 1), len(self.x) - 1)
+        if x >= self.x[-1] or i == 0:
+            return self._form(x) * self._ratio(-1)
+        share = math.log(x / self.x[i - 1]) / math.log(self.x[i] / self.x[i - 1])
+        return float(self._form(x) * self._ratio(i - 1) ** (1 - share) * self._ratio(i) ** share)
+
+    def _form(self, x: float) -> float:
+        # A dataclass with slots is made twice, so `super()` without arguments would name the first one.
+        return SmoothMaximum.__call__(self, x)
+
+    def _ratio(self, i: int) -> float:
+        return self.y[i] / self._form(self.x[i])
+
+
+FORMS = {
+    "smooth-maximum": ("a", "c", "p"),
+    "straight-line": ("fixed", "slope"),
+    "interpolation": (),
+    "joined": ("a", "c", "p"),
+}
+"""Names that files use, and the parameters of each."""
+
+
+def curve_of(form: str, x: tuple[float, ...], y: tuple[float, ...], parameters: Mapping[str, float]) -> Curve:
+    """The curve of one of `FORMS` through measured points."""
+    values = {name: parameters[name] for name in FORMS[form]}
+    match form:
+        case "smooth-maximum":
+            return SmoothMaximum(x, y, **values)
+        case "straight-line":
+            return StraightLine(x, y, **values)
+        case "joined":
+            return Joined(x, y, **values)
+        case _:
+            return Interpolated(x, y)
 
 
 @dataclass(frozen=True, slots=True)
