@@ -75,7 +75,10 @@ class StraightLine(_Measured):
 
 @dataclass(frozen=True, slots=True)
 class SmoothMaximum(_Measured):
-    """(a^p + (c x)^p)^(1/p): a floor of overhead, a slope of work for each sample, and a bend between them."""
+    """(a^p + (c x)^p)^(1/p): a floor of overhead, a slope of work for each sample, and a bend between.
+
+    The bend is at a/c, the knee: below it a batch is bound by overhead.
+    """
 
     a: float
     """Floor: what a batch takes however small it is."""
@@ -89,11 +92,6 @@ class SmoothMaximum(_Measured):
         work = self.c * max(x, self.x[0])
         high, low = max(self.a, work), min(self.a, work)
         return float(high * (1 + (low / high) ** self.p) ** (1 / self.p))
-
-    @property
-    def knee(self) -> float:
-        """Where floor and work are equal: below it a batch is bound by overhead. With a = 3 and c = 1 at 3."""
-        return self.a / self.c if self.c else math.inf
 
 
 @dataclass(frozen=True, slots=True)
