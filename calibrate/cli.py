@@ -1,0 +1,100 @@
+"""The command line of `python -m calibrate`: the standard library's, for machines that have torch, NumPy and SciPy only."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibrate import request, zoo
+from calibrate.journal import JournalError
+from calibrate.memory_log import MemoryLogError
+from calibrate.request import Request, RequestError
+from calibrate.supervisor import DeviceError
+from calibrate.sweep import run
+
+BAD_INPUT = 2
+INTERNAL = 1
+REFUSALS = (RequestError, JournalError, MemoryLogError, DeviceError)
+"""What says in one line what is wrong and what to do."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options; how their values are read stands in `calibrate.request`."""
+    options = argparse.ArgumentParser(
+        prog="python -m calibrate",
+        description="Measure what models cost on this machine's device, for planner plan. With --model it runs code of yours.",
+        allow_abbrev=False,
+    )
+    add = options.add_argument
+    add("--device", default="cuda:0", metavar="D", help="cuda:0, cuda:1, ... or cpu (default: cuda:0)")
+    add("--models", default="", metavar="M,...", help="models by name, or the groups all and lecture")
+    add("--model", action="append", default=[], metavar="PACKAGE.MODULE:FACTORY", help="a model of yours; repeatable")
+    add("--input", metavar="CxHxW", help="shape of one sample of your models, e.g. 3x224x224")
+    add("--batches", default="1,2,4,8,16,32,64", metavar="N,...", help="batch sizes (default: %(default)s)")
+    add("--mode", default="inference,device", metavar="M,...", help="inference, training, device (default: %(default)s)")
+    add("--precision", default="fp32", metavar="P,...", help="fp32, tf32, amp, bf16, fp16 (default: %(default)s)")
+    add("--resolution", default="", metavar="N,...", help="height and width of pictures (default: the model's own)")
+    add("--channels-last", action="store_true", help="lay tensors out with channels last")
+    add("--cudnn-benchmark", action="store_true", help="let cuDNN choose its algorithms by trying them")
+    add("--compile", action="store_true", help="through torch.compile")
+    add("--optimizers", default="sgd,adam", metavar="O,...", help="of a training step: sgd, adam (default: %(default)s)")
+    add("--until-memory-ends", action="store_true", help="go on doubling the batch past the largest of --batches")
+    add("--seconds", default="1", metavar="S", help="time for repeats of one point (default: %(default)s)")
+    add("--timeout", default="120", metavar="S", help="give a point up after so long (default: %(default)s)")
+    add("--budget", metavar="S", help="stop cleanly after so long in all; --resume continues")
+    add("--memory", metavar="SIZE", help="no more than this for a model, e.g. 8GB (default: all there is)")
+    add("--memory-log", type=Path, metavar="FILE", help="write and draw what the device's memory did, e.g. memory.csv")
+    add("--out", type=Path, default=Path("profiles"), metavar="DIR", help="where profiles go (default: %(default)s)")
+    add("--resume", action="store_true", help="continue the journal in --out: measure only what is missing")
+    add("--seed", type=int, default=0, metavar="N", help="start of all random orders (default: 0)")
+    add("--dry-run", action="store_true", help="say how many points and how long, and measure nothing")
+    return options
+
+
+def read(arguments: Sequence[str] | None = None) -> Request:
+    """The request that `arguments` make; RequestError where they make none."""
+    given = parser().parse_args(arguments)
+    asked = request.modes(given.mode)
+    return Request(
+        models=request.models(given.models, given.model, zoo.expand, needed=asked != ("device",)),
+        device=request.device(given.device),
+        input_shape=request.shape(given.input) if given.input else None,
+        batches=request.batch_sizes(given.batches),
+        modes=asked,
+        settings=request.axes(
+            given.precision,
+            given.resolution,
+            channels_last=given.channels_last,
+            cudnn_benchmark=given.cudnn_benchmark,
+            compiled=given.compile,
+        ),
+        optimizers=request.optimizers(given.optimizers),
+        out=given.out,
+        seconds_per_point=request.seconds("--seconds", given.seconds),
+        timeout_s=request.seconds("--timeout", given.timeout),
+        budget_s=request.seconds("--budget", given.budget) if given.budget else None,
+        memory_bytes=request.size("--memory", given.memory) if given.memory else None,
+        memory_log=given.memory_log,
+        until_memory_ends=given.until_memory_ends,
+        seed=given.seed,
+        resume=given.resume,
+        dry_run=given.dry_run,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    try:
+        return run(read(arguments))
+    except REFUSALS as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if os.environ.get("PLANNER_DEBUG"):
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"calibrate: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.", file=sys.stderr)
+        return INTERNAL

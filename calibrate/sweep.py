@@ -1,0 +1,309 @@
+"""Sweep: measures all points of a request, keeps each as it comes, and ends well whatever happens on the way."""
+
+import json
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from types import FrameType
+
+from calibrate import assemble, probes
+from calibrate.agenda import Group, agenda, groups
+from calibrate.journal import Journal, JournalError, open_journal
+from calibrate.memory_log import MemoryLog, reader
+from calibrate.points import Outcome, Point, Status, What
+from calibrate.request import Request
+from calibrate.supervisor import DeviceError, Job, StoppedError, Worker, WorkerError
+
+START_S = 8.0
+"""To start a worker and build its model, until it has been seen."""
+FIRST_GUESS_S = {What.LAYERS: 2.0, What.LOAD: 4.0, What.MEMORY: 2.0}
+"""For a point that is not repeated; a repeated one takes `Request.seconds_per_point` and a little."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class Sweep:
+    """A request under way."""
+
+    request: Request
+    started_s: float = field(default_factory=time.monotonic)
+    stop_signal: int = 0
+    """The signal that asked it to end."""
+    out_of_time: bool = False
+    journal: Journal | None = None
+    worker: Worker | None = None
+    log: MemoryLog | None = None
+    unusable: dict[str, str] = field(default_factory=dict)
+    """Groups that could not be measured, and why."""
+    took_s: defaultdict[What, list[float]] = field(default_factory=lambda: defaultdict(list))
+    start_s: list[float] = field(default_factory=list)
+
+    def check(self, needed_s: float = 0.0) -> None:
+        """Raise where the sweep is to end now, or would have to before `needed_s` are over."""
+        self.out_of_time |= self.budget_left_s <= needed_s
+        if self.stop_signal or self.out_of_time:
+            raise StoppedError
+
+    def end_worker(self) -> None:
+        """Have no worker."""
+        if self.worker:
+            self.worker.end()
+        self.worker = None
+
+    def close(self) -> None:
+        """Leave nothing running and nothing locked."""
+        self.end_worker()
+        if self.journal:
+            self.journal.close()
+
+    @property
+    def budget_left_s(self) -> float:
+        """Until the sweep must have ended."""
+        budget_s = self.request.budget_s
+        return float("inf") if budget_s is None else self.started_s + budget_s - time.monotonic()
+
+    def points(self, group: Group) -> list[Point]:
+        """Those of a group not yet measured; none where it cannot be."""
+        if group.name in self.unusable:
+            return []
+        done, seed = (self.journal.outcomes, self.journal.header.seed) if self.journal else ({}, self.request.seed)
+        return agenda(self.request, group, done, seed, probes.names(self.request.device.partition(":")[0]))
+
+    def expected_s(self, point: Point) -> float:
+        """How long a point will take, learnt from those of its kind."""
+        guess_s = FIRST_GUESS_S.get(point.what, 1.5 * self.request.seconds_per_point + 0.5)
+        return fmean(self.took_s[point.what]) if self.took_s[point.what] else guess_s
+
+    def left(self) -> tuple[int, float]:
+        """Points still to be measured, and about how long they will take (s)."""
+        waiting = [points for group in groups(self.request) if (points := self.points(group))]
+        start_s = fmean(self.start_s) if self.start_s else START_S
+        measuring_s = sum(self.expected_s(point) for points in waiting for point in points)
+        return sum(map(len, waiting)), measuring_s + start_s * len(waiting)
+
+
+def run(request: Request) -> int:
+    """Measure what is asked for; exit code. Raises `JournalError` or `DeviceError`, each in one line.
+
+    0: every model has figures, or the budget ended. 2: a model has none. 128 + n: signal n ended it.
+    """
+    sweep = Sweep(request)
+    if request.dry_run:
+        say(f"{amount(*sweep.left())}. Nothing was measured.")
+        return 0
+    log = MemoryLog(request.memory_log, reader(request.device)) if request.memory_log else nullcontext()
+    with _signals(sweep), ExitStack() as cleanup:
+        cleanup.callback(sweep.close)
+        check_writable(request.out)
+        with log as sweep.log:
+            _measure_all(sweep)
+        return _finish(sweep)
+
+
+def say(text: str, *, passing: bool = False) -> None:
+    """A line on standard error; in a terminal a `passing` one gives way to the next."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}" + ("" if passing else "\n"))
+    else:
+        sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def amount(points: int, seconds: float) -> str:
+    """`80 points, about 3 min`."""
+    return f"{points} points, {_about(seconds)}"
+
+
+@contextmanager
+def _signals(sweep: Sweep) -> Iterator[None]:
+    """Signals only leave word: the sweep ends between two steps, never within the writing of a point."""
+
+    def leave_word(number: int, _frame: FrameType | None) -> None:
+        sweep.stop_signal = number
+
+    before = {number: signal.signal(number, leave_word) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _open(sweep: Sweep) -> None:
+    """Ask the device what it is, which says where its journal lies."""
+    request = sweep.request
+    sweep.worker = Worker(request.device, sweep.check)
+    known = sweep.worker.provenance
+    path = request.out / known["gpu"] / "journal.jsonl"
+    sweep.journal = open_journal(path, known, request.seed, resume=request.resume)
+    say(f"{known['gpu']}: {amount(*sweep.left())}. Each is kept in {path} as it comes.")
+
+
+def _measure_all(sweep: Sweep) -> None:
+    """Every group in turn, until all is measured or the sweep is to end."""
+    try:
+        _open(sweep)
+        for group in groups(sweep.request):
+            _measure_group(sweep, group)
+    except StoppedError:
+        return
+    except DeviceError as error:
+        if not sweep.journal:
+            raise
+        sweep.unusable[sweep.request.device] = str(error)
+    finally:
+        sweep.end_worker()
+
+
+def _measure_group(sweep: Sweep, group: Group) -> None:
+    """All points of a group, in a process of its own: a new one after each point that did not go well."""
+    assert sweep.journal
+    built = False
+    try:
+        while points := sweep.points(group):
+            if not built:
+                _build(sweep, group)
+            built = _measure(sweep, points[0])
+    except DeviceError:
+        raise
+    except WorkerError as error:
+        sweep.unusable[group.name] = str(error)
+        say(f"{group.name}: {error}.")
+    finally:
+        sweep.end_worker()
+
+
+def _build(sweep: Sweep, group: Group) -> None:
+    request = sweep.request
+    started_s = time.monotonic()
+    sweep.worker = sweep.worker or Worker(request.device, sweep.check)
+    job = Job(
+        model=group.model,
+        settings=group.settings,
+        input_shape=request.input_shape if ":" in group.model else None,
+        seconds_per_point=request.seconds_per_point,
+        memory_bytes=request.memory_bytes,
+        seed=request.seed,
+    )
+    sweep.worker.build(job, request.timeout_s)
+    sweep.start_s.append(time.monotonic() - started_s)
+
+
+def _measure(sweep: Sweep, point: Point) -> bool:
+    """Measure one point and keep it; whether the worker is fit for the next."""
+    assert sweep.worker
+    assert sweep.journal
+    sweep.check(needed_s=sweep.expected_s(point))
+    if sweep.log:
+        sweep.log.mark(point.key)
+    outcome = sweep.worker.measure(point, sweep.request.timeout_s)
+    sweep.journal.append(outcome)
+    sweep.took_s[point.what].append(outcome.took_s)
+    _show(sweep, outcome)
+    if outcome.status is not Status.OK:
+        sweep.end_worker()
+    return outcome.status is Status.OK
+
+
+def _show(sweep: Sweep, outcome: Outcome) -> None:
+    assert sweep.journal
+    points, seconds = sweep.left()
+    done = len(sweep.journal.outcomes)
+    what = outcome.point.key.replace("/", " ")
+    came = _headline(outcome) if outcome.status is Status.OK else f"{outcome.status}: {outcome.message}"
+    say(f"{done}/{done + points}  {what}: {came}  ({_about(seconds)} left)", passing=outcome.status is Status.OK)
+
+
+def _headline(outcome: Outcome) -> str:
+    """The figure most worth seeing."""
+    for name in ("wall_s", "step_s"):
+        if taken := outcome.samples.get(name):
+            return f"{median(taken) * 1e3:.4g} ms"
+    if held_bytes := outcome.values.get("allocated_bytes") or outcome.values.get("device_bytes"):
+        return f"{held_bytes / 1e9:.3g} GB"
+    return "done"
+
+
+def _finish(sweep: Sweep) -> int:
+    """Write the profiles of what there is, and say what came out and what to do next."""
+    if sweep.journal is None:
+        say("Stopped before anything was measured.")
+        return 128 + sweep.stop_signal
+    journal, out = sweep.journal, sweep.request.out
+    files = assemble.write(list(journal.outcomes.values()), journal.header, out) if journal.outcomes else []
+    for line in [*_summary(sweep), *_doubts(files), *(f"Wrote {path}" for path in files)]:
+        say(line)
+    points, seconds = sweep.left()
+    stopped = sweep.stop_signal or sweep.out_of_time
+    if stopped and points:
+        why = "Interrupted" if sweep.stop_signal else "The budget has ended"
+        say(f"{why}: {amount(points, seconds)} left. The same command with --resume continues.")
+    elif files:
+        say(f"Next: planner profiles list --profiles {shlex.quote(str(out))}")
+    if sweep.stop_signal:
+        return 128 + sweep.stop_signal
+    return 2 if _missing(sweep) and not stopped else 0
+
+
+def _summary(sweep: Sweep) -> list[str]:
+    """One line a group: how its points ended."""
+    assert sweep.journal
+    lines = []
+    for group in groups(sweep.request):
+        ended = Counter(o.status for o in sweep.journal.outcomes.values() if _belongs(o, group))
+        if group.name in sweep.unusable:
+            lines.append(f"{group.name}: not measured: {sweep.unusable[group.name]}.")
+        elif ended:
+            others = [f"{count} {status}" for status, count in ended.items() if status is not Status.OK]
+            lines.append(f"{group.name}: {', '.join([f'{ended[Status.OK]} points measured', *others])}.")
+    if why := sweep.unusable.get(sweep.request.device):
+        lines.append(f"{sweep.request.device}: {why}. The same command with --resume continues.")
+    return lines
+
+
+def _missing(sweep: Sweep) -> list[Group]:
+    """Groups of which no figure was measured."""
+    assert sweep.journal
+    good = [outcome for outcome in sweep.journal.outcomes.values() if outcome.status is Status.OK]
+    return [group for group in groups(sweep.request) if not any(_belongs(o, group) and _timed(o) for o in good)]
+
+
+def _timed(outcome: Outcome) -> bool:
+    return outcome.point.what in (What.LATENCY, What.TRAINING, What.PROBE)
+
+
+def _belongs(outcome: Outcome, group: Group) -> bool:
+    point = outcome.point
+    return point.model == group.model and point.settings == group.settings
+
+
+def _doubts(files: Sequence[Path]) -> list[str]:
+    """What speaks against the figures, as the files say."""
+    kept = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in files]
+    return [f"Doubt: {path.stem}: {doubt}" for path, raw in kept for doubt in raw.get("doubts", [])]
+
+
+def check_writable(out: Path) -> None:
+    """Find out before an hour of measuring rather than after it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            return
+    except OSError as error:
+        way_out = "Name a directory that may be written with --out."
+        raise JournalError(f"{out}: cannot be written ({error.strerror}). {way_out}") from None
+
+
+def _about(seconds: float) -> str:
+    """`about 40 s`, `about 3 min`, `about 2.5 h`."""
+    if seconds < 90:
+        return f"about {max(seconds, 1):.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
