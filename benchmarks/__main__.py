@@ -1,4 +1,7 @@
-"""`python -m benchmarks`: runs everything, prints one table for each question and whether the targets are met."""
+"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits]`: all of them where none is named.
+
+Prints one table for each question and whether the targets are met.
+"""
 
 import os
 import platform
@@ -8,6 +11,7 @@ from itertools import chain
 from time import perf_counter
 
 from benchmarks.commands import CommandError, plan, process_s
+from benchmarks.fits import series, summary, table
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
 from benchmarks.speed import Series, measure
@@ -124,15 +128,27 @@ def commands() -> None:
     show(f"Whole processes; `python -c pass` takes {bare_s * 1e3:.0f} ms", columns, rows())
 
 
+def fits() -> None:
+    """How well fits foretell what they have not seen, on series that others measured."""
+    judged = series()
+    print("\nErrors of held-out points\n")
+    print("\n".join([*table(judged), "", *summary(judged)]))
+
+
+PARTS = {"memory": memory, "speed": speed, "rules": rules, "commands": commands, "fits": fits}
+"""Memory first, because a child's peak starts at what its parent holds."""
+
+
 def main() -> None:
-    """Everything; memory first, because a child's peak starts at what its parent holds."""
+    """What was asked for, or everything."""
+    if unknown := set(sys.argv[1:]) - PARTS.keys():
+        sys.exit(f"{min(unknown)!r} is not known. Write some of: {' '.join(PARTS)}")
     began_s = perf_counter()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}, {sys.platform}")
     print("Baseline: a bare SimPy loop, one process per server, arrivals in an array, one timeout per batch.")
-    memory()
-    speed()
-    rules()
-    commands()
+    for name, part in PARTS.items():
+        if name in (sys.argv[1:] or PARTS):
+            part()
     print(f"\n{perf_counter() - began_s:.0f} s in all")
 
 

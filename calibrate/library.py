@@ -1,27 +1,36 @@
-"""Library: finds profiles on disk, reads them strictly, and refuses what no GPU can do. Needs no torch."""
+"""Library: finds profiles and measured devices on disk, reads them strictly, and refuses what no GPU can do.
+
+Needs no torch.
+"""
 
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
-from simulator.curves import Interpolated, LoadTime
+from simulator.curves import FORMS, Curve, Interpolated, LoadTime, curve_of
 from simulator.hardware import GPU
 from simulator.model import Layer
-from simulator.profile import Evidence, Profile, weakest
+from simulator.profile import Evidence, FitQuality, Profile, weakest
 
 SCHEMA = "planner.profile/v1"
+DEVICE_SCHEMA = "planner.device/v1"
+WHAT = {SCHEMA: "a profile", DEVICE_SCHEMA: "a device"}
+DEVICE_FILE = "device.json"
+"""Beside the profiles that were measured on it."""
 SHIPPED = Path(__file__).parent / "profiles"
 PRECISIONS = ("fp32", "tf32", "amp", "fp16", "bf16", "int8")
 """In order of preference where a question names none: the precision that changes no result comes first."""
 NOISE = 0.05
 """Share by which a cost may fall as the batch grows before it is no longer noise (or three times the cv, if more)."""
+ROUNDING = 1e-3
+"""Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 LARGEST_FILE_BYTES = 16_000_000
 LARGEST_BATCH = 1_000_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
@@ -55,6 +64,13 @@ class Library:
 
     profiles: Mapping[tuple[str, str, str], Profile]
     """By model, GPU and precision."""
+    paths: Mapping[tuple[str, str, str], Path] = field(default_factory=dict)
+    """The file of each."""
+
+    def measured(self, profile: Profile) -> Mapping[str, Any]:
+        """Raw samples and all else that planning does not need; empty where the profile was not measured here."""
+        path = self.paths.get((profile.model, profile.gpu, profile.precision))
+        return read_measured(path) if path else {}
 
     def get(self, model: str, gpu: str, precision: str | None = None) -> Profile | None:
         """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is."""
@@ -73,16 +89,63 @@ class Library:
 
 def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Library:
     """Profiles in `directories`, then the shipped ones; the first directory that has one wins."""
-    found: dict[tuple[str, str, str], Profile] = {}
+    found: dict[tuple[str, str, str], tuple[Path, Profile]] = {}
     for directory in (*directories, SHIPPED):
         found = _read_all(directory, gpus) | found
-    return Library(found)
+    return Library(
+        {key: profile for key, (_, profile) in found.items()}, {key: path for key, (path, _) in found.items()}
+    )
 
 
-def _read_all(directory: Path, gpus: Mapping[str, GPU]) -> dict[tuple[str, str, str], Profile]:
+def find_kinds(directories: Sequence[Path]) -> dict[str, GPU]:
+    """Measured devices as kinds of GPUs by name, in `directories`, then among the shipped; the first one wins."""
+    found: dict[str, GPU] = {}
+    for directory in (*directories, SHIPPED):
+        found = _read_kinds(directory) | found
+    return found
+
+
+def read_kind(path: Path) -> GPU:
+    """The device in `path`, strictly read, or `ProfileError`."""
+    try:
+        return _gpu(_parse(path, DEVICE_SCHEMA))
+    except ProfileError as error:
+        raise ProfileError(f"{path}: {error}") from None
+
+
+def read_measured(path: Path) -> Mapping[str, Any]:
+    """What a profile's file holds under `measured`, as it stands there; empty where nothing does."""
+    try:
+        return _Reader(_parse(path)).part("measured")
+    except ProfileError as error:
+        raise ProfileError(f"{path}: {error}") from None
+
+
+def _files(directory: Path, pattern: str) -> list[Path]:
     if not directory.is_dir():
         raise ProfileError(f"{directory}: is not a directory. Name one that holds profiles as .json files")
-    paths = sorted(directory.rglob("*.json"))
+    return sorted(directory.rglob(pattern))
+
+
+def _read_kinds(directory: Path) -> dict[str, GPU]:
+    found: dict[str, tuple[Path, GPU]] = {}
+    errors = []
+    for path in _files(directory, DEVICE_FILE):
+        try:
+            gpu = read_kind(path)
+        except ProfileError as error:
+            errors.append(str(error))
+            continue
+        first, _ = found.setdefault(gpu.name, (path, gpu))
+        if first != path:
+            errors.append(f"{path}: name: {gpu.name} is also in {first}. Keep one of the two")
+    if errors:
+        raise ProfileError("\n".join(errors))
+    return {name: gpu for name, (_, gpu) in found.items()}
+
+
+def _read_all(directory: Path, gpus: Mapping[str, GPU]) -> dict[tuple[str, str, str], tuple[Path, Profile]]:
+    paths = [path for path in _files(directory, "*.json") if path.name != DEVICE_FILE]
     if not paths:
         raise ProfileError(f"{directory}: holds no profile. Put .json files of schema {SCHEMA} there")
     found: dict[tuple[str, str, str], tuple[Path, Profile]] = {}
@@ -99,13 +162,13 @@ def _read_all(directory: Path, gpus: Mapping[str, GPU]) -> dict[tuple[str, str, 
             errors.append(f"{path}: model: {key} is also in {first}. Keep one of the two")
     if errors:
         raise ProfileError("\n".join(errors))
-    return {key: profile for key, (_, profile) in found.items()}
+    return found
 
 
 # Reading
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: Path, schema: str = SCHEMA) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             _refuse("", f"is larger than {LARGEST_FILE_BYTES // 1_000_000} MB", "Write one profile per file")
@@ -117,13 +180,13 @@ def _parse(path: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         _refuse(f"line {error.lineno}, column {error.colno}", f"is not JSON ({error.msg})", "Correct it there")
     except RecursionError:
-        _refuse("", "is nested too deeply", f"Write a profile of schema {SCHEMA}")
+        _refuse("", "is nested too deeply", f"Write {WHAT[schema]} of schema {schema}")
     except ProfileError:
         raise
     except ValueError:
         _refuse("", "holds a number of too many digits", "Write an ordinary number")
     if not isinstance(raw, dict):
-        _refuse("", f"must be a mapping, got {_kind(raw)}", f"Write a profile of schema {SCHEMA}")
+        _refuse("", f"must be a mapping, got {_kind(raw)}", f"Write {WHAT[schema]} of schema {schema}")
     return raw
 
 
@@ -142,9 +205,7 @@ def _not_finite(text: str) -> NoReturn:
 
 def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     read = _Reader(raw)
-    schema = read.text("schema")
-    if schema != SCHEMA:
-        _refuse("schema", f"{schema!r} is not known", f"Write {SCHEMA}")
+    read.schema(SCHEMA)
     gpu = read.one_of("gpu", tuple(gpus))
     precision = read.one_of("precision", PRECISIONS)
     flops = read.optional("flops_per_sample")
@@ -153,13 +214,15 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     workspace = read.series("workspace_bytes")
     model = read.name("model")
     load = read.mapping("load")
+    curve, quality = _fitted(read, latency)
     evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
     profile = Profile(
         model=model,
         gpu=gpu,
         precision=precision,
         layers=read.layers(model),
-        latency=latency,
+        latency=curve,
+        latency_fit=quality,
         latency_cv=read.optional("latency_cv") or 0.0,
         workspace=workspace,
         load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
@@ -178,6 +241,82 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     load.nothing_else()
     read.nothing_else()
     return profile
+
+
+def _gpu(raw: dict[str, Any]) -> GPU:
+    read = _Reader(raw, what=WHAT[DEVICE_SCHEMA])
+    read.schema(DEVICE_SCHEMA)
+    gpu = GPU(
+        name=read.name("name"),
+        memory_bytes=int(read.positive("memory_bytes")),
+        memory_bytes_per_s=read.positive("memory_bytes_per_s"),
+        fp32_flops=read.positive("fp32_flops"),
+        tensor_fp16_flops=read.positive_or_none("tensor_fp16_flops"),
+        tdp_w=read.positive("tdp_w"),
+        idle_w=read.not_negative("idle_w"),
+        pcie_bytes_per_s=read.positive("pcie_bytes_per_s"),
+        nvlink_bytes_per_s=read.positive_or_none("nvlink_bytes_per_s"),
+        compute_capability=read.text_or_empty("compute_capability"),
+        source=f"{read.text('source')} ({read.date('as_of')})",
+    )
+    if gpu.idle_w >= gpu.tdp_w:
+        _refuse("idle_w", f"must be below tdp_w, got {gpu.idle_w:g} and {gpu.tdp_w:g}", "Write both in watts")
+    read.sentences("assumptions")
+    read.sentences("doubts")
+    read.part("provenance")
+    read.part("probes")
+    read.nothing_else()
+    return gpu
+
+
+def _fitted(read: "_Reader", points: Interpolated) -> tuple[Curve, FitQuality | None]:
+    """The curve that `latency_fit` puts through the points, and how far it errs; without it, the points."""
+    if not read.part("latency_fit"):
+        return points, None
+    if read.part("doubted"):
+        _refuse("latency_fit", "cannot pass through points that are doubted", "Leave out latency_fit")
+    fit = read.mapping("latency_fit")
+    form = fit.one_of("form", tuple(FORMS))
+    quality = FitQuality(
+        form=form,
+        error_mean=fit.not_negative_or_none("error_mean"),
+        error_max=fit.not_negative_or_none("error_max"),
+        error_max_at=fit.positive_or_none("error_max_at"),
+        band=fit.not_negative_or_none("band"),
+    )
+    curve = curve_of(form, points.x, points.y, _parameters(fit, form))
+    fit.nothing_else()
+    _agree(curve, quality)
+    return curve, quality
+
+
+def _parameters(fit: "_Reader", form: str) -> dict[str, float]:
+    if not FORMS[form]:
+        fit.part("parameters")
+        return {}
+    read = fit.mapping("parameters")
+    values = {name: read.positive(name) if name == "p" else read.not_negative(name) for name in FORMS[form]}
+    read.nothing_else()
+    if not any(value for name, value in values.items() if name != "p"):
+        _refuse("latency_fit.parameters", "are all 0", "Write what was fitted")
+    return values
+
+
+def _agree(curve: Curve, quality: FitQuality) -> None:
+    """Refuses a fit that misses its points by more than it says: of other units, or made through other points."""
+    if quality.form in ("interpolation", "joined"):
+        return
+    if quality.error_max is None:
+        _refuse("latency_fit.error_max", "is missing", "Say how far the fit errs at most")
+    misses = {x: abs(curve(x) / y - 1) for x, y in zip(curve.x, curve.y, strict=True) if y > 0}
+    at = max(misses, key=misses.__getitem__, default=0.0)
+    if misses and not misses[at] <= quality.error_max + ROUNDING:
+        _refuse(
+            "latency_fit",
+            f"says {curve(at) * 1e3:.3g} ms for batch {at:g}, off by {misses[at]:.1%} where error_max is"
+            f" {quality.error_max:.1%}",
+            "Fit it to these latency_s, or leave out latency_fit",
+        )
 
 
 def _raise_doubted(
@@ -212,9 +351,10 @@ def _unseen(model: str, first: float) -> Sequence[str]:
 class _Reader:
     """Takes values out of a JSON mapping by key, each checked; what nobody took is refused at the end."""
 
-    def __init__(self, raw: dict[str, Any], prefix: str = "") -> None:
+    def __init__(self, raw: dict[str, Any], prefix: str = "", what: str = WHAT[SCHEMA]) -> None:
         self.raw = raw
         self.prefix = prefix
+        self.what = what
         self.known: set[str] = set()
 
     def _take(self, key: str) -> Any:
@@ -226,7 +366,7 @@ class _Reader:
         if value is None:
             # A misspelt key explains the missing one better than its absence does.
             if close := get_close_matches(key, self.raw.keys() - self.known, n=1, cutoff=0.8):
-                _refuse(self.prefix + close[0], "is not a key of a profile", f"Did you mean {key}?")
+                _refuse(self.prefix + close[0], f"is not a key of {self.what}", f"Did you mean {key}?")
             _refuse(self.prefix + key, "is missing", f"Write {what}")
         if not isinstance(value, kind):
             _refuse(self.prefix + key, f"must be {what}, got {_kind(value)}", f"Write {what}")
@@ -237,6 +377,13 @@ class _Reader:
         if not value.strip():
             _refuse(self.prefix + key, "is empty", "Write a text")
         return value
+
+    def text_or_empty(self, key: str) -> str:
+        return "" if self._take(key) in (None, "") else self.text(key)
+
+    def schema(self, known: str) -> None:
+        if (schema := self.text("schema")) != known:
+            _refuse("schema", f"{schema!r} is not known", f"Write {known}")
 
     def name(self, key: str) -> str:
         value = self.text(key)
@@ -268,6 +415,29 @@ class _Reader:
     def optional(self, key: str) -> float | None:
         value = self._take(key)
         return None if value is None else _finite(self.prefix + key, value)
+
+    def positive(self, key: str) -> float:
+        if (value := self.number(key)) <= 0:
+            _refuse(self.prefix + key, f"must be above 0, got {value:g}", "Write what was measured")
+        return value
+
+    def positive_or_none(self, key: str) -> float | None:
+        return None if self._take(key) is None else self.positive(key)
+
+    def not_negative(self, key: str) -> float:
+        if (value := self.number(key)) < 0:
+            _refuse(self.prefix + key, f"must not be below 0, got {value:g}", "Write what was measured")
+        return value
+
+    def not_negative_or_none(self, key: str) -> float | None:
+        return None if self._take(key) is None else self.not_negative(key)
+
+    def part(self, key: str) -> dict[str, Any]:
+        """A mapping that planning does not look into; empty where there is none."""
+        if self._take(key) is None:
+            return {}
+        inner: dict[str, Any] = self._needed(key, dict, "a mapping")
+        return inner
 
     def mapping(self, key: str) -> "_Reader":
         return _Reader(self._needed(key, dict, "a mapping"), f"{self.prefix}{key}.")
@@ -307,10 +477,33 @@ class _Reader:
                 "Write weight_bytes if layers are unknown",
             )
         if whole is not None:
-            return (Layer(model, int(whole)),)
+            return self._measured_layers(model, int(whole))
         if not isinstance(listed, list) or not listed:
             _refuse("layers", "must be a list of layers", 'Write e.g. [{"key": "conv1", "weight_bytes": 37632}]')
         return tuple(self._layer(f"layers[{i}]", entry) for i, entry in enumerate(listed))
+
+    def _measured_layers(self, model: str, whole_bytes: int) -> tuple[Layer, ...]:
+        """Those in `measured.layers` that have weights, and one more for what they leave of `whole_bytes`."""
+        listed = self.part("measured").get("layers") or []
+        if not isinstance(listed, list):
+            _refuse("measured.layers", f"must be a list of layers, got {_kind(listed)}", "Write what was measured")
+        sizes = dict(self._measured_layer(f"measured.layers[{i}]", entry) for i, entry in enumerate(listed))
+        rest_bytes = whole_bytes - sum(sizes.values())
+        if rest_bytes < 0 < whole_bytes:
+            _refuse(
+                "measured.layers",
+                f"hold {sum(sizes.values()):,} bytes, more than the {whole_bytes:,} of weight_bytes",
+                "Count shared weights once",
+            )
+        layers = tuple(Layer(f"{model}/{name}", size) for name, size in sizes.items() if size)
+        return (*layers, Layer(model, rest_bytes)) if rest_bytes or not layers else layers
+
+    @staticmethod
+    def _measured_layer(place: str, entry: object) -> tuple[str, int]:
+        if not isinstance(entry, dict):
+            _refuse(place, f"must be a mapping, got {_kind(entry)}", "Write what was measured")
+        read = _Reader(entry, f"{place}.")
+        return read.text("name"), int(read.not_negative("weight_bytes"))
 
     @staticmethod
     def _layer(place: str, entry: object) -> Layer:
@@ -325,7 +518,7 @@ class _Reader:
 
     def nothing_else(self) -> None:
         if unknown := sorted(self.raw.keys() - self.known):
-            _refuse(self.prefix + unknown[0], "is not a key of a profile", _instead(unknown[0], tuple(self.known)))
+            _refuse(self.prefix + unknown[0], f"is not a key of {self.what}", _instead(unknown[0], tuple(self.known)))
 
 
 def _finite(place: str, value: object) -> float:
@@ -426,7 +619,7 @@ def _falls(profile: Profile) -> list[str]:
     ]
 
 
-def _below_earlier(curve: Interpolated, noise: float) -> list[tuple[float, float, float]]:
+def _below_earlier(curve: Curve, noise: float) -> list[tuple[float, float, float]]:
     """Points below the highest earlier one by more than `noise`, with that one."""
     tops = accumulate(curve.y, max)
     return [(x, y, top) for x, y, top in zip(curve.x, curve.y, tops, strict=True) if y < top * (1 - noise)]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from simulator.curves import Interpolated, LoadTime
+from simulator.curves import Curve, LoadTime
 from simulator.model import Layer
 
 PAGEABLE_SHARE = 0.5
@@ -33,6 +33,21 @@ def weakest(*evidence: Evidence) -> Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FitQuality:
+    """How far a fitted curve errs, each a share: 0.03 is 3 %."""
+
+    form: str
+    """One of `simulator.curves.FORMS`."""
+    error_mean: float | None = None
+    """Of points held out while the form was chosen; None: too few points to hold any out."""
+    error_max: float | None = None
+    error_max_at: float | None = None
+    """Batch size of the worst."""
+    band: float | None = None
+    """The curve times and over 1 + `band` contains 90 % of points in its range that were not measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What one model costs on one kind of GPU at one precision."""
 
@@ -42,11 +57,13 @@ class Profile:
     """`fp32`, `tf32`, `amp`, `fp16`, `bf16` or `int8`."""
     layers: tuple[Layer, ...]
     """The weights; a model whose layers nobody listed is one layer."""
-    latency: Interpolated
+    latency: Curve
     """Seconds to run a batch, by batch size."""
+    latency_fit: FitQuality | None = None
+    """None: straight lines between the points, never judged."""
     latency_cv: float = 0.0
     """Coefficient of variation of one batch's run time around `latency`."""
-    workspace: Interpolated
+    workspace: Curve
     """Bytes in use while a batch runs, on top of the weights, by batch size."""
     load: LoadTime
     """Host to device from pinned memory."""
