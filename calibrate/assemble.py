@@ -1,0 +1,602 @@
+"""Assemble: what a calibration measured becomes profiles and a device file. Pure but for `write`. Needs no torch.
+
+A profile holds the points it was made of under `measured.points`, so that later points can join them and every figure
+be made anew from all.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from calibrate import fit
+from calibrate.journal import Header, JournalError
+from calibrate.library import NOISE, SCHEMA
+from calibrate.points import Outcome, Point, Settings, Status, What
+from calibrate.provenance import KINDS, differing
+
+DEVICE_SCHEMA = "planner.device/v1"
+DEVICE_FILE = "device.json"
+CLOCK_FALL = 0.05
+"""Share by which a clock may fall while a batch is timed."""
+UNKNOWN_HOST_BYTES_PER_S = 5e9
+"""Host memory to device where nothing was measured: half of what PCIe 3.0 x16 reaches."""
+DIGITS = 5
+"""Of each raw sample: timers tell no more."""
+CATALOGUED = frozenset(kind for kind, _ in KINDS.values())
+LINES_DEEP = 3
+"""Levels of a file that take a line for each key; what lies deeper stands in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All that was measured of one model under one setting, and the probes of the device it ran on."""
+
+    model: str
+    settings: Settings
+    provenance: Mapping[str, Any]
+    outcomes: Mapping[str, Outcome]
+    """By the point's key."""
+    probes: Mapping[str, Outcome]
+    """By the probe's name."""
+
+    @property
+    def name(self) -> str:
+        """As profiles name it: `resnet50.448px`, `my.package.factory`."""
+        bare = re.sub(r"[^A-Za-z0-9_.-]", ".", self.model).lstrip("_.-")
+        return bare[-64 + len(self.settings.suffix) :].lstrip("_.-") + self.settings.suffix
+
+    def one(self, what: What) -> Outcome | None:
+        """The outcome of a kind that is measured once, if it went well."""
+        return next((o for o in self.outcomes.values() if o.point.what is what and o.status is Status.OK), None)
+
+    def by_batch(self, what: What, optimizer: str = "") -> dict[int, Outcome]:
+        """Outcomes of a kind that went well, by ascending batch size."""
+        found = {
+            o.point.batch: o
+            for o in self.outcomes.values()
+            if o.point.what is what and o.point.optimizer == optimizer and o.status is Status.OK
+        }
+        return dict(sorted(found.items()))
+
+    @property
+    def optimizers(self) -> list[str]:
+        """Those a training step was measured with."""
+        return sorted({o.point.optimizer for o in self.outcomes.values() if o.point.optimizer})
+
+    def probe(self, name: str, value: str) -> float | None:
+        """A value of a device probe, None where it was not measured or is 0."""
+        return (self.probes[name].values.get(value) or None) if name in self.probes else None
+
+
+# Profiles
+
+
+def profile_json(m: Measured) -> dict[str, Any] | None:
+    """The profile file of a model; None where no batch was timed or nothing is known of memory."""
+    times = m.by_batch(What.LATENCY)
+    workspace, memory_evidence, memory_said = _workspace(m)
+    weights = _weight_bytes(m)
+    if not times or not workspace or not weights:
+        return None
+    samples = {batch: outcome.samples["wall_s"] for batch, outcome in times.items()}
+    medians = {batch: median(taken) for batch, taken in samples.items()}
+    fitted = fit.fit_latency(medians)
+    cv = _cv(samples, medians, fitted)
+    latency, latency_doubts = raise_falls(medians, max(NOISE, 3 * cv), "Latency", "ms", 1e3)
+    workspace, memory_doubts = raise_falls(workspace, NOISE, "Memory", "MB", 1e-6)
+    if latency != medians:
+        fitted = fit.fit_latency(latency)
+    work = _work(m, weights)
+    load, pageable, load_evidence, load_said = _load(m, weights)
+    doubts = [
+        *latency_doubts,
+        *memory_doubts,
+        *fit.doubts(fitted, samples, work),
+        *_disturbed(times),
+        *_failures(m),
+    ]
+    return {
+        "schema": SCHEMA,
+        "model": m.name,
+        "gpu": m.provenance["gpu"],
+        "precision": m.settings.precision,
+        "weight_bytes": weights,
+        "latency_s": _by_batch(latency),
+        "latency_cv": _short(cv, 3),
+        "latency_fit": fitted.to_json(),
+        "workspace_bytes": {str(batch): round(size) for batch, size in workspace.items()},
+        "load": load,
+        **_given("pageable_bytes_per_s", pageable),
+        **_given("busy_w", _busy_w(times)),
+        **_given("flops_per_sample", work.flops_per_sample),
+        **_given("output_bytes_per_sample", _layer_value(m, "output_bytes_per_sample")),
+        "latency_evidence": "measured" if latency == medians else "fitted",
+        "memory_evidence": memory_evidence,
+        "load_evidence": load_evidence,
+        "source": _source(m.provenance),
+        "as_of": str(m.provenance["date"])[:10],
+        "assumptions": [*memory_said, *load_said],
+        "doubts": doubts,
+        **_doubted(m, latency, work),
+        "measured": _measured(m, fitted, work),
+    }
+
+
+def raise_falls(
+    series: Mapping[int, float], noise: float, what: str, unit: str, scale: float
+) -> tuple[dict[int, float], list[str]]:
+    """The series where what falls below a smaller batch by more than `noise` takes that one's value, and says so.
+
+    One of the two figures is wrong, and nobody knows which: the dearer one is safe. 1: 10, 2: 7, 4: 9 becomes 10, 10, 9
+    with noise of 15 %.
+    """
+    rising: dict[int, float] = {}
+    doubts = []
+    for batch, value in sorted(series.items()):
+        top = max(rising, key=lambda b: rising[b], default=batch)
+        rising[batch] = value
+        if value < rising[top] * (1 - noise):
+            rising[batch] = rising[top]
+            figures = f"{value * scale:.4g} {unit}, less than the {rising[top] * scale:.4g} {unit} of batch {top}"
+            way_out = "Measure both again on an idle device, with more --seconds"
+            doubts.append(f"{what} of batch {batch}: {figures}, which stands in. {way_out}.")
+    return rising, doubts
+
+
+def _cv(samples: Mapping[int, Sequence[float]], medians: Mapping[int, float], fitted: fit.Fit) -> float:
+    """Spread of one run around the curve: between repeats (of the usual batch), and of the curve beside the medians.
+
+    2 % between repeats and 1.5 % beside the curve: 2.5 %.
+    """
+    repeats = median(fit.coefficient_of_variation(taken) for taken in samples.values())
+    beside = fmean((fitted.curve(batch) / middle - 1) ** 2 for batch, middle in medians.items())
+    return float((repeats**2 + beside) ** 0.5)
+
+
+def _workspace(m: Measured) -> tuple[dict[int, float], str, list[str]]:
+    """Peak memory of a batch on top of the weights, by batch size; its evidence, and what is assumed."""
+    peaks = m.by_batch(What.MEMORY)
+    found = {
+        batch: max(0.0, outcome.values["allocated_bytes"] - outcome.values["weights_bytes"])
+        for batch, outcome in peaks.items()
+        if {"allocated_bytes", "weights_bytes"} <= outcome.values.keys()
+    }
+    if found:
+        return found, "measured", []
+    each = _layer_value(m, "activation_bytes_per_sample")
+    if not each:
+        return {}, "", []
+    said = "Memory of a batch was not measured: taken as all activations held at once."
+    return {batch: each * batch for batch in m.by_batch(What.LATENCY)}, "assumed", [said]
+
+
+def _weight_bytes(m: Measured) -> int:
+    """As they lie on the device where that was measured, else as the layers have them; 0 where neither is known."""
+    loaded = m.one(What.LOAD)
+    held = [o.values["weights_bytes"] for o in m.by_batch(What.MEMORY).values() if "weights_bytes" in o.values]
+    known = [loaded.values.get("weight_bytes") if loaded else None, *held, _layer_value(m, "weight_bytes")]
+    return int(next((size for size in known if size), 0))
+
+
+def _layer_value(m: Measured, name: str) -> float | None:
+    layers = m.one(What.LAYERS)
+    return (layers.values.get(name) or None) if layers else None
+
+
+def _work(m: Measured, weights: float) -> fit.Work:
+    """What a batch has to do, and the device's measured peaks at this precision."""
+    precision = {"amp": "fp16"}.get(m.settings.precision, m.settings.precision)
+    return fit.Work(
+        flops_per_sample=_layer_value(m, "flops_per_sample"),
+        bytes_per_sample=2 * (_layer_value(m, "activation_bytes_per_sample") or 0.0),
+        weight_bytes=weights,
+        peak_flops=m.probe("matmul", f"{precision}_flops"),
+        peak_bytes_per_s=m.probe("device_copy", "bytes_per_s"),
+    )
+
+
+def _doubted(m: Measured, latency: Mapping[int, float], work: fit.Work) -> dict[str, Any]:
+    """Batches faster than the best matrix product, on a kind whose peak the catalog has: no plan may exceed that.
+
+    A device the catalog does not know is taken to reach what was seen, see `device_json`.
+    """
+    if m.provenance["gpu"] not in CATALOGUED:
+        return {}
+    shares = {batch: work.arithmetic_share(batch, time_s) or 0.0 for batch, time_s in latency.items()}
+    reasons = {
+        str(batch): f"measured as {latency[batch] * 1e3:.4g} ms, {share:.3g} times the rate of the best matrix product"
+        for batch, share in shares.items()
+        if share > 1
+    }
+    return {"doubted": reasons} if reasons else {}
+
+
+def _load(m: Measured, weights: int) -> tuple[dict[str, float], float | None, str, list[str]]:
+    """Time to bring the weights in, `t0_s + bytes / bytes_per_s`; rate from pageable memory; evidence; assumptions.
+
+    The rate is the device's own where it was probed. What a model takes beyond that is its many tensors: `t0_s`.
+    """
+    outcome = m.one(What.LOAD)
+    pinned = outcome.samples.get("pinned_s") if outcome else None
+    pageable = outcome.samples.get("pageable_s") if outcome else None
+    if not pinned:
+        return _unmeasured_load(m, weights, pageable)
+    whole_s, rate = median(pinned), m.probe("copy", "to_device_pinned_bytes_per_s")
+    said = (
+        [] if rate else ["Loading was timed whole, the device's copies were not: all of it is taken as rate (t0 = 0)."]
+    )
+    load = _through(whole_s, weights, rate)
+    from_pageable = weights / max(median(pageable) - load["t0_s"], 1e-9) if pageable else None
+    # A copy through a pinned buffer cannot be faster than the copy from that buffer: less is noise of the timing.
+    return load, from_pageable and min(from_pageable, load["bytes_per_s"]), "measured", said
+
+
+def _through(whole_s: float, weights: int, rate: float | None) -> dict[str, float]:
+    """100 MB in 12 ms at 10 GB/s: 2 ms and 10 GB/s; in 8 ms: nothing and 12.5 GB/s."""
+    fixed_s = max(0.0, whole_s - weights / rate) if rate else 0.0
+    return {"t0_s": _short(fixed_s, DIGITS), "bytes_per_s": _short(weights / (whole_s - fixed_s), DIGITS)}
+
+
+def _unmeasured_load(
+    m: Measured, weights: int, pageable: Sequence[float] | None
+) -> tuple[dict[str, float], float | None, str, list[str]]:
+    """Where weights cannot come from pinned memory, as on a CPU, or their loading was not timed."""
+    if pageable:
+        said = "There is no pinned memory: loading is as from pageable memory."
+        return _through(median(pageable), weights, m.probe("copy", "host_bytes_per_s")), None, "measured", [said]
+    if rate := m.probe("copy", "to_device_pinned_bytes_per_s") or m.probe("copy", "host_bytes_per_s"):
+        said = "Loading was not timed: taken as bytes over the device's measured copy bandwidth."
+        return {"t0_s": 0.0, "bytes_per_s": _short(rate, DIGITS)}, None, "assumed", [said]
+    said = f"Loading was not timed and no copy probed: taken as {UNKNOWN_HOST_BYTES_PER_S / 1e9:g} GB/s."
+    return {"t0_s": 0.0, "bytes_per_s": UNKNOWN_HOST_BYTES_PER_S}, None, "assumed", [said]
+
+
+def _busy_w(times: Mapping[int, Outcome]) -> float | None:
+    """Power while the largest batch runs whose energy is known: full batches are what a busy device runs."""
+    known = [
+        o.values["energy_j"] / median(o.samples["wall_s"]) if "energy_j" in o.values else o.values.get("power_w")
+        for o in times.values()
+    ]
+    return next((power for power in reversed(known) if power), None)
+
+
+def _disturbed(times: Mapping[int, Outcome]) -> list[str]:
+    """Clocks that fell, and other processes that were there, while batches were timed."""
+    falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
+    fell = [batch for batch, share in falls.items() if share > CLOCK_FALL]
+    shared = [batch for batch, outcome in times.items() if outcome.values.get("other_processes")]
+    found = []
+    if fell:
+        worst = f"the clock fell by up to {max(falls.values()):.0%} during the runs"
+        found.append(f"{_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again.")
+    if shared:
+        found.append(f"{_batches(shared)}: another process was on the device; end it and measure again.")
+    return found
+
+
+def _clock_fall(values: Mapping[str, float]) -> float:
+    start, end = values.get("clock_start_mhz"), values.get("clock_end_mhz")
+    return 1 - end / start if start and end is not None else 0.0
+
+
+def limits(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
+    """Largest batch that fitted in memory and the smallest that did not, by `inference` and `training.<optimizer>`."""
+    found: dict[str, dict[str, int]] = {}
+    for outcome in outcomes:
+        if outcome.point.what is not What.MEMORY:
+            continue
+        phase = found.setdefault(_phase(outcome.point), {})
+        batch = outcome.point.batch
+        if outcome.status is Status.OK:
+            phase["fits"] = max(batch, phase.get("fits", batch))
+        if outcome.status is Status.OUT_OF_MEMORY:
+            phase["fails"] = min(batch, phase.get("fails", batch))
+    return {phase: found[phase] for phase in sorted(found) if found[phase]}
+
+
+def _phase(point: Point) -> str:
+    return f"training.{point.optimizer}" if point.optimizer else "inference"
+
+
+def _batches(batches: Sequence[int]) -> str:
+    return f"Batch{'es' * (len(batches) > 1)} {', '.join(map(str, batches))}"
+
+
+def _failures(m: Measured) -> list[str]:
+    """Points without figures though memory did not end."""
+    failed = [o for o in m.outcomes.values() if o.status not in (Status.OK, Status.OUT_OF_MEMORY)]
+    return [f"{o.point.key}: {o.status} ({_one_line(o.message)}); measure it again." for o in failed]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200] or "no reason given"
+
+
+def _measured(m: Measured, fitted: fit.Fit, work: fit.Work) -> dict[str, Any]:
+    """What planning does not need: on what it was measured, the raw points, and what is derived from them."""
+    return {
+        "provenance": {**m.provenance, **asdict(m.settings)},
+        "settings": asdict(m.settings),
+        "regime": {str(int(x)): fit.regime(fitted, x, work) for x in fitted.curve.x},
+        "knee": _short(fitted.knee, 3) if fitted.knee else None,
+        "limits": limits(m.outcomes.values()),
+        "fits": _fits(m, fitted),
+        "training": {optimizer: _steps(m, optimizer) for optimizer in m.optimizers},
+        "points": points_json(m.outcomes.values()),
+    }
+
+
+def _fits(m: Measured, fitted: fit.Fit) -> dict[str, Any]:
+    """Forms through everything that grows with the batch, each with its errors."""
+    memory = _value_by_batch(m.by_batch(What.MEMORY), "allocated_bytes")
+    energy = _value_by_batch(m.by_batch(What.LATENCY), "energy_j")
+    fits = {"latency": fitted}
+    if memory:
+        fits["memory"] = fit.fit_memory(memory)
+    if energy:
+        fits["energy"] = fit.fit_latency(energy)
+    for optimizer in m.optimizers:
+        if steps_s := {batch: median(o.samples["step_s"]) for batch, o in m.by_batch(What.TRAINING, optimizer).items()}:
+            fits[f"training.{optimizer}"] = fit.fit_latency(steps_s)
+    return {name: found.to_json() for name, found in fits.items()}
+
+
+def _value_by_batch(outcomes: Mapping[int, Outcome], name: str) -> dict[int, float]:
+    return {batch: o.values[name] for batch, o in outcomes.items() if o.values.get(name)}
+
+
+def _steps(m: Measured, optimizer: str) -> dict[str, dict[str, float]]:
+    """Median of a step and its parts, by batch."""
+    return {
+        str(batch): {name: _short(median(taken), DIGITS) for name, taken in outcome.samples.items()}
+        for batch, outcome in m.by_batch(What.TRAINING, optimizer).items()
+    }
+
+
+# Points in files
+
+
+def points_json(outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """Outcomes by kind (and optimizer), then by batch, 0 where there is none; `outcomes_of` reads them."""
+    found: dict[str, dict[str, Any]] = {}
+    for o in sorted(outcomes, key=lambda o: (list(What).index(o.point.what), o.point.optimizer, o.point.batch)):
+        kind = f"{o.point.what}.{o.point.optimizer}" if o.point.optimizer else str(o.point.what)
+        found.setdefault(kind, {})[o.point.probe or str(o.point.batch)] = _point_json(o)
+    return found
+
+
+def _point_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "status": str(outcome.status),
+        **({"message": _one_line(outcome.message)} if outcome.message else {}),
+        "values": {name: _short(value, 2 * DIGITS) for name, value in outcome.values.items()},
+        "samples": {name: [_short(v, DIGITS) for v in taken] for name, taken in outcome.samples.items()},
+        **({"details": outcome.details} if outcome.details else {}),
+        "took_s": _short(outcome.took_s, 3),
+    }
+
+
+def outcomes_of(points: Mapping[str, Any], model: str, settings: Settings) -> list[Outcome]:
+    """What `points_json` wrote."""
+    return [
+        Outcome(point=_point(kind, key, model, settings), **{**raw, "status": Status(raw["status"])})
+        for kind, by_key in points.items()
+        for key, raw in by_key.items()
+    ]
+
+
+def _point(kind: str, key: str, model: str, settings: Settings) -> Point:
+    what, _, optimizer = kind.partition(".")
+    if what == What.PROBE:
+        return Point(what=What.PROBE, probe=key)
+    return Point(what=What(what), model=model, batch=int(key), optimizer=optimizer, settings=settings)
+
+
+# The device
+
+
+def device_json(
+    provenance: Mapping[str, Any], probes: Mapping[str, Outcome], profiles: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The device file: every probe, and the device as a kind of GPU as far as probes tell one."""
+    good = {name: outcome for name, outcome in probes.items() if outcome.status is Status.OK}
+    kind = kind_json(provenance, {name: outcome.values for name, outcome in good.items()}, profiles)
+    return {
+        "schema": DEVICE_SCHEMA,
+        **({"gpu": kind} if kind else {}),
+        "provenance": dict(provenance),
+        "probes": points_json(probes.values()).get(What.PROBE, {}),
+    }
+
+
+def kind_json(
+    provenance: Mapping[str, Any], probes: Mapping[str, Mapping[str, float]], profiles: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The device as `simulator.hardware.GPU` has it, or None where copies or products were not probed.
+
+    Its peaks are the highest rates that were seen, of probes and of models: no vendor's figure is known.
+    """
+    products, copies = probes.get("matmul", {}), probes.get("copy", {})
+    if not products.get("fp32_flops") or not copies or "bytes_per_s" not in probes.get("device_copy", {}):
+        return None
+    reduced = [rate for name, rate in products.items() if name.endswith("_flops") and name != "fp32_flops"]
+    fp32 = max(products["fp32_flops"], *_seen_flops(profiles, fp32=True))
+    tensor = max([*reduced, *_seen_flops(profiles, fp32=False)], default=0.0)
+    links = [rate for name, rate in probes.get("links", {}).items() if name.endswith("_bytes_per_s")]
+    return {
+        "name": provenance["gpu"],
+        "memory_bytes": provenance["memory_bytes"],
+        "memory_bytes_per_s": _short(probes["device_copy"]["bytes_per_s"], DIGITS),
+        "fp32_flops": _above(fp32),
+        **({"tensor_fp16_flops": _above(tensor)} if tensor > fp32 else {}),
+        "tdp_w": provenance.get("power_limit_w") or 0.0,
+        "idle_w": probes.get("idle", {}).get("power_w", 0.0),
+        "pcie_bytes_per_s": _above(max(*_host_rates(copies), *_seen_loads(profiles))),
+        **({"nvlink_bytes_per_s": _above(min(links))} if links else {}),
+        "compute_capability": str(provenance.get("compute_capability", "")),
+        "source": f"{_source(provenance)}, {str(provenance['date'])[:10]}: peaks are the highest rates seen",
+    }
+
+
+def _seen_flops(profiles: Sequence[Mapping[str, Any]], *, fp32: bool) -> list[float]:
+    return [
+        0.0,
+        *(
+            raw["flops_per_sample"] * int(batch) / time_s
+            for raw in profiles
+            if "flops_per_sample" in raw and (raw["precision"] == "fp32") == fp32
+            for batch, time_s in raw["latency_s"].items()
+        ),
+    ]
+
+
+def _host_rates(copies: Mapping[str, float]) -> list[float]:
+    return [0.0, *(rate for name, rate in copies.items() if name.endswith("_bytes_per_s"))]
+
+
+def _seen_loads(profiles: Sequence[Mapping[str, Any]]) -> list[float]:
+    return [max(raw["load"]["bytes_per_s"], raw.get("pageable_bytes_per_s", 0.0)) for raw in profiles] or [0.0]
+
+
+def _above(rate: float) -> float:
+    """Rounded up in the fifth digit, so that what was seen is never above what can be."""
+    return _short(rate * (1 + 10.0 ** (1 - DIGITS)), DIGITS)
+
+
+# Files
+
+
+def write(outcomes: Sequence[Outcome], header: Header, out: Path) -> list[Path]:
+    """Profiles and the device file under `out/<gpu>`, joined with what earlier runs on the same device left there.
+
+    Each is written whole or not at all. Raises `JournalError` after all that can be written is.
+    """
+    directory = out / str(header.provenance["gpu"])
+    probes = {o.point.probe: o for o in outcomes if o.point.what is What.PROBE}
+    errors: list[str] = []
+    device = directory / DEVICE_FILE
+    probes = _kept_probes(device, header.provenance, errors) | probes
+    made = []
+    for (model, settings), group in _by_model(outcomes).items():
+        good_probes = {name: o for name, o in probes.items() if o.status is Status.OK}
+        measured = Measured(model, settings, header.provenance, {o.point.key: o for o in group}, good_probes)
+        path = directory / file_name(measured)
+        joined = _joined(path, measured, errors)
+        raw = joined and profile_json(joined)
+        if raw:
+            _write(path, raw)
+            made.append(path)
+    if not errors:
+        _write(device, device_json(header.provenance, probes, _profiles(directory)))
+        made.append(device)
+    if errors:
+        raise JournalError("\n".join(errors))
+    return made
+
+
+def file_name(m: Measured) -> str:
+    """`resnet50.json`, `resnet50.448px.amp.json`."""
+    return f"{m.name}.json" if m.settings.precision == "fp32" else f"{m.name}.{m.settings.precision}.json"
+
+
+def _by_model(outcomes: Sequence[Outcome]) -> dict[tuple[str, Settings], list[Outcome]]:
+    found: dict[tuple[str, Settings], list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.point.what is not What.PROBE:
+            found.setdefault((outcome.point.model, outcome.point.settings), []).append(outcome)
+    return found
+
+
+def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:
+    """With the points that a profile of the same device, software and settings already holds; the new ones count."""
+    kept = _read(path)
+    if kept is None:
+        return m
+    measured = kept.get("measured", {})
+    if not _same(path, measured.get("provenance", {}), {**m.provenance, **asdict(m.settings)}, errors):
+        return None
+    old = outcomes_of(measured["points"], m.model, m.settings)
+    return replace(m, outcomes={o.point.key: o for o in old} | dict(m.outcomes))
+
+
+def _kept_probes(path: Path, provenance: Mapping[str, Any], errors: list[str]) -> dict[str, Outcome]:
+    kept = _read(path)
+    if kept is None or not _same(path, kept["provenance"], provenance, errors):
+        return {}
+    return {o.point.probe: o for o in outcomes_of({What.PROBE: kept["probes"]}, "", Settings())}
+
+
+def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any], errors: list[str]) -> bool:
+    """Whether figures may stand together; where not, the key that differs is named."""
+    if (found := differing(was, now)) is None:
+        return True
+    key, old, new = found
+    way_out = "Move the file away, then the same command with --resume writes it anew"
+    errors.append(f"{path}: {key} was {old}, now it is {new}: such figures are not mixed. {way_out}.")
+    return False
+
+
+def _profiles(directory: Path) -> list[dict[str, Any]]:
+    found = [_read(path) for path in sorted(directory.glob("*.json")) if path.name != DEVICE_FILE]
+    return [raw for raw in found if raw]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A file of ours; None where there is none."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise JournalError(f"{path}: cannot be read ({error}). Move it away, then continue with --resume.") from None
+    return raw if isinstance(raw, dict) and raw.get("schema") in (SCHEMA, DEVICE_SCHEMA) else None
+
+
+def _write(path: Path, raw: Mapping[str, Any]) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(_text(raw) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        way_out = "Make room, or let it be written, then continue with --resume"
+        raise JournalError(f"{path}: cannot be written ({error.strerror}). {way_out}.") from error
+
+
+def _text(value: Any, depth: int = 0) -> str:
+    """JSON with a line for each key of the upper levels: long enough to be read, short enough to be kept."""
+    if not isinstance(value, Mapping) or not value or depth > LINES_DEEP:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    indent = "  " * (depth + 1)
+    lines = (f"{indent}{json.dumps(key)}: {_text(inner, depth + 1)}" for key, inner in value.items())
+    return "{\n" + ",\n".join(lines) + "\n" + "  " * depth + "}"
+
+
+# Words and numbers
+
+
+def _source(provenance: Mapping[str, Any]) -> str:
+    return f"planner calibrate on {provenance.get('gpu_name') or provenance['gpu']}"
+
+
+def _short(value: float, digits: int) -> float:
+    """Rounded to so many digits; whole numbers stay whole."""
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
+
+
+def _by_batch(series: Mapping[int, float]) -> dict[str, float]:
+    return {str(batch): _short(value, DIGITS) for batch, value in series.items()}
+
+
+def _given(key: str, value: float | None) -> dict[str, float]:
+    """The key with its figure; nothing where there is none."""
+    return {key: _short(value, 2 * DIGITS)} if value else {}
