@@ -55,7 +55,7 @@ class CudaTimer:
 
         self._cuda: Any = torch.cuda
         self._index = index
-        self._marks = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self._marks = [self._cuda.Event(enable_timing=True) for _ in range(2)]
 
     def time(self, run: Callable[[], object]) -> Sample:
         """Runs it once. Events lie on the current stream, so work on other streams counts in the wall clock alone."""
@@ -146,17 +146,28 @@ class Repeats:
 
 def repeat(timer: Timer, run: Callable[[], object], rule: Rule = Rule()) -> Repeats:
     """Warms up until times are stable, then repeats until the median is known or time is up."""
-    warm_up = [timer.time(run)]
+    before = warm_up(timer, run, rule)
+    return sample(timer, run, rule, before)
+
+
+def warm_up(timer: Timer, run: Callable[[], object], rule: Rule = Rule()) -> tuple[Sample, ...]:
+    """Runs until times are stable."""
+    runs = [timer.time(run)]
     start_s = timer.now_s()  # the first run may compile for a minute; that is no reason to end the warm-up
-    while not warmed_up([sample.wall_s for sample in warm_up[1:]], timer.now_s() - start_s, rule):
-        warm_up.append(timer.time(run))
+    while not warmed_up([taken.wall_s for taken in runs[1:]], timer.now_s() - start_s, rule):
+        runs.append(timer.time(run))
+    return tuple(runs)
+
+
+def sample(timer: Timer, run: Callable[[], object], rule: Rule = Rule(), before: Sequence[Sample] = ()) -> Repeats:
+    """Repeats a run that is warm, `before` being its warm-up, until the median is known or time is up."""
     start_s = timer.now_s()
     samples: list[Sample] = []
     stop = None
     while stop is None:
         samples.append(timer.time(run))
-        stop = enough([sample.wall_s for sample in samples], timer.now_s() - start_s, rule)
-    return Repeats(tuple(samples), tuple(warm_up), stop)
+        stop = enough([taken.wall_s for taken in samples], timer.now_s() - start_s, rule)
+    return Repeats(tuple(samples), tuple(before), stop)
 
 
 def warmed_up(samples_s: Sequence[float], elapsed_s: float, rule: Rule) -> bool:
