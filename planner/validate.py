@@ -18,8 +18,8 @@ from simulator.workload import Floats, Stream, Trace, Workload
 
 SCHEMA = "planner.validation/v1"
 REPLICATIONS = 39
-"""The least and the most of n runs contain one more run of the same kind with probability (n - 1) / (n + 1), whatever the
-distribution: 95 % of 39. Wilks, Annals of Mathematical Statistics 12 (1941)."""
+"""The least and the most of n runs contain one more run of the same kind with probability (n - 1) / (n + 1), whatever
+the distribution: 95 % of 39. Wilks, Annals of Mathematical Statistics 12 (1941)."""
 ROUNDING = 1e-6
 """Figures that differ by less, relatively, are the same."""
 SAME = 0.02
