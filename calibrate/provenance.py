@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from calibrate.device import Cpu
+from calibrate.device import Cpu, Cuda, Device
 from calibrate.nvml import find
 from calibrate.points import Settings
 
@@ -120,14 +120,14 @@ def _slug(text: str) -> str:
 # Reading
 
 
-def read(device: str, settings: Settings | None = None) -> dict[str, Any]:
-    """All that is known of `device` (`cpu` or e.g. `cuda:0`) and of what drives it now; JSON values, units in the keys.
+def read(device: Device, settings: Settings | None = None) -> dict[str, Any]:
+    """All that is known of `device`, open or not, and of what drives it now; JSON values, units in the keys.
 
     With `settings` also how a model was run. Imports torch.
     """
     import torch
 
-    of_device = _of_cpu() if device == "cpu" else _of_gpu(device)
+    of_device = _of_cpu(device) if isinstance(device, Cpu) else _of_gpu(device)
     return {
         **of_device,
         "torch": torch.__version__,
@@ -144,9 +144,8 @@ def read(device: str, settings: Settings | None = None) -> dict[str, Any]:
     }
 
 
-def _of_cpu() -> dict[str, Any]:
+def _of_cpu(cpu: Cpu) -> dict[str, Any]:
     """No clocks, power or driver: a processor does not tell them to everybody."""
-    cpu = Cpu()
     return {
         "gpu": kind_of_cpu(cpu.name),
         "gpu_name": cpu.name,
@@ -155,10 +154,10 @@ def _of_cpu() -> dict[str, Any]:
     }
 
 
-def _of_gpu(device: str) -> dict[str, Any]:
+def _of_gpu(device: Cuda) -> dict[str, Any]:
     import torch
 
-    properties = torch.cuda.get_device_properties(device)
+    properties = torch.cuda.get_device_properties(device.index)
     nvml = find(str(getattr(properties, "uuid", "")))  # not before torch 2.5
     return {
         "gpu": kind_of(properties.name, properties.total_memory),
