@@ -16,18 +16,18 @@ from typing import Any
 
 from calibrate import fit
 from calibrate.journal import Header, JournalError
-from calibrate.library import NOISE, SCHEMA
+from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, NOISE, SCHEMA
 from calibrate.points import Outcome, Point, Settings, Status, What
 from calibrate.provenance import KINDS, differing
 
-DEVICE_SCHEMA = "planner.device/v1"
-DEVICE_FILE = "device.json"
 CLOCK_FALL = 0.05
 """Share by which a clock may fall while a batch is timed."""
 UNKNOWN_HOST_BYTES_PER_S = 5e9
 """Host memory to device where nothing was measured: half of what PCIe 3.0 x16 reaches."""
 DIGITS = 5
 """Of each raw sample: timers tell no more."""
+WATTS_A_CORE = 10.0
+"""Power limit over cores of common server processors, W: EPYC 7763 4.4, Xeon 8480 6.3, Core i9 13900 10.5."""
 CATALOGUED = frozenset(kind for kind, _ in KINDS.values())
 LINES_DEEP = 3
 """Levels of a file that take a line for each key; what lies deeper stands in one line."""
@@ -109,7 +109,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "weight_bytes": weights,
         "latency_s": _by_batch(latency),
         "latency_cv": _short(cv, 3),
-        "latency_fit": fitted.to_json(),
+        **_doubted_or_fitted(m, latency, work, fitted),
         "workspace_bytes": {str(batch): round(size) for batch, size in workspace.items()},
         "load": load,
         **_given("pageable_bytes_per_s", pageable),
@@ -123,7 +123,6 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "as_of": str(m.provenance["date"])[:10],
         "assumptions": [*memory_said, *load_said],
         "doubts": doubts,
-        **_doubted(m, latency, work),
         "measured": _measured(m, fitted, work),
     }
 
@@ -201,40 +200,44 @@ def _work(m: Measured, weights: float) -> fit.Work:
     )
 
 
-def _doubted(m: Measured, latency: Mapping[int, float], work: fit.Work) -> dict[str, Any]:
-    """Batches faster than the best matrix product, on a kind whose peak the catalog has: no plan may exceed that.
+def _doubted_or_fitted(m: Measured, latency: Mapping[int, float], work: fit.Work, fitted: fit.Fit) -> dict[str, Any]:
+    """The fit; or batches faster than the best matrix product, on a kind whose peak the catalog has.
 
-    A device the catalog does not know is taken to reach what was seen, see `device_json`.
+    No plan may exceed that peak, so the reader raises such a batch where need be, and no fit can pass through it. A
+    device the catalog does not know is taken to reach what was seen, see `device_json`.
     """
-    if m.provenance["gpu"] not in CATALOGUED:
-        return {}
     shares = {batch: work.arithmetic_share(batch, time_s) or 0.0 for batch, time_s in latency.items()}
     reasons = {
         str(batch): f"measured as {latency[batch] * 1e3:.4g} ms, {share:.3g} times the rate of the best matrix product"
         for batch, share in shares.items()
         if share > 1
     }
-    return {"doubted": reasons} if reasons else {}
+    return {"doubted": reasons} if reasons and m.provenance["gpu"] in CATALOGUED else {"latency_fit": fitted.to_json()}
 
 
 def _load(m: Measured, weights: int) -> tuple[dict[str, float], float | None, str, list[str]]:
     """Time to bring the weights in, `t0_s + bytes / bytes_per_s`; rate from pageable memory; evidence; assumptions.
 
-    The rate is the device's own where it was probed. What a model takes beyond that is its many tensors: `t0_s`.
+    The rate is that of the device's largest copies where they were probed, else that between parts of the model. What
+    the whole model takes beyond it comes from its many tensors: `t0_s`.
     """
     outcome = m.one(What.LOAD)
     pinned = outcome.samples.get("pinned_s") if outcome else None
     pageable = outcome.samples.get("pageable_s") if outcome else None
-    if not pinned:
+    if not outcome or not pinned:
         return _unmeasured_load(m, weights, pageable)
-    whole_s, rate = median(pinned), m.probe("copy", "to_device_pinned_bytes_per_s")
-    said = (
-        [] if rate else ["Loading was timed whole, the device's copies were not: all of it is taken as rate (t0 = 0)."]
-    )
-    load = _through(whole_s, weights, rate)
+    parts = _load_fit(outcome, "pinned_s")
+    rate = m.probe("copy", "to_device_pinned_bytes_per_s") or (parts.load.bytes_per_s if parts else None)
+    load = _through(median(pinned), weights, rate)
     from_pageable = weights / max(median(pageable) - load["t0_s"], 1e-9) if pageable else None
     # A copy through a pinned buffer cannot be faster than the copy from that buffer: less is noise of the timing.
-    return load, from_pageable and min(from_pageable, load["bytes_per_s"]), "measured", said
+    return load, from_pageable and min(from_pageable, load["bytes_per_s"]), "measured", []
+
+
+def _load_fit(outcome: Outcome, kind: str) -> fit.LoadFit | None:
+    """Through parts of the model of several sizes, from its first tensors to all."""
+    sizes = [part for part in outcome.details.get("sizes", []) if part.get(kind)]
+    return fit.fit_load((part["bytes"], median(part[kind])) for part in sizes) if len(sizes) > 1 else None
 
 
 def _through(whole_s: float, weights: int, rate: float | None) -> dict[str, float]:
@@ -328,6 +331,7 @@ def _measured(m: Measured, fitted: fit.Fit, work: fit.Work) -> dict[str, Any]:
         "limits": limits(m.outcomes.values()),
         "fits": _fits(m, fitted),
         "training": {optimizer: _steps(m, optimizer) for optimizer in m.optimizers},
+        "layers": (layers.details.get("layers", []) if (layers := m.one(What.LAYERS)) else []),
         "points": points_json(m.outcomes.values()),
     }
 
@@ -344,7 +348,10 @@ def _fits(m: Measured, fitted: fit.Fit) -> dict[str, Any]:
     for optimizer in m.optimizers:
         if steps_s := {batch: median(o.samples["step_s"]) for batch, o in m.by_batch(What.TRAINING, optimizer).items()}:
             fits[f"training.{optimizer}"] = fit.fit_latency(steps_s)
-    return {name: found.to_json() for name, found in fits.items()}
+    loaded = m.one(What.LOAD)
+    copies = {kind: _load_fit(loaded, kind) for kind in ("pinned_s", "pageable_s")} if loaded else {}
+    loads = {f"load.{kind.removesuffix('_s')}": found.to_json() for kind, found in copies.items() if found}
+    return {name: found.to_json() for name, found in fits.items()} | loads
 
 
 def _value_by_batch(outcomes: Mapping[int, Outcome], name: str) -> dict[int, float]:
@@ -377,18 +384,21 @@ def _point_json(outcome: Outcome) -> dict[str, Any]:
         **({"message": _one_line(outcome.message)} if outcome.message else {}),
         "values": {name: _short(value, 2 * DIGITS) for name, value in outcome.values.items()},
         "samples": {name: [_short(v, DIGITS) for v in taken] for name, taken in outcome.samples.items()},
-        **({"details": outcome.details} if outcome.details else {}),
+        # Layers stand beside the points, where planning reads them.
+        **({"details": outcome.details} if outcome.details and outcome.point.what is not What.LAYERS else {}),
         "took_s": _short(outcome.took_s, 3),
     }
 
 
-def outcomes_of(points: Mapping[str, Any], model: str, settings: Settings) -> list[Outcome]:
-    """What `points_json` wrote."""
-    return [
-        Outcome(point=_point(kind, key, model, settings), **{**raw, "status": Status(raw["status"])})
-        for kind, by_key in points.items()
-        for key, raw in by_key.items()
-    ]
+def outcomes_of(points: Mapping[str, Any], model: str, settings: Settings, layers: Any = ()) -> list[Outcome]:
+    """What `points_json` wrote, and `layers` where they were."""
+    found = []
+    for kind, by_key in points.items():
+        for key, raw in by_key.items():
+            point = _point(kind, key, model, settings)
+            details = {"layers": layers} if point.what is What.LAYERS and layers else raw.get("details", {})
+            found.append(Outcome(**{**raw, "point": point, "status": Status(raw["status"]), "details": details}))
+    return found
 
 
 def _point(kind: str, key: str, model: str, settings: Settings) -> Point:
@@ -404,64 +414,74 @@ def _point(kind: str, key: str, model: str, settings: Settings) -> Point:
 def device_json(
     provenance: Mapping[str, Any], probes: Mapping[str, Outcome], profiles: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The device file: every probe, and the device as a kind of GPU as far as probes tell one."""
-    good = {name: outcome for name, outcome in probes.items() if outcome.status is Status.OK}
-    kind = kind_json(provenance, {name: outcome.values for name, outcome in good.items()}, profiles)
+    """The device file: the device as a kind of GPU (`simulator.hardware.GPU`), and every probe with its samples.
+
+    No vendor's figure is known here: its peaks are the highest rates that were seen, of probes and of models.
+    """
+    good = {name: outcome.values for name, outcome in probes.items() if outcome.status is Status.OK}
+    products, copies = good.get("matmul", {}), good.get("copy", {})
+    reduced = [rate for name, rate in products.items() if name.endswith("_flops") and name != "fp32_flops"]
+    fp32 = max([products.get("fp32_flops", 0.0), *_seen_flops(profiles, fp32=True)])
+    tensor = max([0.0, *reduced, *_seen_flops(profiles, fp32=False)])
+    host = max([*_rates(copies), *_seen_loads(profiles)], default=UNKNOWN_HOST_BYTES_PER_S)
+    links = _rates(good.get("links", {}))
+    tdp_w, idle_w, power_said = _power(provenance, good)
     return {
         "schema": DEVICE_SCHEMA,
-        **({"gpu": kind} if kind else {}),
+        "name": provenance["gpu"],
+        "memory_bytes": provenance["memory_bytes"],
+        "memory_bytes_per_s": _short(good.get("device_copy", {}).get("bytes_per_s") or host, DIGITS),
+        "fp32_flops": _above(fp32 or tensor or 1.0),
+        **({"tensor_fp16_flops": _above(tensor)} if tensor > fp32 else {}),
+        "tdp_w": tdp_w,
+        "idle_w": idle_w,
+        "pcie_bytes_per_s": _above(host),
+        **({"nvlink_bytes_per_s": _above(min(links))} if min(links, default=0.0) > host else {}),
+        "compute_capability": str(provenance.get("compute_capability") or ""),
+        "source": _source(provenance),
+        "as_of": str(provenance["date"])[:10],
+        "assumptions": ["Its peaks are the highest rates seen: no vendor's figure is known.", *power_said],
+        "doubts": _not_probed(good),
         "provenance": dict(provenance),
         "probes": points_json(probes.values()).get(What.PROBE, {}),
     }
 
 
-def kind_json(
-    provenance: Mapping[str, Any], probes: Mapping[str, Mapping[str, float]], profiles: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """The device as `simulator.hardware.GPU` has it, or None where copies or products were not probed.
+def _power(provenance: Mapping[str, Any], probes: Mapping[str, Mapping[str, float]]) -> tuple[float, float, list[str]]:
+    """Power limit and idle power (W), and what of it is assumed."""
+    limit_w = provenance.get("power_limit_w")
+    idle_w = probes.get("idle", {}).get("power_w")
+    if limit_w:
+        known = idle_w is not None and 0 <= idle_w < limit_w
+        said = [] if known else ["Idle power was not measured: taken as 15 % of the power limit."]
+        return limit_w, idle_w if known and idle_w is not None else 0.15 * limit_w, said
+    cores = provenance.get("torch_threads") or 1
+    assumed = f"It tells no power: {WATTS_A_CORE:g} W for each core in use when busy, a third of that when idle."
+    return WATTS_A_CORE * cores, WATTS_A_CORE * cores / 3, [assumed]
 
-    Its peaks are the highest rates that were seen, of probes and of models: no vendor's figure is known.
-    """
-    products, copies = probes.get("matmul", {}), probes.get("copy", {})
-    if not products.get("fp32_flops") or not copies or "bytes_per_s" not in probes.get("device_copy", {}):
-        return None
-    reduced = [rate for name, rate in products.items() if name.endswith("_flops") and name != "fp32_flops"]
-    fp32 = max(products["fp32_flops"], *_seen_flops(profiles, fp32=True))
-    tensor = max([*reduced, *_seen_flops(profiles, fp32=False)], default=0.0)
-    links = [rate for name, rate in probes.get("links", {}).items() if name.endswith("_bytes_per_s")]
-    return {
-        "name": provenance["gpu"],
-        "memory_bytes": provenance["memory_bytes"],
-        "memory_bytes_per_s": _short(probes["device_copy"]["bytes_per_s"], DIGITS),
-        "fp32_flops": _above(fp32),
-        **({"tensor_fp16_flops": _above(tensor)} if tensor > fp32 else {}),
-        "tdp_w": provenance.get("power_limit_w") or 0.0,
-        "idle_w": probes.get("idle", {}).get("power_w", 0.0),
-        "pcie_bytes_per_s": _above(max(*_host_rates(copies), *_seen_loads(profiles))),
-        **({"nvlink_bytes_per_s": _above(min(links))} if links else {}),
-        "compute_capability": str(provenance.get("compute_capability", "")),
-        "source": f"{_source(provenance)}, {str(provenance['date'])[:10]}: peaks are the highest rates seen",
-    }
+
+def _not_probed(probes: Mapping[str, Mapping[str, float]]) -> list[str]:
+    missing = [name for name in ("matmul", "copy", "device_copy") if not probes.get(name)]
+    if not missing:
+        return []
+    return [f"Not probed: {', '.join(missing)}: models stand for its peaks. Measure it with --mode device --resume."]
 
 
 def _seen_flops(profiles: Sequence[Mapping[str, Any]], *, fp32: bool) -> list[float]:
     return [
-        0.0,
-        *(
-            raw["flops_per_sample"] * int(batch) / time_s
-            for raw in profiles
-            if "flops_per_sample" in raw and (raw["precision"] == "fp32") == fp32
-            for batch, time_s in raw["latency_s"].items()
-        ),
+        raw["flops_per_sample"] * int(batch) / time_s
+        for raw in profiles
+        if "flops_per_sample" in raw and (raw["precision"] == "fp32") == fp32
+        for batch, time_s in raw["latency_s"].items()
     ]
 
 
-def _host_rates(copies: Mapping[str, float]) -> list[float]:
-    return [0.0, *(rate for name, rate in copies.items() if name.endswith("_bytes_per_s"))]
+def _rates(values: Mapping[str, float]) -> list[float]:
+    return [rate for name, rate in values.items() if name.endswith("_bytes_per_s")]
 
 
 def _seen_loads(profiles: Sequence[Mapping[str, Any]]) -> list[float]:
-    return [max(raw["load"]["bytes_per_s"], raw.get("pageable_bytes_per_s", 0.0)) for raw in profiles] or [0.0]
+    return [max(raw["load"]["bytes_per_s"], raw.get("pageable_bytes_per_s", 0.0)) for raw in profiles]
 
 
 def _above(rate: float) -> float:
@@ -521,7 +541,7 @@ def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:
     measured = kept.get("measured", {})
     if not _same(path, measured.get("provenance", {}), {**m.provenance, **asdict(m.settings)}, errors):
         return None
-    old = outcomes_of(measured["points"], m.model, m.settings)
+    old = outcomes_of(measured["points"], m.model, m.settings, measured["layers"])
     return replace(m, outcomes={o.point.key: o for o in old} | dict(m.outcomes))
 
 
