@@ -10,3 +10,24 @@ class Layer:
     key: str
     """Identity: layers with equal keys are the same bytes in memory."""
     weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerFacts:
+    """One layer of a real model, as one traced pass of one sample shows it."""
+
+    name: str
+    """Path within its model, unique there: `layer1.0.conv1`."""
+    type: str
+    """Class of the module: `Conv2d`."""
+    signature: str
+    """Type, geometry and weight shapes as text: layers with equal signatures could be shared by merging."""
+    params: int
+    weight_bytes: int
+    """Parameters and buffers: both are loaded."""
+    flops: int
+    """Of one sample; a multiply-add is 2."""
+    input_bytes: int
+    """Of one sample."""
+    output_bytes: int
+    """Of one sample."""

@@ -1,0 +1,122 @@
+"""YOLOv3 and Tiny YOLOv3, built from their published network definitions (yolov3.cfg, yolov3-tiny.cfg; Redmon, 2018).
+
+Both give raw feature maps, coarsest first: 3 anchors x (4 coordinates + 1 objectness + classes) channels each.
+"""
+
+import torch
+from torch import Tensor, nn
+
+CLASSES = 80
+"""Of COCO."""
+ANCHORS = 3
+"""Per scale."""
+STAGES = ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4))
+"""Darknet-53: channels and residual blocks of each stage; each stage halves height and width."""
+
+
+class ConvBlock(nn.Sequential):
+    """Convolution without bias, batch normalisation, leaky ReLU."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
+        super().__init__(
+            nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.LeakyReLU(0.1, inplace=True),
+        )
+
+
+class Residual(nn.Module):
+    """Halve the channels, restore them, add the input."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(ConvBlock(channels, channels // 2, 1), ConvBlock(channels // 2, channels, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape as the input."""
+        return x + self.body(x)
+
+
+class Neck(nn.Sequential):
+    """Five convolutions, 1x1 and 3x3 by turns, to `channels`."""
+
+    def __init__(self, inputs: int, channels: int) -> None:
+        wide = channels * 2
+        super().__init__(
+            ConvBlock(inputs, channels, 1),
+            ConvBlock(channels, wide, 3),
+            ConvBlock(wide, channels, 1),
+            ConvBlock(channels, wide, 3),
+            ConvBlock(wide, channels, 1),
+        )
+
+
+def _head(channels: int, hidden: int) -> nn.Sequential:
+    return nn.Sequential(ConvBlock(channels, hidden, 3), nn.Conv2d(hidden, ANCHORS * (5 + CLASSES), 1))
+
+
+def _lateral(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(ConvBlock(inputs, outputs, 1), nn.Upsample(scale_factor=2, mode="nearest"))
+
+
+def _stage(channels: int, blocks: int) -> nn.Sequential:
+    down = ConvBlock(channels // 2, channels, 3, stride=2)
+    return nn.Sequential(down, *(Residual(channels) for _ in range(blocks)))
+
+
+class YoloV3(nn.Module):
+    """61,949,149 parameters with 80 classes; maps at strides 32, 16 and 8."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = ConvBlock(3, 32, 3)
+        self.stages = nn.ModuleList(_stage(channels, blocks) for channels, blocks in STAGES)
+        self.necks = nn.ModuleList([Neck(1024, 512), Neck(512 + 256, 256), Neck(256 + 128, 128)])
+        self.laterals = nn.ModuleList([_lateral(512, 256), _lateral(256, 128)])
+        self.heads = nn.ModuleList([_head(512, 1024), _head(256, 512), _head(128, 256)])
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Height and width must be multiples of 32."""
+        x = self.stem(images)
+        features = []
+        for stage in self.stages:
+            x = stage(x)
+            features.append(x)
+        x = self.necks[0](features[4])
+        maps = [self.heads[0](x)]
+        for scale, skipped in ((1, features[3]), (2, features[2])):
+            x = self.necks[scale](torch.cat((self.laterals[scale - 1](x), skipped), dim=1))
+            maps.append(self.heads[scale](x))
+        return tuple(maps)
+
+
+class TinyYoloV3(nn.Module):
+    """8,858,734 parameters with 80 classes; maps at strides 32 and 16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.front = _pooled((3, 16, 32, 64, 128))
+        self.middle = ConvBlock(128, 256, 3)
+        self.back = nn.Sequential(
+            nn.MaxPool2d(2, 2),
+            ConvBlock(256, 512, 3),
+            # Darknet pads a pooling window of 2 at stride 1 on the right and below, so that the size stays.
+            nn.ZeroPad2d((0, 1, 0, 1)),
+            nn.MaxPool2d(2, 1),
+            ConvBlock(512, 1024, 3),
+            ConvBlock(1024, 256, 1),
+        )
+        self.lateral = _lateral(256, 128)
+        self.heads = nn.ModuleList([_head(256, 512), _head(128 + 256, 256)])
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Height and width must be multiples of 32."""
+        middle = self.middle(self.front(images))
+        back = self.back(middle)
+        fine = torch.cat((self.lateral(back), middle), dim=1)
+        return self.heads[0](back), self.heads[1](fine)
+
+
+def _pooled(channels: tuple[int, ...]) -> nn.Sequential:
+    pairs = zip(channels, channels[1:], strict=False)
+    return nn.Sequential(*(part for pair in pairs for part in (ConvBlock(*pair, 3), nn.MaxPool2d(2, 2))))
