@@ -33,6 +33,8 @@ ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 LARGEST_FILE_BYTES = 16_000_000
 LARGEST_BATCH = 1_000_000
+LAYERS = "measured.points.layers.0.details.layers"
+"""Where a profile holds the layers that one traced pass found."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 
@@ -105,10 +107,10 @@ def find_kinds(directories: Sequence[Path]) -> dict[str, GPU]:
     return found
 
 
-def read_kind(path: Path) -> GPU:
-    """The device in `path`, strictly read, or `ProfileError`."""
+def read_kind(path: Path) -> GPU | None:
+    """The device in `path` as a kind of GPU, strictly read; None where its figures are left to the catalog."""
     try:
-        return _gpu(_parse(path, DEVICE_SCHEMA))
+        return _device(_parse(path, DEVICE_SCHEMA))
     except ProfileError as error:
         raise ProfileError(f"{path}: {error}") from None
 
@@ -135,6 +137,8 @@ def _read_kinds(directory: Path) -> dict[str, GPU]:
             gpu = read_kind(path)
         except ProfileError as error:
             errors.append(str(error))
+            continue
+        if gpu is None:
             continue
         first, _ = found.setdefault(gpu.name, (path, gpu))
         if first != path:
@@ -214,7 +218,9 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     workspace = read.series("workspace_bytes")
     model = read.name("model")
     load = read.mapping("load")
-    curve, quality = _fitted(read, latency)
+    curve, quality = _fitted(read, published)
+    if latency != published:  # a fit through points that are not believed is not believed either
+        curve, quality = latency, None
     evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
     profile = Profile(
         model=model,
@@ -243,38 +249,43 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     return profile
 
 
-def _gpu(raw: dict[str, Any]) -> GPU:
+def _device(raw: dict[str, Any]) -> GPU | None:
     read = _Reader(raw, what=WHAT[DEVICE_SCHEMA])
     read.schema(DEVICE_SCHEMA)
+    gpu = _gpu(read.mapping("gpu")) if read.part("gpu") else None
+    read.part("provenance")
+    read.part("probes")
+    read.sentences("assumptions")
+    read.sentences("doubts")
+    read.nothing_else()
+    return gpu
+
+
+def _gpu(read: "_Reader") -> GPU:
     gpu = GPU(
         name=read.name("name"),
         memory_bytes=int(read.positive("memory_bytes")),
         memory_bytes_per_s=read.positive("memory_bytes_per_s"),
         fp32_flops=read.positive("fp32_flops"),
         tensor_fp16_flops=read.positive_or_none("tensor_fp16_flops"),
-        tdp_w=read.positive("tdp_w"),
+        tdp_w=read.not_negative("tdp_w"),
         idle_w=read.not_negative("idle_w"),
         pcie_bytes_per_s=read.positive("pcie_bytes_per_s"),
         nvlink_bytes_per_s=read.positive_or_none("nvlink_bytes_per_s"),
         compute_capability=read.text_or_empty("compute_capability"),
-        source=f"{read.text('source')} ({read.date('as_of')})",
+        source=read.text("source"),
     )
-    if gpu.idle_w >= gpu.tdp_w:
-        _refuse("idle_w", f"must be below tdp_w, got {gpu.idle_w:g} and {gpu.tdp_w:g}", "Write both in watts")
-    read.sentences("assumptions")
-    read.sentences("doubts")
-    read.part("provenance")
-    read.part("probes")
+    # A device that does not tell its power has 0 for both.
+    if gpu.idle_w > gpu.tdp_w:
+        _refuse("gpu.idle_w", f"must not be above tdp_w, got {gpu.idle_w:g} and {gpu.tdp_w:g}", "Write both in watts")
     read.nothing_else()
     return gpu
 
 
 def _fitted(read: "_Reader", points: Interpolated) -> tuple[Curve, FitQuality | None]:
-    """The curve that `latency_fit` puts through the points, and how far it errs; without it, the points."""
+    """The curve that `latency_fit` puts through the points, and how far it errs; without it lines between them."""
     if not read.part("latency_fit"):
         return points, None
-    if read.part("doubted"):
-        _refuse("latency_fit", "cannot pass through points that are doubted", "Leave out latency_fit")
     fit = read.mapping("latency_fit")
     form = fit.one_of("form", tuple(FORMS))
     quality = FitQuality(
@@ -440,7 +451,7 @@ class _Reader:
         return inner
 
     def mapping(self, key: str) -> "_Reader":
-        return _Reader(self._needed(key, dict, "a mapping"), f"{self.prefix}{key}.")
+        return _Reader(self._needed(key, dict, "a mapping"), f"{self.prefix}{key}.", self.what)
 
     def series(self, key: str) -> Interpolated:
         """A cost by batch size, e.g. `{"1": 0.0084, "2": 0.0085}`."""
@@ -483,25 +494,27 @@ class _Reader:
         return tuple(self._layer(f"layers[{i}]", entry) for i, entry in enumerate(listed))
 
     def _measured_layers(self, model: str, whole_bytes: int) -> tuple[Layer, ...]:
-        """Those in `measured.layers` that have weights, and one more for what they leave of `whole_bytes`."""
-        listed = self.part("measured").get("layers") or []
+        """Those that measuring found to have weights, and one more for what they leave of `whole_bytes`."""
+        listed = self._found_layers()
         if not isinstance(listed, list):
-            _refuse("measured.layers", f"must be a list of layers, got {_kind(listed)}", "Write what was measured")
-        sizes = dict(self._measured_layer(f"measured.layers[{i}]", entry) for i, entry in enumerate(listed))
-        rest_bytes = whole_bytes - sum(sizes.values())
-        if rest_bytes < 0 < whole_bytes:
-            _refuse(
-                "measured.layers",
-                f"hold {sum(sizes.values()):,} bytes, more than the {whole_bytes:,} of weight_bytes",
-                "Count shared weights once",
-            )
+            _refuse(LAYERS, f"must be a list of layers, got {_kind(listed)}", "Leave it as planner calibrate wrote it")
+        sizes = dict(self._measured_layer(f"{LAYERS}[{i}]", entry) for i, entry in enumerate(listed))
         layers = tuple(Layer(f"{model}/{name}", size) for name, size in sizes.items() if size)
-        return (*layers, Layer(model, rest_bytes)) if rest_bytes or not layers else layers
+        rest_bytes = whole_bytes - sum(layer.weight_bytes for layer in layers)
+        if not layers or rest_bytes < 0:  # layers that share weights count them twice: which, the list does not say
+            return (Layer(model, whole_bytes),)
+        return (*layers, Layer(model, rest_bytes)) if rest_bytes else layers
+
+    def _found_layers(self) -> object:
+        found: object = self.part("measured")
+        for key in LAYERS.split(".")[1:]:
+            found = found.get(key, {}) if isinstance(found, dict) else {}
+        return found or []
 
     @staticmethod
     def _measured_layer(place: str, entry: object) -> tuple[str, int]:
         if not isinstance(entry, dict):
-            _refuse(place, f"must be a mapping, got {_kind(entry)}", "Write what was measured")
+            _refuse(place, f"must be a mapping, got {_kind(entry)}", "Leave it as planner calibrate wrote it")
         read = _Reader(entry, f"{place}.")
         return read.text("name"), int(read.not_negative("weight_bytes"))
 

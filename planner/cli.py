@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -28,6 +28,14 @@ class Status(IntEnum):
     INFEASIBLE = 3
     THRESHOLD = 4
     WEAK = 5
+
+
+class Picture(StrEnum):
+    """What can be drawn of a profile, as in `calibrate.plot`, which help must not import."""
+
+    LATENCY = "latency"
+    MEMORY = "memory"
+    LAYERS = "layers"
 
 
 PLAIN: dict[str, Any] = {
@@ -236,6 +244,31 @@ def schema() -> None:
     emit(json.dumps(scenario_schema(), indent=2) + "\n")
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def calibrate(context: typer.Context) -> None:
+    """Measure what models cost on this machine's device."""
+    from calibrate.cli import main as measure
+
+    # One parser for `planner calibrate` and for `python -m calibrate`, which runs where typer is not installed.
+    raise typer.Exit(measure(context.args))
+
+
+@app.command()
+def doctor(
+    device: Annotated[str, typer.Option(metavar="D", help="cuda:0, cuda:1, ... or cpu.")] = "cuda:0",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where profiles shall go.")] = Path("profiles"),
+) -> None:
+    """Check whether a device can be measured, and say what to do where it cannot."""
+    from calibrate.doctor import diagnose, exit_code, render
+
+    findings = diagnose(device, out)
+    emit(render(findings) + "\n")
+    raise typer.Exit(exit_code(findings))
+
+
 @profiles_app.command("list")
 def profiles_list(profiles: Profiles = None, catalog: Catalogs = None) -> None:
     """List what is known about models on GPUs."""
@@ -258,7 +291,31 @@ def profiles_show(
 
     _, library = knowledge(catalog, profiles)
     screen = stdout_screen()
-    emit("\n\n".join("\n".join(profile_show(p, screen)) for p in choose(library, model, gpu)) + "\n")
+    emit(
+        "\n\n".join("\n".join(profile_show(p, screen, library.measured(p))) for p in choose(library, model, gpu)) + "\n"
+    )
+
+
+@profiles_app.command("plot")
+def profiles_plot(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The PNG to write.")],
+    what: Annotated[
+        Picture, typer.Option(help="Time by batch size, memory by kind, or operations and working set by layer.")
+    ] = Picture.LATENCY,
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="On this kind of GPU.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="P", help="At this precision, e.g. amp.")] = None,
+    profiles: Profiles = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Draw what a model costs: measured points, fit and band; memory; layers."""
+    from calibrate import plot
+    from planner.listings import choose_one
+
+    _, library = knowledge(catalog, profiles)
+    profile = choose_one(library, model, gpu, precision)
+    plot.plot(profile, library.measured(profile), plot.What(what), out)
+    emit(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.\n")
 
 
 @prices_app.command("show")
@@ -341,12 +398,15 @@ def with_seed(overrides: list[str] | None, seed: int | None) -> list[str]:
 
 
 def knowledge(catalog: list[Path] | None, profiles: list[Path] | None) -> "tuple[Catalog, Library]":
-    """What is known of GPUs, prices and models."""
-    from calibrate.library import find_profiles
+    """What is known of GPUs, prices and models. A kind in the catalog goes before one that was measured."""
+    from dataclasses import replace
+
+    from calibrate.library import find_kinds, find_profiles
     from planner.catalog import load_catalog
 
     known = load_catalog(catalog or [])
-    return known, find_profiles(profiles or [], known.gpus)
+    gpus = find_kinds(profiles or []) | known.gpus
+    return replace(known, gpus=gpus), find_profiles(profiles or [], gpus)
 
 
 def target_of(out: Path | None, form: Format) -> Path | None:
@@ -409,6 +469,7 @@ def can_encode(text: str, encoding: str) -> bool:
 def fail(error: Exception) -> NoReturn:
     """End with what is wrong: the input, or the planner itself."""
     from calibrate.library import ProfileError
+    from calibrate.plot import PlotError
     from planner.catalog import CatalogError
     from planner.gate import ConditionError
     from planner.listings import ListingError
@@ -419,7 +480,7 @@ def fail(error: Exception) -> NoReturn:
     from simulator.run import DeploymentError
 
     asked_wrong = ScenarioError | CatalogError | ProfileError | NothingToPlanError | DeploymentError
-    if isinstance(error, asked_wrong | TraceError | StoreError | ConditionError | ListingError):
+    if isinstance(error, asked_wrong | TraceError | StoreError | ConditionError | ListingError | PlotError):
         note(str(error))
         sys.exit(Status.INPUT)
     if os.environ.get("PLANNER_DEBUG"):

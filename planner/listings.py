@@ -1,15 +1,17 @@
 """Listings: profiles, prices and recordings for people to look at."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from math import ceil
+from typing import Any
 
 from calibrate.library import Library
 from planner.catalog import Catalog, Instance, Price, Purchase, stale
-from planner.layout import Column, Screen, counted, dollars, gigabytes, per_second, seconds, table
+from planner.layout import Column, Screen, counted, dollars, gigabytes, per_second, ranges, seconds, share, table
 from planner.scenario import PriceKind
 from planner.trace import TraceSummary
 from planner.units import did_you_mean
-from simulator.profile import Profile
+from simulator.profile import FitQuality, Profile
 
 
 class ListingError(ValueError):
@@ -27,10 +29,32 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
         Column("best rate", [per_second(best_rate(p)) for p in profiles], right=True),
         Column("weights", [gigabytes(p.weight_bytes) for p in profiles], right=True),
         Column("load", [seconds(p.load(p.weight_bytes)) for p in profiles], right=True),
+        *_fits(profiles),
         Column("latency is", [p.latency_evidence for p in profiles]),
         Column("loading is", [p.load_evidence for p in profiles]),
     ]
     return "\n".join(table(columns, screen, indent=0)) + "\n"
+
+
+def _fits(profiles: Sequence[Profile]) -> list[Column]:
+    """How latency was fitted and how far that errs; nothing where nobody fitted any."""
+    fits = [p.latency_fit for p in profiles]
+    if not any(fits):
+        return []
+    return [
+        Column("fit", [f.form if f else "-" for f in fits]),
+        Column("fit errs", [_share(f and f.error_mean) for f in fits], right=True),
+        Column("at worst", [f"{_share(f and f.error_max)}{_place(f)}" for f in fits], right=True),
+    ]
+
+
+def _share(value: float | None) -> str:
+    """`1.2 %`; `-` where it is not known."""
+    return "-" if value is None else share(value, 1)
+
+
+def _place(quality: FitQuality | None) -> str:
+    return f" at {quality.error_max_at:g}" if quality and quality.error_max_at else ""
 
 
 def best_rate(profile: Profile) -> float:
@@ -38,25 +62,111 @@ def best_rate(profile: Profile) -> float:
     return max(n / profile.latency(n) for n in range(1, profile.largest_batch + 1))
 
 
-def profile_show(profile: Profile, screen: Screen) -> list[str]:
-    """All figures of one profile and where they come from."""
-    batches = [int(x) for x in profile.latency.x]
-    columns = [
-        Column("batch", [str(n) for n in batches], right=True),
-        Column("latency", [seconds(profile.latency(n)) for n in batches], right=True),
-        Column("rate", [per_second(n / profile.latency(n)) for n in batches], right=True),
-        Column("workspace", [gigabytes(profile.workspace(n)) for n in batches], right=True),
-    ]
+def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] | None = None) -> list[str]:
+    """All figures of one profile and where they come from; `measured` is what its file holds besides."""
+    raw = measured or {}
     facts = [
-        f"Memory: {gigabytes(profile.weight_bytes)} of weights; {profile.memory_evidence}.",
+        f"Memory: {gigabytes(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
         f"Loading: {seconds(profile.load(profile.weight_bytes))} from pinned memory; {profile.load_evidence}.",
         f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
+        *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
         f"Source: {profile.source} ({profile.as_of}).",
+        *_evidence(raw),
         *(f"Assumed: {text}" for text in profile.assumptions),
         *(f"Doubt: {text}" for text in profile.doubts),
     ]
     head = screen.bold(f"{profile.model} on {profile.gpu}, {profile.precision}")
-    return [head, *table(columns, screen), *(line for fact in facts for line in screen.wrap(fact, 2, 2))]
+    lines = (line for fact in facts for line in screen.wrap(fact, 2, 2))
+    return [head, *table(_by_batch(profile, raw), screen), *lines]
+
+
+def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
+    """A row for each batch size that was measured."""
+    batches = [int(x) for x in profile.latency.x]
+    points = _part(raw, "points", "latency")
+    taken = [_numbers(_part(points, str(n), "samples").get("wall_s")) for n in batches]
+    fitted = [Column("measured", [seconds(y) for y in profile.latency.y], right=True)] if profile.latency_fit else []
+    runs = [
+        Column("runs", [str(len(s)) for s in taken], right=True),
+        Column("p95", [seconds(sorted(s)[ceil(0.95 * len(s)) - 1]) if s else "-" for s in taken], right=True),
+    ]
+    return [
+        Column("batch", [str(n) for n in batches], right=True),
+        *fitted,
+        Column("latency", [seconds(profile.latency(n)) for n in batches], right=True),
+        Column("rate", [per_second(n / profile.latency(n)) for n in batches], right=True),
+        Column("workspace", [gigabytes(profile.workspace(n)) for n in batches], right=True),
+        *(runs if any(taken) else []),
+    ]
+
+
+def _layers(profile: Profile) -> str:
+    return f" in {counted(len(profile.layers), 'layer')}" if len(profile.layers) > 1 else ""
+
+
+def _quality(quality: FitQuality) -> str:
+    """`joined; batches left out were foretold within 1.2 % on average; it errs by 3.3 % at worst, at batch 32; ...`."""
+    mean, worst, band = (_share(value) for value in (quality.error_mean, quality.error_max, quality.band))
+    known = {
+        f"batches left out were foretold within {mean} on average": quality.error_mean,
+        f"it errs by {worst} at worst, at batch {quality.error_max_at or 0:g}": quality.error_max,
+        f"90 % of other batches are expected within {band}": quality.band,
+    }
+    return "; ".join([quality.form, *(text for text, value in known.items() if value is not None)])
+
+
+def _evidence(raw: Mapping[str, Any]) -> list[str]:
+    """What a measured profile's file says of its making. The file's own words: what is not as expected is not shown."""
+    told = {
+        "Measured on": ", ".join(_provenance(_part(raw, "provenance"))),
+        "Bound by": "; ".join(_regimes(_part(raw, "regime"))),
+        "Memory ends": "; ".join(_limits(_part(raw, "limits"))),
+        **{f"Fit of {name}": _fit(_part(raw, "fits", name)) for name in _part(raw, "fits") if name != "latency"},
+    }
+    return [f"{what}: {text}." for what, text in told.items() if text]
+
+
+def _provenance(raw: Mapping[str, Any]) -> list[str]:
+    words = {"gpu_name": "", "driver": "driver ", "cuda": "CUDA ", "cudnn": "cuDNN ", "torch": "torch ", "date": "on "}
+    return [f"{word}{str(raw[key])[:60]}" for key, word in words.items() if raw.get(key) not in (None, "")]
+
+
+def _regimes(raw: Mapping[str, Any]) -> list[str]:
+    """`overhead at batches 1, 2, 4`."""
+    known = {int(batch): str(regime) for batch, regime in raw.items() if str(batch).isdigit()}
+    of = {regime: [b for b in known if known[b] == regime] for regime in known.values()}
+    return [f"{regime} at batch {ranges(batches)}" for regime, batches in of.items()]
+
+
+def _limits(raw: Mapping[str, Any]) -> list[str]:
+    """`inference fits at batch 64, fails at 128`."""
+    phases = {phase: _part(raw, phase) for phase in raw}
+    said = {
+        phase: [f"{word} at batch {ends[word]}" for word in ("fits", "fails") if word in ends]
+        for phase, ends in phases.items()
+    }
+    return [f"{phase} {', '.join(words)}" for phase, words in said.items() if words]
+
+
+def _fit(raw: Mapping[str, Any]) -> str:
+    errors = {
+        key: next(iter(_numbers([raw.get(key)])), None) for key in ("error_mean", "error_max", "error_max_at", "band")
+    }
+    return _quality(FitQuality(form=str(raw["form"]), **errors)) if raw.get("form") else ""
+
+
+def _part(raw: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """A mapping inside others; empty where there is none."""
+    for key in keys:
+        raw = raw.get(key) or {}
+        if not isinstance(raw, dict):
+            return {}
+    return raw
+
+
+def _numbers(values: object) -> list[float]:
+    listed = values if isinstance(values, list) else []
+    return [float(v) for v in listed if isinstance(v, int | float) and not isinstance(v, bool)]
 
 
 def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
@@ -72,6 +182,17 @@ def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]
             f"no profile of `{model}` on `{gpu}`. Known: {', '.join(sorted({p.gpu for p in of_model}))}."
         )
     return chosen
+
+
+def choose_one(library: Library, model: str, gpu: str | None, precision: str | None) -> Profile:
+    """The one profile that is meant; ListingError where that is none or, on several GPUs, not said."""
+    chosen = [p for p in choose(library, model, gpu) if precision in (None, p.precision)]
+    if not chosen:
+        known = sorted({p.precision for p in choose(library, model, gpu)})
+        raise ListingError(f"no profile of `{model}` at `{precision}`. Known: {', '.join(known)}.")
+    if len(kinds := {p.gpu for p in chosen}) > 1:
+        raise ListingError(f"`{model}` has profiles on {', '.join(sorted(kinds))}. Name one with --gpu.")
+    return chosen[0]
 
 
 def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:
