@@ -197,16 +197,17 @@ def shared(recording: Recording, same: Workload) -> Deployment:
 
 
 def disturbed(deployment: Deployment, recording: Recording, rng: np.random.Generator) -> Deployment:
-    """The same with each model's run and load times off by one draw of its profile's stated error."""
-    models = [service.model for service in deployment.services]
-    run = {model: off(recording.run_error.get(model, 0.0), rng) for model in models}
-    load = {model: off(recording.load_error.get(model, 0.0), rng) for model in models}
-    return stretched(deployment, run, load)
+    """The same with all run times off by one draw of the error that profiles state, and all load times by another.
 
-
-def off(error: float, rng: np.random.Generator) -> float:
-    """A factor around 1, lognormal: a cost is never below zero."""
-    return float(np.exp(error * rng.standard_normal()))
+    One draw for all models: a device that is slower than it was when it was measured is slower at everything. Factors
+    are lognormal, for a cost is never below zero.
+    """
+    run, load = rng.standard_normal(2)
+    return stretched(
+        deployment,
+        {s.model: float(np.exp(run * recording.run_error.get(s.model, 0.0))) for s in deployment.services},
+        {s.model: float(np.exp(load * recording.load_error.get(s.model, 0.0))) for s in deployment.services},
+    )
 
 
 def stretched(deployment: Deployment, run: Figures, load: Figures | None = None) -> Deployment:

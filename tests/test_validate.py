@@ -1,0 +1,397 @@
+"""Validation: what is compared, how honest the intervals are, what is named as the cause; recordings as files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import worlds
+from jsonschema import Draft202012Validator
+
+from planner.fitting import fit, offered_work, tight_bytes
+from planner.layout import Format, Screen
+from planner.load import load_scenario, schema
+from planner.recording import Actions, Recording, encode, kept, read_recording, write_recording
+from planner.store import StoreError
+from planner.validate import DEVICE_METRICS, MODEL_METRICS, Validation, error_of, least_and_most, stretched, validate
+from planner.validation_report import BEGIN, END, render, renew
+from simulator.curves import Interpolated
+from simulator.deployment import BatchingPolicy, Deployment, Drop, Scheduling
+from simulator.metrics import summarise
+from simulator.model import Layer
+from simulator.records import Outcome, SimulationResult
+from simulator.run import DeploymentError, simulate
+from simulator.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
+
+SCENARIOS = sorted((Path(__file__).resolve().parent.parent / "scenarios" / "validation").glob("*.yaml"))
+
+
+class Shelf:
+    """A profile of any model that is asked for."""
+
+    def get(self, model: str, gpu: str, precision: str | None = None, /):
+        size = 2 * 10**8 if model == "resnet50" else 10**8
+        latency_s = [0.008 + 0.002 * n for n in range(1, 9)]
+        made = worlds.profile(model, latency_s, cv=0.05, layers=[Layer(model, size)])
+        return replace(made, workspace=Interpolated((1, 8), (10**7, 10**7)))
+
+
+def case(name: str, *overrides: str):
+    path = next(p for p in SCENARIOS if p.stem == name)
+    return fit(load_scenario(path, overrides), worlds.CARD, Shelf())
+
+
+def acted(result: SimulationResult, world: Deployment) -> tuple[Actions, ...]:
+    """What an executor would note: every batch and load, with what its profile says."""
+    profiles = {s.model: s.replicas[0].profile for s in world.services}
+    runs = [
+        Actions(
+            kind="run",
+            model=b.model,
+            device=b.device,
+            start_s=b.start_s,
+            batch=b.count.astype(float),
+            expected_s=np.array([profiles[b.model].latency(n) for n in b.count]),
+            actual_s=b.finish_s - b.start_s,
+        )
+        for b in result.batches
+    ]
+    loads = [
+        Actions(
+            kind="load",
+            model=load.model,
+            device=load.device,
+            start_s=np.array([load.start_s]),
+            batch=np.zeros(1),
+            expected_s=np.array([profiles[load.model].load(load.size_bytes)]),
+            actual_s=np.array([load.finish_s - load.start_s]),
+        )
+        for load in result.loads
+    ]
+    return (*runs, *loads)
+
+
+def recorded(
+    world: Deployment, workload: Workload, *, seed: int = 7, slower: float = 1.0, duration_s: float = 10.0, **known
+) -> Recording:
+    """A run as a device would give it whose run times are `slower` times what its profiles say."""
+    real = stretched(world, {s.model: slower for s in world.services})
+    result = simulate(real, workload, duration_s, seed)
+    return Recording(
+        scenario="made up",
+        scenario_text="",
+        created_at="2026-08-01T12:00:00+00:00",
+        machine={"gpu": "round", "host_cpu": "some", "torch": "2.13.0"},
+        result=replace(result, deployment=world),
+        warmup_s=0.0,
+        actions=acted(result, world),
+        launch_s={d.id: np.full(10, 1e-4) for d in world.devices},
+        **known,
+    )
+
+
+@pytest.fixture(scope="module")
+def swapping() -> Recording:
+    made = case("swap-round-robin")
+    return kept(recorded(made.deployment, made.workload, duration_s=5.0))
+
+
+@pytest.fixture(scope="module")
+def found(swapping: Recording) -> Validation:
+    return validate(swapping)
+
+
+def busy() -> tuple[Deployment, Workload]:
+    world = worlds.deployment(
+        worlds.service(worlds.profile("a", [0.01, 0.015, 0.02], cv=0.1), batch=BatchingPolicy(3), slo_s=0.05),
+        worlds.service(worlds.profile("b", 0.02, cv=0.1), slo_s=0.1, drop=Drop.LATE),
+        memory_bytes=10**9,
+    )
+    return world, Workload((Stream("a", Poisson(50)), Stream("b", Poisson(10))))
+
+
+# Fitting a scenario to a device
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_scenario_fits_a_device_at_the_load_it_names(path: Path) -> None:
+    loaded = load_scenario(path)
+    made = fit(loaded, worlds.CARD, Shelf())
+    assert offered_work(made.deployment, made.workload.rates_rps()) == pytest.approx(loaded.scenario.validate.load)
+    assert len(made.deployment.devices) == loaded.scenario.validate.processes
+    result = simulate(made.deployment, made.workload, 5.0)
+    assert result.request_count > 20
+    assert all(np.all(r.outcome <= Outcome.RUNNING) for r in result.requests.values())
+
+
+def test_the_scenarios_are_those_that_were_asked_for() -> None:
+    found = {path.stem: load_scenario(path).scenario for path in SCENARIOS}
+    assert {s.validate.load for s in found.values()} >= {0.3, 0.6, 0.8, 0.95}
+    assert {len(s.models) for s in found.values()} == {1, 2, 4}
+    swapped = {s.scheduling for s in found.values() if s.validate.memory_share == 0.5}
+    assert swapped == {Scheduling.ROUND_ROBIN, Scheduling.SWAP_AWARE}
+    assert any(stream.gamma and stream.gamma.cv == 4 for s in found.values() for stream in s.streams)
+    assert any(s.validate.processes == 2 for s in found.values())
+    assert any(s.validate.delay_scale and s.validate.batch_size > 1 for s in found.values())
+
+
+def test_promises_and_waits_are_in_run_times() -> None:
+    (one,) = case("batching").deployment.services
+    assert one.slo.latency_s == pytest.approx(5 * 0.024)
+    assert one.replicas[0].batching == BatchingPolicy(8, pytest.approx(2 * 0.010))
+
+
+def test_half_of_the_weights_fit() -> None:
+    made = case("swap-round-robin")
+    (device,) = made.deployment.devices
+    assert device.memory_bytes == device.context_bytes + 10**7 + (2 + 1 + 1 + 1) * 10**8 // 2
+    result = simulate(made.deployment, made.workload, 5.0)
+    assert len(result.loads) > 10
+    assert max(result.memory[device.id].used_bytes) <= device.memory_bytes
+
+
+def test_memory_always_holds_the_largest_model() -> None:
+    shelf = Shelf()
+    pair = tuple(worlds.service(shelf.get(name, "")) for name in ("resnet50", "b"))
+    assert tight_bytes(pair, 0.1, 0) == 2 * 10**8 + 10**7
+
+
+def test_models_are_dealt_to_processes() -> None:
+    made = case("two-processes")
+    assert [s.replicas[0].devices for s in made.deployment.services] == [("process-1",), ("process-2",)]
+    assert {d.memory_bytes for d in made.deployment.devices} == {worlds.CARD.memory_bytes // 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "said"),
+    [
+        ("one-30", "validate.batch_size=9", "validate.batch_size must be at most 8"),
+        ("one-30", "validate.processes=2", "2 processes need as many models, got 1"),
+        ("batching", "validate.delay_scale=1000", "Make delay_scale less or slo_scale more"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(name: str, override: str, said: str) -> None:
+    with pytest.raises(DeploymentError) as caught:
+        case(name, override)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_nobody_measured_is_refused() -> None:
+    class Empty:
+        def get(self, *_):
+            return None
+
+    with pytest.raises(DeploymentError, match="no profile of resnet50 on round"):
+        fit(load_scenario(SCENARIOS[0]), worlds.CARD, Empty())
+
+
+def test_the_validate_section_is_in_the_schema() -> None:
+    import yaml
+
+    for path in SCENARIOS:
+        Draft202012Validator(schema()).validate(yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize("arrivals", [FixedRate(10, 0.05, 0.01), Poisson(10), Gamma(10, 4)])
+def test_faster_streams_keep_their_shape(arrivals) -> None:
+    from planner.fitting import scaled
+
+    twice = scaled(Stream("m", arrivals), 2.0)
+    assert twice.rate_rps == 20
+    assert type(twice) is type(arrivals)
+
+
+def test_a_faster_recording_is_shorter() -> None:
+    from planner.fitting import scaled
+
+    twice = scaled(Stream("m", Trace(np.array([0.0, 1.0]), 2.0)), 2.0)
+    assert twice.rate_rps == 2
+    assert list(twice.times_s) == [0.0, 0.5]
+
+
+# Recordings
+
+
+def test_a_recording_comes_back_as_it_was(swapping: Recording, tmp_path: Path) -> None:
+    for name in ("run.json", "run.json.gz"):
+        write_recording(swapping, tmp_path / name)
+        again = read_recording(tmp_path / name)
+        assert encode(again) == encode(swapping)
+        assert summarise(again.result) == summarise(swapping.result)
+    assert (tmp_path / "run.json.gz").stat().st_size < (tmp_path / "run.json").stat().st_size / 3
+
+
+def test_times_are_kept_to_the_microsecond() -> None:
+    world, workload = busy()
+    before = recorded(world, workload)
+    after = kept(before)
+    for model, requests in before.result.requests.items():
+        found = after.result.requests[model]
+        np.testing.assert_array_equal(found.outcome, requests.outcome)
+        for name in ("arrival_s", "start_s", "finish_s"):
+            np.testing.assert_allclose(getattr(found, name), getattr(requests, name), atol=1.01e-6)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is not a recording"),
+        (b"\x1f\x8bnonsense", "is not a recording"),
+        (b"[]", "has schema `None`"),
+        (b'{"schema": "planner.plan/v1"}', "has schema `planner.plan/v1`"),
+        (b'{"schema": "planner.recording/v1"}', "is damaged"),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_a_line(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "bad.json.gz"
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=said) as caught:
+        read_recording(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_recording_is_refused(swapping: Recording, tmp_path: Path) -> None:
+    raw = encode(swapping)
+    next(iter(raw["requests"].values()))["start"].pop()
+    path = tmp_path / "cut.json"
+    path.write_text(json.dumps(raw))
+    with pytest.raises(StoreError, match="columns differ in length"):
+        read_recording(path)
+
+
+# Comparing
+
+
+def test_a_device_that_is_its_profile_lies_in_the_intervals() -> None:
+    inside = of = 0
+    world, workload = busy()
+    for seed in range(12):
+        found = validate(recorded(world, workload, seed=seed)).coverage
+        inside, of = inside + found.inside, of + found.of
+    # 95 % are expected of figures that move together within a run: 12 runs are about 12 x 3 independent ones,
+    # of which 85 % or more lie inside with a probability of 98 %.
+    assert of > 150
+    assert inside / of >= 0.85
+
+
+def test_a_slower_device_is_seen_and_named() -> None:
+    found = validate(recorded(*busy(), slower=1.3))
+    assert found.coverage.share < 0.7
+    assert all(model.error["p50_s"] < -0.1 for model in found.models)
+    assert "30" in found.likely_cause
+    assert "longer than the profile says" in found.likely_cause
+
+
+def test_a_faster_device_is_named_too() -> None:
+    assert "% less than the profile says" in validate(recorded(*busy(), slower=0.8)).likely_cause
+
+
+def test_a_stated_error_widens_the_intervals_until_they_hold() -> None:
+    world, workload = busy()
+    sure = validate(recorded(world, workload, slower=1.1))
+    unsure = validate(recorded(world, workload, slower=1.1, run_error={"a": 0.08, "b": 0.08}))
+    assert sure.coverage.share < unsure.coverage.share
+    assert unsure.coverage.share >= 0.85
+
+
+def test_arrivals_are_those_of_the_run() -> None:
+    world, workload = busy()
+    found = validate(recorded(world, workload))
+    for model in found.models:
+        low, high = model.intervals["throughput_rps"]
+        assert high - low < 0.1 * model.measured["throughput_rps"]
+
+
+def test_processes_slow_each_other_down() -> None:
+    made = case("two-processes")
+    free = validate(recorded(made.deployment, made.workload))
+    tied = validate(recorded(made.deployment, made.workload, slowdown={"process-1": 2.0, "process-2": 2.0}))
+    for before, after in zip(free.models, tied.models, strict=True):
+        factor = after.simulated["p50_s"] / before.simulated["p50_s"]
+        assert 1.1 < factor < 2
+
+
+def test_loading_is_compared(found: Validation) -> None:
+    assert found.device.measured["load_share"] > 0.02
+    low, high = found.device.intervals["load_share"]
+    assert low <= found.device.measured["load_share"] <= high
+    assert found.device.error["peak_memory_bytes"] == 0
+    assert {one.kind for one in found.timings} == {"run", "load"}
+
+
+def test_the_same_recording_gives_the_same_bytes(swapping: Recording, found: Validation) -> None:
+    assert render(found, Format.JSON, Screen()) == render(validate(kept(swapping)), Format.JSON, Screen())
+
+
+def test_a_run_that_stopped_early_is_compared_as_far_as_it_came() -> None:
+    world, workload = busy()
+    whole = recorded(world, workload)
+    result = simulate(world, workload, 5.0, 7)
+    found = validate(replace(whole, result=result, actions=(), launch_s={}, stopped="interrupted after 5 s"))
+    text = render(found, Format.TABLE, Screen())
+    assert "Stopped early: interrupted after 5 s" in text
+    assert found.duration_s == 5
+
+
+def test_a_run_in_which_nothing_finished_is_said() -> None:
+    world, _ = busy()
+    nothing = Workload((Stream("a", Trace(np.empty(0), 10.0)), Stream("b", Trace(np.empty(0), 10.0))))
+    found = validate(replace(recorded(world, nothing), launch_s={}))
+    assert "-" in render(found, Format.TABLE, Screen())
+    json.loads(render(found, Format.JSON, Screen()))
+
+
+def test_errors_are_relative_or_points() -> None:
+    assert error_of("p50_s", 0.104, 0.100) == pytest.approx(0.04)
+    assert error_of("slo_attainment", 0.98, 0.99) == pytest.approx(-0.01)
+    assert least_and_most(np.array([np.nan, 2.0, 1.0])) == (1.0, 2.0)
+
+
+# What people and programs read
+
+
+def test_json_has_the_same_metrics_on_both_sides(found: Validation) -> None:
+    raw = json.loads(render(found, Format.JSON, Screen()))
+    assert raw["schema"] == "planner.validation/v1"
+    for row in raw["models"]:
+        assert set(row) == {"name", "measured", "simulated", "error", "intervals"}
+        assert all(set(row[part]) == set(MODEL_METRICS) for part in ("measured", "simulated", "error", "intervals"))
+    assert set(raw["device"]["measured"]) == set(DEVICE_METRICS)
+    assert set(raw["coverage"]) == {"inside", "of", "fixed", "share"}
+    assert {"overhead", "machine", "timings", "largest_error", "likely_cause"} <= set(raw)
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_the_table_fits_the_screen(found: Validation, width: int) -> None:
+    text = render(found, Format.TABLE, Screen(width))
+    assert max(map(len, text.splitlines())) <= width
+    for said in ("Largest error:", "Likely cause:", "Intervals (95 % for one run):", "Harness:", "What actions took"):
+        assert said in text
+
+
+def test_the_page_is_made_from_recordings(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings" / "some-machine"
+    folder.mkdir(parents=True)
+    write_recording(recorded(*busy(), duration_s=2.0), folder / "busy.json.gz")
+    document = tmp_path / "page.md"
+    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    renew(document, tmp_path / "recordings")
+    text = document.read_text()
+    assert text.startswith(f"before\n{BEGIN}")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    assert "## some-machine" in text
+    assert "host cpu some, torch 2.13.0, recorded 2026-08-01" in text
+    renew(document, tmp_path / "recordings")
+    assert document.read_text() == text
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("mine")
+    with pytest.raises(StoreError, match="has no"):
+        renew(document, tmp_path)
+    assert document.read_text() == "mine"
