@@ -60,6 +60,8 @@ class Cpu:
     context_bytes: int | None = None
     """What a process holds before any model: Python and torch. Known once open."""
     limit_bytes: int | None = None
+    _profiler_bytes: int = 0
+    """What torch's profiler holds, which nobody needs who only runs a model."""
 
     @property
     def name(self) -> str:
@@ -77,6 +79,8 @@ class Cpu:
 
         torch.ones(1 << 20).sum()  # OpenMP ends the process if it cannot start its threads, so start them unlimited
         self.context_bytes = process_bytes("VmRSS")
+        _allocated_peak_bytes(lambda: None)
+        self._profiler_bytes = (process_bytes("VmRSS") or 0) - (self.context_bytes or 0)
         if limit_bytes is not None:
             self._limit(limit_bytes)
 
@@ -117,6 +121,7 @@ class Cpu:
         reset = _reset_high_water_mark()
         work()
         held = process_bytes("VmHWM")
+        held = held and held - self._profiler_bytes
         method = "resident set, highest (VmHWM)" + ("" if reset else " since the process began")
         return Peaks(resident_bytes + _allocated_peak_bytes(work), None, held, method)
 

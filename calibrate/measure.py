@@ -174,6 +174,11 @@ class _Step:
         self.backward()
         self.update()
 
+    def forth_and_back(self, inputs: Any) -> None:
+        self.forward(inputs)
+        self.backward()
+        self.optimizer.zero_grad(set_to_none=True)
+
     def forward(self, inputs: Any) -> Any:
         self._loss = self.model.loss(inputs)
         return self._loss
@@ -263,18 +268,13 @@ def _adapted(inputs: Any, settings: Settings) -> Any:
 
 def _sizes_on_device(weights: Sequence[torch.Tensor], device: Device) -> dict[str, float | None]:
     """Most memory while weights are brought in, and what they hold once there: allocators round up."""
-    held: list[torch.Tensor] = []
     before = device.allocated_bytes()
-
-    def work() -> None:
-        held[:] = []
-        held.extend(_fetched(weights, device))
-
-    peaks = device.peaks(work)
+    peak = device.peaks(lambda: _fetched(weights, device)).allocated_bytes
+    held = _fetched(weights, device)
     after = device.allocated_bytes()
     if before is None or after is None:
-        return {"load_peak_bytes": peaks.allocated_bytes, "weights_device_bytes": _bytes(held)}
-    return {"load_peak_bytes": peaks.allocated_bytes - before, "weights_device_bytes": after - before}
+        return {"load_peak_bytes": peak, "weights_device_bytes": _bytes(held)}
+    return {"load_peak_bytes": peak - before, "weights_device_bytes": after - before}
 
 
 def _fetched(weights: Sequence[torch.Tensor], device: Device) -> list[torch.Tensor]:
@@ -398,16 +398,20 @@ def _inference_memory(model: _Model, point: Point) -> Figures:
 
 
 def _training_memory(model: _Model, point: Point) -> Figures:
+    """By kind: activations are the peak of forward and backward less the rest; on small batches the optimizer's own
+    temporaries (`update_bytes`) can lie above that."""
     model.module.train()
     step = _Step(model, point.optimizer)
     weights, gradients = _bytes(_weights(model.module)), _first_step(step, point)
     state = _bytes(step.state())
+    both_ways = model.device.peaks(lambda: step.forth_and_back(model.inputs(point.batch)), weights + state)
     peaks = model.device.peaks(lambda: step.run(model.inputs(point.batch)), weights + state)
     kinds: dict[str, float | None] = {
         "weights_bytes": weights,
         "gradients_bytes": gradients,
         "optimizer_bytes": state,
-        "activations_bytes": max(0, peaks.allocated_bytes - weights - gradients - state),
+        "activations_bytes": max(0, both_ways.allocated_bytes - weights - gradients - state),
+        "update_bytes": max(0, peaks.allocated_bytes - both_ways.allocated_bytes),
     }
     details = step.details | {"device_bytes_by": peaks.method} | _host(model.device)
     return _figures(kinds | _peak_values(peaks), {}, details)
