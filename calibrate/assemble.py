@@ -261,12 +261,8 @@ def _unmeasured_load(
 
 
 def _busy_w(times: Mapping[int, Outcome]) -> float | None:
-    """Power while the largest batch runs whose energy is known: full batches are what a busy device runs."""
-    known = [
-        o.values["energy_j"] / median(o.samples["wall_s"]) if "energy_j" in o.values else o.values.get("power_w")
-        for o in times.values()
-    ]
-    return next((power for power in reversed(known) if power), None)
+    """Power while the largest batch runs that it is known of: full batches are what a busy device runs."""
+    return next((o.values["power_w"] for o in reversed(list(times.values())) if o.values.get("power_w")), None)
 
 
 def _disturbed(times: Mapping[int, Outcome]) -> list[str]:

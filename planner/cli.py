@@ -309,12 +309,10 @@ def profiles_plot(
     catalog: Catalogs = None,
 ) -> None:
     """Draw what a model costs: measured points, fit and band; memory; layers."""
-    from calibrate import plot
-    from planner.listings import choose_one
+    from planner.pictures import draw
 
     _, library = knowledge(catalog, profiles)
-    profile = choose_one(library, model, gpu, precision)
-    plot.plot(profile, library.measured(profile), plot.What(what), out)
+    profile = draw(library, model, gpu, precision, what, out)
     emit(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.\n")
 
 
@@ -405,7 +403,7 @@ def knowledge(catalog: list[Path] | None, profiles: list[Path] | None) -> "tuple
     from planner.catalog import load_catalog
 
     known = load_catalog(catalog or [])
-    gpus = find_kinds(profiles or []) | known.gpus
+    gpus = {**find_kinds(profiles or []), **known.gpus}
     return replace(known, gpus=gpus), find_profiles(profiles or [], gpus)
 
 

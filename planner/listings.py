@@ -43,8 +43,8 @@ def _fits(profiles: Sequence[Profile]) -> list[Column]:
         return []
     return [
         Column("fit", [f.form if f else "-" for f in fits]),
-        Column("fit errs", [_share(f and f.error_mean) for f in fits], right=True),
-        Column("at worst", [f"{_share(f and f.error_max)}{_place(f)}" for f in fits], right=True),
+        Column("fit errs", [_share(f.error_mean if f else None) for f in fits], right=True),
+        Column("at worst", [f"{_share(f.error_max if f else None)}{_place(f)}" for f in fits], right=True),
     ]
 
 
@@ -182,17 +182,6 @@ def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]
             f"no profile of `{model}` on `{gpu}`. Known: {', '.join(sorted({p.gpu for p in of_model}))}."
         )
     return chosen
-
-
-def choose_one(library: Library, model: str, gpu: str | None, precision: str | None) -> Profile:
-    """The one profile that is meant; ListingError where that is none or, on several GPUs, not said."""
-    chosen = [p for p in choose(library, model, gpu) if precision in (None, p.precision)]
-    if not chosen:
-        known = sorted({p.precision for p in choose(library, model, gpu)})
-        raise ListingError(f"no profile of `{model}` at `{precision}`. Known: {', '.join(known)}.")
-    if len(kinds := {p.gpu for p in chosen}) > 1:
-        raise ListingError(f"`{model}` has profiles on {', '.join(sorted(kinds))}. Name one with --gpu.")
-    return chosen[0]
 
 
 def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:

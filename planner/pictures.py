@@ -1,0 +1,26 @@
+"""Pictures: which of the profiles known is to be drawn, and drawing it."""
+
+from pathlib import Path
+
+from calibrate.library import Library
+from calibrate.plot import What, plot
+from planner.listings import ListingError, choose
+from simulator.profile import Profile
+
+
+def draw(library: Library, model: str, gpu: str | None, precision: str | None, what: str, path: Path) -> Profile:
+    """The profile that was drawn to `path`; ListingError where none is meant, PlotError where it cannot be drawn."""
+    profile = choose_one(library, model, gpu, precision)
+    plot(profile, library.measured(profile), What(what), path)
+    return profile
+
+
+def choose_one(library: Library, model: str, gpu: str | None, precision: str | None) -> Profile:
+    """The one profile that is meant; ListingError where that is none or, on several GPUs, not said."""
+    chosen = [p for p in choose(library, model, gpu) if precision in (None, p.precision)]
+    if not chosen:
+        known = sorted({p.precision for p in choose(library, model, gpu)})
+        raise ListingError(f"no profile of `{model}` at `{precision}`. Known: {', '.join(known)}.")
+    if len(kinds := {p.gpu for p in chosen}) > 1:
+        raise ListingError(f"`{model}` has profiles on {', '.join(sorted(kinds))}. Name one with --gpu.")
+    return chosen[0]
