@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .NOTPARALLEL:
-.PHONY: help plan test check bench
+.PHONY: help plan test check bench validation
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -24,6 +24,9 @@ check: .venv/dev.stamp ## Check style, types and the direction of imports
 
 bench: .venv/dev.stamp ## Measure the speed of simulator and planner
 	@$(BIN)/python -m benchmarks
+
+validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
+	@$(BIN)/python -m planner.validation_report docs/validation.md scenarios/validation/recordings
 
 .venv/venv.stamp:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Name a Python >= 3.11: make PYTHON=/path/to/python3"; exit 1; }

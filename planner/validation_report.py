@@ -237,7 +237,7 @@ def section(name: str, answers: Sequence[Validation]) -> list[str]:
 def page(recordings: Path) -> list[str]:
     """A section for each folder of recordings, a folder for each machine."""
     lines: list[str] = []
-    for folder in sorted(path for path in recordings.iterdir() if path.is_dir()):
+    for folder in sorted(path for path in recordings.glob("*") if path.is_dir()):
         found = [validate(read_recording(path)) for path in sorted(folder.glob("*.json*"))]
         lines += ["", *section(folder.name, found)] if found else []
     return lines
