@@ -19,6 +19,7 @@ from calibrate.fit import (
     LATENCY_FORMS,
     Values,
     choose,
+    fit_latency,
     held_out_errors,
     pooled_spread,
     relative,
@@ -53,6 +54,12 @@ class Judged:
     def alone(self, form: str) -> dict[float, float]:
         """With one form for all."""
         return held_out_errors(self.x, self.y, (form,))
+
+    @property
+    def past(self) -> float:
+        """Error of the last point foretold from all before it: outside their range, where plans do not go."""
+        shorter = fit_latency({int(x): y for x, y in zip(self.x[:-1], self.y[:-1], strict=True)})
+        return abs(shorter.curve(self.x[-1]) / self.y[-1] - 1)
 
     @property
     def mean_square(self) -> float:
@@ -178,9 +185,11 @@ def _percent(share: float) -> str:
 
 def summary(judged: Sequence[Judged]) -> list[str]:
     """The figures that are promised, and those that `calibrate.fit` holds as constants."""
+    past = [s.past for s in judged]
     error, share, band = mean_error(s.ours for s in judged), coverage(within(judged)), calibrated(judged)
     return [
         f"Mean error over all series {error:.2%}, at most {ERROR:.0%}.",
         f"Within the band {share:.1%}, series counting the same, at least {BAND_SHARE:.0%}.",
+        f"The last point, foretold from all before it: mean {_percent(fmean(past))}, worst {_percent(max(past))}.",
         f"Spread {band.spread:.4f}, factor {band.factor:.2f}.",
     ]
