@@ -3,6 +3,8 @@
 Both give raw feature maps, coarsest first: 3 anchors x (4 coordinates + 1 objectness + classes) channels each.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -91,7 +93,7 @@ class YoloV3(nn.Module):
 
 
 class TinyYoloV3(nn.Module):
-    """8,858,734 parameters with 80 classes; maps at strides 32 and 16."""
+    """8,852,366 parameters with 80 classes, 8,858,734 with the running statistics that its file holds; strides 32 and 16."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,8 +102,8 @@ class TinyYoloV3(nn.Module):
         self.back = nn.Sequential(
             nn.MaxPool2d(2, 2),
             ConvBlock(256, 512, 3),
-            # Darknet pads a pooling window of 2 at stride 1 on the right and below, so that the size stays.
-            nn.ZeroPad2d((0, 1, 0, 1)),
+            # Darknet lets this window reach past the right and lower edge, where it sees nothing: the size stays.
+            nn.ConstantPad2d((0, 1, 0, 1), -math.inf),
             nn.MaxPool2d(2, 1),
             ConvBlock(512, 1024, 3),
             ConvBlock(1024, 256, 1),

@@ -1,0 +1,78 @@
+"""Lets torchvision be imported where its compiled operators do not fit the torch at hand (a CPU torch, say).
+
+`activate()` costs nothing until torchvision is imported. Then it declares the missing operators, with box suppression
+in plain PyTorch, so that detectors run. Processes that tests start get it through `environment()`.
+"""
+
+import importlib.abc
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+SITE = Path(__file__).parent / "site"
+"""Holds a `sitecustomize` that calls `activate`."""
+
+
+def environment() -> dict[str, str]:
+    """Environment variables for a process that may import torchvision."""
+    path = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def activate() -> None:
+    """Watch for torchvision's import."""
+    if not any(isinstance(finder, _Watch) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Watch())
+
+
+class _Watch(importlib.abc.MetaPathFinder):
+    """Wraps the loading of `torchvision.extension`, which looks for the operators before anything needs them."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torchvision.extension":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            if not module._has_ops():
+                _declare(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _declare(extension) -> None:
+    import torch
+
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    library.impl("nms", suppress, "CPU")
+    extension.library = library  # an operator lives as long as what declared it
+    # roi_align took its own `_has_ops` by then and falls back to PyTorch; this one only guards nms.
+    extension._assert_has_ops = lambda: None
+
+
+def suppress(boxes, scores, iou_threshold):
+    """Indices of boxes, best first, that overlap no better one by more than the threshold."""
+    import torch
+
+    order = scores.argsort(descending=True)
+    kept = []
+    while len(order):
+        best, order = order[0], order[1:]
+        kept.append(best)
+        order = order[_overlaps(boxes[best], boxes[order]) <= iou_threshold]
+    return torch.stack(kept) if kept else order
+
+
+def _overlaps(box, others):
+    import torch
+
+    corner, opposite = torch.maximum(box[:2], others[:, :2]), torch.minimum(box[2:], others[:, 2:])
+    shared = (opposite - corner).clamp(min=0).prod(dim=1)
+    return shared / ((box[2:] - box[:2]).prod() + (others[:, 2:] - others[:, :2]).prod(dim=1) - shared)
