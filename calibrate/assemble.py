@@ -86,12 +86,10 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         return None
     samples = {batch: outcome.samples["wall_s"] for batch, outcome in times.items()}
     medians = {batch: median(taken) for batch, taken in samples.items()}
-    fitted = fit.fit_latency(medians)
-    cv = _cv(samples, medians, fitted)
-    latency, latency_doubts = raise_falls(medians, max(NOISE, 3 * cv), "Latency", "ms", 1e3)
+    repeats_cv = median(fit.coefficient_of_variation(taken) for taken in samples.values())
+    latency, latency_doubts = raise_falls(medians, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
     workspace, memory_doubts = raise_falls(workspace, NOISE, "Memory", "MB", 1e-6)
-    if latency != medians:
-        fitted = fit.fit_latency(latency)
+    fitted = fit.fit_latency(latency)
     work = _work(m, weights)
     load, pageable, load_evidence, load_said = _load(m, weights)
     doubts = [
@@ -108,7 +106,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "precision": m.settings.precision,
         "weight_bytes": weights,
         "latency_s": _by_batch(latency),
-        "latency_cv": _short(cv, 3),
+        "latency_cv": _short(_cv(repeats_cv, fitted), 3),
         **_doubted_or_fitted(m, latency, work, fitted),
         "workspace_bytes": {str(batch): round(size) for batch, size in workspace.items()},
         "load": load,
@@ -121,7 +119,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "load_evidence": load_evidence,
         "source": _source(m.provenance),
         "as_of": str(m.provenance["date"])[:10],
-        "assumptions": [*memory_said, *load_said],
+        "assumptions": [*memory_said, *load_said, *_power(m.provenance, {})[2]],
         "doubts": doubts,
         "measured": _measured(m, fitted, work),
     }
@@ -148,14 +146,13 @@ def raise_falls(
     return rising, doubts
 
 
-def _cv(samples: Mapping[int, Sequence[float]], medians: Mapping[int, float], fitted: fit.Fit) -> float:
-    """Spread of one run around the curve: between repeats (of the usual batch), and of the curve beside the medians.
+def _cv(repeats: float, fitted: fit.Fit) -> float:
+    """Spread of one run around the curve: between repeats (of the usual batch), and of the points beside the curve.
 
     2 % between repeats and 1.5 % beside the curve: 2.5 %.
     """
-    repeats = median(fit.coefficient_of_variation(taken) for taken in samples.values())
-    beside = fmean((fitted.curve(batch) / middle - 1) ** 2 for batch, middle in medians.items())
-    return float((repeats**2 + beside) ** 0.5)
+    points = zip(fitted.curve.x, fitted.curve.y, strict=True)
+    return float((repeats**2 + fmean((fitted.curve(batch) / time_s - 1) ** 2 for batch, time_s in points)) ** 0.5)
 
 
 def _workspace(m: Measured) -> tuple[dict[int, float], str, list[str]]:
@@ -422,8 +419,7 @@ def device_json(
     host = max([*_rates(copies), *_seen_loads(profiles)], default=UNKNOWN_HOST_BYTES_PER_S)
     links = _rates(good.get("links", {}))
     tdp_w, idle_w, power_said = _power(provenance, good)
-    return {
-        "schema": DEVICE_SCHEMA,
+    kind = {
         "name": provenance["gpu"],
         "memory_bytes": provenance["memory_bytes"],
         "memory_bytes_per_s": _short(good.get("device_copy", {}).get("bytes_per_s") or host, DIGITS),
@@ -434,8 +430,11 @@ def device_json(
         "pcie_bytes_per_s": _above(host),
         **({"nvlink_bytes_per_s": _above(min(links))} if min(links, default=0.0) > host else {}),
         "compute_capability": str(provenance.get("compute_capability") or ""),
-        "source": _source(provenance),
-        "as_of": str(provenance["date"])[:10],
+        "source": f"{_source(provenance)}, {str(provenance['date'])[:10]}",
+    }
+    return {
+        "schema": DEVICE_SCHEMA,
+        "gpu": kind,
         "assumptions": ["Its peaks are the highest rates seen: no vendor's figure is known.", *power_said],
         "doubts": _not_probed(good),
         "provenance": dict(provenance),
@@ -448,9 +447,7 @@ def _power(provenance: Mapping[str, Any], probes: Mapping[str, Mapping[str, floa
     limit_w = provenance.get("power_limit_w")
     idle_w = probes.get("idle", {}).get("power_w")
     if limit_w:
-        known = idle_w is not None and 0 <= idle_w < limit_w
-        said = [] if known else ["Idle power was not measured: taken as 15 % of the power limit."]
-        return limit_w, idle_w if known and idle_w is not None else 0.15 * limit_w, said
+        return limit_w, min(idle_w or 0.0, limit_w), []
     cores = provenance.get("torch_threads") or 1
     assumed = f"It tells no power: {WATTS_A_CORE:g} W for each core in use when busy, a third of that when idle."
     return WATTS_A_CORE * cores, WATTS_A_CORE * cores / 3, [assumed]
