@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrate.served import Actions, Held
 from planner.store import StoreError
 from simulator.curves import Interpolated, LoadTime
 from simulator.deployment import (
@@ -37,22 +38,6 @@ LARGEST_BYTES = 500_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actions:
-    """All that a device did of one kind for one model, in order of time."""
-
-    kind: str
-    """`run`, `load` or `evict`."""
-    model: str
-    device: str
-    start_s: Floats
-    batch: Floats
-    """Requests; 0 unless it is a run."""
-    expected_s: Floats
-    """By the profile."""
-    actual_s: Floats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One run of a deployment on a real device, and what was known before."""
 
@@ -69,6 +54,8 @@ class Recording:
     actions: tuple[Actions, ...]
     launch_s: Mapping[str, Floats]
     """By device: from the moment a batch could run until it was started, the harness's own time."""
+    held: Mapping[str, Held] = field(default_factory=dict)
+    """By device: memory that its process was seen to hold."""
     stopped: str = ""
     """Why it ended early; empty where it did not."""
     run_error: Mapping[str, float] = field(default_factory=dict)
@@ -158,6 +145,7 @@ def encode(recording: Recording) -> dict[str, Any]:
         },
         "actions": [encode_actions(one) for one in recording.actions],
         "launch": {name: spans(values) for name, values in recording.launch_s.items()},
+        "held": {name: asdict(held) for name, held in recording.held.items()},
     }
 
 
@@ -205,7 +193,7 @@ def encode_actions(actions: Actions) -> dict[str, Any]:
         "model": actions.model,
         "device": actions.device,
         "start": deltas(actions.start_s),
-        "batch": actions.batch.astype(int).tolist(),
+        "batch": actions.batch.tolist(),
         "expected": spans(actions.expected_s),
         "actual": spans(actions.actual_s),
     }
@@ -263,6 +251,7 @@ def decode(raw: Mapping[str, Any]) -> Recording:
         warmup_s=float(raw["warmup_s"]),
         actions=tuple(decode_actions(one) for one in raw["actions"]),
         launch_s={name: np.array(values, dtype=float) * TICK_S for name, values in raw["launch"].items()},
+        held={name: Held(**held) for name, held in raw["held"].items()},
         stopped=str(raw["stopped"]),
         run_error=dict(raw["run_error"]),
         load_error=dict(raw["load_error"]),
@@ -340,7 +329,7 @@ def decode_actions(raw: Mapping[str, Any]) -> Actions:
         model=raw["model"],
         device=raw["device"],
         start_s=summed(raw["start"]) * TICK_S,
-        batch=np.array(raw["batch"], dtype=float),
+        batch=np.array(raw["batch"], dtype=np.int32),
         expected_s=np.array(raw["expected"], dtype=float) * TICK_S,
         actual_s=np.array(raw["actual"], dtype=float) * TICK_S,
     )

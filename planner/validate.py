@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from planner.recording import Actions, Recording
+from calibrate.served import Actions
+from planner.recording import Recording
 from simulator.curves import Interpolated, LoadTime
 from simulator.deployment import Deployment, Service
 from simulator.metrics import Summary, summarise

@@ -9,10 +9,11 @@ import pytest
 import worlds
 from jsonschema import Draft202012Validator
 
+from calibrate.served import Actions, Held
 from planner.fitting import fit, offered_work, tight_bytes
 from planner.layout import Format, Screen
 from planner.load import load_scenario, schema
-from planner.recording import Actions, Recording, encode, kept, read_recording, write_recording
+from planner.recording import Recording, encode, kept, read_recording, write_recording
 from planner.store import StoreError
 from planner.validate import DEVICE_METRICS, MODEL_METRICS, Validation, error_of, least_and_most, stretched, validate
 from planner.validation_report import BEGIN, END, render, renew
@@ -51,7 +52,7 @@ def acted(result: SimulationResult, world: Deployment) -> tuple[Actions, ...]:
             model=b.model,
             device=b.device,
             start_s=b.start_s,
-            batch=b.count.astype(float),
+            batch=b.count,
             expected_s=np.array([profiles[b.model].latency(n) for n in b.count]),
             actual_s=b.finish_s - b.start_s,
         )
@@ -63,7 +64,7 @@ def acted(result: SimulationResult, world: Deployment) -> tuple[Actions, ...]:
             model=load.model,
             device=load.device,
             start_s=np.array([load.start_s]),
-            batch=np.zeros(1),
+            batch=np.zeros(1, dtype=np.int32),
             expected_s=np.array([profiles[load.model].load(load.size_bytes)]),
             actual_s=np.array([load.finish_s - load.start_s]),
         )
@@ -87,6 +88,17 @@ def recorded(
         warmup_s=0.0,
         actions=acted(result, world),
         launch_s={d.id: np.full(10, 1e-4) for d in world.devices},
+        held={
+            d.id: Held(
+                limit_bytes=d.memory_bytes,
+                counted_peak_bytes=int(result.memory[d.id].used_bytes.max()),
+                workspace_bytes={},
+                weight_bytes={},
+                allocated_peak_bytes=None,
+                context_bytes=None,
+            )
+            for d in world.devices
+        },
         **known,
     )
 
