@@ -278,7 +278,7 @@ def _smooth(x: Values, y: Values) -> tuple[float, float, float]:
     mean = log_y.mean()  # in units of the mean nothing overflows
     u, v = np.exp(-p[:, None] * (log_y - mean)), np.exp(p[:, None] * (log_x - log_y + mean))
     uu, vv, uv, u1, v1 = (u * u).sum(1), (v * v).sum(1), (u * v).sum(1), u.sum(1), v.sum(1)
-    determinant = np.maximum(uu * vv - uv**2, 1e-300)
+    determinant = np.maximum(uu * vv - uv**2, 1e-12 * uu * vv)  # 0 where floor and slope cannot be told apart
     floor, slope = (u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant
     floor, slope = np.where(slope <= 0, u1 / uu, floor), np.where(floor <= 0, v1 / vv, slope)
     floor, slope = np.maximum(floor, 1e-30), np.maximum(slope, 1e-30)
