@@ -34,7 +34,9 @@ def groups(request: Request) -> list[Group]:
     return probes + [Group(model, settings) for model in models for settings in request.settings]
 
 
-def agenda(request: Request, group: Group, done: Mapping[str, Outcome], seed: int, probes: Sequence[str]) -> list[Point]:
+def agenda(
+    request: Request, group: Group, done: Mapping[str, Outcome], seed: int, probes: Sequence[str]
+) -> list[Point]:
     """What to measure next and after that, `done` left out, as far as it can be known.
 
     Layers and loading, then upward in batch size until memory ends, then the batches that fitted in random order: a

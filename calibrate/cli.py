@@ -10,12 +10,12 @@ from calibrate import request, zoo
 from calibrate.journal import JournalError
 from calibrate.memory_log import MemoryLogError
 from calibrate.request import Request, RequestError
-from calibrate.supervisor import DeviceError
+from calibrate.supervisor import NoDeviceError
 from calibrate.sweep import run
 
 BAD_INPUT = 2
 INTERNAL = 1
-REFUSALS = (RequestError, JournalError, MemoryLogError, DeviceError)
+REFUSALS = (RequestError, JournalError, MemoryLogError, NoDeviceError)
 """What says in one line what is wrong and what to do."""
 
 
@@ -32,13 +32,17 @@ def parser() -> argparse.ArgumentParser:
     add("--model", action="append", default=[], metavar="PACKAGE.MODULE:FACTORY", help="a model of yours; repeatable")
     add("--input", metavar="CxHxW", help="shape of one sample of your models, e.g. 3x224x224")
     add("--batches", default="1,2,4,8,16,32,64", metavar="N,...", help="batch sizes (default: %(default)s)")
-    add("--mode", default="inference,device", metavar="M,...", help="inference, training, device (default: %(default)s)")
+    add(
+        "--mode", default="inference,device", metavar="M,...", help="inference, training, device (default: %(default)s)"
+    )
     add("--precision", default="fp32", metavar="P,...", help="fp32, tf32, amp, bf16, fp16 (default: %(default)s)")
     add("--resolution", default="", metavar="N,...", help="height and width of pictures (default: the model's own)")
     add("--channels-last", action="store_true", help="lay tensors out with channels last")
     add("--cudnn-benchmark", action="store_true", help="let cuDNN choose its algorithms by trying them")
     add("--compile", action="store_true", help="through torch.compile")
-    add("--optimizers", default="sgd,adam", metavar="O,...", help="of a training step: sgd, adam (default: %(default)s)")
+    add(
+        "--optimizers", default="sgd,adam", metavar="O,...", help="of a training step: sgd, adam (default: %(default)s)"
+    )
     add("--until-memory-ends", action="store_true", help="go on doubling the batch past the largest of --batches")
     add("--seconds", default="1", metavar="S", help="time for repeats of one point (default: %(default)s)")
     add("--timeout", default="120", metavar="S", help="give a point up after so long (default: %(default)s)")
@@ -96,5 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("PLANNER_DEBUG"):
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        print(f"calibrate: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.", file=sys.stderr)
+        print(
+            f"calibrate: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.", file=sys.stderr
+        )
         return INTERNAL

@@ -3,7 +3,9 @@
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -70,7 +72,8 @@ class Journal:
             os.fsync(self.file)
         except OSError as error:
             # A line that a full disk cut short would hide what comes after it.
-            os.ftruncate(self.file, whole_bytes)
+            with suppress(OSError):
+                os.ftruncate(self.file, whole_bytes)
             _refuse(self.path, f"cannot be written ({error.strerror})", "Make room, then continue with --resume")
 
 
@@ -111,9 +114,13 @@ def read_journal(path: Path) -> tuple[Header, list[Outcome]]:
 def _open(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:
         _refuse(path, f"cannot be written ({error.strerror})", "Name a directory that may be written with --out")
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        _refuse(path, "is no ordinary file", "Name another --out")
+    return file
 
 
 def _lock(file: int, path: Path) -> None:

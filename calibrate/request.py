@@ -147,7 +147,9 @@ def _unknown(name: str, known: Sequence[str]) -> NoReturn:
 def _parts(option: str, text: str, example: str, *, empty: bool = False) -> list[str]:
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     if "" in parts or not (parts or empty):
-        _refuse(option, repr(text), "names nothing between two commas" if parts else "is empty", f"Write e.g. {example}")
+        _refuse(
+            option, repr(text), "names nothing between two commas" if parts else "is empty", f"Write e.g. {example}"
+        )
     return parts
 
 

@@ -26,7 +26,7 @@ class WorkerError(Exception):
     """The worker cannot measure this group at all; the text is one line."""
 
 
-class DeviceError(WorkerError):
+class NoDeviceError(WorkerError):
     """The worker cannot use the device or what it needs to measure: no group can be measured."""
 
 
@@ -70,7 +70,7 @@ class Worker:
             start_new_session=True,
         )
         try:
-            self.provenance: Mapping[str, Any] = self._greeting("ready", START_LIMIT_S, DeviceError)
+            self.provenance: Mapping[str, Any] = self._greeting("ready", START_LIMIT_S, NoDeviceError)
         except BaseException:
             self.end()
             raise

@@ -20,7 +20,7 @@ from calibrate.journal import Journal, JournalError, open_journal
 from calibrate.memory_log import MemoryLog, reader
 from calibrate.points import Outcome, Point, Status, What
 from calibrate.request import Request
-from calibrate.supervisor import DeviceError, Job, StoppedError, Worker, WorkerError
+from calibrate.supervisor import NoDeviceError, Job, StoppedError, Worker, WorkerError
 
 START_S = 8.0
 """To start a worker and build its model, until it has been seen."""
@@ -91,7 +91,7 @@ class Sweep:
 
 
 def run(request: Request) -> int:
-    """Measure what is asked for; exit code. Raises `JournalError` or `DeviceError`, each in one line.
+    """Measure what is asked for; exit code. Raises `JournalError` or `NoDeviceError`, each in one line.
 
     0: every model has figures, or the budget ended. 2: a model has none. 128 + n: signal n ended it.
     """
@@ -155,7 +155,7 @@ def _measure_all(sweep: Sweep) -> None:
             _measure_group(sweep, group)
     except StoppedError:
         return
-    except DeviceError as error:
+    except NoDeviceError as error:
         if not sweep.journal:
             raise
         sweep.unusable[sweep.request.device] = str(error)
@@ -172,7 +172,7 @@ def _measure_group(sweep: Sweep, group: Group) -> None:
             if not built:
                 _build(sweep, group)
             built = _measure(sweep, points[0])
-    except DeviceError:
+    except NoDeviceError:
         raise
     except WorkerError as error:
         sweep.unusable[group.name] = str(error)

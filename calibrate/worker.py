@@ -1,0 +1,159 @@
+"""Worker: the process that holds one model and measures it. Points come in as JSON lines, outcomes go out as JSON lines.
+
+It runs code of the user's: whatever that prints goes to standard error, whatever it raises costs one point.
+"""
+
+import ctypes
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from calibrate import provenance
+from calibrate.device import Cpu, Device, find_device
+from calibrate.points import Outcome, Point, Settings, Status, What
+from calibrate.supervisor import Job
+
+if TYPE_CHECKING:
+    from calibrate.zoo import Built
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal to get when the parent dies."""
+MEMORY_SHARE = 0.9
+"""Of the memory free at the start that a model on the CPU may take: the rest of the machine must live on."""
+
+
+class Pipe:
+    """The way to the process that asked."""
+
+    def __init__(self) -> None:
+        """Take standard input and output for itself, so that user code can neither read nor write them."""
+        self.points: TextIO = os.fdopen(os.dup(0), "r", encoding="utf-8")
+        self.replies: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+
+    def send(self, event: str, value: object) -> None:
+        """One line. ValueError where it holds what JSON cannot: nan, or an infinite number."""
+        line = json.dumps({event: value}, allow_nan=False)
+        self.replies.write(line + "\n")
+        self.replies.flush()
+
+
+def main() -> int:
+    """Measure what comes in until nothing more comes."""
+    device_name, parent = sys.argv[1], int(sys.argv[2])
+    end_with(parent)
+    pipe = Pipe()
+    try:
+        device = find_device(device_name)
+        pipe.send("ready", provenance.read(device_name))
+        job = pipe.points.readline()
+        measure = prepare(device, Job.from_json(json.loads(job))) if job else None
+    except (Exception, SystemExit) as error:
+        pipe.send("refused", in_one_line(error))
+        return 0
+    if measure is None:
+        return 0  # Nobody is there any more.
+    pipe.send("built", {})
+    for line in pipe.points:
+        outcome = measured(device, Point.from_json(json.loads(line)), measure)
+        pipe.send("outcome", outcome.to_json())
+    return 0
+
+
+def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]:
+    """What measures a point: on a model that is built and has run once, or on the device alone."""
+    if not job.model:
+        from calibrate import probes
+
+        return lambda point: probes.run(point.probe, device.label, job.seconds_per_point)
+    from calibrate.layers import trace
+    from calibrate.measure import measure
+    from calibrate.timer import Rule
+    from calibrate.zoo import build
+
+    device.open(job.memory_bytes or default_limit_bytes(device))
+    rule = Rule(seconds=job.seconds_per_point)
+    built = build(job.model, job.input_shape)
+    refuse_nan(built, job.settings)
+
+    def one(point: Point) -> tuple[Any, Any, Any]:
+        if point.what is What.LAYERS:
+            return trace(built, job.settings)
+        return measure(built, device, point, rule)
+
+    return one
+
+
+def refuse_nan(built: Built, settings: Settings) -> None:
+    """Run one sample on the CPU: a model that cannot run at all need not be tried at every batch size."""
+    import torch
+
+    from calibrate.zoo import floats
+
+    with torch.inference_mode():
+        outputs = floats(built.forward(built.module, built.make_input(1, "cpu", settings)))
+    if any(not output.isfinite().all() for output in outputs):
+        raise ValueError(f"{built.name}: its output is not a number (nan or inf). Correct the model or its weights")
+
+
+def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any, Any, Any]]) -> Outcome:
+    """What a point gave, or in one line why it gave nothing."""
+    from calibrate.device import OutOfMemoryError
+
+    started_s = time.monotonic()
+    try:
+        values, samples, details = measure(point)
+    except (Exception, SystemExit) as error:
+        ended = isinstance(error, OutOfMemoryError) or device.is_out_of_memory(error)
+        status = Status.OUT_OF_MEMORY if ended else Status.FAILED
+        return Outcome(point=point, status=status, message=in_one_line(error), took_s=time.monotonic() - started_s)
+    outcome = Outcome(
+        point=point,
+        status=Status.OK,
+        values=values,
+        samples=samples,
+        details=details,
+        took_s=time.monotonic() - started_s,
+    )
+    try:
+        json.dumps(outcome.to_json(), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return Outcome(point=point, status=Status.FAILED, message=f"its figures: {in_one_line(error)}")
+    return outcome
+
+
+def default_limit_bytes(device: Device) -> int | None:
+    """On the CPU most of what is free: beyond it the system would end whatever process it likes."""
+    if not isinstance(device, Cpu):
+        return None
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(MEMORY_SHARE * int(found[1]) * 1024) if found else None
+
+
+def in_one_line(error: BaseException) -> str:
+    """What an error says, without line breaks: our own as they are, others with their kind."""
+    text = " ".join(str(error).split())[:400].rstrip(".")
+    return text if type(error).__module__.startswith("calibrate.") else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def end_with(parent: int) -> None:
+    """End when the process that asked does, however it ends. Where the system has no such wish: at its next look."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Where memory ends, let the system end this process rather than another.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
