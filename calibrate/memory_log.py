@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -92,7 +92,7 @@ class MemoryLog:
     def _row(self) -> None:
         held = self.held_bytes()
         with self._writing:
-            if held is None or self._file.closed:
+            if held is None or self._file.closed or self._stop.is_set():
                 return
             try:
                 csv.writer(self._file, lineterminator="\n").writerow(
@@ -161,35 +161,26 @@ def spans(rows: Sequence[Row]) -> list[tuple[str, float, float]]:
 
 def tree_rss_bytes(pid: int) -> int:
     """Resident memory of process `pid` and of all it started; pages that two of them share count twice."""
-    processes = list(_proc() if Path("/proc/self/stat").exists() else _ps())
-    children: dict[int, list[int]] = {}
-    for child, parent, _ in processes:
-        children.setdefault(parent, []).append(child)
-    rss_bytes = {child: rss for child, _, rss in processes}
+    if not Path("/proc/self/task", str(os.getpid()), "children").exists():
+        return _listed_rss_bytes(pid)
     total, todo = 0, [pid]
     while todo:
-        current = todo.pop()
-        total += rss_bytes.get(current, 0)
-        todo += children.get(current, ())
+        process = Path("/proc", str(todo.pop()))
+        try:
+            # proc(5): the second figure of `statm` counts resident pages; `children` stands with each thread.
+            total += int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            children = [(thread / "children").read_text() for thread in (process / "task").iterdir()]
+        except OSError:
+            continue  # it, or a thread of it, ended meanwhile
+        todo += map(int, " ".join(children).split())
     return total
 
 
-def _proc() -> Iterable[tuple[int, int, int]]:
-    """Number, parent and resident bytes of every process, from Linux's /proc (proc(5), `stat`)."""
-    page_bytes = os.sysconf("SC_PAGE_SIZE")
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            stat = Path("/proc", entry, "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue  # it ended meanwhile
-        fields = stat.rpartition(")")[2].split()  # its name, in brackets, may hold blanks
-        yield int(entry), int(fields[1]), int(fields[21]) * page_bytes
-
-
-def _ps() -> Iterable[tuple[int, int, int]]:
+def _listed_rss_bytes(pid: int) -> int:
+    """The same where there is no /proc: from a list of all processes, which takes longer."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,rss="], capture_output=True, text=True, check=True)
-    for line in listed.stdout.splitlines():
-        pid, parent, rss_kib = map(int, line.split())
-        yield pid, parent, rss_kib * 1024
+    rows = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
+    tree = {pid}
+    while more := {child for child, parent, _ in rows if parent in tree} - tree:
+        tree |= more
+    return sum(rss_kib * 1024 for child, _, rss_kib in rows if child in tree)

@@ -513,19 +513,19 @@ def _used_bytes(device: "torch.device", pid: int | None) -> int:
 def idle(device: "torch.device", seconds: float) -> Result:
     """Power (W) while nothing runs, as NVML tells it every 50 ms.
 
-    Values: `idle_w`, while this process holds a context; `bare_w`, before that, if it had put
+    Values: `power_w`, while this process holds a context; `bare_power_w`, before that, if it had put
     nothing on the device when the probe began.
     """
     import torch
 
     nvml, samples = _nvml(device), dict[str, list[float]]()
     if not torch.cuda.memory_reserved(device):
-        samples["bare_w"] = _power_w(nvml, seconds / 2)
+        samples["bare_power_w"] = _power_w(nvml, seconds / 2)
     torch.rand(1, device=device)
     _synchronise(device)
     # Clocks fall only some time after the last kernel.
     time.sleep(min(1.0, seconds / 4))
-    samples["idle_w"] = _power_w(nvml, seconds / 2)
+    samples["power_w"] = _power_w(nvml, seconds / 2)
     read = {key: taken for key, taken in samples.items() if taken}
     details = {} if read else {"left_out": nvml.why_not or "this GPU does not tell its power"}
     return Result({key: median(taken) for key, taken in read.items()}, read, details)

@@ -88,7 +88,7 @@ def kind_of(name: str, memory_bytes: int) -> str:
     if partition := MIG.match(name):
         card, part = partition["card"], partition["slice"]
         known = KINDS.get(_bare(card))
-        return f"{known[0] if known else _slug(_bare(card))}-MIG-{_slug(part)}"
+        return f"{known[0] if known else _slug(_bare(card))}-MIG-{_slug(part)[:10].rstrip('-.')}"
     bare = _bare(name)
     kind, memory_gb = KINDS.get(bare, ("", 0))
     # Cards report up to 8 % more than the round figure (GiB sold as GB), or less where the driver keeps some.
@@ -114,7 +114,7 @@ def _bare(name: str) -> str:
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:50].rstrip("-.") or "unknown"
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:48].rstrip("-.") or "unknown"
 
 
 # Reading
