@@ -2,8 +2,7 @@
 
 The names are known without torch; building a model imports it. Building a user's model **runs the user's code**: the
 module is imported and its factory called, with all rights of this process.
-Weights are random: speed and memory do not depend on them. The one exception is what a detector does with its boxes,
-which is set so that random scores keep as few as trained ones would.
+Weights are random: speed and memory do not depend on them, except for the boxes a detector has to sort out (`_detector`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -259,9 +258,28 @@ def _vision(name: str, **options: Any) -> Callable[[], "nn.Module"]:
     return _torchvision("torchvision.models", name, **options)
 
 
-def _detector(name: str, **options: Any) -> Callable[[], "nn.Module"]:
-    """A detector of torchvision's. Random scores are about 1 / 91 each: a threshold of 0.05 keeps hardly a box."""
-    return _torchvision("torchvision.models.detection", name, weights_backbone=None, **options)
+def _resnet(name: str) -> Callable[[], "nn.Module"]:
+    """A classifier whose residual branches end in 0: random ones would add up beyond fp16's range over 50 blocks."""
+    return _vision(name, zero_init_residual=True)
+
+
+def _detector(name: str, heads: Sequence[str], **options: Any) -> Callable[[], "nn.Module"]:
+    """A detector of torchvision's with heads at zero: all boxes are anchors, all of 91 classes equally likely.
+
+    So the first stage proposes as many boxes as it may, as a trained one does, and none passes a threshold of 0.05:
+    random heads would have thousands of boxes to sort out where a trained one has a few.
+    """
+    make = _torchvision("torchvision.models.detection", name, weights_backbone=None, **options)
+
+    def undecided() -> "nn.Module":
+        from torch import nn
+
+        module = make()
+        for parameter in (parameter for head in heads for parameter in module.get_submodule(head).parameters()):
+            nn.init.zeros_(parameter)
+        return module
+
+    return undecided
 
 
 def _torchvision(package: str, name: str, **options: Any) -> Callable[[], "nn.Module"]:
@@ -294,15 +312,18 @@ LECTURE = ("yolov3", "tiny_yolov3", "resnet152", "resnet50", "vgg16", "faster_rc
 MODELS: Mapping[str, Entry] = {
     "yolov3": Entry(_yolo("yolov3"), _picture(416), Task.OTHER),
     "tiny_yolov3": Entry(_yolo("tiny_yolov3"), _picture(416), Task.OTHER),
-    "resnet152": Entry(_vision("resnet152"), _picture(224)),
-    "resnet50": Entry(_vision("resnet50"), _picture(224)),
+    "resnet152": Entry(_resnet("resnet152"), _picture(224)),
+    "resnet50": Entry(_resnet("resnet50"), _picture(224)),
     "vgg16": Entry(_vision("vgg16"), _picture(224)),
     "faster_rcnn": Entry(
-        _detector("fasterrcnn_resnet50_fpn"), _picture(800), Task.DETECTION, "it scales every picture to 800 pixels itself"
+        _detector("fasterrcnn_resnet50_fpn", ("rpn.head.cls_logits", "rpn.head.bbox_pred", "roi_heads.box_predictor")),
+        _picture(800),
+        Task.DETECTION,
+        "it scales every picture to 800 pixels itself",
     ),
     "inceptionv3": Entry(_vision("inception_v3", init_weights=False), _picture(299)),
     "ssd_vgg": Entry(
-        _detector("ssd300_vgg16", score_thresh=0.05),
+        _detector("ssd300_vgg16", ("head",), score_thresh=0.05),
         _picture(300),
         Task.DETECTION,
         "it scales every picture to 300 pixels itself",
@@ -310,9 +331,9 @@ MODELS: Mapping[str, Entry] = {
     "lenet": Entry(_lenet, (1, 28, 28), fixed="its linear layers fit 28 pixels only"),
     "alexnet": Entry(_vision("alexnet"), _picture(224)),
     "vgg19": Entry(_vision("vgg19"), _picture(224)),
-    "resnet18": Entry(_vision("resnet18"), _picture(224)),
-    "resnet34": Entry(_vision("resnet34"), _picture(224)),
-    "resnet101": Entry(_vision("resnet101"), _picture(224)),
+    "resnet18": Entry(_resnet("resnet18"), _picture(224)),
+    "resnet34": Entry(_resnet("resnet34"), _picture(224)),
+    "resnet101": Entry(_resnet("resnet101"), _picture(224)),
     "mobilenet_v3_large": Entry(_vision("mobilenet_v3_large"), _picture(224)),
     "efficientnet_b0": Entry(_vision("efficientnet_b0"), _picture(224)),
     "vit_b_16": Entry(_vision("vit_b_16"), _picture(224), fixed="its positions fit 224 pixels only"),

@@ -62,17 +62,19 @@ def suppress(boxes, scores, iou_threshold):
     import torch
 
     order = scores.argsort(descending=True)
-    kept = []
-    while len(order):
-        best, order = order[0], order[1:]
-        kept.append(best)
-        order = order[_overlaps(boxes[best], boxes[order]) <= iou_threshold]
-    return torch.stack(kept) if kept else order
+    overlap = (_overlaps(boxes[order]) > iou_threshold).numpy()
+    alive = torch.ones(len(order), dtype=torch.bool)
+    for index, row in enumerate(overlap):
+        if alive[index]:
+            alive.numpy()[index + 1 :] &= ~row[index + 1 :]
+    return order[alive]
 
 
-def _overlaps(box, others):
+def _overlaps(boxes):
+    """Intersection over union of each pair."""
     import torch
 
-    corner, opposite = torch.maximum(box[:2], others[:, :2]), torch.minimum(box[2:], others[:, 2:])
-    shared = (opposite - corner).clamp(min=0).prod(dim=1)
-    return shared / ((box[2:] - box[:2]).prod() + (others[:, 2:] - others[:, :2]).prod(dim=1) - shared)
+    corner, opposite = torch.maximum(boxes[:, None, :2], boxes[:, :2]), torch.minimum(boxes[:, None, 2:], boxes[:, 2:])
+    shared = (opposite - corner).clamp(min=0).prod(dim=2)
+    area = (boxes[:, 2:] - boxes[:, :2]).prod(dim=1)
+    return shared / (area[:, None] + area - shared)

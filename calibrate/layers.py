@@ -1,0 +1,187 @@
+"""Layers: what a model is made of, by one traced pass of one sample. Running the pass runs the model's own code."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from calibrate.points import Settings
+from calibrate.zoo import Built, tensors
+from simulator.model import LayerFacts
+
+WHOLE = (nn.MultiheadAttention,)
+"""Modules that compute with their children's weights without calling them: one layer, weights and all."""
+GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "groups", "num_heads")
+"""What a signature names besides type and shapes, where a module has it."""
+ROOT = "(model)"
+"""Name of the layer that holds what the model itself holds and does outside of its parts."""
+
+
+def trace(built: Built, settings: Settings = Settings()) -> tuple[dict[str, float], dict[str, Any]]:
+    """Values and details of an `Outcome`: totals for one sample, and its layers in execution order as `LayerFacts`.
+
+    Runs where the model's weights are: on the CPU for real, on the meta device without arithmetic. Operations are those
+    that `torch.utils.flop_counter` knows: convolutions and matrix products. Each belongs to the innermost module that
+    was running, so that layers add up to the total. `activation_bytes_per_sample` adds up what layers put out, memory
+    shared with their input left out, and functions outside of layers too. If the pass fails, what depends on it is
+    absent, and details say why under `unknown`.
+    """
+    tracer = _Tracer(built.module)
+    weights = {"params": tracer.params, "weight_bytes": tracer.weight_bytes}
+    try:
+        inputs = built.make_input(1, tracer.device, settings)
+        outputs = tracer.run(lambda: built.forward(built.module, inputs))
+    except Exception as error:
+        text = " ".join(str(error).split())
+        return weights, {"layers": [], "unknown": f"operations and activations: {type(error).__name__}: {text}"}
+    facts = tracer.facts()
+    flops = sum(layer.flops for layer in facts)
+    values = weights | {
+        "flops_per_sample": flops,
+        "macs": flops / 2,
+        "activation_bytes_per_sample": tracer.activation_bytes,
+        "input_bytes_per_sample": _bytes(tensors(inputs)),
+        "output_bytes_per_sample": _bytes(tensors(outputs)),
+    }
+    return values, {"layers": [asdict(layer) for layer in facts]}
+
+
+@dataclass(slots=True)
+class _Part:
+    """A module that is or holds a layer, and what was seen of it."""
+
+    name: str
+    module: nn.Module
+    weights: dict[str, Tensor]
+    """Its own, by name; those of its children too where it is one whole. Shared ones belong to the first that has them."""
+    is_layer: bool
+    """It has no parts of its own."""
+    flops: int = 0
+    input_bytes: int = 0
+    output_bytes: int = 0
+    starts: list[int] = field(default_factory=list)
+    """Total operations at each start that has not ended."""
+
+
+class _Tracer:
+    """Watches the modules of a model while it runs."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.parts = {part.module: part for part in _parts(model)}
+        self.order: dict[nn.Module, None] = {}
+        self.inside: list[int] = []
+        """For each module that is running, the operations of modules that ran inside."""
+        self.activation_bytes = 0
+        self.counter = FlopCounterMode(display=False)
+        held = [weight for part in self.parts.values() for weight in part.weights.values()]
+        self.device = str(held[0].device) if held else "cpu"
+        self.weight_bytes = _bytes(held)
+        self.params = sum(weight.numel() for weight in held if isinstance(weight, nn.Parameter))
+
+    def run(self, work: Any) -> Any:
+        """What `work` gives, watched."""
+        hooks = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self.parts]
+        hooks += [module.register_forward_hook(self._leave, with_kwargs=True) for module in self.parts]
+        try:
+            with torch.no_grad(), _countable(), self.counter:
+                return work()
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def facts(self) -> list[LayerFacts]:
+        """Layers that ran, in order, then those that only hold weights."""
+        listed = dict.fromkeys([*self.order, *self.parts])
+        parts = (self.parts[module] for module in listed)
+        return [_facts(part) for part in parts if part.weights or part.flops or (part.is_layer and part.output_bytes)]
+
+    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        self.order.setdefault(module)
+        self.parts[module].starts.append(self.counter.get_total_flops())
+        self.inside.append(0)
+
+    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        part, inside = self.parts[module], self.inside.pop()
+        total = self.counter.get_total_flops() - part.starts.pop()
+        part.flops += total - inside
+        if self.inside:
+            self.inside[-1] += total
+        given, put_out = tensors([args, kwargs]), tensors(output)
+        part.input_bytes += _bytes(given)
+        part.output_bytes += _bytes(put_out)
+        if part.is_layer:
+            memory = {_memory(tensor) for tensor in given}
+            self.activation_bytes += _bytes([tensor for tensor in put_out if _memory(tensor) not in memory])
+
+
+@contextmanager
+def _countable() -> Iterator[None]:
+    """Attention as plain matrix products: its fused forms are not counted on every device."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _parts(model: nn.Module) -> Iterator[_Part]:
+    """All modules of a model but those inside of whole ones, each with the weights that no earlier one has."""
+    seen: set[Tensor] = set()
+    inside: set[nn.Module] = set()
+    for name, module in model.named_modules():
+        if module in inside:
+            continue
+        whole = isinstance(module, WHOLE)
+        if whole:
+            inside.update(module.modules())
+        held = (*module.named_parameters(recurse=whole), *module.named_buffers(recurse=whole))
+        weights = {key: weight for key, weight in held if weight not in seen}
+        seen.update(weights.values())
+        yield _Part(name or ROOT, module, weights, whole or not any(module.children()))
+
+
+def _facts(part: _Part) -> LayerFacts:
+    return LayerFacts(
+        name=part.name,
+        type=type(part.module).__name__,
+        signature=signature(part.module, part.weights),
+        params=sum(weight.numel() for weight in part.weights.values() if isinstance(weight, nn.Parameter)),
+        weight_bytes=_bytes(list(part.weights.values())),
+        flops=part.flops,
+        input_bytes=part.input_bytes,
+        output_bytes=part.output_bytes,
+    )
+
+
+def signature(module: nn.Module, weights: dict[str, Tensor]) -> str:
+    """E.g. `Conv2d kernel_size=7x7 stride=2x2 padding=3x3 dilation=1x1 groups=1 weight=64x3x7x7`: no bias, so none named.
+
+    A weight in another type than float32 says so: `weight=64x3:float16`; a scalar has the shape `1`.
+    """
+    geometry = [f"{name}={_text(getattr(module, name))}" for name in GEOMETRY if hasattr(module, name)]
+    shapes = [f"{name}={_text(tuple(weight.shape) or 1)}{_type(weight)}" for name, weight in weights.items()]
+    return " ".join([type(module).__name__, *geometry, *shapes])
+
+
+def _text(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _type(weight: Tensor) -> str:
+    return "" if weight.dtype is torch.float32 else f":{str(weight.dtype).removeprefix('torch.')}"
+
+
+def _bytes(listed: Sequence[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in listed)
+
+
+def _memory(tensor: Tensor) -> int:
+    """Identity of the memory behind a tensor, the same for its views; works without memory, on the meta device."""
+    return int(tensor.untyped_storage()._cdata)
