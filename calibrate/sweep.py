@@ -20,7 +20,7 @@ from calibrate.journal import Journal, JournalError, open_journal
 from calibrate.memory_log import MemoryLog, reader
 from calibrate.points import Outcome, Point, Status, What
 from calibrate.request import Request
-from calibrate.supervisor import NoDeviceError, Job, StoppedError, Worker, WorkerError
+from calibrate.supervisor import Job, NoDeviceError, StoppedError, Worker, WorkerError
 
 START_S = 8.0
 """To start a worker and build its model, until it has been seen."""

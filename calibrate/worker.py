@@ -1,4 +1,4 @@
-"""Worker: the process that holds one model and measures it. Points come in as JSON lines, outcomes go out as JSON lines.
+"""Worker: the process that holds one model and measures it. Points come in and outcomes go out as JSON lines.
 
 It runs code of the user's: whatever that prints goes to standard error, whatever it raises costs one point.
 """
@@ -74,7 +74,6 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
         from calibrate import probes
 
         return lambda point: probes.run(point.probe, device.label, job.seconds_per_point)
-    from calibrate.layers import trace
     from calibrate.measure import measure
     from calibrate.timer import Rule
     from calibrate.zoo import build
@@ -86,13 +85,15 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
 
     def one(point: Point) -> tuple[Any, Any, Any]:
         if point.what is What.LAYERS:
+            from calibrate.layers import trace
+
             return trace(built, job.settings)
         return measure(built, device, point, rule)
 
     return one
 
 
-def refuse_nan(built: Built, settings: Settings) -> None:
+def refuse_nan(built: "Built", settings: Settings) -> None:
     """Run one sample on the CPU: a model that cannot run at all need not be tried at every batch size."""
     import torch
 
@@ -100,8 +101,8 @@ def refuse_nan(built: Built, settings: Settings) -> None:
 
     with torch.inference_mode():
         outputs = floats(built.forward(built.module, built.make_input(1, "cpu", settings)))
-    if any(not output.isfinite().all() for output in outputs):
-        raise ValueError(f"{built.name}: its output is not a number (nan or inf). Correct the model or its weights")
+    if any(output.isnan().any() for output in outputs):
+        raise ValueError(f"{built.name}: its output is not a number (NaN). Correct the model or its weights")
 
 
 def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any, Any, Any]]) -> Outcome:
