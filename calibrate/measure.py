@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,9 +20,7 @@ from calibrate.device import Device, OutOfMemoryError
 from calibrate.nvml import counter_energy_j, mean_power_w
 from calibrate.points import Point, Settings, What
 from calibrate.timer import Repeats, Rule, Timer, sample, warm_up
-
-if TYPE_CHECKING:
-    from calibrate.zoo import Built
+from calibrate.zoo import Built, floats, tensors
 
 DEFAULT = Rule()
 CASTS = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -47,7 +45,7 @@ class Figures(NamedTuple):
     details: dict[str, Any]
 
 
-def measure(built: "Built", device: Device, point: Point, rule: Rule = DEFAULT, timer: Timer | None = None) -> Figures:
+def measure(built: Built, device: Device, point: Point, rule: Rule = DEFAULT, timer: Timer | None = None) -> Figures:
     """The figures of one point on an open device, its model built on the CPU, where it is left.
 
     Raises `OutOfMemoryError`, with all that was allocated given back; `ValueError`, in one line, for what cannot be
@@ -72,7 +70,7 @@ def measure(built: "Built", device: Device, point: Point, rule: Rule = DEFAULT, 
 # Kinds of points
 
 
-def load(built: "Built", device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def load(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
     """Weights from pageable and pinned memory to memory already allocated, unloading, loading from disk, peak."""
     with _on_host(built, point.settings) as module:
         weights = _weights(module)
@@ -90,19 +88,19 @@ def load(built: "Built", device: Device, point: Point, rule: Rule, timer: Timer)
     return _figures(values, samples, details | _host(device))
 
 
-def memory(built: "Built", device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def memory(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
     """Most memory held by one batch, or by a training step once the optimizer has its state."""
     with _on_device(built, device, point.settings) as model:
         return (_training_memory if point.optimizer else _inference_memory)(model, point)
 
 
-def latency(built: "Built", device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def latency(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
     """Run time of one inference batch, and its energy."""
     with _on_device(built, device, point.settings) as model:
         inputs = model.inputs(point.batch)
         outputs = model.forward(inputs)
         _refuse_nan(outputs, f"{point.key}: output")
-        values: dict[str, float | None] = {"output_bytes": _bytes(_tensors(outputs))}
+        values: dict[str, float | None] = {"output_bytes": _bytes(tensors(outputs))}
         del outputs
         repeats, seen = _timed(lambda: model.forward(inputs), device, rule, timer)
         details = _how(repeats, device) | seen.details
@@ -110,7 +108,7 @@ def latency(built: "Built", device: Device, point: Point, rule: Rule, timer: Tim
     return _figures(values | seen.values, samples, details)
 
 
-def training(built: "Built", device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def training(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
     """Time of one training step unsplit, then of its parts with the device waited for after each."""
     with _on_device(built, device, point.settings, training=True) as model:
         inputs, step = model.inputs(point.batch), _Step(model, point.optimizer)
@@ -129,7 +127,7 @@ def training(built: "Built", device: Device, point: Point, rule: Rule, timer: Ti
 class _Model:
     """A model on the device, as its settings want it."""
 
-    built: "Built"
+    built: Built
     module: Any
     """Compiled where the settings say so."""
     device: Device
@@ -193,7 +191,7 @@ class _Step:
         self.optimizer.zero_grad(set_to_none=True)
 
     def state(self) -> list[torch.Tensor]:
-        return _tensors([list(kept.values()) for kept in self.optimizer.state.values()])
+        return tensors([list(kept.values()) for kept in self.optimizer.state.values()])
 
 
 @contextmanager
@@ -214,7 +212,7 @@ def _switches(settings: Settings) -> Iterator[None]:
 
 
 @contextmanager
-def _on_host(built: "Built", settings: Settings) -> Iterator[Any]:
+def _on_host(built: Built, settings: Settings) -> Iterator[Any]:
     """The module on the CPU in the precision and layout of the settings, and as it was afterwards."""
     module: Any = built.module
     cast = CASTS.get(settings.precision)
@@ -230,7 +228,7 @@ def _on_host(built: "Built", settings: Settings) -> Iterator[Any]:
 
 
 @contextmanager
-def _on_device(built: "Built", device: Device, settings: Settings, *, training: bool = False) -> Iterator[_Model]:
+def _on_device(built: Built, device: Device, settings: Settings, *, training: bool = False) -> Iterator[_Model]:
     """The model ready to run on the device, and back on the CPU afterwards, without gradients and in eval mode."""
     with _on_host(built, settings) as module:
         try:
@@ -389,7 +387,7 @@ def _inference_memory(model: _Model, point: Point) -> Figures:
         inputs = model.inputs(point.batch)
         outputs = model.forward(inputs)
         _refuse_nan(outputs, f"{point.key}: output")
-        sizes.update(input_bytes=_bytes(_tensors(inputs)), output_bytes=_bytes(_tensors(outputs)))
+        sizes.update(input_bytes=_bytes(tensors(inputs)), output_bytes=_bytes(tensors(outputs)))
 
     if model.settings.compile:
         work()  # compiling tries more than running needs
@@ -543,19 +541,10 @@ def _bytes(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _tensors(nested: Any) -> list[torch.Tensor]:
-    """All tensors in nested lists and mappings."""
-    if isinstance(nested, torch.Tensor):
-        return [nested]
-    if isinstance(nested, Mapping):
-        nested = list(nested.values())
-    return [tensor for part in nested for tensor in _tensors(part)] if isinstance(nested, list | tuple) else []
-
-
 def _refuse_nan(outputs: Any, what: str) -> None:
     """`ValueError` where a number is none: such a run may have skipped work that real numbers need."""
-    for tensor in _tensors(outputs):
-        if tensor.is_floating_point() and (count := int(tensor.isnan().sum())):
+    for tensor in floats(outputs):
+        if count := int(tensor.isnan().sum()):
             raise ValueError(
                 f"{what}: {count} of {tensor.numel()} values are not a number (NaN)."
                 " Check the factory's weights, or choose another precision"
