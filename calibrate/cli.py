@@ -1,4 +1,4 @@
-"""The command line of `python -m calibrate`: the standard library's, for machines that have torch, NumPy and SciPy only."""
+"""The command line of `python -m calibrate`, by the standard library: it runs where there is torch, NumPy and SciPy."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
     """All options; how their values are read stands in `calibrate.request`."""
     options = argparse.ArgumentParser(
         prog="python -m calibrate",
-        description="Measure what models cost on this machine's device, for planner plan. With --model it runs code of yours.",
+        description="Measure what models cost on this machine's device. With --model it runs code of yours.",
         allow_abbrev=False,
     )
     add = options.add_argument

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -166,10 +167,8 @@ class Worker:
     def _last_words(self) -> str:
         assert self.process.stderr
         os.set_blocking(self.process.stderr.fileno(), False)
-        try:
+        with suppress(BlockingIOError):
             self.said += os.read(self.process.stderr.fileno(), 1 << 16)
-        except BlockingIOError:
-            pass
         lines = [line for line in self.said[-TAIL_BYTES:].decode(errors="replace").splitlines() if line.strip()]
         return " ".join(lines[-1].split())[:200] if lines else ""
 

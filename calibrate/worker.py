@@ -53,7 +53,7 @@ def main() -> int:
     pipe = Pipe()
     try:
         device = find_device(device_name)
-        pipe.send("ready", provenance.read(device_name))
+        pipe.send("ready", provenance.read(device))
         job = pipe.points.readline()
         measure = prepare(device, Job.from_json(json.loads(job))) if job else None
     except (Exception, SystemExit) as error:
@@ -87,7 +87,8 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
         if point.what is What.LAYERS:
             from calibrate.layers import trace
 
-            return trace(built, job.settings)
+            values, details = trace(built, job.settings)
+            return values, {}, details
         return measure(built, device, point, rule)
 
     return one

@@ -67,7 +67,7 @@ def test_another_device_is_refused_by_the_key_that_differs(tmp_path: Path) -> No
 def test_a_point_is_kept_once(tmp_path: Path) -> None:
     with open_journal(tmp_path / "journal.jsonl", DEVICE, 7, resume=False) as journal:
         journal.append(outcome(1))
-        with pytest.raises(JournalError, match="holds lenet.448px/latency/1/fp32 already"):
+        with pytest.raises(JournalError, match=r"holds lenet\.448px/latency/1/fp32 already"):
             journal.append(outcome(1))
 
 
@@ -95,7 +95,7 @@ def test_a_last_line_of_anything_is_cut_off_and_one_before_it_is_refused(tmp_pat
     with pytest.raises(JournalError, match="line 2 is no line of a journal"):
         open_journal(path, DEVICE, 7, resume=True)
     path.write_bytes(b"".join([lines[0], lines[1], lines[1], lines[2]]))
-    with pytest.raises(JournalError, match="line 3 holds lenet.448px/latency/1/fp32 again"):
+    with pytest.raises(JournalError, match=r"line 3 holds lenet\.448px/latency/1/fp32 again"):
         read_journal(path)
 
 
