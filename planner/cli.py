@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from planner.layout import Format, stdout_screen
+from planner.validate_command import validate
 
 if TYPE_CHECKING:
     from calibrate.library import Library
@@ -209,6 +210,9 @@ def simulate(
             answer = simulate_named(loaded, known, library, gpu, count, today, tell)
     emit(render(answer, form, stdout_screen()))
     raise typer.Exit(Status.FEASIBLE if answer.feasible else Status.INFEASIBLE)
+
+
+app.command()(validate)
 
 
 @app.command()
@@ -466,8 +470,12 @@ def can_encode(text: str, encoding: str) -> bool:
 
 def fail(error: Exception) -> NoReturn:
     """End with what is wrong: the input, or the planner itself."""
+    from calibrate.journal import JournalError
     from calibrate.library import ProfileError
     from calibrate.plot import PlotError
+    from calibrate.request import RequestError
+    from calibrate.served import ServeError
+    from calibrate.supervisor import WorkerError
     from planner.catalog import CatalogError
     from planner.gate import ConditionError
     from planner.listings import ListingError
@@ -478,7 +486,10 @@ def fail(error: Exception) -> NoReturn:
     from simulator.run import DeploymentError
 
     asked_wrong = ScenarioError | CatalogError | ProfileError | NothingToPlanError | DeploymentError
-    if isinstance(error, asked_wrong | TraceError | StoreError | ConditionError | ListingError | PlotError):
+    not_measured = RequestError | JournalError | WorkerError | ServeError
+    if isinstance(
+        error, asked_wrong | not_measured | TraceError | StoreError | ConditionError | ListingError | PlotError
+    ):
         note(str(error))
         sys.exit(Status.INPUT)
     if os.environ.get("PLANNER_DEBUG"):

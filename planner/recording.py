@@ -27,7 +27,7 @@ from simulator.deployment import (
 )
 from simulator.hardware import GPU, Device, Host
 from simulator.model import Layer
-from simulator.profile import Evidence, Profile
+from simulator.profile import Evidence, FitQuality, Profile
 from simulator.records import Batches, Load, MemoryUse, Requests, SimulationResult, Stall
 from simulator.workload import Floats
 
@@ -74,6 +74,16 @@ def write_recording(recording: Recording, path: Path) -> None:
         path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with --record.") from error
+
+
+def check_target(target: Path, scenario: Path) -> None:
+    """StoreError where a recording would replace its own scenario, or a file that is none, or cannot be written."""
+    if target.exists() and scenario.exists() and target.samefile(scenario):
+        raise StoreError(f"{target}: is the scenario itself. Name another file with --record.")
+    if target.is_file() and target.stat().st_size:
+        read_recording(target)
+    if not target.parent.is_dir():
+        raise StoreError(f"{target}: its folder is not there. Make it, or name another file with --record.")
 
 
 def read_recording(path: Path) -> Recording:
@@ -294,6 +304,7 @@ def decode_profile(raw: Mapping[str, Any]) -> Profile:
             "layers": tuple(Layer(**layer) for layer in raw["layers"]),
             "latency": Interpolated(batches, tuple(raw["latency"])),
             "workspace": Interpolated(batches, tuple(raw["workspace"])),
+            "latency_fit": FitQuality(**raw["latency_fit"]) if raw["latency_fit"] else None,
             "load": LoadTime(**raw["load"]),
             **{key: Evidence(raw[key]) for key in ("latency_evidence", "memory_evidence", "load_evidence")},
             "assumptions": tuple(raw["assumptions"]),

@@ -58,16 +58,21 @@ def span(metric: str, interval: tuple[float, float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def check_form(form: Format) -> None:
+    """StoreError for a format that a comparison does not have, before anything is run."""
+    if form is Format.CSV:
+        raise StoreError(f"--format {form}: a comparison is written as table, json or md. Choose one.")
+
+
 def render(answer: Validation, form: Format, screen: Screen) -> str:
     """The comparison in one of the formats."""
+    check_form(form)
     match form:
         case Format.JSON:
             return to_json(as_json(answer))
         case Format.MD:
-            return "\n".join(rows_markdown([answer])) + "\n"
-        case Format.TABLE:
-            return report(answer, screen)
-    raise StoreError(f"--format {form}: a comparison is written as table, json or md. Choose one.")
+            return "\n".join(section(answer.scenario, [answer])) + "\n"
+    return report(answer, screen)
 
 
 def as_json(answer: Validation) -> dict[str, Any]:
