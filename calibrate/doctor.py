@@ -251,8 +251,14 @@ def _others(nvml: Nvml) -> Finding:
 
 
 def _clocks(nvml: Nvml) -> Finding:
-    now, most, reasons = nvml.clock_mhz(), nvml.clock_max_mhz(), nvml.slow_reasons() or ()
-    text = f"{now} of {most} MHz, {nvml.temperature_c()} degrees C, at most {nvml.power_limit_w()} W"
+    reasons = nvml.slow_reasons() or ()
+    told = {
+        "MHz": nvml.clock_mhz(),
+        "MHz at most": nvml.clock_max_mhz(),
+        "degrees C": nvml.temperature_c(),
+        "W at most": nvml.power_limit_w(),
+    }
+    text = ", ".join(f"{value:g} {unit}" for unit, value in told.items() if value is not None) or "not told"
     if bad := [reason for reason in reasons if reason in OVERHEATED]:
         return Finding("clocks", Health.WARN, f"{text}; lowered: {', '.join(bad)}", "Cool the card or mend its supply")
     if "application_clocks" in reasons:

@@ -107,7 +107,7 @@ class MemoryLog:
 def reader(device: str) -> Callable[[], int | None]:
     """What tells the memory held on `device`: `cpu`, or a GPU such as `cuda:0` through NVML."""
     if device == "cpu":
-        return lambda: tree_rss_bytes(os.getpid())
+        return _own_reader()
     # CUDA and NVML number GPUs differently. Asked in a process that ends at once, so that this one holds no context.
     asked = subprocess.run([sys.executable, "-c", WHICH, device], capture_output=True, text=True, check=False)
     nvml = find(asked.stdout.strip())
@@ -115,6 +115,15 @@ def reader(device: str) -> Callable[[], int | None]:
         why = (asked.stderr.strip().splitlines() or ["torch does not start"])[-1] if asked.returncode else nvml.why_not
         raise MemoryLogError(f"--memory-log: {device}: its memory cannot be read ({why}). Leave --memory-log out")
     return nvml.memory_used_bytes
+
+
+def _own_reader() -> Callable[[], int]:
+    try:
+        tree_rss_bytes(os.getpid())
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = f"neither /proc nor ps tells it: {error}"
+        raise MemoryLogError(f"--memory-log: cpu: its memory cannot be read ({why}). Leave --memory-log out") from None
+    return lambda: tree_rss_bytes(os.getpid())
 
 
 def read_log(path: Path) -> list[Row]:

@@ -70,6 +70,8 @@ def run(name: str, device: str, seconds: float) -> Result:
     if on.type == "cpu":
         return PROBES[name](on, seconds)
     with torch.cuda.device(on):
+        if name not in AT_REST:
+            _wake(on)
         result = PROBES[name](on, seconds)
         torch.cuda.empty_cache()
     return result
@@ -520,12 +522,12 @@ def idle(device: "torch.device", seconds: float) -> Result:
 
     nvml, samples = _nvml(device), dict[str, list[float]]()
     if not torch.cuda.memory_reserved(device):
-        samples["bare_power_w"] = _power_w(nvml, seconds / 2)
+        samples["bare_power_w"] = _power_w(nvml, max(1.0, seconds / 2))
     torch.rand(1, device=device)
     _synchronise(device)
-    # Clocks fall only some time after the last kernel.
-    time.sleep(min(1.0, seconds / 4))
-    samples["power_w"] = _power_w(nvml, seconds / 2)
+    # The clocks fall some time after the last kernel, and the power told is a mean over up to a second.
+    time.sleep(2.0)
+    samples["power_w"] = _power_w(nvml, max(1.0, seconds / 2))
     read = {key: taken for key, taken in samples.items() if taken}
     details = {} if read else {"left_out": nvml.why_not or "this GPU does not tell its power"}
     return Result({key: median(taken) for key, taken in read.items()}, read, details)
@@ -568,6 +570,17 @@ def _repeats(work: Callable[[], object], device: "torch.device", seconds: float)
     return repeat(timer, work, Rule(seconds=seconds, at_most=REPEATS_MAX, warm_up_s=warm_up_s, warm_up_runs=1))
 
 
+def _wake(device: "torch.device") -> None:
+    """Keeps a GPU busy until its clocks are up: at rest both they and the PCIe link are slowed down."""
+    import torch
+
+    a = torch.randn(2048, 2048, device=device)
+    end = time.perf_counter() + 0.3
+    while time.perf_counter() < end:
+        torch.mm(a, a)
+        _synchronise(device)
+
+
 def _synchronise(device: "torch.device") -> None:
     import torch
 
@@ -594,3 +607,5 @@ PROBES: Mapping[str, Callable[["torch.device", float], Result]] = {
     "links": links,
 }
 CUDA_ONLY = ("idle", "links")
+AT_REST = ("idle", "context")
+"""What is measured on a GPU as it is found; for all else its clocks and its link to the host are brought up first."""

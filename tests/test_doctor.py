@@ -141,7 +141,11 @@ def recorded(throttle_bits: int, pids: list[int]) -> Nvml:
 def test_clocks_lowered_for_heat_or_by_hand_are_told(bits: int, health: Health) -> None:
     finding = _clocks(recorded(bits, []))
     assert finding.health is health
-    assert finding.text.startswith("1200 of 1980 MHz, 61 degrees C, at most 700.0 W")
+    assert finding.text.startswith("1200 MHz, 1980 MHz at most, 61 degrees C, 700 W at most")
+
+
+def test_a_slice_that_tells_no_clocks_is_well() -> None:
+    assert (_clocks(Nvml()).health, _clocks(Nvml()).text) == (Health.OK, "not told")
 
 
 def test_others_on_the_gpu_are_told() -> None:
