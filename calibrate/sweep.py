@@ -97,7 +97,7 @@ def run(request: Request) -> int:
     """
     sweep = Sweep(request)
     if request.dry_run:
-        say(f"{amount(*sweep.left())}. Nothing was measured.")
+        print(f"{amount(*sweep.left())}. Nothing was measured.")
         return 0
     log = MemoryLog(request.memory_log, reader(request.device)) if request.memory_log else nullcontext()
     with _signals(sweep), ExitStack() as cleanup:
@@ -239,8 +239,10 @@ def _finish(sweep: Sweep) -> int:
         return 128 + sweep.stop_signal
     journal, out = sweep.journal, sweep.request.out
     files = assemble.write(list(journal.outcomes.values()), journal.header, out) if journal.outcomes else []
-    for line in [*_summary(sweep), *_doubts(files), *(f"Wrote {path}" for path in files)]:
+    for line in [*_summary(sweep), *_doubts(files)]:
         say(line)
+    for path in files:
+        print(f"Wrote {path}", flush=True)
     points, seconds = sweep.left()
     stopped = sweep.stop_signal or sweep.out_of_time
     if stopped and points:
