@@ -235,8 +235,10 @@ def _headline(outcome: Outcome) -> str:
 def _finish(sweep: Sweep) -> int:
     """Write the profiles of what there is, and say what came out and what to do next."""
     if sweep.journal is None:
-        say("Stopped before anything was measured.")
-        return 128 + sweep.stop_signal
+        budget_s = sweep.request.budget_s
+        why = "Interrupted" if sweep.stop_signal else f"--budget: {budget_s:g} s ended"
+        say(f"{why} before anything was measured.{'' if sweep.stop_signal else ' Allow more.'}")
+        return 128 + sweep.stop_signal if sweep.stop_signal else 2
     journal, out = sweep.journal, sweep.request.out
     files = assemble.write(list(journal.outcomes.values()), journal.header, out) if journal.outcomes else []
     for line in [*_summary(sweep), *_doubts(files)]:
