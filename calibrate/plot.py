@@ -119,13 +119,13 @@ def _points(profile: Profile) -> str:
 
 def _ticks(axes: "Axes", batches: Sequence[float]) -> None:
     """The measured batches as plain numbers; a log axis alone would write powers of ten."""
-    from matplotlib.ticker import NullLocator, ScalarFormatter
+    from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
     axes.set_xticks(list(batches), [f"{batch:g}" for batch in batches])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.yaxis.set_minor_formatter(ScalarFormatter())
-    axes.tick_params(axis="y", which="both", labelsize="small")
+    axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    for formatted in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        formatted(ScalarFormatter())
 
 
 # Memory
