@@ -18,27 +18,31 @@ WHOLE = (nn.MultiheadAttention,)
 """Modules that compute with their children's weights without calling them: one layer, weights and all."""
 GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "groups", "num_heads")
 """What a signature names besides type and shapes, where a module has it."""
+WEIGHTS = ("name", "type", "signature", "params", "weight_bytes")
+"""Facts of a layer that are known without running it."""
 ROOT = "(model)"
 """Name of the layer that holds what the model itself holds and does outside of its parts."""
 
 
-def trace(built: Built, settings: Settings = Settings()) -> tuple[dict[str, float], dict[str, Any]]:
+def trace(built: Built, settings: Settings) -> tuple[dict[str, float], dict[str, Any]]:
     """Values and details of an `Outcome`: totals for one sample, and its layers in execution order as `LayerFacts`.
 
     Runs where the model's weights are: on the CPU for real, on the meta device without arithmetic. Operations are those
     that `torch.utils.flop_counter` knows: convolutions and matrix products. Each belongs to the innermost module that
-    was running, so that layers add up to the total. `activation_bytes_per_sample` adds up what layers put out, memory
-    shared with their input left out, and functions outside of layers too. If the pass fails, what depends on it is
-    absent, and details say why under `unknown`.
+    was running, so that layers add up to the total. `activation_bytes_per_sample` adds up what layers put out, but not
+    memory shared with their input, nor what functions outside of layers put out.
+    If the pass fails, only weights are listed, and details say why under `unknown`.
     """
     tracer = _Tracer(built.module)
-    weights = {"params": tracer.params, "weight_bytes": tracer.weight_bytes}
+    weights: dict[str, float] = {"params": tracer.params, "weight_bytes": tracer.weight_bytes}
     try:
         inputs = built.make_input(1, tracer.device, settings)
         outputs = tracer.run(lambda: built.forward(built.module, inputs))
     except Exception as error:
         text = " ".join(str(error).split())
-        return weights, {"layers": [], "unknown": f"operations and activations: {type(error).__name__}: {text}"}
+        unknown = f"operations and activations: {type(error).__name__}: {text}"
+        listed = [{key: asdict(layer)[key] for key in WEIGHTS} for layer in tracer.facts() if layer.weight_bytes]
+        return weights, {"layers": listed, "unknown": unknown}
     facts = tracer.facts()
     flops = sum(layer.flops for layer in facts)
     values = weights | {
@@ -58,7 +62,7 @@ class _Part:
     name: str
     module: nn.Module
     weights: dict[str, Tensor]
-    """Its own, by name; those of its children too where it is one whole. Shared ones belong to the first that has them."""
+    """Its own, and its children's where it is one whole, by name. Shared ones belong to the first that has them."""
     is_layer: bool
     """It has no parts of its own."""
     flops: int = 0
@@ -161,11 +165,14 @@ def _facts(part: _Part) -> LayerFacts:
 
 
 def signature(module: nn.Module, weights: dict[str, Tensor]) -> str:
-    """E.g. `Conv2d kernel_size=7x7 stride=2x2 padding=3x3 dilation=1x1 groups=1 weight=64x3x7x7`: no bias, so none named.
+    """E.g. `Conv2d kernel_size=7x7 stride=2x2 padding=3x3 dilation=1x1 groups=1 weight=64x3x7x7`, here without bias.
 
     A weight in another type than float32 says so: `weight=64x3:float16`; a scalar has the shape `1`.
     """
-    geometry = [f"{name}={_text(getattr(module, name))}" for name in GEOMETRY if hasattr(module, name)]
+    named = {name: getattr(module, name, None) for name in GEOMETRY}
+    geometry = [
+        f"{name}={_text(value)}" for name, value in named.items() if isinstance(value, int | str | tuple | list)
+    ]
     shapes = [f"{name}={_text(tuple(weight.shape) or 1)}{_type(weight)}" for name, weight in weights.items()]
     return " ".join([type(module).__name__, *geometry, *shapes])
 

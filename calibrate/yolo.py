@@ -4,6 +4,7 @@ Both give raw feature maps, coarsest first: 3 anchors x (4 coordinates + 1 objec
 """
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +37,8 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as the input."""
-        return x + self.body(x)
+        added: Tensor = x + self.body(x)
+        return added
 
 
 class Neck(nn.Sequential):
@@ -93,7 +95,10 @@ class YoloV3(nn.Module):
 
 
 class TinyYoloV3(nn.Module):
-    """8,852,366 parameters with 80 classes, 8,858,734 with the running statistics that its file holds; strides 32 and 16."""
+    """8,852,366 parameters with 80 classes; 8,858,734 with the running means and variances its published file holds.
+
+    Maps at strides 32 and 16.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,5 +125,5 @@ class TinyYoloV3(nn.Module):
 
 
 def _pooled(channels: tuple[int, ...]) -> nn.Sequential:
-    pairs = zip(channels, channels[1:], strict=False)
+    pairs = pairwise(channels)
     return nn.Sequential(*(part for pair in pairs for part in (ConvBlock(*pair, 3), nn.MaxPool2d(2, 2))))

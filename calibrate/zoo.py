@@ -2,10 +2,10 @@
 
 The names are known without torch; building a model imports it. Building a user's model **runs the user's code**: the
 module is imported and its factory called, with all rights of this process.
-Weights are random: speed and memory do not depend on them, except for the boxes a detector has to sort out (`_detector`).
+Weights are random: speed and memory do not depend on them, but for the boxes a detector has to sort out (`_detector`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -127,12 +127,16 @@ def expand(name: str) -> Sequence[str] | None:
 def build(name: str, input_shape: tuple[int, ...] | None = None) -> Built:
     """The model of that name on the CPU in eval mode, with the same random weights each time; ZooError if it cannot be.
 
-    `input_shape` is one sample of a user's own model; the zoo's have theirs. A user's own model **runs the user's code**.
+    `input_shape` is one sample of a user's own model; the zoo's have theirs. That **runs the user's code**.
     """
     entry = _own(name, input_shape) if ":" in name else MODELS.get(name)
     if entry is None:
         close = get_close_matches(name.lower(), MODELS, n=1)
-        hint = f"Did you mean {close[0]}?" if close else f"Known are {', '.join(MODELS)}; your own: package.module:factory."
+        hint = (
+            f"Did you mean {close[0]}?"
+            if close
+            else f"Known are {', '.join(MODELS)}; your own: package.module:factory."
+        )
         raise ZooError(f"{name}: no such model. {hint}")
     import torch
 
@@ -159,15 +163,16 @@ def _call(name: str) -> "nn.Module":
     factory = getattr(_imported(name, path), attribute, None)
     if not callable(factory):
         wrong = "is not there" if factory is None else f"is {_article(type(factory).__name__)}, which cannot be called"
-        raise ZooError(f"{name}: {attribute} {wrong}. Name a function of {path} that takes nothing and returns a model.")
+        raise ZooError(
+            f"{name}: {attribute} {wrong}. Name a function of {path} that takes nothing and returns a model."
+        )
     try:
         module = factory()
     except (Exception, SystemExit) as error:
         _refuse(f"{name}: the factory raised", error, f"Try python -c 'import {path} as m; m.{attribute}()'")
     if not isinstance(module, nn.Module):
-        raise ZooError(
-            f"{name}: the factory returned {_article(type(module).__name__)}, not a torch.nn.Module. Return the model itself."
-        )
+        wrong = f"returned {_article(type(module).__name__)}, not a torch.nn.Module"
+        raise ZooError(f"{name}: the factory {wrong}. Return the model itself.")
     return module
 
 
@@ -208,7 +213,7 @@ def _boxes(picture: "Tensor") -> dict[str, "Tensor"]:
     }
 
 
-def _total(losses: Any) -> "Tensor":
+def _total(losses: Iterable["Tensor"]) -> "Tensor":
     first, *others = losses
     return sum(others, start=first)
 

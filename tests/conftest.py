@@ -1,6 +1,15 @@
 """Property tests draw the same examples on every run; `--hypothesis-profile=default` draws new ones."""
 
+import pytest
+import torchvision_guard
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+torchvision_guard.activate()
+
+
+@pytest.fixture
+def torchvision_in_workers(monkeypatch):
+    """Processes that the test starts can import torchvision too."""
+    monkeypatch.setenv("PYTHONPATH", torchvision_guard.search_path())

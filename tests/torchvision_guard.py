@@ -1,7 +1,7 @@
 """Lets torchvision be imported where its compiled operators do not fit the torch at hand (a CPU torch, say).
 
 `activate()` costs nothing until torchvision is imported. Then it declares the missing operators, with box suppression
-in plain PyTorch, so that detectors run. Processes that tests start get it through `environment()`.
+in plain PyTorch, so that detectors run. Processes that tests start get it through `search_path()`.
 """
 
 import importlib.abc
@@ -14,10 +14,9 @@ SITE = Path(__file__).parent / "site"
 """Holds a `sitecustomize` that calls `activate`."""
 
 
-def environment() -> dict[str, str]:
-    """Environment variables for a process that may import torchvision."""
-    path = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+def search_path() -> str:
+    """PYTHONPATH for a process that may import torchvision."""
+    return os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def activate() -> None:
