@@ -51,9 +51,15 @@ class Judged:
         """With the form chosen without the point."""
         return held_out_errors(self.x, self.y, LATENCY_FORMS)
 
-    def alone(self, form: str) -> dict[float, float]:
-        """With one form for all."""
-        return held_out_errors(self.x, self.y, (form,))
+    @cached_property
+    def line(self) -> dict[float, float]:
+        """With a straight line alone."""
+        return held_out_errors(self.x, self.y, ("straight-line",))
+
+    @cached_property
+    def interpolation(self) -> dict[float, float]:
+        """With lines between the points alone."""
+        return held_out_errors(self.x, self.y, ("interpolation",))
 
     @property
     def past(self) -> float:
@@ -143,18 +149,14 @@ def table(judged: Sequence[Judged]) -> list[str]:
 
 
 def _row(s: Judged, inside: Sequence[bool]) -> str:
-    line, interpolation = s.alone("straight-line"), s.alone("interpolation")
     at = max(s.ours, key=lambda x: relative(s.ours[x]))
     cells = [s.name, str(len(s.x)), s.form, *_mean_and_worst(s.ours), f"{at:g}"]
-    cells += [*_mean_and_worst(line), *_mean_and_worst(interpolation), f"{sum(inside)} of {len(inside)}"]
+    cells += [*_mean_and_worst(s.line), *_mean_and_worst(s.interpolation), f"{sum(inside)} of {len(inside)}"]
     return f"| {' | '.join(cells)} |"
 
 
 def _all(judged: Sequence[Judged], inside: Mapping[str, Sequence[bool]]) -> list[str]:
-    kinds = [
-        [s.ours for s in judged],
-        *([s.alone(form) for s in judged] for form in ("straight-line", "interpolation")),
-    ]
+    kinds = [[s.ours for s in judged], [s.line for s in judged], [s.interpolation for s in judged]]
     ours, line, interpolation = ([_percent(mean_error(kind)), _percent(_worst(kind))] for kind in kinds)
     covered = [hit for hits in inside.values() for hit in hits]
     cells = [f"**all {len(judged)} series**", "", "", *ours, "", *line, *interpolation]

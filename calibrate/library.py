@@ -33,8 +33,7 @@ ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 LARGEST_FILE_BYTES = 16_000_000
 LARGEST_BATCH = 1_000_000
-LAYERS = "measured.points.layers.0.details.layers"
-"""Where a profile holds the layers that one traced pass found."""
+LEAVE = "Leave it as planner calibrate wrote it"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 
@@ -495,26 +494,20 @@ class _Reader:
 
     def _measured_layers(self, model: str, whole_bytes: int) -> tuple[Layer, ...]:
         """Those that measuring found to have weights, and one more for what they leave of `whole_bytes`."""
-        listed = self._found_layers()
+        listed = self.part("measured").get("layers") or []
         if not isinstance(listed, list):
-            _refuse(LAYERS, f"must be a list of layers, got {_kind(listed)}", "Leave it as planner calibrate wrote it")
-        sizes = dict(self._measured_layer(f"{LAYERS}[{i}]", entry) for i, entry in enumerate(listed))
+            _refuse("measured.layers", f"must be a list of layers, got {_kind(listed)}", LEAVE)
+        sizes = dict(self._measured_layer(f"measured.layers[{i}]", entry) for i, entry in enumerate(listed))
         layers = tuple(Layer(f"{model}/{name}", size) for name, size in sizes.items() if size)
         rest_bytes = whole_bytes - sum(layer.weight_bytes for layer in layers)
         if not layers or rest_bytes < 0:  # layers that share weights count them twice: which, the list does not say
             return (Layer(model, whole_bytes),)
         return (*layers, Layer(model, rest_bytes)) if rest_bytes else layers
 
-    def _found_layers(self) -> object:
-        found: object = self.part("measured")
-        for key in LAYERS.split(".")[1:]:
-            found = found.get(key, {}) if isinstance(found, dict) else {}
-        return found or []
-
     @staticmethod
     def _measured_layer(place: str, entry: object) -> tuple[str, int]:
         if not isinstance(entry, dict):
-            _refuse(place, f"must be a mapping, got {_kind(entry)}", "Leave it as planner calibrate wrote it")
+            _refuse(place, f"must be a mapping, got {_kind(entry)}", LEAVE)
         read = _Reader(entry, f"{place}.")
         return read.text("name"), int(read.not_negative("weight_bytes"))
 

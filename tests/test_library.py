@@ -12,11 +12,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate.library import SCHEMA, SHIPPED, Library, ProfileError, check, find_profiles, read_profile
+from calibrate.fit import fit_latency
+from calibrate.library import (
+    DEVICE_SCHEMA,
+    SCHEMA,
+    SHIPPED,
+    Library,
+    ProfileError,
+    check,
+    find_kinds,
+    find_profiles,
+    read_profile,
+)
 from planner.catalog import load_catalog
-from simulator.curves import Interpolated, LoadTime
+from planner.layout import Screen
+from planner.listings import profile_list, profile_show
+from simulator.curves import Interpolated, LoadTime, SmoothMaximum
+from simulator.hardware import GPU
 from simulator.model import Layer
-from simulator.profile import Evidence, Profile
+from simulator.profile import Evidence, FitQuality, Profile
 
 GPUS = load_catalog().gpus
 V100 = GPUS["V100"]
@@ -552,3 +566,261 @@ def test_the_peak_is_the_border(gpu, slowness):
     latency = Interpolated((1, 2, 4), tuple(slowness * 10e9 * batch / gpu.fp32_flops for batch in (1, 2, 4)))
     refused = check(but(gpu=gpu.name, latency=latency, load=LoadTime(0, gpu.pcie_bytes_per_s)), gpu)
     assert bool(refused) == (slowness < 1 / (1 + 1e-9))
+
+
+# Fits, layers and samples that measuring found
+
+FOUR = GOOD | {"latency_s": {"1": 0.010, "2": 0.012, "4": 0.020, "8": 0.038}}
+SMOOTH = {"form": "smooth-maximum", "parameters": {"a": 0.0098, "c": 0.0047, "p": 2.6}}
+ERRORS = {"error_mean": 0.03, "error_max": 0.05, "error_max_at": 4.0, "band": 0.06}
+FITTED = FOUR | {"latency_fit": SMOOTH | ERRORS}
+
+
+def test_a_fit_is_read_with_its_errors(tmp_path):
+    profile = read_profile(write(tmp_path, FITTED), GPUS)
+    assert profile.latency == SmoothMaximum((1, 2, 4, 8), (0.010, 0.012, 0.020, 0.038), a=0.0098, c=0.0047, p=2.6)
+    assert profile.latency_fit == FitQuality(form="smooth-maximum", **ERRORS)
+    assert profile.largest_batch == 8
+    assert not profile.latency.covers(9)
+
+
+def test_what_a_fit_writes_is_read_as_the_same_curve(tmp_path):
+    points = {1: 0.010, 2: 0.012, 4: 0.020, 8: 0.038, 16: 0.075, 32: 0.14}
+    for series in (
+        points,
+        {b: 0.01 + 0.001 * b for b in points},
+        {1: 0.01},
+        {1: 0.01, 64: 0.2},
+        dict.fromkeys(points, 0.1),
+    ):
+        found = fit_latency(series)
+        raw = GOOD | {"latency_s": {str(b): y for b, y in series.items()}, "latency_fit": found.to_json()}
+        assert read_profile(write(tmp_path, raw), GPUS).latency == found.curve
+
+
+def test_a_fit_is_what_is_planned_with(tmp_path):
+    """Between batches 4 and 8 the law, not the line."""
+    curve = read_profile(write(tmp_path, FITTED), GPUS).latency
+    assert curve(6) == pytest.approx((0.0098**2.6 + (0.0047 * 6) ** 2.6) ** (1 / 2.6))
+
+
+def test_where_points_are_not_believed_neither_is_a_fit_through_them(tmp_path):
+    fast = FOUR["latency_s"] | {"8": 0.021}
+    doubted = but_fit(error_max=0.9) | {"flops_per_sample": 3e10, "latency_s": fast, "doubted": {"8": "too fast"}}
+    profile = read_profile(write(tmp_path, doubted), GPUS)
+    assert profile.latency == Interpolated((1, 2, 4, 8), (0.010, 0.012, 0.020, 8 * 3e10 / 8.1e12))
+    assert profile.latency_fit is None
+
+
+def but_fit(**changes):
+    return FOUR | {"latency_fit": SMOOTH | ERRORS | changes}
+
+
+BAD_FITS = {
+    "form": (but_fit(form="smooth"), "latency_fit.form: 'smooth' is not known. Did you mean smooth-maximum?"),
+    "no parameters": (but_fit(parameters=None), "latency_fit.parameters: is missing. Write a mapping"),
+    "one missing": (but_fit(parameters={"a": 1, "c": 1}), "latency_fit.parameters.p: is missing. Write a number"),
+    "below 0": (
+        but_fit(parameters={"a": -1, "c": 1, "p": 1}),
+        "latency_fit.parameters.a: must not be below 0, got -1. Write what was measured",
+    ),
+    "no sharpness": (
+        but_fit(parameters={"a": 1, "c": 1, "p": 0}),
+        "latency_fit.parameters.p: must be above 0, got 0. Write what was measured",
+    ),
+    "nothing": (
+        but_fit(parameters={"a": 0, "c": 0, "p": 1}),
+        "latency_fit.parameters: are all 0. Write what was fitted",
+    ),
+    "of another": (
+        but_fit(form="straight-line"),
+        "latency_fit.parameters.fixed: is missing. Write a number",
+    ),
+    "unknown": (but_fit(eror_max=1), "latency_fit.eror_max: is not a key of a profile. Did you mean error_max?"),
+    "no error": (but_fit(error_max=None), "latency_fit.error_max: is missing. Say how far the fit errs at most"),
+    "milliseconds": (
+        but_fit(parameters={"a": 9.8, "c": 4.7, "p": 2.6}),
+        "latency_fit: says 1.25e+04 ms for batch 2, off by 104377.2% where error_max is 5.0%. Fit it to these"
+        " latency_s, or leave out latency_fit",
+    ),
+    "other points": (
+        but_fit() | {"latency_s": FOUR["latency_s"] | {"8": 0.050}},
+        "latency_fit: says 38 ms for batch 8, off by 23.9% where error_max is 5.0%. Fit it to these latency_s, or leave"
+        " out latency_fit",
+    ),
+    "no mapping": (FOUR | {"latency_fit": "joined"}, "latency_fit: must be a mapping, got a text. Write a mapping"),
+    "samples": (FOUR | {"measured": []}, "measured: must be a mapping, got a list. Write a mapping"),
+    "layers": (
+        FOUR | {"measured": {"layers": {"a": 1}}},
+        "measured.layers: must be a list of layers, got a mapping. Leave it as planner calibrate wrote it",
+    ),
+    "layer": (
+        FOUR | {"measured": {"layers": ["conv"]}},
+        "measured.layers[0]: must be a mapping, got a text. Leave it as planner calibrate wrote it",
+    ),
+    "bytes of a layer": (
+        FOUR | {"measured": {"layers": [{"name": "conv", "weight_bytes": -1}]}},
+        "measured.layers[0].weight_bytes: must not be below 0, got -1. Write what was measured",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FITS)
+def test_bad_fits_and_samples(case, tmp_path):
+    raw, message = BAD_FITS[case]
+    assert refusal(write(tmp_path, raw)) == message
+
+
+def layers_of(tmp_path: Path, listed: list[dict[str, Any]]) -> tuple[Layer, ...]:
+    return read_profile(write(tmp_path, GOOD | {"weight_bytes": 100, "measured": {"layers": listed}}), GPUS).layers
+
+
+def test_measured_layers_are_the_models_own(tmp_path):
+    listed = [{"name": "conv", "weight_bytes": 30, "type": "Conv2d"}, {"name": "relu", "weight_bytes": 0}]
+    assert layers_of(tmp_path, [*listed, {"name": "head", "weight_bytes": 70}]) == (
+        Layer("mine/conv", 30),
+        Layer("mine/head", 70),
+    )
+
+
+def test_what_layers_leave_is_one_more(tmp_path):
+    assert layers_of(tmp_path, [{"name": "conv", "weight_bytes": 30}]) == (Layer("mine/conv", 30), Layer("mine", 70))
+    assert layers_of(tmp_path, []) == (Layer("mine", 100),)
+
+
+def test_a_layer_that_runs_twice_is_held_once(tmp_path):
+    assert layers_of(tmp_path, [{"name": "conv", "weight_bytes": 100}] * 2) == (Layer("mine/conv", 100),)
+
+
+def test_layers_that_share_weights_are_one(tmp_path):
+    listed = [{"name": "embedding", "weight_bytes": 80}, {"name": "output", "weight_bytes": 80}]
+    assert layers_of(tmp_path, listed) == (Layer("mine", 100),)
+
+
+def test_samples_are_read_when_they_are_asked_for(tmp_path):
+    measured = {"points": {"latency": {"1": {"samples": {"wall_s": [0.01, 0.011]}}}}, "knee": None}
+    library = find_profiles((write(tmp_path, GOOD | {"measured": measured}).parent,), GPUS)
+    (mine,) = library.for_model("mine")
+    assert library.measured(mine) == measured
+    assert library.measured(shipped("resnet50")) == {}
+
+
+def test_samples_of_a_file_that_is_gone(tmp_path):
+    path = write(tmp_path, GOOD)
+    library = find_profiles((tmp_path,), GPUS)
+    (mine,) = library.for_model("mine")
+    path.unlink()
+    with pytest.raises(ProfileError, match="cannot be read"):
+        library.measured(mine)
+
+
+# Measured devices
+
+KIND: dict[str, Any] = {
+    "name": "cpu-epyc",
+    "memory_bytes": 64_000_000_000,
+    "memory_bytes_per_s": 2e10,
+    "fp32_flops": 5e11,
+    "tdp_w": 100,
+    "idle_w": 30,
+    "pcie_bytes_per_s": 8e9,
+    "compute_capability": "",
+    "source": "planner calibrate",
+}
+DEVICE: dict[str, Any] = {
+    "schema": DEVICE_SCHEMA,
+    "gpu": KIND,
+    "assumptions": ["Its peaks are the highest rates seen."],
+    "doubts": [],
+    "provenance": {"torch": "2.13.0"},
+    "probes": {"copy": {"status": "ok"}},
+}
+
+
+def test_a_measured_device_is_a_kind_of_gpu(tmp_path):
+    write(tmp_path / "cpu-epyc", DEVICE, "device.json")
+    mine = write(tmp_path / "cpu-epyc", GOOD | {"gpu": "cpu-epyc", "flops_per_sample": 1e9})
+    kinds = find_kinds((tmp_path,))
+    assert kinds["cpu-epyc"] == GPU(**KIND)
+    assert find_profiles((tmp_path,), {**kinds, **GPUS}).measured(read_profile(mine, kinds)) == {}
+    with pytest.raises(ProfileError, match=r"gpu: 'cpu-epyc' is not known"):
+        find_profiles((tmp_path,), GPUS)
+
+
+def test_a_device_may_leave_its_figures_to_the_catalog(tmp_path):
+    write(tmp_path, {key: value for key, value in DEVICE.items() if key != "gpu"}, "device.json")
+    assert find_kinds((tmp_path,)) == find_kinds(())
+
+
+def test_the_first_device_wins_and_two_of_a_directory_may_not_compete(tmp_path):
+    write(tmp_path / "a", DEVICE, "device.json")
+    write(tmp_path / "b", DEVICE | {"gpu": KIND | {"tdp_w": 90}}, "device.json")
+    assert find_kinds((tmp_path / "b", tmp_path / "a"))["cpu-epyc"].tdp_w == 90
+    with pytest.raises(ProfileError, match=r"b.device\.json: name: cpu-epyc is also in .*a.device\.json\. Keep one"):
+        find_kinds((tmp_path,))
+    with pytest.raises(ProfileError, match="is not a directory"):
+        find_kinds((tmp_path / "none",))
+
+
+BAD_DEVICES = {
+    "schema": (DEVICE | {"schema": SCHEMA}, f"schema: '{SCHEMA}' is not known. Write {DEVICE_SCHEMA}"),
+    "list": ([], f"must be a mapping, got a list. Write a device of schema {DEVICE_SCHEMA}"),
+    "unknown": (DEVICE | {"probe": {}}, "probe: is not a key of a device. Did you mean probes?"),
+    "unknown of the GPU": (DEVICE | {"gpu": KIND | {"vram": 1}}, "gpu.vram: is not a key of a device. Write one of "),
+    "missing": (DEVICE | {"gpu": {"name": "x"}}, "gpu.memory_bytes: is missing. Write a number"),
+    "nothing": (DEVICE | {"gpu": KIND | {"fp32_flops": 0}}, "gpu.fp32_flops: must be above 0, got 0. Write what was"),
+    "idle": (DEVICE | {"gpu": KIND | {"idle_w": 200}}, "gpu.idle_w: must not be above tdp_w, got 200 and 100. Write"),
+    "name": (DEVICE | {"gpu": KIND | {"name": "a b"}}, "gpu.name: 'a b' is not a name. Write at most 64"),
+    "text": (DEVICE | {"gpu": KIND | {"tdp_w": "100 W"}}, "gpu.tdp_w: must be a number, got a text. Write a plain"),
+    "probes": (DEVICE | {"probes": [1]}, "probes: must be a mapping, got a list. Write a mapping"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DEVICES)
+def test_bad_devices(case, tmp_path):
+    raw, message = BAD_DEVICES[case]
+    path = write(tmp_path, raw, "device.json")
+    with pytest.raises(ProfileError) as error:
+        find_kinds((tmp_path,))
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(f"{path}: {message}")
+
+
+# As people see it
+
+
+def test_show_tells_fit_and_evidence():
+    points = {"latency": {str(b): {"samples": {"wall_s": [0.01, 0.02]}} for b in (1, 2, 4)}}
+    raw = {
+        "provenance": {"gpu_name": "NVIDIA H200", "driver": "570.1", "torch": "2.13.0", "date": "2026-07-20"},
+        "regime": {"1": "overhead", "2": "overhead", "4": "arithmetic"},
+        "limits": {"inference": {"fits": 64, "fails": 128}},
+        "fits": {"latency": {}, "memory": {"form": "straight-line", "error_mean": 0.01}},
+        "points": points,
+    }
+    profile = but(latency_fit=FitQuality(form="joined", **ERRORS))
+    text = "\n".join(profile_show(profile, Screen(200), raw))
+    assert [word in text for word in ("measured", "runs", "p95")] == [True] * 3
+    for line in (
+        "Fit: joined; batches left out were foretold within 3.0 % on average; it errs by 5.0 % at worst, at batch 4;"
+        " 90 % of other batches are expected within 6.0 %.",
+        "Measured on: NVIDIA H200, driver 570.1, torch 2.13.0, on 2026-07-20.",
+        "Bound by: overhead at batch 1-2; arithmetic at batch 4.",
+        "Memory ends: inference fits at batch 64, fails at batch 128.",
+        "Fit of memory: straight-line; batches left out were foretold within 1.0 % on average.",
+    ):
+        assert f"  {line}\n" in text + "\n"
+
+
+@pytest.mark.parametrize("odd", [[], 1, "text", {"1": 2}, {"x": None}, None])
+@pytest.mark.parametrize("key", ["provenance", "regime", "limits", "fits", "points"])
+def test_show_passes_over_what_it_does_not_know(key, odd):
+    assert profile_show(but(), Screen(), {key: odd})
+
+
+def test_list_tells_fits_where_there_are_any():
+    fitted = but(latency_fit=FitQuality(form="joined", **ERRORS))
+    assert "fit errs" not in profile_list([but()], Screen(200))
+    rows = [line.split() for line in profile_list([fitted, but()], Screen(200)).splitlines()]
+    assert "joined 3.0 % 5.0 % at 4" in " ".join(rows[1])
+    assert rows[2][-5:] == ["-", "-", "-", "measured", "measured"]
