@@ -31,6 +31,8 @@ PREFIXES = (0.125, 0.25, 0.5, 1.0)
 """Shares of a model's tensors that are loaded, to tell the time per tensor from the time per byte."""
 FEW = 5
 """Repeats of what is one of many figures."""
+SCALINGS = 30
+"""Steps until a loss scale of 65536, halved each time, is surely small enough."""
 ENERGY_S = 1.0
 """How long energy is counted: the counter moves every 20 to 100 ms."""
 READING_S = 0.02
@@ -266,6 +268,7 @@ def _adapted(inputs: Any, settings: Settings) -> Any:
 
 def _sizes_on_device(weights: Sequence[torch.Tensor], device: Device) -> dict[str, float | None]:
     """Most memory while weights are brought in, and what they hold once there: allocators round up."""
+    device.empty_caches()
     before = device.allocated_bytes()
     peak = device.peaks(lambda: _fetched(weights, device)).allocated_bytes
     held = _fetched(weights, device)
@@ -320,10 +323,14 @@ def _by_size(sources: Mapping[str, Sequence[torch.Tensor]], device: Device, time
     """Times by number of tensors and bytes, from the first tensors of the model to all."""
     listed = []
     for count in sorted({max(1, round(share * len(sources["pageable_s"]))) for share in PREFIXES}):
-        runs = {kind: _copying(source[:count], device) for kind, source in sources.items()}
-        taken = {kind: [timer.time(run).wall_s for _ in range(FEW + 1)][1:] for kind, run in runs.items()}
+        taken = {kind: _a_few(_copying(source[:count], device), timer) for kind, source in sources.items()}
         listed.append({"tensors": count, "bytes": _bytes(sources["pageable_s"][:count]), **taken})
     return listed
+
+
+def _a_few(run: Callable[[], object], timer: Timer) -> list[float]:
+    """Times of `FEW` runs after one that does not count."""
+    return [timer.time(run).wall_s for _ in range(FEW + 1)][1:]
 
 
 def _from_disk(module: Any, device: Device, rule: Rule, timer: Timer) -> tuple[list[float], dict[str, Any]]:
@@ -421,8 +428,14 @@ def _first_step(step: _Step, point: Point) -> int:
     _refuse_nan(step.forward(inputs), f"{point.key}: loss")
     step.backward()
     gradients = [p.grad for p in step.model.module.parameters() if p.grad is not None]
+    gradients_bytes = _bytes(gradients)
+    del gradients
     step.update()
-    return _bytes(gradients)
+    for _ in range(SCALINGS):
+        if step.optimizer.state:
+            break
+        step.run(inputs)  # scaling found infinite gradients, skipped the step and halved the scale
+    return gradients_bytes
 
 
 def _peak_values(peaks: Any) -> dict[str, float | None]:
@@ -466,6 +479,8 @@ def _energy(run: Callable[[], object], device: Device, batch_s: float) -> _Seen:
         return _Seen({}, {})
     read: Callable[[], float | None] = read_counter if counted else read_power
     readings = _readings(run, device, read, max(1, round(READING_S / batch_s)))
+    if len(readings) < 2:
+        return _Seen({}, {})
     per_batch_s = (readings[-1][1] - readings[0][1]) / (readings[-1][0] - readings[0][0])
     if counted:
         joules = counter_energy_j([(done, int(value)) for done, _, value in readings])
@@ -479,14 +494,16 @@ def _energy(run: Callable[[], object], device: Device, batch_s: float) -> _Seen:
 def _readings(
     run: Callable[[], object], device: Device, read: Callable[[], float | None], batches: int
 ) -> list[tuple[int, float, float]]:
-    """(batches done, seconds, reading) before the first batch and after every `batches` more."""
-    start_s = time.perf_counter()
-    readings = [(0, start_s, read() or 0.0)]
-    while len(readings) < 3 or readings[-1][1] - start_s < ENERGY_S:
+    """(batches done, seconds, reading) before the first batch and after every `batches` more, at least twice."""
+    start_s, done = time.perf_counter(), 0
+    readings = []
+    while done <= 2 * batches or time.perf_counter() - start_s < ENERGY_S:
+        if (value := read()) is not None:
+            readings.append((done, time.perf_counter(), value))
         for _ in range(batches):
             run()
         device.synchronise()
-        readings.append((readings[-1][0] + batches, time.perf_counter(), read() or 0.0))
+        done += batches
     return readings
 
 
