@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from math import inf, nan
 from threading import Condition, Thread
 from time import perf_counter, sleep
-from typing import Any
 
 from calibrate.resident import Weights
 from calibrate.served import Notes, ServeError
@@ -189,9 +188,9 @@ class Executor:
         loader = Thread(target=self._loader, name="loader", daemon=True)
         with self.turn:
             self._begin()
+            self.origin_s = at_s()
             if self.swaps and self.swap.prefetch:
                 loader.start()
-            self.origin_s = at_s()
             stopped = self._until_stopped(stop)
             self.ended_s = self.now() if stopped else duration_s
             self.closing = True
@@ -349,7 +348,8 @@ class Executor:
 
     def wanted(self, line: Line) -> bool:
         """Whether requests are left that a load begun now would serve."""
-        now = self.now()
+        if (now := self.now()) >= self.duration_s:
+            return False
         line.discard(now, now + self._missing_s(line.number))
         return bool(line.batch_size(now))
 

@@ -81,7 +81,7 @@ class Weights:
         self.pinned = pinned and device.kind == "cuda"
         self.groups: dict[str, Group] = {}
         self._arena = Arena(0)
-        self._copies = torch.cuda.Stream(device.label) if device.kind == "cuda" else None
+        self._copies: Any = torch.cuda.Stream(device.label) if device.kind == "cuda" else None  # type: ignore[no-untyped-call]
 
     def adopt(self, model: str, module: torch.nn.Module, layers: Sequence[Layer]) -> tuple[Layer, ...]:
         """Take a module's tensors into host memory, off the device; its layers with the bytes they really have."""

@@ -5,7 +5,8 @@ It runs the models' own code, and with it whatever a user's factory brought. Nee
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -34,7 +35,7 @@ class Source:
 
     name: str
     """In the zoo, or `package.module:factory`."""
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     input_shape: tuple[int, ...] | None = None
     """One sample's shape for a model of one's own."""
 
@@ -89,15 +90,15 @@ def serve_alone(
     real = find_device(device)
     # Without a limit: on a CPU it would hold for this process ever after. There resident copies are counted.
     real.open()
+    bench = Bench(real, Weights(real, pinned=deployment.swap.pinned))
     with measure._switches(models[deployment.services[0].model].settings):
         try:
-            bench = Bench.of(deployment, demand, models, real)
-            executor = bench.executor(deployment)
+            executor = bench.executor(deployment, demand, models)
+            stopped = executor.serve(start.at_s, duration_s, start.stop)
         except Exception as error:
-            raise ServeError(f"{deployment.devices[0].id}: {in_one_line(error)}") from error
-        stopped = executor.serve(start.at_s, duration_s, start.stop)
-        allocated = torch.cuda.max_memory_allocated(real.index) if isinstance(real, Cuda) else None
-        bench.clear()
+            raise ServeError(f"{deployment.devices[0].id}: {in_one_line(error, real)}") from error
+        finally:
+            allocated_bytes = bench.clear()
     ended_s = min(executor.ended_s, duration_s)
     return Served(
         result=recorded(executor, deployment, demand, ended_s, seed, perf_counter() - began_s),
@@ -109,7 +110,7 @@ def serve_alone(
                 counted_peak_bytes=max(executor.memory_used),
                 workspace_bytes={line.model: line.measured_bytes for line in executor.lines},
                 weight_bytes={line.model: size_bytes(line.layers) for line in executor.lines},
-                allocated_peak_bytes=allocated,
+                allocated_peak_bytes=allocated_bytes,
                 context_bytes=real.context_bytes,
             )
         },
@@ -157,10 +158,12 @@ def alone(deployment: Deployment, card: Card) -> Deployment:
     return replace(deployment, services=mine, devices=(card,))
 
 
-def in_one_line(error: BaseException) -> str:
+def in_one_line(error: BaseException, device: Device) -> str:
     """What went wrong; the kind of error where its text does not speak for itself."""
     text = " ".join(str(error).split())[:300]
-    return text if isinstance(error, ServeError | zoo.ZooError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, ServeError | zoo.ZooError):
+        return text
+    return f"out of memory: {text}" if device.is_out_of_memory(error) else f"{type(error).__name__}: {text}"
 
 
 # Before the clock starts
@@ -193,24 +196,26 @@ class Bench:
 
     device: Device
     weights: Weights
-    lines: list[Line]
-    runners: list[Runner]
+    lines: list[Line] = field(default_factory=list)
+    runners: list[Runner] = field(default_factory=list)
 
-    @classmethod
-    def of(
-        cls, deployment: Deployment, demand: Mapping[str, Demand], models: Mapping[str, Source], device: Device
-    ) -> "Bench":
-        """Build the models and measure their workspace."""
-        weights = Weights(device, pinned=deployment.swap.pinned)
-        bench = cls(device, weights, [], [])
+    def executor(self, deployment: Deployment, demand: Mapping[str, Demand], models: Mapping[str, Source]) -> Executor:
+        """Build, measure and warm up the models; where they will take turns, their room is taken."""
+        card = deployment.devices[0]
         for service in deployment.services:
-            bench.add(service, deployment, demand.get(service.model, NOTHING), models[service.model])
-        bench.limit(deployment.devices[0])
-        for line, runner in zip(bench.lines, bench.runners, strict=True):
-            bench.measure(line, runner, deployment.devices[0])
-        for line in bench.lines:
-            bench.warm_up(line)
-        return bench
+            self.add(service, deployment, demand.get(service.model, NOTHING), models[service.model])
+        self.limit(card)
+        for line, runner in zip(self.lines, self.runners, strict=True):
+            self.measure(line, runner, card)
+        for line in self.lines:
+            self.warm_up(line)
+        executor = Executor(deployment, card, self.lines, self.weights)
+        if executor.swaps:
+            least = min(line.workspace_bytes for line in self.lines)
+            self.weights.reserve(card.memory_bytes - card.context_bytes - least)
+        if isinstance(self.device, Cuda):
+            torch.cuda.reset_peak_memory_stats(self.device.index)
+        return executor
 
     def add(self, service: Service, deployment: Deployment, demand: Demand, source: Source) -> None:
         """Build one model."""
@@ -276,25 +281,16 @@ class Bench:
                 line.run(count)
         self.weights.evict(keys)
 
-    def executor(self, deployment: Deployment) -> Executor:
-        """Ready to serve; where models take turns, their room is taken."""
-        card = deployment.devices[0]
-        executor = Executor(deployment, card, self.lines, self.weights)
-        if executor.swaps:
-            least = min(line.workspace_bytes for line in self.lines)
-            self.weights.reserve(card.memory_bytes - card.context_bytes - least)
-        if isinstance(self.device, Cuda):
-            torch.cuda.reset_peak_memory_stats(self.device.index)
-        return executor
-
-    def clear(self) -> None:
-        """Let go of the device."""
-        for group in self.weights.groups:
-            self.weights.evict([group])
+    def clear(self) -> int | None:
+        """Let go of the device; most bytes that its allocator gave out since all was ready."""
+        self.weights.evict(list(self.weights.groups))
         self.runners.clear()
-        if isinstance(self.device, Cuda):
+        if not isinstance(self.device, Cuda):
+            return None
+        with suppress(RuntimeError):  # a context that an error broke ends with the process
             torch.cuda.set_per_process_memory_fraction(1.0, self.device.index)
-        self.device.close()
+            self.device.close()
+        return int(torch.cuda.max_memory_allocated(self.device.index))
 
 
 def batch_sizes(most: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Served: what serving for real gave, as columns - the simulator's records, and what each action took. Needs no torch."""
+"""Served: what serving for real gave, as columns: the simulator's records, and what each action took. No torch here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
