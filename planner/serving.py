@@ -9,7 +9,7 @@ from math import log1p
 from pathlib import Path
 from typing import Any
 
-from calibrate.library import Library, find_kinds, find_profiles
+from calibrate.library import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.provenance import differing
 from planner.catalog import Catalog
 from planner.fitting import Case, fit
@@ -27,6 +27,8 @@ UNKNOWN_ERROR = 0.05
 """One standard deviation of run or load times of a profile that states no error of its own."""
 ABSOLUTE = 1.2533
 """Standard deviation over mean absolute deviation of a normal distribution: the root of pi / 2."""
+SECONDS_PER_POINT = 3.0
+"""A comparison is worth no more than its profiles: longer than `planner calibrate` takes by itself."""
 Note = Callable[[str], None]
 
 
@@ -67,13 +69,14 @@ def provenance(device: str) -> Mapping[str, Any]:
 
 def known(bench: Bench, kind: str) -> tuple[GPU, Library]:
     """The device as a kind of GPU, and all profiles."""
-    there = [path for path in bench.directories if any(path.rglob("*.json"))]
+    there = [path for path in bench.directories if path.is_dir()]
     gpus = {**find_kinds(there), **bench.catalog.gpus}
     if kind not in gpus:
         raise DeploymentError(
             f"{kind}: is neither in the catalog nor measured. Measure it: planner calibrate --mode device."
         )
-    return gpus[kind], find_profiles(there, gpus)
+    with_profiles = [path for path in there if any(file.name != DEVICE_FILE for file in path.rglob("*.json"))]
+    return gpus[kind], find_profiles(with_profiles, gpus)
 
 
 def missing(loaded: Loaded, bench: Bench, kind: str) -> list[str]:
@@ -110,6 +113,7 @@ def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str], kind: str) ->
         batches=batches(loaded.scenario.validate.batch_size),
         modes=("inference",) if (out / kind / "device.json").exists() else ("inference", "device"),
         settings=tuple(Settings(precision=precision) for precision in sorted(precisions)),
+        seconds_per_point=SECONDS_PER_POINT,
         out=out,
         resume=True,
     )
