@@ -53,6 +53,8 @@ def main() -> int:
     pipe = Pipe()
     try:
         device = find_device(device_name)
+        import calibrate.measure  # noqa: F401 # takes seconds, which are not the model's
+
         pipe.send("ready", provenance.read(device))
         job = pipe.points.readline()
         measure = prepare(device, Job.from_json(json.loads(job))) if job else None
