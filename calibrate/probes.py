@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
+from calibrate import zoo
 from calibrate.memory_log import tree_rss_bytes
 from calibrate.nvml import Nvml, find
+from calibrate.points import Settings
 from calibrate.provenance import cores
 from calibrate.timer import CpuTimer, CudaTimer, Repeats, Rule, repeat
 
@@ -37,6 +39,8 @@ SIZES_AT_LEAST = 5
 REPEATS_MIN = 5
 REPEATS_MAX = 100
 PICTURES_A_BATCH = 16
+MODELS_BESIDE = {"cuda": {"resnet50": 8, "vgg16": 8, "tiny_yolov3": 8}, "cpu": {"lenet": 8}}
+"""Models of the zoo that run beside other work, and their batch: ResNet-50 of many small kernels, two of large ones."""
 
 
 class Result(NamedTuple):
@@ -254,10 +258,11 @@ def overlap(device: "torch.device", seconds: float) -> Result:
     """How much slower work gets beside other work, each in a thread and on a stream of its own, without a pause.
 
     Values: `<a>_beside_<b>`, the median time of `a` while `b` runs over its median time alone (1: they do not feel each
-    other; 2: they take turns). The work is made up: `copy` (host to device, pinned), `arithmetic` (a matrix product),
-    `bandwidth` (adding to a vector no cache holds) and `launches` (many tiny kernels).
+    other; 2: they take turns). Work that is made up: `copy` (host to device, pinned), `arithmetic` (a matrix product),
+    `bandwidth` (adding to a vector no cache holds), `launches` (many tiny kernels); and batches of models of the zoo.
     """
-    works = _works(device)
+    models, left_out = _model_works(device)
+    works = _works(device) | models
     pairs = list(combinations_with_replacement(works, 2))
     share_s = seconds / (len(works) + len(pairs))
     samples = {f"{a}_alone_s": _at_once((works[a](),), device, share_s)[0] for a in works}
@@ -271,7 +276,7 @@ def overlap(device: "torch.device", seconds: float) -> Result:
         for key, taken in samples.items()
         if "_beside_" in key
     }
-    return Result(values, samples, {"work": "synthetic", "work_names": list(works)})
+    return Result(values, samples, {"work_names": list(works), "models": list(models), "left_out": left_out})
 
 
 def _works(device: "torch.device") -> dict[str, Callable[[], Callable[[], object]]]:
@@ -299,6 +304,27 @@ def _works(device: "torch.device") -> dict[str, Callable[[], Callable[[], object
         return _copying(host.pin_memory() if cuda else host, torch.empty_like(host, device=device))
 
     return {"copy": copying, "arithmetic": arithmetic, "bandwidth": bandwidth, "launches": launches}
+
+
+def _model_works(device: "torch.device") -> tuple[dict[str, Callable[[], Callable[[], object]]], dict[str, str]]:
+    """The same of models: two of one share their weights. And which cannot be had, with the reason."""
+    works, left_out = dict[str, Callable[[], Callable[[], object]]](), dict[str, str]()
+    for name, batch in MODELS_BESIDE[device.type].items():
+        try:
+            works[name] = _model_work(zoo.build(name), batch, device)
+        except zoo.ZooError as error:
+            left_out[name] = str(error)
+    return works, left_out
+
+
+def _model_work(built: zoo.Built, batch: int, device: "torch.device") -> Callable[[], Callable[[], object]]:
+    module = built.module.to(device)
+
+    def make() -> Callable[[], object]:
+        inputs = built.make_input(batch, str(device), Settings())
+        return lambda: built.forward(module, inputs)
+
+    return make
 
 
 def _at_once(works: Sequence[Callable[[], object]], device: "torch.device", seconds: float) -> list[list[float]]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate import probes
+from calibrate import probes, zoo
 from calibrate.probes import Pictures, Result, line
 
 torch = pytest.importorskip("torch")
@@ -105,7 +105,13 @@ def test_the_smallest_operation_takes_microseconds(found: dict[str, Result]) -> 
 def test_every_work_is_tried_beside_every_work(found: dict[str, Result]) -> None:
     values, _, details = found["overlap"]
     works = details["work_names"]
+    assert works == ["copy", "arithmetic", "bandwidth", "launches", "lenet"]
+    assert (details["models"], details["left_out"]) == (["lenet"], {})
     assert set(values) == {f"{a}_beside_{b}" for a in works for b in works}
+
+
+def test_models_that_run_beside_others_are_of_the_zoo() -> None:
+    assert all(zoo.expand(name) == (name,) for models in probes.MODELS_BESIDE.values() for name in models)
 
 
 def test_work_that_shares_nothing_is_not_slowed_down() -> None:
