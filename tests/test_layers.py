@@ -71,7 +71,7 @@ def test_bert_is_as_published():
 
 
 def test_lenet_takes_the_connections_of_the_lecture():
-    """Its counting: one operation per weight and bias of a convolution at each place, one per weight of a linear layer."""
+    """Its counting: one per weight and bias of a convolution at each place, one per weight of a linear layer."""
     values, layers = traced(zoo.build("lenet"))
     places = {"conv1": 24 * 24, "conv2": 8 * 8}
     counted = {name: layers[name].params * places[name] for name in places}

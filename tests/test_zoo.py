@@ -164,6 +164,7 @@ def test_cross_entropy_of_equal_scores_is_the_logarithm_of_their_number():
     assert loss.item() == pytest.approx(2.302585)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch and torchvision use it themselves
 @pytest.mark.parametrize("name", ["faster_rcnn", "ssd_vgg"])
 def test_detectors_run_and_train_on_lists_of_pictures(name):
     built = zoo.build(name)
