@@ -176,7 +176,6 @@ def _measure_group(sweep: Sweep, group: Group) -> None:
         raise
     except WorkerError as error:
         sweep.unusable[group.name] = str(error)
-        say(f"{group.name}: {error}.")
     finally:
         sweep.end_worker()
 
