@@ -84,7 +84,7 @@ def load(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -
         sources = {"pageable_s": weights} | ({} if pinned is None else {"pinned_s": pinned})
         samples = {kind: _copies(source, device, rule, timer) for kind, source in sources.items()}
         samples["unload_s"], cold_s = _unloads(weights, device, rule, timer)
-        details: dict[str, Any] = {"allocating_s": cold_s, "sizes": _by_size(sources, device, timer)}
+        details: dict[str, Any] = {"allocating_s": cold_s, "sizes": _by_size(sources, device, rule, timer)}
         del pinned, sources
         samples["disk_s"], details["disk"] = _from_disk(module, device, rule, timer)
     return _figures(values, samples, details | _host(device))
@@ -319,18 +319,21 @@ def _unloads(
     return unload_s, load_s
 
 
-def _by_size(sources: Mapping[str, Sequence[torch.Tensor]], device: Device, timer: Timer) -> list[dict[str, Any]]:
+def _by_size(
+    sources: Mapping[str, Sequence[torch.Tensor]], device: Device, rule: Rule, timer: Timer
+) -> list[dict[str, Any]]:
     """Times by number of tensors and bytes, from the first tensors of the model to all."""
     listed = []
     for count in sorted({max(1, round(share * len(sources["pageable_s"]))) for share in PREFIXES}):
-        taken = {kind: _a_few(_copying(source[:count], device), timer) for kind, source in sources.items()}
+        taken = {kind: _a_few(_copying(source[:count], device), rule, timer) for kind, source in sources.items()}
         listed.append({"tensors": count, "bytes": _bytes(sources["pageable_s"][:count]), **taken})
     return listed
 
 
-def _a_few(run: Callable[[], object], timer: Timer) -> list[float]:
-    """Times of `FEW` runs after one that does not count."""
-    return [timer.time(run).wall_s for _ in range(FEW + 1)][1:]
+def _a_few(run: Callable[[], object], rule: Rule, timer: Timer) -> list[float]:
+    """Times of up to `FEW` runs after one that does not count."""
+    timer.time(run)
+    return [timer.time(run).wall_s for _ in _rounds(FEW, rule, timer)]
 
 
 def _from_disk(module: Any, device: Device, rule: Rule, timer: Timer) -> tuple[list[float], dict[str, Any]]:
