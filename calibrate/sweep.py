@@ -152,7 +152,8 @@ def _measure_all(sweep: Sweep) -> None:
     try:
         _open(sweep)
         for group in groups(sweep.request):
-            _measure_group(sweep, group)
+            if sweep.points(group):
+                _measure_group(sweep, group)
     except StoppedError:
         return
     except NoDeviceError as error:
