@@ -207,8 +207,9 @@ def test_memory_stays_within_its_limit(scheduling, eviction, prefetch):
     seen, over = [], threading.Event()
 
     def watch() -> None:
-        while not over.is_set():
-            seen.append(bench.weights.held_bytes)
+        while not over.wait(5e-4):
+            with executor.turn:  # else it could count what goes and what comes in its place
+                seen.append(bench.weights.held_bytes)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -494,8 +495,11 @@ def test_two_processes_serve_one_device_from_the_same_moment():
     assert set(run.launch_s) == set(run.held) == set(run.result.memory) == {"g0", "g1"}
     a, b = run.result.batches
     assert (a.device, b.device) == ("g0", "g1")
-    assert min(len(a.count), len(b.count)) > 25, "at once: in turn there were no more than 50 of 20 ms"
-    assert a.count.sum() + b.count.sum() > 55
+    beside = [
+        np.any((b.start_s < finish_s) & (b.finish_s > start_s))
+        for start_s, finish_s in zip(a.start_s, a.finish_s, strict=True)
+    ]
+    assert np.mean(beside) > 0.5, "at once, not in turn"
     assert {b.device for b in run.result.batches} == {action.device for action in run.actions}
     assert summarise(run.result).devices["g1"].utilization > 0.5
 
