@@ -143,10 +143,10 @@ class Cpu:
         """Bounds the address space, which already holds more than is used, so that use can grow up to the limit."""
         used, space = process_bytes("VmRSS"), process_bytes("VmSize")
         if used is None or space is None:
-            raise DeviceError("--memory-limit: cannot be kept here, only on Linux. Leave it out")
+            raise DeviceError("--memory: cannot be kept here, only on Linux. Leave it out")
         if limit_bytes <= used:
             raise DeviceError(
-                f"--memory-limit: {limit_bytes / 1e6:.0f} MB is less than the {used / 1e6:.0f} MB that torch holds"
+                f"--memory: {limit_bytes / 1e6:.0f} MB is less than the {used / 1e6:.0f} MB that torch holds"
                 " without a model. Allow more"
             )
         import resource
@@ -294,7 +294,7 @@ class Cuda:
         total = self.memory_bytes()
         if not 0 < limit_bytes <= total:
             raise DeviceError(
-                f"--memory-limit: must be above 0 and at most the {total / 1e9:.1f} GB of {self.label},"
+                f"--memory: must be above 0 and at most the {total / 1e9:.1f} GB of {self.label},"
                 f" got {limit_bytes / 1e9:.1f} GB. Allow what it has"
             )
         torch.cuda.set_per_process_memory_fraction(limit_bytes / total, self.index)
