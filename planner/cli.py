@@ -470,7 +470,6 @@ def can_encode(text: str, encoding: str) -> bool:
 
 def fail(error: Exception) -> NoReturn:
     """End with what is wrong: the input, or the planner itself."""
-    from calibrate.journal import JournalError
     from calibrate.library import ProfileError
     from calibrate.plot import PlotError
     from calibrate.request import RequestError
@@ -486,7 +485,7 @@ def fail(error: Exception) -> NoReturn:
     from simulator.run import DeploymentError
 
     asked_wrong = ScenarioError | CatalogError | ProfileError | NothingToPlanError | DeploymentError
-    not_measured = RequestError | JournalError | WorkerError | ServeError
+    not_measured = RequestError | WorkerError | ServeError
     if isinstance(
         error, asked_wrong | not_measured | TraceError | StoreError | ConditionError | ListingError | PlotError
     ):

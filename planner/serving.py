@@ -5,21 +5,28 @@ Planning never comes here: this is the way to torch.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log1p
+from math import ceil, log1p
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from calibrate.library import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.provenance import differing
+from calibrate.served import Actions
 from planner.catalog import Catalog
 from planner.fitting import Case, fit
 from planner.load import Loaded
 from planner.recording import Recording, kept
 from planner.scenario import ModelSpec
+from simulator.deployment import Drop, Service
 from simulator.hardware import GPU
 from simulator.profile import Profile
 from simulator.run import DeploymentError
-from simulator.workload import draw
+from simulator.workload import Demand, draw
+
+if TYPE_CHECKING:
+    from calibrate.serve import Source
 
 SIGMAS = 1.645
 """Half the width, in standard deviations, that contains 90 % of a normal distribution."""
@@ -27,6 +34,10 @@ UNKNOWN_ERROR = 0.05
 """One standard deviation of run or load times of a profile that states no error of its own."""
 ABSOLUTE = 1.2533
 """Standard deviation over mean absolute deviation of a normal distribution: the root of pi / 2."""
+CONTENTION_S = 3.0
+"""How long processes that share a device are run to see how much they slow each other down."""
+BACKLOG = 3.0
+"""Times as many requests as the profile says can be served meanwhile."""
 SECONDS_PER_POINT = 3.0
 """A comparison is worth no more than its profiles: longer than `planner calibrate` takes by itself."""
 Note = Callable[[str], None]
@@ -99,6 +110,7 @@ def name_of(spec: ModelSpec) -> str:
 def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str], kind: str) -> None:
     """Measure models up to the batch that is asked for. DeploymentError where that does not work."""
     from calibrate import zoo
+    from calibrate.journal import JournalError
     from calibrate.points import Settings
     from calibrate.request import Request
     from calibrate.sweep import run
@@ -117,7 +129,11 @@ def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str], kind: str) ->
         out=out,
         resume=True,
     )
-    if code := run(request):
+    try:
+        code = run(request)
+    except JournalError as error:
+        raise DeploymentError(str(error)) from error
+    if code:
         raise DeploymentError(f"{', '.join(wanted)}: could not be measured (exit {code}). The lines above say why.")
 
 
@@ -155,18 +171,14 @@ def serve(
     library: Library,
 ) -> Recording:
     """Run it for real."""
-    from calibrate.points import Settings
-    from calibrate.serve import Source
     from calibrate.serve import serve as run
 
     scenario = loaded.scenario
-    demand = draw(case.workload, duration_s, scenario.seed)
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
-    sources = {
-        spec.name: Source(name=name_of(spec), settings=Settings(precision=profiles[spec.name].precision))
-        for spec in scenario.models
-    }
-    served = run(case.deployment, demand, sources, device, duration_s, seed=scenario.seed)
+    models = sources(loaded, profiles)
+    contention = slowdown(case, models, device) if len(case.deployment.devices) > 1 else {}
+    demand = draw(case.workload, duration_s, scenario.seed)
+    served = run(case.deployment, demand, models, device, duration_s, seed=scenario.seed)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.path.read_text(encoding="utf-8"),
@@ -180,7 +192,53 @@ def serve(
         stopped=served.stopped or "",
         run_error={model: run_error(profile) for model, profile in profiles.items()},
         load_error={model: load_error(library.measured(profile)) for model, profile in profiles.items()},
+        slowdown=contention,
     )
+
+
+def sources(loaded: Loaded, profiles: Mapping[str, Profile]) -> dict[str, "Source"]:
+    """The real model behind each name of the scenario, at the precision of its profile."""
+    from calibrate.points import Settings
+    from calibrate.serve import Source
+
+    return {
+        spec.name: Source(name=name_of(spec), settings=Settings(precision=profiles[spec.name].precision))
+        for spec in loaded.scenario.models
+    }
+
+
+def slowdown(case: Case, models: Mapping[str, "Source"], device: str) -> dict[str, float]:
+    """By process: how much longer its batches take while all others run without pause, over what they take alone.
+
+    Both are measured, with requests that are never used up.
+    """
+    from calibrate.serve import alone
+    from calibrate.serve import serve as run
+
+    patient = tuple(replace(service, drop=Drop.NEVER) for service in case.deployment.services)
+    world = replace(case.deployment, services=patient)
+    demand = {service.model: backlog(service) for service in patient}
+    beside = run_s(run(world, demand, models, device, CONTENTION_S).actions)
+    factors = {}
+    for part in (alone(world, card) for card in world.devices):
+        mine = {service.model: demand[service.model] for service in part.services}
+        by_itself = run_s(run(part, mine, models, device, CONTENTION_S).actions)
+        ratios = [beside[model] / by_itself[model] for model in mine if model in beside and model in by_itself]
+        factors[part.devices[0].id] = max(1.0, sum(ratios) / len(ratios)) if ratios else float(len(world.devices))
+    return factors
+
+
+def backlog(service: Service) -> Demand:
+    """More requests than can be served meanwhile, all there from the start."""
+    replica = service.replicas[0]
+    most = replica.batching.max_batch_size
+    count = most * (ceil(BACKLOG * CONTENTION_S / replica.profile.latency(most)) + 1)
+    return Demand(np.zeros(count), np.zeros(count, dtype=np.int32))
+
+
+def run_s(actions: Sequence[Actions]) -> dict[str, float]:
+    """Median run time by model."""
+    return {one.model: float(np.median(one.actual_s)) for one in actions if one.kind == "run" and len(one.actual_s)}
 
 
 def run_error(profile: Profile) -> float:

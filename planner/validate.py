@@ -376,8 +376,13 @@ def explained(
         return "No figure errs.", "None."
     unit = "points" if metric in SHARES else "%"
     low = "less" if row.error[metric] < 0 else "more"
-    said = f"{metric} of {row.name}: simulated {size * 100:.3g} {unit} {low} than measured."
+    said = f"{metric} of {row.name}: simulated {figure(size * 100)} {unit} {low} than measured."
     return said, cause(slower=simulated_is_quicker(metric, row.error[metric]), times=times, over=over, world=deployment)
+
+
+def figure(value: float) -> str:
+    """Three digits, or all of a large number: `2.51`, `1,770`."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def simulated_is_quicker(metric: str, error: float) -> bool:
@@ -392,7 +397,8 @@ def cause(*, slower: bool, times: Sequence[Timing], over: Overhead, world: Deplo
     worst = max(excess, key=lambda one: excess[one], default=None)
     if worst is not None and excess[worst] > 0:
         what = "Batches" if worst.kind == "run" else "Loads"
-        longer = f"{abs(worst.actual_s / worst.expected_s - 1) * 100:.3g} % {'longer' if slower else 'less'}"
+        off = abs(worst.actual_s / worst.expected_s - 1)
+        longer = f"{figure(off * 100)} % {'longer' if slower else 'less'}"
         return (
             f"{what} of {worst.model} took {longer} than the profile says: {worst.actual_s * 1e3:.4g} ms instead of "
             f"{worst.expected_s * 1e3:.4g} ms on average ({worst.count})."
