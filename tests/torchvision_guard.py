@@ -25,6 +25,13 @@ def activate() -> None:
         sys.meta_path.insert(0, _Watch())
 
 
+def stands_in():
+    """True where torchvision's own operators are missing."""
+    import torchvision.extension
+
+    return not torchvision.extension._has_ops()
+
+
 class _Watch(importlib.abc.MetaPathFinder):
     """Wraps the loading of `torchvision.extension`, which looks for the operators before anything needs them."""
 
