@@ -17,6 +17,8 @@ from calibrate.cli import main, read
 from calibrate.journal import read_journal
 from calibrate.points import Outcome, Point, Settings, Status, What
 from calibrate.request import Request
+from calibrate.supervisor import StoppedError
+from calibrate.sweep import Sweep
 
 MODELS = """
 import os, sys, time
@@ -134,9 +136,6 @@ def test_interrupted_it_writes_what_it_has_and_says_how_to_go_on(place: Path) ->
         assert said.splitlines()[-1].startswith("Interrupted: ")
         assert said.splitlines()[-1].endswith("left. The same command with --resume continues.")
         assert list(place.glob("profiles/*/device.json"))
-    code, said = finished(*asked, "--resume", "--budget", "12")
-    assert code == 0
-    assert said.splitlines()[-1].startswith("The budget has ended: ")
     code, said = finished(*asked, "--resume", "--budget", "0.1")
     assert (code, said) == (2, "--budget: 0.1 s ended before anything was measured. Allow more.\n")
     code, said = finished(*asked)
@@ -216,6 +215,14 @@ def test_dry_run_counts_and_measures_nothing(place: Path, capsys: pytest.Capture
     assert main([*QUICK, "--models", "lenet", "--batches", "1,2", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("6 points, about ")
     assert not (place / "profiles").exists()
+
+
+def test_no_point_is_begun_that_the_budget_would_cut() -> None:
+    sweep = Sweep(request(budget_s=60.0))
+    sweep.check(needed_s=30.0)
+    with pytest.raises(StoppedError):
+        sweep.check(needed_s=90.0)
+    assert sweep.out_of_time
 
 
 # The agenda: pure
