@@ -4,11 +4,12 @@ The rules are the simulator's own pure functions; what takes time here takes rea
 """
 
 import gc
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf, nan
-from threading import Condition, Thread
+from threading import Condition, Thread, current_thread, main_thread
 from time import perf_counter, sleep
 
 from calibrate.resident import Weights
@@ -213,8 +214,8 @@ class Executor:
 
     def _until_stopped(self, stop: Callable[[], bool]) -> str | None:
         try:
-            with collector_at_rest():
-                return self._loop(stop)
+            with collector_at_rest(), interrupts_noted() as interrupts:
+                return self._loop(stop, interrupts)
         except KeyboardInterrupt:
             return "interrupted"
         except Exception as error:
@@ -226,12 +227,12 @@ class Executor:
             return f"out of memory: {text}"
         return text if isinstance(error, ServeError) else f"{type(error).__name__}: {text}"
 
-    def _loop(self, stop: Callable[[], bool]) -> str | None:
+    def _loop(self, stop: Callable[[], bool], interrupts: Sequence[int]) -> str | None:
         while (now := self.now()) < self.duration_s:
             if self.failure is not None:
                 raise self.failure
-            if stop():
-                return "asked to stop"
+            if interrupts or stop():
+                return "interrupted" if interrupts else "asked to stop"
             number = self.agenda.take(now)
             if number < 0:
                 self.idle()
@@ -468,3 +469,26 @@ def collector_at_rest() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def interrupts_noted() -> Iterator[list[int]]:
+    """Ctrl-C, first, is a note to read between batches: raised just anywhere it would leave threads and locks torn.
+
+    A second one is raised. Where it is ignored, or not this thread's to answer, it stays so.
+    """
+    seen: list[int] = []
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield seen
+        return
+
+    def note(number: int, _: object) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

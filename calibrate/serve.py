@@ -25,6 +25,9 @@ from simulator.records import Batches, MemoryUse, Outcome, Requests, SimulationR
 from simulator.workload import Demand
 
 NOTHING = Demand(np.empty(0), np.empty(0, dtype=np.int32))
+SEGMENTS_BYTES = 100_000_000
+"""What a GPU's allocator may hold beyond what it gave out: it takes segments of up to 20 MB, for each stream anew, and
+the matrix library keeps a workspace there."""
 WARM_UPS = 2
 """Runs of each batch size before the clock starts: the first compiles, chooses algorithms and allocates."""
 
@@ -249,7 +252,7 @@ class Bench:
         """Bound a GPU's allocator to what the deployment allows; inputs that wait are the executor's own and on top."""
         if isinstance(self.device, Cuda):
             inputs_bytes = sum(runner.input_bytes for runner in self.runners)
-            most = card.memory_bytes - card.context_bytes + inputs_bytes
+            most = card.memory_bytes - card.context_bytes + inputs_bytes + SEGMENTS_BYTES
             share = min(1.0, most / self.device.memory_bytes())
             torch.cuda.set_per_process_memory_fraction(share, self.device.index)
 
