@@ -97,6 +97,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         *memory_doubts,
         *fit.doubts(fitted, samples, work),
         *_disturbed(times),
+        *_training_doubts(m),
         *_failures(m),
     ]
     return {
@@ -273,6 +274,17 @@ def _disturbed(times: Mapping[int, Outcome]) -> list[str]:
         found.append(f"{_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again.")
     if shared:
         found.append(f"{_batches(shared)}: another process was on the device; end it and measure again.")
+    return found
+
+
+def _training_doubts(m: Measured) -> list[str]:
+    """The same about training steps as about latency."""
+    found = []
+    for optimizer in m.optimizers:
+        samples = {batch: o.samples["step_s"] for batch, o in m.by_batch(What.TRAINING, optimizer).items()}
+        if samples:
+            fitted = fit.fit_latency({batch: median(taken) for batch, taken in samples.items()})
+            found += [f"Training with {optimizer}: {text}" for text in fit.doubts(fitted, samples, fit.Work())]
     return found
 
 
