@@ -60,7 +60,7 @@ def record(loaded: Loaded, bench: Bench, duration_s: float, created_at: str, not
     kind = str(machine["gpu"])
     if wanted := missing(loaded, bench, kind):
         note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
-        calibrate(loaded, bench, wanted, kind)
+        calibrate(loaded, bench, wanted)
     gpu, library = known(bench, kind)
     case = fit(loaded, gpu, library)
     for line in strangers(case, library, machine):
@@ -107,7 +107,7 @@ def name_of(spec: ModelSpec) -> str:
     return spec.profile or spec.name
 
 
-def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str], kind: str) -> None:
+def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str]) -> None:
     """Measure models up to the batch that is asked for. DeploymentError where that does not work."""
     from calibrate import zoo
     from calibrate.journal import JournalError
@@ -117,16 +117,15 @@ def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str], kind: str) ->
 
     if strange := [name for name in wanted if zoo.expand(name) is None]:
         raise DeploymentError(f"{strange[0]}: is no model that can be run. Known are {', '.join(zoo.MODELS)}.")
-    out = bench.directories[0]
     precisions = {spec.precision or "fp32" for spec in loaded.scenario.models if name_of(spec) in wanted}
     request = Request(
         models=tuple(wanted),
         device=bench.device,
         batches=batches(loaded.scenario.validate.batch_size),
-        modes=("inference",) if (out / kind / "device.json").exists() else ("inference", "device"),
+        modes=("inference",),
         settings=tuple(Settings(precision=precision) for precision in sorted(precisions)),
         seconds_per_point=SECONDS_PER_POINT,
-        out=out,
+        out=bench.directories[0],
         resume=True,
     )
     try:

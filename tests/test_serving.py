@@ -1,0 +1,195 @@
+"""`planner validate` on the real processor: what is missing is measured, requests are served, the run is kept."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds import profile
+
+from planner import serving
+from planner.cli import main
+from planner.fitting import offered_work
+from planner.load import load_scenario
+from planner.recording import read_recording
+from planner.serving import batches, load_error, run_error
+from simulator.profile import FitQuality
+from simulator.records import Outcome
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENARIO = """
+name: Two of LeNet
+models:
+  - {name: one, profile: lenet, slo: {latency: 1 s}}
+  - {name: two, profile: lenet, slo: {latency: 1 s}}
+streams:
+  - {model: one, poisson: 20 rps}
+  - {model: two, count: 2, rate: 5 fps}
+drop: late
+context: 0 B
+validate: {load: 5 %, batch_size: 2, delay_scale: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the scenario, one run of it kept, and the profiles that it measured."""
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "two.yaml").write_text(SCENARIO)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "SECONDS_PER_POINT", 0.05)
+        code, _, _ = planner(patch, "validate", folder / "two.yaml", "--record", folder / "run.json.gz", *on(folder))
+    assert code == 0
+    return folder
+
+
+def on(folder: Path, seconds: float = 1) -> list[str]:
+    return ["--device", "cpu", "--profiles", str(folder / "profiles"), "--duration", f"{seconds}s", "--quiet"]
+
+
+def planner(patch: pytest.MonkeyPatch, *words: object) -> tuple[int, str, str]:
+    """The command in this process: exit code, what it printed."""
+    import contextlib
+    import io
+
+    import torch
+
+    torch.set_num_threads(1)
+    patch.setenv("OMP_NUM_THREADS", "1")
+    patch.setattr(sys, "argv", ["planner", *map(str, words)])
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0), out.getvalue(), err.getvalue()
+
+
+def test_every_request_is_accounted_for(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    assert found.stopped == ""
+    assert found.machine["gpu"].startswith("cpu-")
+    for requests in found.result.requests.values():
+        assert len(requests.arrival_s) > 10
+        assert np.all(np.diff(requests.arrival_s) >= 0)
+        done = requests.outcome == Outcome.FINISHED
+        assert np.array_equal(done, np.isfinite(requests.finish_s))
+        assert np.all(requests.finish_s[done] > requests.arrival_s[done])
+    ran = sum(int(batches.count.sum()) for batches in found.result.batches)
+    started = sum(np.count_nonzero(r.outcome % 3 == 0) for r in found.result.requests.values())
+    assert ran == started
+
+
+def test_the_memory_limit_holds_and_the_overhead_is_told(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    (device,) = found.result.deployment.devices
+    assert found.result.memory[device.id].used_bytes.max() <= device.memory_bytes
+    assert len(found.launch_s[device.id]) == sum(len(batches.count) for batches in found.result.batches)
+    assert found.held[device.id].weight_bytes["one"] > 100_000
+
+
+def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    rates = {m: len(r.arrival_s) / found.result.duration_s for m, r in found.result.requests.items()}
+    assert offered_work(found.result.deployment, rates) == pytest.approx(0.05, rel=0.3)
+
+
+def test_a_kept_run_is_compared_without_torch(bench: Path) -> None:
+    code = (
+        "import sys; from planner.cli import main; sys.modules['torch'] = None\n"
+        f"sys.argv = ['planner', 'validate', '--replay', {str(bench / 'run.json.gz')!r}, '--format', 'json']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=bench)
+    assert done.returncode == 0, done.stderr
+    raw = json.loads(done.stdout)
+    assert raw["schema"] == "planner.validation/v1"
+    assert [model["name"] for model in raw["models"]] == ["one", "two"]
+    assert raw["overhead"]["batches"] > 0
+
+
+def test_profiles_are_measured_once(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (journal,) = (bench / "profiles").rglob("journal.jsonl")
+    before = journal.read_bytes()
+    code, out, err = planner(monkeypatch, "validate", bench / "two.yaml", *on(bench, 0.3))
+    assert code == 0, err
+    assert "Likely cause:" in out
+    assert journal.read_bytes() == before
+
+
+def interrupted(folder: Path, after_s: float) -> tuple[int, bytes]:
+    """`planner validate` with Ctrl-C so long after it said that it serves: exit code and output."""
+    command = [sys.executable, "-m", "planner", "validate", "two.yaml", "--record", "cut.json"]
+    command += ["--device", "cpu", "--profiles", "profiles", "--duration", "60s"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stderr
+        while not (line := process.stderr.readline()).startswith(b"Serving"):
+            assert line, "it ended before it served"
+        time.sleep(after_s)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    return process.returncode, out
+
+
+def test_a_run_that_is_interrupted_is_kept(bench: Path) -> None:
+    # Torch is still being imported when it says that it serves, for as long as the machine takes.
+    for after_s in (3, 6, 12, 24):
+        code, out = interrupted(bench, after_s)
+        if code != 130:
+            break
+    assert code == 0
+    assert b"Stopped early: interrupted" in out
+    assert read_recording(bench / "cut.json").result.duration_s < 60
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--replay", "a", "b.yaml"], "either a scenario or --replay"),
+        ([], "either a scenario or --replay"),
+        (["--replay", "a", "--seed", "1"], "leave out --record, --seed and --set"),
+        (["b.yaml", "--format", "csv"], "table, json or md"),
+        (["two.yaml", "--record", "two.yaml"], "is the scenario itself"),
+        (["two.yaml", "--record", "nowhere/run.json"], "its folder is not there"),
+        (["two.yaml", "--duration", "soon"], "--duration must be a duration"),
+        (["--replay", "two.yaml"], "is not a recording"),
+        (["--replay", "missing.json"], "cannot be read"),
+        (["two.yaml", "--device", "tpu"], "tpu"),
+    ],
+)
+def test_bad_usage_is_said_in_a_line(words: list[str], said: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.yaml").write_text(SCENARIO)
+    code, out, err = planner(monkeypatch, "validate", *words)
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+def test_a_model_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(SCENARIO.replace("lenet", "lanet"))
+    loaded = load_scenario(path)
+    with pytest.raises(serving.DeploymentError, match="lanet: is no model that can be run"):
+        serving.calibrate(loaded, None, ["lanet"])  # type: ignore[arg-type]
+
+
+def test_batches_up_to_the_largest() -> None:
+    assert batches(1) == (1,)
+    assert batches(6) == (1, 2, 4, 6)
+    assert batches(8) == (1, 2, 4, 8)
+
+
+def test_errors_that_profiles_state() -> None:
+    from dataclasses import replace
+
+    made = profile("a")
+    assert run_error(made) == serving.UNKNOWN_ERROR
+    assert run_error(replace(made, latency_fit=FitQuality(form="joined", band=0.07))) == pytest.approx(0.0411, abs=1e-4)
+    assert load_error({}) == serving.UNKNOWN_ERROR
+    assert load_error({"fits": {"load.pageable": {"error_mean": 0.04}}}) == pytest.approx(0.0501, abs=1e-4)
