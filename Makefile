@@ -3,8 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Of `make record`.
+DEVICE ?= cpu
+MACHINE ?= $(DEVICE)
+DURATION ?= 60s
+RECORDINGS := scenarios/validation/recordings
+
 .NOTPARALLEL:
-.PHONY: help plan test check bench validation
+.PHONY: help plan test check bench record validation
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -25,8 +31,13 @@ check: .venv/dev.stamp ## Check style, types and the direction of imports
 bench: .venv/dev.stamp ## Measure the speed of simulator and planner
 	@$(BIN)/python -m benchmarks
 
+record: .venv/dev.stamp ## Run the validation scenarios for real and keep the runs: make record DEVICE=cuda:0 MACHINE=h200
+	@mkdir -p $(RECORDINGS)/$(MACHINE)
+	@for file in scenarios/validation/*.yaml; do $(BIN)/planner validate $$file --device $(DEVICE) --duration $(DURATION) \
+		--record $(RECORDINGS)/$(MACHINE)/$$(basename $$file .yaml).json.gz || exit; done
+
 validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
-	@$(BIN)/python -m planner.validation_report docs/validation.md scenarios/validation/recordings
+	@$(BIN)/python -m planner.validation_report docs/validation.md $(RECORDINGS)
 
 .venv/venv.stamp:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Name a Python >= 3.11: make PYTHON=/path/to/python3"; exit 1; }

@@ -140,7 +140,7 @@ def test_a_run_that_is_interrupted_is_kept(bench: Path) -> None:
     # Torch is still being imported when it says that it serves, for as long as the machine takes.
     for after_s in (3, 6, 12, 24):
         code, out = interrupted(bench, after_s)
-        if code != 130:
+        if code not in (130, -signal.SIGINT):
             break
     assert code == 0
     assert b"Stopped early: interrupted" in out
