@@ -33,7 +33,7 @@ def trace(built: Built, settings: Settings) -> tuple[dict[str, float], dict[str,
     memory shared with their input, nor what functions outside of layers put out.
     If the pass fails, only weights are listed, and details say why under `unknown`.
     """
-    tracer = _Tracer(built.module)
+    tracer = Tracer(built.module)
     weights: dict[str, float] = {"params": tracer.params, "weight_bytes": tracer.weight_bytes}
     try:
         inputs = built.make_input(1, tracer.device, settings)
@@ -72,7 +72,7 @@ class _Part:
     """Total operations at each start that has not ended."""
 
 
-class _Tracer:
+class Tracer:
     """Watches the modules of a model while it runs."""
 
     def __init__(self, model: nn.Module) -> None:

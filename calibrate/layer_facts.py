@@ -1,0 +1,258 @@
+"""Layer facts: what the layers of a model compute, read and write - shipped for the zoo, read without torch.
+
+`python -m calibrate.tracing write` makes the shipped files; a user's own model is traced in a process of its own.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from simulator.model import LayerFacts
+
+SCHEMA = "planner.layers/v1"
+SHIPPED = Path(__file__).parent / "zoo_layers"
+COLUMNS = (
+    "name",
+    "signature",
+    "params",
+    "weight_bytes",
+    "flops",
+    "input_bytes",
+    "output_bytes",
+    "kernels",
+    "moved_bytes",
+    "weights_read_bytes",
+    "products",
+    "twice",
+)
+"""Of one layer in a file. `signature` is its place in the file's list; `twice` may be left out."""
+SCALED = ("flops", "input_bytes", "output_bytes", "moved_bytes")
+"""What `twice` holds: the same at twice the resolution, where it differs."""
+TIME_LIMIT_S = 300.0
+"""For tracing one model of a user's."""
+
+
+class FactsError(ValueError):
+    """The layers of a model are not known; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product `rows x inner` times `inner x columns`; a convolution is the one that im2col makes of it."""
+
+    rows: int
+    """Grows with the batch."""
+    inner: int
+    columns: int
+    times: int = 1
+    """How often it runs: heads of an attention, groups of a convolution."""
+    batched: bool = False
+    """Its right side is no weight: a larger batch repeats the product instead of adding rows."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of one sample."""
+        return self.rows * self.inner * self.columns * self.times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerWork(LayerFacts):
+    """One layer, and what it makes a device do for one sample in 4-byte floats."""
+
+    kernels: int
+    """Operators that run; views are none."""
+    moved_bytes: int
+    """Activations that its kernels read and write."""
+    weights_read_bytes: int
+    """Weights that its kernels read: once a batch, whatever its size."""
+    products: tuple[Product, ...] = ()
+
+    def bytes_of(self, batch: int) -> int:
+        """Bytes moved by a batch: its weights once, its activations for each sample."""
+        return self.weights_read_bytes + batch * self.moved_bytes
+
+    @property
+    def working_set_bytes(self) -> int:
+        """Inputs, weights and outputs of one sample."""
+        return self.input_bytes + self.weight_bytes + self.output_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """A model as its layers, in the order they run; per sample, in 4-byte floats, a multiply-add as 2 operations."""
+
+    model: str
+    input_shape: tuple[int, ...]
+    """Of one sample."""
+    fixed: str = ""
+    """Why its resolution cannot be chosen; empty where it can."""
+    layers: tuple[LayerWork, ...]
+    input_bytes_per_sample: int
+    output_bytes_per_sample: int
+    activation_bytes_per_sample: int
+    """All that layers put out: what training keeps."""
+    peak_activation_bytes_per_sample: int
+    """The most that lay in memory at once, inference; inputs are part of it."""
+    twice: tuple[Mapping[str, int], ...] = ()
+    """`SCALED` of each layer at twice the resolution; empty where that cannot be chosen."""
+
+    @cached_property
+    def params(self) -> int:
+        """Parameters, buffers not counted."""
+        return sum(layer.params for layer in self.layers)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Parameters and buffers: what is loaded."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @cached_property
+    def flops(self) -> int:
+        """Operations of one sample; a multiply-add is 2."""
+        return sum(layer.flops for layer in self.layers)
+
+    @property
+    def macs(self) -> float:
+        """Multiply-adds of one sample."""
+        return self.flops / 2
+
+    @cached_property
+    def kernels(self) -> int:
+        """Operators of one pass."""
+        return sum(layer.kernels for layer in self.layers)
+
+    def moved_bytes(self, batch: int) -> int:
+        """Bytes that the kernels of one batch read and write."""
+        return sum(layer.bytes_of(batch) for layer in self.layers)
+
+    def at(self, pixels: int) -> "Facts":
+        """The same model for pictures of `pixels` x `pixels`; FactsError where it reads no other.
+
+        Each figure is `a + b x pixels^2`, through its own and that at twice the resolution: exact but for the rounding
+        of sizes that a stride does not divide.
+        """
+        own = self.input_shape[-1]
+        if pixels == own:
+            return self
+        if not self.twice:
+            raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. Leave the resolution as it is.")
+        grown = ((pixels / own) ** 2 - 1) / 3
+
+        def scaled(before: int, after: int) -> int:
+            return round(before + (after - before) * grown)
+
+        layers = tuple(_scaled(layer, at, scaled) for layer, at in zip(self.layers, self.twice, strict=True))
+        area = (pixels / own) ** 2
+        return replace(
+            self,
+            input_shape=(self.input_shape[0], pixels, pixels),
+            layers=layers,
+            input_bytes_per_sample=round(self.input_bytes_per_sample * area),
+            activation_bytes_per_sample=round(self.activation_bytes_per_sample * area),
+            peak_activation_bytes_per_sample=round(self.peak_activation_bytes_per_sample * area),
+            twice=(),
+            fixed=f"it was scaled to {pixels} pixels already",
+        )
+
+
+def _scaled(layer: LayerWork, twice: Mapping[str, int], scaled: Any) -> LayerWork:
+    changed = {key: max(0, scaled(getattr(layer, key), value)) for key, value in twice.items()}
+    more = changed.get("flops", layer.flops) / layer.flops if layer.flops else 1.0
+    products = tuple(replace(p, rows=max(1, round(p.rows * more))) for p in layer.products)
+    return replace(layer, products=products, **changed)
+
+
+def known() -> tuple[str, ...]:
+    """Names of the models whose layers are shipped."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.json")))
+
+
+def facts(model: str) -> Facts:
+    """The layers of one of the zoo's models; FactsError where it is none."""
+    path = SHIPPED / f"{model}.json"
+    if model not in known():
+        close = get_close_matches(model.lower(), known(), n=1)
+        hint = (
+            f"Did you mean {close[0]}?"
+            if close
+            else f"Known are {', '.join(known())}; your own: package.module:factory."
+        )
+        raise FactsError(f"{model}: its layers are not known. {hint}")
+    return from_document(json.loads(path.read_text(encoding="utf-8")))
+
+
+def traced(model: str, input_shape: Sequence[int]) -> Facts:
+    """The layers of a user's own `package.module:factory`. **Runs the user's code**, in a process with torch."""
+    shape = "x".join(map(str, input_shape))
+    command = [sys.executable, "-m", "calibrate.tracing", "trace", model, "--input", shape]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise FactsError(f"{model}: tracing took more than {TIME_LIMIT_S:.0f} s. Try a smaller --input.") from None
+    # What the model itself prints comes before.
+    last = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()[-1:]
+    if done.returncode == 0 and last:
+        return from_document(json.loads(last[0]))
+    why = last[0] if last else f"the process that traced it ended with {done.returncode}"
+    raise FactsError(why if why.startswith(model) else f"{model}: cannot be traced: {why}.")
+
+
+def from_document(document: Mapping[str, Any]) -> Facts:
+    """Facts as `to_document` writes them."""
+    if document.get("schema") != SCHEMA:
+        raise FactsError(f"schema: must be {SCHEMA}, got {document.get('schema')}. Trace the model again.")
+    signatures = document["signatures"]
+    rows = [dict(zip(COLUMNS, row, strict=False)) for row in document["layers"]]
+    totals = {key: document[key] for key in document if key.endswith("_per_sample")}
+    fixed = document["fixed"]
+    return Facts(
+        model=document["model"],
+        input_shape=tuple(document["input_shape"]),
+        fixed=fixed,
+        layers=tuple(_layer(row, signatures[row["signature"]]) for row in rows),
+        twice=()
+        if fixed
+        else tuple(dict(zip(SCALED, row["twice"], strict=True)) if "twice" in row else {} for row in rows),
+        **totals,
+    )
+
+
+def _layer(row: Mapping[str, Any], signature: str) -> LayerWork:
+    named = {key: row[key] for key in COLUMNS if key not in ("signature", "products", "twice")}
+    products = tuple(
+        Product(rows, inner, columns, times, bool(batched)) for rows, inner, columns, times, batched in row["products"]
+    )
+    return LayerWork(type=signature.partition(" ")[0], signature=signature, products=products, **named)
+
+
+def to_document(facts: Facts) -> dict[str, Any]:
+    """Facts as JSON: one short row a layer."""
+    signatures = list(dict.fromkeys(layer.signature for layer in facts.layers))
+    twice = facts.twice or tuple({} for _ in facts.layers)
+    return {
+        "schema": SCHEMA,
+        "model": facts.model,
+        "input_shape": list(facts.input_shape),
+        "fixed": facts.fixed,
+        "input_bytes_per_sample": facts.input_bytes_per_sample,
+        "output_bytes_per_sample": facts.output_bytes_per_sample,
+        "activation_bytes_per_sample": facts.activation_bytes_per_sample,
+        "peak_activation_bytes_per_sample": facts.peak_activation_bytes_per_sample,
+        "signatures": signatures,
+        "layers": [_row(layer, signatures, at) for layer, at in zip(facts.layers, twice, strict=True)],
+    }
+
+
+def _row(layer: LayerWork, signatures: Sequence[str], twice: Mapping[str, int]) -> list[Any]:
+    products = [[p.rows, p.inner, p.columns, p.times, int(p.batched)] for p in layer.products]
+    special = {"signature": signatures.index(layer.signature), "products": products}
+    row = [special[key] if key in special else getattr(layer, key) for key in COLUMNS[:-1]]
+    changed = {key: twice.get(key, getattr(layer, key)) for key in SCALED}
+    same = all(value == getattr(layer, key) for key, value in changed.items())
+    return row if same else [*row, list(changed.values())]
