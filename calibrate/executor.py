@@ -13,7 +13,7 @@ from threading import Condition, Thread, current_thread, main_thread
 from time import perf_counter, sleep
 
 from calibrate.resident import Weights
-from calibrate.served import Notes, ServeError
+from calibrate.served import ASKED, Notes, ServeError
 from simulator.batching import arrived, close_at, first_kept
 from simulator.curves import LoadTime
 from simulator.deployment import BatchingPolicy, Deployment, Drop, Scheduling, Service
@@ -232,7 +232,7 @@ class Executor:
             if self.failure is not None:
                 raise self.failure
             if interrupts or stop():
-                return "interrupted" if interrupts else "asked to stop"
+                return "interrupted" if interrupts else ASKED
             number = self.agenda.take(now)
             if number < 0:
                 self.idle()

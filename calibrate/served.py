@@ -11,6 +11,9 @@ from simulator.deployment import Deployment
 from simulator.records import SimulationResult
 from simulator.workload import Floats
 
+ASKED = "asked to stop"
+"""Why one of several processes stopped, where the reason is another's."""
+
 
 class ServeError(ValueError):
     """What cannot be served for real; the text names the place, the value, the rule and the way out."""
@@ -121,5 +124,5 @@ def joined(deployment: Deployment, parts: Sequence[Served]) -> Served:
         actions=tuple(chain.from_iterable(part.actions for part in parts)),
         launch_s={name: waits for part in parts for name, waits in part.launch_s.items()},
         held={name: held for part in parts for name, held in part.held.items()},
-        stopped="; ".join(dict.fromkeys(part.stopped for part in parts if part.stopped)) or None,
+        stopped="; ".join(part.stopped for part in parts if part.stopped not in (None, ASKED)) or None,
     )

@@ -7,7 +7,7 @@ starts for all at the same moment, once all are ready.
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from time import perf_counter, sleep
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrate.executor import NAP_S, interrupts_noted
 from calibrate.serve import Source, Start, alone, serve_alone
 from calibrate.served import Held, Served, ServeError, joined
 from simulator.deployment import Deployment
@@ -85,7 +86,10 @@ def serve_together(
         at_s = perf_counter() + HEAD_START_S
         for peer in peers:
             peer.pipe.send(at_s)
-        return joined(deployment, _gathered(peers, stop, at_s))
+        with interrupts_noted() as interrupts:
+            parts = _gathered(peers, stop, at_s, interrupts)
+        served = joined(deployment, parts)
+        return replace(served, stopped="interrupted") if interrupts else served
     finally:
         for peer in peers:
             peer.process.terminate()
@@ -105,18 +109,13 @@ def _begun(context: Any, job: Job, stop: Any) -> Peer:
     return Peer(job, process, mine)
 
 
-def _gathered(peers: Sequence[Peer], stop: Any, at_s: float) -> list[Served]:
+def _gathered(peers: Sequence[Peer], stop: Any, at_s: float, interrupts: Sequence[int]) -> list[Served]:
     """What each served. Ctrl-C, or one that stops early, asks all to stop."""
     parts: dict[str, Served] = {}
     while waiting := [peer for peer in peers if peer.name not in parts]:
-        try:
-            wait([peer.pipe for peer in waiting])
-            for peer in waiting:
-                if peer.pipe.poll():
-                    parts[peer.name] = part = _part(peer, at_s)
-                    stop.value = stop.value or part.stopped is not None
-        except KeyboardInterrupt:
-            stop.value = 1
+        said = wait([peer.pipe for peer in waiting], NAP_S)
+        parts |= {peer.name: _part(peer, at_s) for peer in waiting if peer.pipe in said}
+        stop.value = bool(interrupts) or any(part.stopped for part in parts.values())
     return [parts[peer.name] for peer in peers]
 
 
