@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from simulator.curves import Curve, LoadTime, curve_of
+from simulator.curves import Curve, LoadTime, SmoothMaximum, curve_of
 
 Values = tuple[float, ...]
 
@@ -245,6 +245,11 @@ def doubts(fit: Fit, samples: Mapping[int, Sequence[float]], work: Work) -> list
 def coefficient_of_variation(samples: Sequence[float]) -> float:
     """Standard deviation over mean; 0 for fewer than two samples. 9 and 11 ms: 0.14."""
     return statistics.stdev(samples) / statistics.fmean(samples) if len(samples) > 1 else 0.0
+
+
+def smooth_maximum(x: Values, y: Values) -> SmoothMaximum:
+    """That form through points, whatever other form would suit them better: its floor and slope mean something."""
+    return SmoothMaximum(x, y, *_smooth(x, y))
 
 
 # Forms

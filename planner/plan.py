@@ -41,6 +41,15 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A figure that was foretold, with the two ends of its 80 % band."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
     """A candidate that was refused, why, and the smallest change that would help."""
 
