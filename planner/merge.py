@@ -1,0 +1,313 @@
+"""Merging: what a set of models could share, what of it to share so that each keeps its accuracy, what that costs."""
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from calibrate.layer_facts import FactsError, facts, known
+from calibrate.library import Library
+from calibrate.shared_curve import SharedCurve
+from planner.units import did_you_mean
+from simulator.model import LayerFacts
+from simulator.profile import Evidence
+from simulator.sharing import (
+    LEAST_SHARE,
+    Attempt,
+    Judge,
+    Merged,
+    Models,
+    Rule,
+    Sharing,
+    SharingError,
+    common_stem,
+    groups,
+    saved_bytes,
+    search,
+    search_stem,
+    shareable,
+    shared_bytes,
+    weighty,
+)
+
+ANALYSIS_SCHEMA = "planner.merge/v1"
+TOP_TENTH = 0.1
+STRONG = 0.5
+"""Share of a model's memory in the largest tenth of its layers from which a few groups save most of it."""
+GEMEL_SHARE = 0.607 / 0.86
+"""Of what could be shared, GEMEL (NSDI'23) shared this much at 95 % of the accuracy, at best: 60.7 of 86 %."""
+GEMEL_TARGET = 0.95
+COPIES_MAX = 1000
+
+
+class MergeError(ValueError):
+    """Something that cannot be merged or read, in one line with the way out."""
+
+
+# Which layers
+
+
+def layers_of(name: str, library: Library | None = None) -> Sequence[LayerFacts]:
+    """Layers of a model that was measured, or is one of the zoo's; MergeError where nobody knows them."""
+    for profile in library.for_model(name) if library else ():
+        assert library is not None
+        if listed := library.measured(profile).get("layers"):
+            return _measured(name, listed)
+    try:
+        return _facts(name)
+    except FactsError as error:
+        hint = did_you_mean(name, list(known())) or f" Known: {', '.join(known())}."
+        why = str(error) if name in known() else f"{name}: its layers are not known.{hint}"
+        raise MergeError(f"{why} Or measure it with `planner calibrate` and name the folder with --profiles.") from None
+
+
+@cache
+def _facts(name: str) -> tuple[LayerFacts, ...]:
+    return facts(name).layers
+
+
+def _measured(name: str, listed: Any) -> tuple[LayerFacts, ...]:
+    """Layers as a profile's file has them; a layer of which only the weights are known reads and writes nothing."""
+    try:
+        return tuple(
+            LayerFacts(
+                name=str(row["name"]),
+                type=str(row["type"]),
+                signature=str(row["signature"]),
+                params=int(row["params"]),
+                weight_bytes=int(row["weight_bytes"]),
+                flops=int(row.get("flops", 0)),
+                input_bytes=int(row.get("input_bytes", 0)),
+                output_bytes=int(row.get("output_bytes", 0)),
+            )
+            for row in listed
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise MergeError(f"{name}: the layers in its profile cannot be read. Measure it again.") from None
+
+
+def named(words: Sequence[str], look: Callable[[str], Sequence[LayerFacts]]) -> dict[str, Sequence[LayerFacts]]:
+    """Models by name: `resnet50*4` is four of them, `resnet50-1` to `resnet50-4`, and so is a name given four times."""
+    counts: Counter[str] = Counter()
+    for word in words:
+        name, star, times = word.partition("*")
+        if star and not (times.isdecimal() and 1 <= int(times) <= COPIES_MAX):
+            raise MergeError(f"{word}: must be a name or `name*N`, N from 1 to {COPIES_MAX}. Write e.g. resnet50*4.")
+        counts[name] += int(times) if star else 1
+    return {name if n == 1 else f"{name}-{i}": look(name) for name, n in counts.items() for i in range(1, n + 1)}
+
+
+# What could be shared
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyHitters:
+    """How much of one model's memory its largest layers hold. Where few hold most, a few groups save most."""
+
+    model: str
+    bytes: int
+    """Of the layers that may be shared: all but norms."""
+    layers: int
+    largest: str
+    """Path of the largest layer."""
+    largest_share: float
+    top_layers: int
+    """The largest tenth of the layers, one at least."""
+    top_share: float
+    strength: str
+    """`strong` where the largest tenth holds half of the memory, else `weak`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a set of models could share."""
+
+    models: tuple[str, ...]
+    total_bytes: int
+    """Of all layers with weights but norms, each model on its own."""
+    norm_bytes: int
+    """Of norm layers, which are never shared; not part of the total."""
+    shareable_bytes: int
+    """What need not be held where all equal layers are shared."""
+    stem_bytes: int
+    """The same where only the longest run from the input on is shared that all of the models have."""
+    branching_stem_bytes: int
+    """The same where each model shares its run with those that begin like it."""
+    groups: Sharing
+    """Most bytes saved first."""
+    heavy_hitters: tuple[HeavyHitters, ...]
+    shared_by: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of each model that some other has too."""
+
+
+def analyze(models: Models) -> Analysis:
+    """What the models could share, under both rules; MergeError where they cannot be compared."""
+    try:
+        found, listed = groups(models), weighty(models)
+        stem, branching = common_stem(models), groups(models, Rule.STEM)
+    except SharingError as error:
+        raise MergeError(str(error)) from None
+    norms = sum(x.weight_bytes for layers in models.values() for x in layers if not shareable(x))
+    return Analysis(
+        models=tuple(models),
+        total_bytes=sum(layer.weight_bytes for layers in listed.values() for layer in layers),
+        norm_bytes=norms,
+        shareable_bytes=saved_bytes(found),
+        stem_bytes=saved_bytes(stem),
+        branching_stem_bytes=saved_bytes(branching),
+        groups=found,
+        heavy_hitters=tuple(heavy_hitters(model, layers) for model, layers in listed.items()),
+        shared_by=shared_bytes(found),
+    )
+
+
+def heavy_hitters(model: str, layers: Sequence[LayerFacts]) -> HeavyHitters:
+    """The largest layers of one model. VGG-16: 2 of 16 layers hold 87 % of it; ResNet-152: 16 of 156 hold 33 %."""
+    ordered = sorted(layers, key=lambda layer: -layer.weight_bytes)
+    total = sum(layer.weight_bytes for layer in layers)
+    top = max(1, round(TOP_TENTH * len(layers)))
+    share = sum(layer.weight_bytes for layer in ordered[:top]) / total
+    return HeavyHitters(
+        model=model,
+        bytes=total,
+        layers=len(layers),
+        largest=ordered[0].name,
+        largest_share=ordered[0].weight_bytes / total,
+        top_layers=top,
+        top_share=share,
+        strength="strong" if share >= STRONG else "weak",
+    )
+
+
+# How accurate it stays
+
+
+def assumed_harmless(sharing: Sharing) -> dict[str, float]:
+    """Accuracy over that alone under the rule `harmless`: no sharing costs any."""
+    return dict.fromkeys(shared_bytes(sharing), 1.0)
+
+
+def assumed_gemel(could: Mapping[str, int]) -> Judge:
+    """The rule `gemel`: accuracy falls on a straight line to 95 % where a model shares 70.6 % of what it could.
+
+    `could`: bytes of each model that some other has too. GEMEL (NSDI'23) reports 86 % shareable and 60.7 % shared at
+    95 % of the accuracy, each for the best of its workloads; the straight line and that it holds for each model by
+    itself are assumed. 35.3 % shared: 97.5 %.
+    """
+
+    def judge(sharing: Sharing) -> dict[str, float]:
+        return {
+            model: max(0.0, 1 - (1 - GEMEL_TARGET) * size / could[model] / GEMEL_SHARE)
+            for model, size in shared_bytes(sharing).items()
+        }
+
+    return judge
+
+
+Rows = Mapping[str, Sequence[tuple[float, float]]]
+"""Accuracy over that alone by share of a model's bytes that is shared, ascending, by model; `*` is for any other."""
+
+
+def read_table(path: Path) -> Rows:
+    """A CSV with the columns `model`, `shared_fraction` and `accuracy`; MergeError names the line that is wrong."""
+    rows: dict[str, dict[float, float]] = {}
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise MergeError(f"{path}: cannot be read ({error}). Name a CSV file.") from None
+    reader = csv.DictReader(lines)
+    wanted = {"model", "shared_fraction", "accuracy"}
+    if not wanted <= set(reader.fieldnames or ()):
+        raise MergeError(f"{path}: must have the columns {', '.join(sorted(wanted))}. Write them in the first line.")
+    for number, row in enumerate(reader, start=2):
+        try:
+            share, accuracy = float(row["shared_fraction"]), float(row["accuracy"])
+        except (TypeError, ValueError):
+            share = accuracy = math.nan
+        if not 0 <= share <= 1 or not 0 <= accuracy < math.inf:
+            got = f"{row['shared_fraction']} and {row['accuracy']}"
+            raise MergeError(f"{path}: row {number}: a share from 0 to 1 and an accuracy are wanted, got {got}.")
+        rows.setdefault(str(row["model"]), {})[share] = accuracy
+    if not rows:
+        raise MergeError(f"{path}: holds no row. Write one for each share that was measured.")
+    return {model: tuple(sorted(points.items())) for model, points in rows.items()}
+
+
+def tabled(rows: Rows, sizes: Mapping[str, int]) -> Judge:
+    """Accuracy from a measured table: on a line between its points, and 0 beyond the largest share measured.
+
+    `sizes`: bytes of each model that count. A table that begins above a share of 0 begins there with 1.
+    """
+
+    def judge(sharing: Sharing) -> dict[str, float]:
+        found = {}
+        for model, size in shared_bytes(sharing).items():
+            points = rows.get(model) or rows.get("*", ())
+            found[model] = interpolated([(0.0, 1.0), *points], size / sizes[model])
+        return found
+
+    return judge
+
+
+def interpolated(points: Sequence[tuple[float, float]], at: float) -> float:
+    """On a straight line between neighbours; 0 beyond the last point."""
+    if at > points[-1][0] + 1e-12:
+        return 0.0
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if at <= x1 + 1e-12:
+            return y1 if x1 == x0 else y0 + (y1 - y0) * min(1.0, (at - x0) / (x1 - x0))
+    return points[-1][1]
+
+
+# What to share
+
+
+def best_point(curve: SharedCurve, candidates: Sharing, targets: Mapping[str, float]) -> Merged:
+    """The trained sharing that saves most, of those that use only `candidates` and with which each model keeps its
+    target."""
+    allowed = {(g.signature, g.copy): set(g.models) for g in candidates}
+    found = Merged(())
+    tried: list[Attempt] = []
+    for point in curve.points:
+        if not point.sharing or not all(
+            set(g.models) <= allowed.get((g.signature, g.copy), set()) for g in point.sharing
+        ):
+            continue
+        members = {model for group in point.sharing for model in group.models}
+        kept = all(point.accuracy.get(m, 0.0) >= targets.get(m, 0.0) for m in members)
+        if kept and point.saved_bytes > found.saved_bytes:
+            found = Merged(point.sharing, point.accuracy)
+        tried.append(Attempt(point.sharing[-1], kept, point.accuracy, found.saved_bytes, tuple(sorted(members))))
+    return Merged(found.sharing, found.accuracy, tuple(tried))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about the accuracy of merged models."""
+
+    judge: Judge | None
+    """None: there is a curve."""
+    curve: SharedCurve | None
+    evidence: Evidence
+    source: str
+    """As a sentence of the answer says it."""
+
+
+def choose(models: Models, rule: Rule, about: Known, targets: Mapping[str, float]) -> Merged:
+    """What to share of `models` under a rule so that each keeps its target, as far as is known."""
+    try:
+        candidates = groups(models, rule)
+        if about.curve is not None:
+            return best_point(about.curve, candidates, targets)
+        assert about.judge is not None
+        if rule is Rule.STEM:
+            return search_stem(candidates, about.judge, targets)
+        least = LEAST_SHARE * sum(x.weight_bytes for layers in weighty(models).values() for x in layers)
+        return search(candidates, about.judge, targets, least_bytes=round(least))
+    except SharingError as error:
+        raise MergeError(str(error)) from None
