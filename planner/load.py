@@ -330,6 +330,9 @@ def structure(data: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
     accuracy = data.get("accuracy")
     if isinstance(accuracy, dict):
         yield from reuse(accuracy)
+    sharing = data.get("sharing")
+    if isinstance(sharing, dict) and sharing.get("table") is not None and sharing.get("curve") is not None:
+        yield ("sharing", "curve"), "cannot stand beside `table`: accuracy comes from one of them. Keep one."
 
 
 def sending(stream: dict[str, Any]) -> Iterator[tuple[Steps, str]]:

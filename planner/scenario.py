@@ -26,6 +26,22 @@ class MemoryPolicy(StrEnum):
     AUTO = "auto"
 
 
+class Merging(StrEnum):
+    """Which equal layers of several models may be stored once, after joint training."""
+
+    NONE = "none"
+    STEM = "stem"
+    LAYERS = "layers"
+    AUTO = "auto"
+
+
+class SharingRule(StrEnum):
+    """What is assumed of the accuracy of merged models where nobody measured it."""
+
+    HARMLESS = "harmless"
+    GEMEL = "gemel"
+
+
 class AccuracyRule(StrEnum):
     """What a lost frame means for accuracy."""
 
@@ -48,6 +64,13 @@ class Objective(StrEnum):
     COST = "cost"
     GPUS = "gpus"
     ENERGY = "energy"
+
+
+class Predict(StrEnum):
+    """What is done about GPUs on which a model was never measured."""
+
+    AUTO = "auto"
+    NEVER = "never"
 
 
 class Phase(StrEnum):
@@ -86,6 +109,10 @@ class ModelSpec:
     """Accuracy on frames that are processed in time."""
     max_queue_delay: Duration = 0.0
     """Longest a batch waits to fill before it runs."""
+    layers: Name | None = None
+    """With `merging`: whose layers it has, as `planner merge analyze` knows it; the profile's where not given."""
+    merged_accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 0.95
+    """With `merging`: least accuracy when merged, as a share of its accuracy alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +222,40 @@ class AccuracySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetrainingSpec:
+    """What joint training takes. Each try of the search for what to share is one training of all who share."""
+
+    __pydantic_config__ = STRICT
+    step: PositiveDuration
+    """One training step of one model, e.g. `0.3 s`."""
+    steps: Count
+    """Steps of an epoch."""
+    epochs: Count
+    """Epochs of one try."""
+    price: PricePerHour
+    """An hour of the machine that trains, e.g. `$3.06/h`."""
+    every: PositiveDuration | None = None
+    """Train what is shared anew so often, because scenes change, e.g. `30 days`; never where not given."""
+    life: PositiveDuration = 31_536_000.0
+    """Over how long the first training is written off; a year where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingSpec:
+    """What is known about merged models. Of `table` and `curve` one at most; with neither, `rule` is assumed."""
+
+    __pydantic_config__ = STRICT
+    rule: SharingRule = SharingRule.GEMEL
+    """`gemel`: 95 % of the accuracy where 71 % of what could be shared is; `harmless`: sharing costs none."""
+    table: Path | None = None
+    """CSV with `model`, `shared_fraction`, `accuracy`, measured; relative to the scenario's file."""
+    curve: Path | None = None
+    """What `planner merge train` wrote; relative to the scenario's file."""
+    retraining: RetrainingSpec | None = None
+    """What joint training takes; not priced where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureSpec:
     """Machines that fail, or spot instances that are taken away."""
 
@@ -241,6 +302,11 @@ class Scenario:
     """`resident`: all models stay on their GPU; `swap`: they may take turns; `auto`: whichever is cheaper."""
     swap: SwapPolicy = SwapPolicy()
     """How swapping goes, where it happens."""
+    merging: Merging = Merging.NONE
+    """`none`; `stem`: models share the layers in which they begin alike; `layers`: equal layers anywhere; `auto`:
+    whichever is cheapest, retraining included."""
+    sharing: SharingSpec = SharingSpec()
+    """With `merging`: what is known about merged models."""
     scheduling: Scheduling = Scheduling.ROUND_ROBIN
     """Which model runs next on a GPU."""
     routing: Routing = Routing.ROUND_ROBIN
@@ -257,6 +323,9 @@ class Scenario:
     """GPU memory one framework process holds before any model is loaded."""
     objective: Objective = Objective.COST
     """What the best plan has least of."""
+    predict: Predict = Predict.AUTO
+    """`auto`: where no GPU on offer has a profile of some model, plan at the bad end of what is foretold, and name GPUs
+    that might be cheaper; `never`: profiles alone."""
     horizon: PositiveDuration | None = None
     """Simulated time of one replication; a minute or more where not given: as long as recordings and promises need."""
     warmup: Duration | None = None
