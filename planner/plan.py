@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import nan
 
-from planner.scenario import AccuracyRule, MemoryPolicy
+from planner.scenario import AccuracyRule, MemoryPolicy, Merging
 from simulator.deployment import Drop, Eviction, Failures, Routing, Scheduling
 from simulator.profile import Evidence
 
@@ -265,3 +265,51 @@ class Plan:
     assumptions: tuple[str, ...] = ()
     warnings: tuple[Caution, ...] = ()
     schema: str = field(default=SCHEMA)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """So much is saved from then on: partial successes count at once."""
+
+    after_s: float
+    """Training time since the search for what to share began."""
+    saved_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOfServing:
+    """One of the ways that were weighed: all on its own, merged by a rule, or with one more GPU."""
+
+    merging: Merging
+    """`none`, `stem` or `layers`."""
+    what: str
+    """`swapped`, `merged layers, resident`, `one more GPU, resident`: in words."""
+    fleet: str
+    chosen: bool
+    feasible: bool
+    """Whether every promise was surely kept in the replays."""
+    gpu_count: int
+    weights_bytes: int
+    """All models' weights, shared layers once."""
+    saved_bytes: int
+    """What sharing saves of them."""
+    peak_memory_bytes: int
+    """Of all cards together."""
+    processed_fraction: float
+    """Of the model that has least."""
+    merged_accuracy: float
+    """Over that alone, of the model that has least; 1 where nothing is shared."""
+    cost_usd_per_hour: float
+    """Of the machines."""
+    training_usd: float
+    """Once, to find out what can be shared and to train it; not known where the scenario does not say what it takes."""
+    retraining_usd_per_month: float
+    """Because scenes change."""
+    total_usd_per_month: float
+    """Machines, retraining, and the first training written off."""
+    evidence: Evidence | None
+    """Of the accuracy; None where nothing is shared."""
+    live: tuple[Live, ...]
+    """How the saving grew during the search; times do not exist where the scenario does not say what training takes."""
+
+
+    merging: tuple[WayOfServing, ...] = ()
+    """The ways that were weighed; empty where the scenario merges nothing."""
