@@ -28,6 +28,8 @@ class Work:
     kernels: int = 0
     moved_bytes: int = 0
     """Activations read and written by kernels."""
+    made_bytes: int = 0
+    """New memory that kernels wrote: what training keeps at most."""
     weights_read_bytes: int = 0
     """Weights read by kernels: once a batch, whatever its size."""
     products: Counter[Product] = field(default_factory=Counter)
@@ -61,6 +63,7 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
         shared = {_memory(tensor) for tensor in read}
         values = func._schema.is_mutable or any(_memory(tensor) not in shared for tensor in written)
         if values and name not in METADATA and self.parts:
+            self.parts[-1].made_bytes += sum(_touched(tensor) for tensor in written if _memory(tensor) not in shared)
             self._charge(self.parts[-1], name, args, read, written)
         return outputs
 

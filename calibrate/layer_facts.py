@@ -27,12 +27,13 @@ COLUMNS = (
     "output_bytes",
     "kernels",
     "moved_bytes",
+    "made_bytes",
     "weights_read_bytes",
     "products",
     "twice",
 )
 """Of one layer in a file. `signature` is its place in the file's list; `twice` may be left out."""
-SCALED = ("flops", "input_bytes", "output_bytes", "moved_bytes")
+SCALED = ("flops", "input_bytes", "output_bytes", "moved_bytes", "made_bytes")
 """What `twice` holds: the same at twice the resolution, where it differs."""
 TIME_LIMIT_S = 300.0
 """For tracing one model of a user's."""
@@ -69,6 +70,8 @@ class LayerWork(LayerFacts):
     """Operators that run; views are none."""
     moved_bytes: int
     """Activations that its kernels read and write."""
+    made_bytes: int
+    """Activations that its kernels write to new memory: what training keeps of it at most."""
     weights_read_bytes: int
     """Weights that its kernels read: once a batch, whatever its size."""
     products: tuple[Product, ...] = ()
@@ -96,7 +99,7 @@ class Facts:
     input_bytes_per_sample: int
     output_bytes_per_sample: int
     activation_bytes_per_sample: int
-    """All that layers put out: what training keeps."""
+    """All that layers put out: what training keeps at least."""
     peak_activation_bytes_per_sample: int
     """The most that lay in memory at once, inference; inputs are part of it."""
     twice: tuple[Mapping[str, int], ...] = ()
@@ -121,6 +124,11 @@ class Facts:
     def macs(self) -> float:
         """Multiply-adds of one sample."""
         return self.flops / 2
+
+    @cached_property
+    def made_bytes_per_sample(self) -> int:
+        """All that kernels write to new memory: what training keeps at most."""
+        return sum(layer.made_bytes for layer in self.layers)
 
     @cached_property
     def kernels(self) -> int:

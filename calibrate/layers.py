@@ -56,7 +56,7 @@ def trace(built: Built, settings: Settings) -> tuple[dict[str, float], dict[str,
 
 
 @dataclass(slots=True)
-class _Part:
+class Part:
     """A module that is or holds a layer, and what was seen of it."""
 
     name: str
@@ -102,7 +102,9 @@ class Tracer:
         """Layers that ran, in order, then those that only hold weights."""
         listed = dict.fromkeys([*self.order, *self.parts])
         parts = (self.parts[module] for module in listed)
-        return [_facts(part) for part in parts if part.weights or part.flops or (part.is_layer and part.output_bytes)]
+        return [
+            layer_facts(part) for part in parts if part.weights or part.flops or (part.is_layer and part.output_bytes)
+        ]
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         self.order.setdefault(module)
@@ -135,7 +137,7 @@ def _countable() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _parts(model: nn.Module) -> Iterator[_Part]:
+def _parts(model: nn.Module) -> Iterator[Part]:
     """All modules of a model but those inside of whole ones, each with the weights that no earlier one has."""
     seen: set[Tensor] = set()
     inside: set[nn.Module] = set()
@@ -148,10 +150,10 @@ def _parts(model: nn.Module) -> Iterator[_Part]:
         held = (*module.named_parameters(recurse=whole), *module.named_buffers(recurse=whole))
         weights = {key: weight for key, weight in held if weight not in seen}
         seen.update(weights.values())
-        yield _Part(name or ROOT, module, weights, whole or not any(module.children()))
+        yield Part(name or ROOT, module, weights, whole or not any(module.children()))
 
 
-def _facts(part: _Part) -> LayerFacts:
+def layer_facts(part: Part) -> LayerFacts:
     return LayerFacts(
         name=part.name,
         type=type(part.module).__name__,

@@ -16,10 +16,13 @@ from torch import nn
 
 from calibrate.kernels import Kernels, Work
 from calibrate.layer_facts import SCALED, SHIPPED, Facts, LayerWork, Product, to_document
-from calibrate.layers import Tracer
+from calibrate.layers import Part, Tracer, layer_facts
 from calibrate.points import Settings
 from calibrate.zoo import MODELS, Built, ZooError, build, tensors
 from simulator.model import LayerFacts
+
+HISTORIC = {"alexnet_2012": ("calibrate.alexnet:original", (3, 227, 227))}
+"""Models that are looked at and not measured: factory and input."""
 
 
 class TraceError(ValueError):
@@ -73,6 +76,15 @@ class _Watch(Tracer):
         with self.kernels:
             return self.run(work)
 
+    def facts(self) -> list[LayerFacts]:
+        """Layers that ran, in the order they began, blocks with work of their own among them; then mere weights."""
+        listed = [self.parts[module] for module in dict.fromkeys([*self.order, *self.parts])]
+        return [layer_facts(part) for part in listed if self._is_shown(part)]
+
+    def _is_shown(self, part: Part) -> bool:
+        works = part.name in self.work and self.work[part.name].kernels > 0
+        return works or part.flops > 0 or bool(part.weights) or (part.is_layer and part.output_bytes > 0)
+
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         super()._enter(module, args, kwargs)
         self.running.append(self.work.setdefault(self.parts[module].name, Work()))
@@ -89,6 +101,7 @@ def _layer(facts: LayerFacts, work: Work) -> LayerWork:
         **asdict(facts),
         kernels=work.kernels,
         moved_bytes=work.moved_bytes,
+        made_bytes=work.made_bytes,
         weights_read_bytes=work.weights_read_bytes,
         products=products,
     )
@@ -114,11 +127,12 @@ def text(facts: Facts) -> str:
 
 
 def write(names: Sequence[str], directory: Path) -> list[Path]:
-    """The zoo's models as files."""
+    """The zoo's models as files, and those of history."""
     paths = []
     for name in names:
         path = directory / f"{name}.json"
-        path.write_text(text(trace(build(name))), encoding="utf-8")
+        factory, shape = HISTORIC.get(name, (name, None))
+        path.write_text(text(replace(trace(build(factory, shape)), model=name)), encoding="utf-8")
         paths.append(path)
     return paths
 
@@ -136,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.path.insert(0, "")  # a user's module lies where the command was started
     try:
         if asked.command == "write":
-            print(*write(asked.models or tuple(MODELS), SHIPPED), sep="\n")
+            print(*write(asked.models or (*MODELS, *HISTORIC), SHIPPED), sep="\n")
         else:
             shape = tuple(int(size) for size in asked.input.split("x")) if asked.input else None
             print(line(trace(build(asked.model, shape))))
