@@ -49,6 +49,65 @@ class Estimate:
     high: float
 
 
+class Rule(StrEnum):
+    """How a figure was foretold, the most trusted first."""
+
+    PROFILE = "profile"
+    """Between, or past, the batch sizes that were measured."""
+    MEASURED_RATIO = "measured-ratio"
+    """From another GPU, by models measured on both."""
+    LAYER_MODEL = "layer-model"
+    """From the model's layers, by other models measured on the GPU."""
+    DATA_SHEETS = "data-sheets"
+    """From another GPU, by what vendors say of both."""
+    ROOFLINE = "roofline"
+    """From the model's layers, by what the vendor says of the GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a model would cost on a GPU where nobody measured it."""
+
+    model: str
+    gpu: str
+    precision: str
+    rule: Rule
+    source: str
+    """GPU whose profile was carried over; empty where none was."""
+    probes: tuple[str, ...]
+    """Models that the rule rests on."""
+    evidence: Evidence
+    batch_size: int
+    latency_s: Estimate
+    """Of a batch of that size."""
+    memory_bytes: Estimate
+    """Weights, which are exact, and workspace."""
+    load_s: Estimate
+    """Of all weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """A kind of GPU without profiles that might serve the scenario alone."""
+
+    gpu: str
+    label: str
+    """A fleet that carries the work at the foretold times, not replayed."""
+    cost_usd_per_hour: Estimate
+    """Of such fleets at both ends of the band; NaN where none is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measurement that would narrow the answer."""
+
+    model: str
+    gpu: str
+    reason: str
+    command: str
+    """To be run on a machine with that GPU."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
     """A candidate that was refused, why, and the smallest change that would help."""
@@ -173,6 +232,8 @@ class ModelAnswer:
     """`stable`, `backlogged` or `overloaded`."""
     bottleneck: Bottleneck
     evidence: Evidence
+    foretold: bool = False
+    """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +254,8 @@ class GpuAnswer:
     peak_memory_bytes: int
     memory_bytes: int
     mean_power_w: float
+    foretold: bool = False
+    """Whether some model on it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +279,11 @@ class Recommendation:
     models: tuple[ModelAnswer, ...]
     """Empty where nothing could even be tried."""
     gpus: tuple[GpuAnswer, ...]
+
+    @property
+    def foretold(self) -> bool:
+        """Whether some figure rests on a prediction."""
+        return any(model.foretold for model in self.models)
 
 
 NOTHING_TRIED = Recommendation(
@@ -242,29 +310,6 @@ class Caution:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The answer to one scenario."""
-
-    scenario: str
-    scenario_sha256: str
-    seed: int
-    versions: dict[str, str]
-    created_at: str
-    """ISO time stamp; the only value that differs between two equal runs."""
-    policies: Policies
-    recommendation: Recommendation
-    """The best, or where none is feasible the closest; NOTHING_TRIED where nothing could be replayed."""
-    alternatives: tuple[Recommendation, ...] = ()
-    """Other feasible ways, best first."""
-    pareto: tuple[str, ...] = ()
-    """Labels of those no other beats in both cost and worst latency relative to its SLO."""
-    rejections: tuple[Rejection, ...] = ()
-    prices_as_of: str = ""
-    """Oldest price date used; empty where nothing is rented."""
-    assumptions: tuple[str, ...] = ()
-    warnings: tuple[Caution, ...] = ()
-    schema: str = field(default=SCHEMA)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
     """So much is saved from then on: partial successes count at once."""
@@ -311,5 +356,34 @@ class WayOfServing:
     """How the saving grew during the search; times do not exist where the scenario does not say what training takes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer to one scenario."""
+
+    scenario: str
+    scenario_sha256: str
+    seed: int
+    versions: dict[str, str]
+    created_at: str
+    """ISO time stamp; the only value that differs between two equal runs."""
+    policies: Policies
+    recommendation: Recommendation
+    """The best, or where none is feasible the closest; NOTHING_TRIED where nothing could be replayed."""
+    alternatives: tuple[Recommendation, ...] = ()
+    """Other feasible ways, best first."""
+    pareto: tuple[str, ...] = ()
+    """Labels of those no other beats in both cost and worst latency relative to its SLO."""
+    rejections: tuple[Rejection, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    """What the recommendation rests on in place of profiles, each at its largest batch; empty where all have profiles."""
+    outlooks: tuple[Outlook, ...] = ()
+    """GPUs without profiles that might be cheaper, the cheapest first."""
+    measure_next: tuple[Measurement, ...] = ()
+    """The one measurement that would narrow the answer most; empty where all is measured."""
+    prices_as_of: str = ""
+    """Oldest price date used; empty where nothing is rented."""
     merging: tuple[WayOfServing, ...] = ()
     """The ways that were weighed; empty where the scenario merges nothing."""
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    schema: str = field(default=SCHEMA)
