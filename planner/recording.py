@@ -56,6 +56,8 @@ class Recording:
     """By device: from the moment a batch could run until it was started, the harness's own time."""
     held: Mapping[str, Held] = field(default_factory=dict)
     """By device: memory that its process was seen to hold."""
+    others_cores: float | None = None
+    """Processor cores that other programs kept busy meanwhile; None where that cannot be known."""
     stopped: str = ""
     """Why it ended early; empty where it did not."""
     run_error: Mapping[str, float] = field(default_factory=dict)
@@ -134,6 +136,7 @@ def encode(recording: Recording) -> dict[str, Any]:
         "created_at": recording.created_at,
         "machine": dict(recording.machine),
         "stopped": recording.stopped,
+        "others_cores": recording.others_cores,
         "duration_s": result.duration_s,
         "warmup_s": recording.warmup_s,
         "seed": result.seed,
@@ -262,6 +265,7 @@ def decode(raw: Mapping[str, Any]) -> Recording:
         actions=tuple(decode_actions(one) for one in raw["actions"]),
         launch_s={name: np.array(values, dtype=float) * TICK_S for name, values in raw["launch"].items()},
         held={name: Held(**held) for name, held in raw["held"].items()},
+        others_cores=raw["others_cores"],
         stopped=str(raw["stopped"]),
         run_error=dict(raw["run_error"]),
         load_error=dict(raw["load_error"]),

@@ -3,10 +3,12 @@
 Planning never comes here: this is the way to torch.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log1p
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,7 +179,9 @@ def serve(
     models = sources(loaded, profiles)
     contention = slowdown(case, models, device) if len(case.deployment.devices) > 1 else {}
     demand = draw(case.workload, duration_s, scenario.seed)
+    before = Processor.now()
     served = run(case.deployment, demand, models, device, duration_s, seed=scenario.seed)
+    others = Processor.now().others_cores(before)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.path.read_text(encoding="utf-8"),
@@ -188,11 +192,42 @@ def serve(
         actions=served.actions,
         launch_s=served.launch_s,
         held=served.held,
+        others_cores=others,
         stopped=served.stopped or "",
         run_error={model: run_error(profile) for model, profile in profiles.items()},
         load_error={model: load_error(library.measured(profile)) for model, profile in profiles.items()},
         slowdown=contention,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What the machine's cores have done so far, in seconds."""
+
+    at_s: float
+    busy_s: float | None
+    """Of all cores and programs; None where the system does not say."""
+    own_s: float
+    """Of this program and the processes it started and saw end."""
+
+    @classmethod
+    def now(cls) -> "Processor":
+        """Until now."""
+        own = os.times()
+        own_s = own.user + own.system + own.children_user + own.children_system
+        try:
+            user, nice, system, _idle, _waiting, *rest = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+        except (OSError, ValueError):
+            return cls(perf_counter(), None, own_s)
+        ticks = sum(map(int, (user, nice, system, *rest)))
+        return cls(perf_counter(), ticks / os.sysconf("SC_CLK_TCK"), own_s)
+
+    def others_cores(self, before: "Processor") -> float | None:
+        """Cores that other programs kept busy since `before`, on average."""
+        if self.busy_s is None or before.busy_s is None:
+            return None
+        others_s = (self.busy_s - before.busy_s) - (self.own_s - before.own_s)
+        return round(max(0.0, others_s) / (self.at_s - before.at_s), 3)
 
 
 def sources(loaded: Loaded, profiles: Mapping[str, Profile]) -> dict[str, "Source"]:

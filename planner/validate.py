@@ -110,6 +110,8 @@ class Validation:
     seed: int
     replications: int
     stopped: str
+    others_cores: float | None
+    """Processor cores that other programs kept busy meanwhile."""
     requests: int
     models: tuple[Compared, ...]
     device: Compared
@@ -143,6 +145,7 @@ def validate(recording: Recording, replications: int = REPLICATIONS) -> Validati
         seed=result.seed,
         replications=replications,
         stopped=recording.stopped,
+        others_cores=recording.others_cores,
         requests=result.request_count,
         models=models,
         device=device,

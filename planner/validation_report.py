@@ -14,6 +14,8 @@ from planner.store import StoreError, to_json, write_text
 from planner.validate import SCHEMA, SHARES, Compared, Coverage, Validation, validate
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
+DISTURBING_CORES = 0.2
+"""What other programs may use of the processor without being mentioned."""
 NAMES = {
     "p50_s": "p50",
     "p95_s": "p95",
@@ -87,6 +89,11 @@ def report(answer: Validation, screen: Screen) -> str:
     lines = [screen.bold(line) for line in screen.wrap(headline(answer), hang=2)]
     if answer.stopped:
         lines += [screen.warn(line) for line in screen.wrap(f"Stopped early: {answer.stopped}", hang=2)]
+    if (answer.others_cores or 0.0) > DISTURBING_CORES:
+        others = (
+            f"Disturbed: other programs kept {answer.others_cores:.1f} cores busy meanwhile. Run it on an idle machine."
+        )
+        lines += [screen.warn(line) for line in screen.wrap(others, hang=2)]
     lines += [line for text in summary(answer) for line in screen.wrap(text, hang=2)]
     for row in (*answer.models, answer.device):
         lines += ["", screen.bold(row.name), *table(columns(row), screen, bad=misses(row))]

@@ -17,7 +17,7 @@ from planner.cli import main
 from planner.fitting import offered_work
 from planner.load import load_scenario
 from planner.recording import read_recording
-from planner.serving import batches, load_error, run_error
+from planner.serving import Processor, batches, load_error, run_error
 from simulator.profile import FitQuality
 from simulator.records import Outcome
 
@@ -177,6 +177,13 @@ def test_a_model_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch) -> Non
     loaded = load_scenario(path)
     with pytest.raises(serving.DeploymentError, match="lanet: is no model that can be run"):
         serving.calibrate(loaded, None, ["lanet"])  # type: ignore[arg-type]
+
+
+def test_what_other_programs_do_is_seen() -> None:
+    before = Processor(0.0, 100.0, 10.0)
+    assert Processor(10.0, 118.0, 13.0).others_cores(before) == 1.5
+    assert Processor(10.0, None, 13.0).others_cores(before) is None
+    assert Processor.now().own_s > 0
 
 
 def test_batches_up_to_the_largest() -> None:

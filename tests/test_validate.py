@@ -348,6 +348,14 @@ def test_a_run_that_stopped_early_is_compared_as_far_as_it_came() -> None:
     assert found.duration_s == 5
 
 
+def test_other_programs_are_mentioned() -> None:
+    world, workload = busy()
+    alone = replace(recorded(world, workload, duration_s=2.0), others_cores=0.1)
+    assert "Disturbed" not in render(validate(alone, 3), Format.TABLE, Screen())
+    beside = render(validate(replace(alone, others_cores=1.5), 3), Format.TABLE, Screen())
+    assert "Disturbed: other programs kept 1.5 cores busy meanwhile." in beside
+
+
 def test_a_run_in_which_nothing_finished_is_said() -> None:
     world, _ = busy()
     nothing = Workload((Stream("a", Trace(np.empty(0), 10.0)), Stream("b", Trace(np.empty(0), 10.0))))
