@@ -9,6 +9,7 @@ from typing import NamedTuple
 from planner.plan import Bottleneck
 from planner.sizing import Kind, Sized
 from simulator.profile import Profile
+from simulator.sharing import turn_order
 
 LOST_WEIGHT = 10
 """How much more a share of demand that gets no turn counts than one that may wait too long: the usual promises allow
@@ -105,7 +106,7 @@ def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swappe
     turns = _turns(portions, kind, rules, swapped=swapped)
     if not turns:
         return None
-    load_s = sum(_load_s(p.sized.profile, rules) for p in portions) if swapped else 0.0
+    load_s = round_load_s(portions, rules) if swapped else 0.0
     cycle_s, sizes = _fixed_point(turns, load_s, rules)
     usual_s = _usual_cycle_s(turns, cycle_s, load_s, rules)
     worst_s = [
@@ -157,8 +158,25 @@ def _spread(portion: Portion) -> float:
     return NormalDist().inv_cdf(min(max(need.slo.attainment, 0.5), 0.999)) * sqrt(need.dispersion)
 
 
-def _load_s(profile: Profile, rules: Rules) -> float:
-    return profile.load_from(pinned=rules.pinned)(profile.weight_bytes)
+def round_load_s(portions: Sequence[Portion], rules: Rules) -> float:
+    """Loading in one round where each model finds only what it shares with the one before it.
+
+    Two models of 100 MB that share 60: 40 MB each, as long as they stand next to each other.
+    """
+    alone = sum(p.sized.profile.weight_bytes for p in portions)
+    if len(portions) == 1 or weight_bytes(portions) == alone:
+        return sum(_load_s(p.sized.profile, p.sized.profile.weight_bytes, rules) for p in portions)
+    by_model = {p.sized.model: p.sized.profile for p in portions}
+    held = {model: {x.key: x.weight_bytes for x in profile.layers} for model, profile in by_model.items()}
+    order = turn_order({model: profile.layers for model, profile in by_model.items()})
+    return sum(
+        _load_s(by_model[m], sum(size for key, size in held[m].items() if key not in held[before]), rules)
+        for before, m in zip([order[-1], *order], order, strict=False)
+    )
+
+
+def _load_s(profile: Profile, size_bytes: int, rules: Rules) -> float:
+    return profile.load_from(pinned=rules.pinned)(size_bytes)
 
 
 def _limit_s(portion: Portion, turn: _Turn, turns: Sequence[_Turn], cycle_s: float, rules: Rules) -> float:
@@ -220,7 +238,7 @@ def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottlene
     if duty is None:
         return Bottleneck.MEMORY
     run_s = sum(p.sized.latency_s[b - 1] for p, b in zip(portions, duty.batch_sizes, strict=True))
-    if duty.swapped and sum(_load_s(p.sized.profile, rules) for p in portions) > run_s:
+    if duty.swapped and round_load_s(portions, rules) > run_s:
         return Bottleneck.LOADING
     if least_work(portions)[0] * high > 0.9 * (1 - rules.headroom):
         return Bottleneck.COMPUTE

@@ -1,7 +1,8 @@
 """Sizing: the demand on each model, its feasible batch sizes on each kind of GPU, and the least work that takes."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, takewhile
 from math import ceil, floor, inf
@@ -14,9 +15,15 @@ from planner.plan import Bottleneck, Rejection
 from planner.scenario import ModelSpec, Scenario
 from simulator.deployment import SLO, Drop
 from simulator.hardware import GPU
+from simulator.model import Layer
 from simulator.profile import Profile
 from simulator.run import cut
+from simulator.sharing import NOTHING_SHARED, Merged, merged_layers
 from simulator.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
+
+
+WIDTHS = {"fp16": 0.5, "bf16": 0.5, "int8": 0.25}
+"""Bytes of a weight over those of a 4-byte float, by precision; `tf32` and `amp` keep 4-byte weights."""
 
 
 class Profiles(Protocol):
@@ -192,19 +199,51 @@ def feasible_latency_s(profile: Profile, slo_s: float, room_bytes: int, stages: 
     return tuple(profile.latency(b) for b in takewhile(fits, count(1)))
 
 
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Profiles as one model of a scenario has them: two models with one profile have weights of their own, unless they
+    share them."""
+
+    model: str
+    library: Profiles
+    twice: bool
+    """Whether another model of the scenario has the same profile."""
+    shared: Merged
+
+    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+        """The profile, with this model's layers."""
+        profile = self.library.get(model, gpu, precision)
+        if profile is None:
+            return None
+        if any(self.model in group.models for group in self.shared.sharing):
+            width = WIDTHS.get(profile.precision, 1.0)
+            layers = merged_layers(self.model, profile.weight_bytes, self.shared.sharing, width)
+            return replace(profile, layers=layers)
+        if self.twice:
+            layers = tuple(Layer(f"{self.model}: {layer.key}", layer.weight_bytes) for layer in profile.layers)
+            return replace(profile, layers=layers)
+        return profile
+
+
 def size(
-    scenario: Scenario, need_by_model: Mapping[str, Need], offers: Sequence[Offer], library: Profiles
+    scenario: Scenario,
+    need_by_model: Mapping[str, Need],
+    offers: Sequence[Offer],
+    library: Profiles,
+    shared: Merged = NOTHING_SHARED,
 ) -> tuple[dict[tuple[str, Kind], Sized], list[Rejection]]:
     """Every model on every kind of GPU that can serve it, and why the other kinds cannot."""
     gpu_count_max: dict[Kind, int] = {}
     for offer in offers:
         gpu_count_max[Kind.of(offer)] = max(offer.gpu_count, gpu_count_max.get(Kind.of(offer), 0))
+    times = Counter(spec.profile or spec.name for spec in scenario.models)
+    own = {spec.name: Own(spec.name, library, times[spec.profile or spec.name] > 1, shared) for spec in scenario.models}
     sized: dict[tuple[str, Kind], Sized] = {}
     rejections: list[Rejection] = []
     for kind, stages_max in gpu_count_max.items():
         missing: list[ModelSpec] = []
         for spec in (spec for spec in scenario.models if spec.name in need_by_model):
-            found = size_one(spec, need_by_model[spec.name], kind, stages_max, scenario.context, library)
+            found = size_one(spec, need_by_model[spec.name], kind, stages_max, scenario.context, own[spec.name])
             match found:
                 case Sized():
                     sized[spec.name, kind] = found

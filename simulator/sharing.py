@@ -140,18 +140,20 @@ def shared_bytes(sharing: Sharing) -> dict[str, int]:
     return dict(found)
 
 
-def merged_layers(model: str, weight_bytes: int, sharing: Sharing) -> tuple[Layer, ...]:
+def merged_layers(model: str, weight_bytes: int, sharing: Sharing, width: float = 1.0) -> tuple[Layer, ...]:
     """A model of so many bytes as layers of the simulator: what it shares, and what is its own.
 
-    Layers that the same models share come and go together, so that they are one. SharingError where it shares more
-    bytes than it has.
+    Layers that the same models share come and go together, so that they are one. `width`: bytes of a weight over those
+    that the groups have, 0.5 for 16 bits; other widths are other layers. SharingError where it shares more than it has.
     """
     atoms: dict[tuple[str, ...], list[Group]] = defaultdict(list)
     for group in sharing:
         if model in group.models:
             atoms[group.models].append(group)
+    wide = "" if width == 1 else f" in {width:g} of the bytes"
     shared = tuple(
-        Layer(f"shared by {', '.join(models)}", sum(g.layer_bytes for g in held)) for models, held in atoms.items()
+        Layer(f"shared by {', '.join(models)}{wide}", round(width * sum(g.layer_bytes for g in held)))
+        for models, held in atoms.items()
     )
     own_bytes = weight_bytes - sum(layer.weight_bytes for layer in shared)
     if own_bytes < 0:
@@ -214,6 +216,10 @@ class Merged:
     def saved_bytes(self) -> int:
         """What need not be held."""
         return saved_bytes(self.sharing)
+
+
+NOTHING_SHARED = Merged(())
+"""Each model on its own."""
 
 
 def search(
