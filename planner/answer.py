@@ -42,6 +42,7 @@ from simulator.metrics import (
 )
 from simulator.profile import PAGEABLE_SHARE, Evidence, Profile, weakest
 from simulator.run import simulate
+from simulator.sharing import turn_order
 from simulator.workload import Workload
 
 MILE = 0.05
@@ -68,7 +69,10 @@ def cards_of(offers: Sequence[Offer], fleet: Fleet) -> list[Card]:
 def deploy(
     scenario: Scenario, needs: Mapping[str, Need], cards: Sequence[Card], placed: Sequence[Placed]
 ) -> Deployment:
-    """The deployment that a packing describes; a host's GPUs share one link as wide as one card's."""
+    """The deployment that a packing describes; a host's GPUs share one link as wide as one card's.
+
+    Models that share layers take their turns one after the other.
+    """
 
     def service(need: Need) -> Service:
         mine = [p for p in placed if p.portion.sized.model == need.model]
@@ -87,8 +91,9 @@ def deploy(
         c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
         for c in cards
     }
+    held = dict.fromkeys(needs, ()) | {p.portion.sized.model: p.portion.sized.profile.layers for p in placed}
     return Deployment(
-        services=tuple(map(service, needs.values())),
+        services=tuple(service(needs[model]) for model in turn_order(held)),
         devices=tuple(
             Device(
                 id=c.id,
@@ -388,6 +393,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         verdict=max((m.verdict for m in seen), key=list(Verdict).index),
         bottleneck=max(placed, key=lambda p: p.worst_s).bottleneck,
         evidence=weakest(*(evidence(p.portion.sized.profile, swapped) for p in placed)),
+        foretold=any(p.portion.sized.profile.foretold for p in placed),
     )
 
 
@@ -405,6 +411,7 @@ def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
         peak_memory_bytes=max(d.peak_memory_bytes for d in seen),
         memory_bytes=card.kind.memory_bytes,
         mean_power_w=_mean([d.mean_power_w for d in seen]),
+        foretold=any(p.portion.sized.profile.foretold for p in trial.packing.placed if card in p.cards),
     )
 
 
@@ -479,6 +486,7 @@ def cautions(scenario: Scenario, workload: Workload, trial: Trial, today: date) 
     return (
         *_doubts(trial),
         *_prices(scenario, trial, today),
+        *_foretold(trial),
         *_evidence(trial),
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
@@ -511,9 +519,21 @@ def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[Caution]:
         )
 
 
+def _foretold(trial: Trial) -> Iterator[Caution]:
+    """Pairs that nobody measured."""
+    names = [name for name, p in _profiles(trial).items() if p.portion.sized.profile.foretold]
+    if names:
+        yield Caution(
+            what=f"nobody measured {', '.join(names)}: times, memory and loads are foretold, and the plan is made at"
+            " the bad end of their 80 % bands, which one time in ten is exceeded",
+            remedy="measure with `planner calibrate` on such a GPU before you buy, and name the folder with"
+            " `--profiles DIR`",
+        )
+
+
 def _evidence(trial: Trial) -> Iterator[Caution]:
     """Profiles that rest on assumptions."""
-    profiles = _profiles(trial).items()
+    profiles = [(name, p) for name, p in _profiles(trial).items() if not p.portion.sized.profile.foretold]
     assumed = [name for name, p in profiles if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED]
     if assumed:
         yield Caution(

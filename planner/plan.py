@@ -375,7 +375,7 @@ class Plan:
     """Labels of those no other beats in both cost and worst latency relative to its SLO."""
     rejections: tuple[Rejection, ...] = ()
     predictions: tuple[Prediction, ...] = ()
-    """What the recommendation rests on in place of profiles, each at its largest batch; empty where all have profiles."""
+    """What the recommendation rests on in place of profiles, each at its largest batch."""
     outlooks: tuple[Outlook, ...] = ()
     """GPUs without profiles that might be cheaper, the cheapest first."""
     measure_next: tuple[Measurement, ...] = ()

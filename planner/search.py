@@ -1,23 +1,25 @@
 """Search: fleets cheapest first, their models packed and replayed, until one keeps every promise."""
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from importlib.metadata import version
 from math import inf
 from typing import NamedTuple
 
+from calibrate.library import Library
+from planner.ahead import look_ahead, predictions
 from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, policies, recommend, replay
 from planner.catalog import Catalog, Offer, offers
-from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, dominates, fleet_label, gpu_count
-from planner.duty import Rules
+from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
 from planner.load import Loaded, workload
 from planner.packing import Card, Misfit, Packer, Packing
 from planner.plan import NOTHING_TRIED, Bottleneck, Caution, Plan, Recommendation, Rejection
+from planner.predict import Predictor
+from planner.question import Question, ask
 from planner.refusals import (
-    dominated,
     misfit,
     missed_promise,
     replayed,
@@ -27,9 +29,9 @@ from planner.refusals import (
     too_many,
     too_strained,
 )
-from planner.scenario import MemoryPolicy, Objective, Scenario
-from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size
-from simulator.workload import Workload
+from planner.scenario import Merging, Objective, Predict, Scenario
+from planner.sizing import Kind, Profiles
+from simulator.sharing import NOTHING_SHARED, Merged
 
 Progress = Callable[[str, float], None]
 """Hears what is going on, and how much of it is done, from 0 to 1."""
@@ -60,63 +62,29 @@ class NothingToPlanError(ValueError):
     """A deployment that cannot be; the text says what is wrong and what to do."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """A scenario with all that is known about its models and offers."""
-
-    scenario: Scenario
-    workload: Workload
-    needs: Mapping[str, Need]
-    offers: tuple[Offer, ...]
-    """Those that no other stands in for."""
-    sized: SizedModels
-
-    def program(self, offered: Sequence[Offer] | None = None) -> FleetProgram:
-        """The integer program over all offers, or some."""
-        return FleetProgram(
-            offers=self.offers if offered is None else tuple(offered),
-            models=tuple(self.needs),
-            sized=self.sized,
-            headroom=self.scenario.headroom,
-            max_gpus=self.scenario.buy.max_gpus,
-            context_bytes=self.scenario.context,
-            resident=self.scenario.memory is MemoryPolicy.RESIDENT,
-        )
-
-    def lower_bound_usd_per_hour(self) -> float:
-        """Price that no plan can beat; where the limits on buying leave none, that none could beat without them."""
-        program = self.program()
-        bound = program.lower_bound_usd_per_hour()
-        return (program.unlimited().lower_bound_usd_per_hour() or 0.0) if bound is None else bound
-
-    @property
-    def served(self) -> bool:
-        """Whether each model can run on some kind of GPU on offer."""
-        return {model for model, _ in self.sized} == set(self.needs)
-
-    @property
-    def policies(self) -> tuple[bool, ...]:
-        """Whether models may take turns in memory: what is tried, in order."""
-        match self.scenario.memory:
-            case MemoryPolicy.RESIDENT:
-                return (False,)
-            case MemoryPolicy.SWAP:
-                return (True,)
-            case MemoryPolicy.AUTO:
-                return (False, True)
-
-    def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
-        """What each card must keep."""
-        s = self.scenario
-        return Rules(s.headroom, s.context, swap, s.swap.prefetch, s.swap.pinned, s.padded, tightness)
-
-
 def plan(
-    loaded: Loaded, catalog: Catalog, library: Profiles, *, created_at: str, progress: Progress | None = None
+    loaded: Loaded,
+    catalog: Catalog,
+    library: Profiles,
+    *,
+    created_at: str,
+    progress: Progress | None = None,
+    shared: Merged | None = None,
 ) -> Plan:
-    """The answer to a scenario. The same inputs give the same plan but for `created_at`, an ISO time stamp."""
-    scenario = loaded.scenario
-    question, refused = ask(scenario, workload(loaded), catalog, library)
+    """The answer to a scenario. The same inputs give the same plan but for `created_at`, an ISO time stamp.
+
+    `shared`: which layers are stored once; where not given, what the scenario says of merging is weighed.
+    """
+    if shared is None and loaded.scenario.merging is not Merging.NONE:
+        from planner.weigh import weigh  # which asks back for a plan of each way of serving
+
+        return weigh(loaded, catalog, library, created_at=created_at, progress=progress or silent)
+    scenario, demand, shared = loaded.scenario, workload(loaded), shared or NOTHING_SHARED
+    question, refused = ask(scenario, demand, catalog, library, shared)
+    predictor = predictor_of(scenario, catalog, library)
+    if predictor and not question.served and unmeasured(scenario, question, catalog, library):
+        foretold = ask(scenario, demand, catalog, predictor, shared)
+        question, refused = foretold if foretold[0].served else (question, refused)
     search = Search(question, progress or silent, refused)
     bound = question.lower_bound_usd_per_hour()
     best = search.best(question.program(), scenario.objective) if question.served else None
@@ -125,6 +93,7 @@ def plan(
         best = shown
     others = search.others(best) if best else []
     answers = [recommend(trial, bound) for trial in ([shown] if shown else []) + others]
+    ahead = look_ahead(question, catalog, predictor, best, shown, shared)
     return Plan(
         scenario=scenario.name or loaded.path.stem,
         scenario_sha256=loaded.sha256,
@@ -136,40 +105,38 @@ def plan(
         alternatives=tuple(answers[1:]),
         pareto=pareto(answers) if best else (),
         rejections=search.refusals(),
+        predictions=predictions(shown, predictor) if shown and predictor else (),
+        outlooks=ahead.outlooks,
+        measure_next=ahead.measure_next,
         prices_as_of=min((i.price_as_of for a in answers[:1] for i in a.instances if i.price_as_of), default=""),
         assumptions=assumptions(scenario, shown, catalog.assumptions) if shown else (),
         warnings=search.cautions(shown, date.fromisoformat(created_at[:10])) if shown else (),
     )
 
 
+def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Predictor | None:
+    """What foretells pairs that have no profile; None where the scenario forbids it."""
+    if scenario.predict is Predict.NEVER or not isinstance(library, Library):
+        return None
+    return Predictor(library, catalog.gpus)
+
+
+def unmeasured(scenario: Scenario, question: Question, catalog: Catalog, library: Profiles) -> list[str]:
+    """Models that were measured on no GPU on offer."""
+    offered, _ = offers(catalog, scenario.buy)
+    kinds = {offer.gpu.name for offer in offered}
+    return [
+        spec.name
+        for spec in scenario.models
+        if spec.name in question.needs
+        and all(library.get(spec.profile or spec.name, kind, spec.precision) is None for kind in kinds)
+    ]
+
+
 def versions() -> dict[str, str]:
     """Of the program and of what its figures depend on."""
     packages = {"planner": "gpu-capacity-planner", "numpy": "numpy", "scipy": "scipy", "simpy": "simpy"}
     return {"python": platform.python_version()} | {name: version(package) for name, package in packages.items()}
-
-
-def ask(scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles) -> tuple[Question, list[Rejection]]:
-    """The question, and what is refused before any fleet is built."""
-    offered, refused = offers(catalog, scenario.buy)
-    need_by_model = needs(scenario, demand)
-    sized, misfits = size(scenario, need_by_model, offered, library)
-    spanning = any(s.stages > 1 for s in sized.values())
-    kept, replaced = undominated(offered, whole_hosts=spanning)
-    useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
-    return Question(scenario, demand, need_by_model, useful, sized), [*refused, *misfits, *replaced]
-
-
-def undominated(offered: Sequence[Offer], *, whole_hosts: bool) -> tuple[list[Offer], list[Rejection]]:
-    """Offers that no other stands in for, cheapest by the card first."""
-    kept: list[Offer] = []
-    refused: list[Rejection] = []
-    for offer in sorted(offered, key=lambda o: (o.usd_per_hour / o.gpu_count, o.gpu_count)):
-        better = next((k for k in kept if dominates(k, offer, whole_hosts=whole_hosts)), None)
-        if better is None:
-            kept.append(offer)
-        else:
-            refused.append(dominated(offer, better))
-    return kept, refused
 
 
 class Search:

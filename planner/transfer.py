@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log
+from math import exp, log, sqrt
 from statistics import fmean
 
 import numpy as np
@@ -82,7 +82,7 @@ class Ratio:
     def __call__(self, arithmetic: float | None) -> float:
         """A model that reaches 30 % of the peak, ratios 0.2 and 0.8: 0.3 x 0.2 + 0.7 x 0.8 = 0.62."""
         if arithmetic is None:
-            return (self.arithmetic * self.other) ** 0.5
+            return sqrt(self.arithmetic * self.other)
         share = min(arithmetic, 1.0)
         return share * self.arithmetic + (1 - share) * self.other
 
@@ -292,7 +292,7 @@ def _without(pairs: Sequence[Pair], i: int) -> Sequence[Pair]:
 
 
 def _rms(errors: Sequence[float]) -> float:
-    return fmean(e * e for e in errors) ** 0.5
+    return sqrt(fmean(e * e for e in errors))
 
 
 def _spread(errors: Sequence[float]) -> float:

@@ -86,6 +86,8 @@ class Profile:
     """What was taken for granted, in sentences a person can check."""
     doubts: tuple[str, ...] = ()
     """What speaks against the figures, and what to do about it."""
+    foretold: bool = False
+    """Whether nobody measured the model on that GPU: the figures are one end of a prediction's band."""
 
     @property
     def weight_bytes(self) -> int:

@@ -21,6 +21,7 @@ from planner.catalog import Offer
 from planner.cost import Fleet, cost_usd_per_hour, dominates, fleet_label, gpu_count
 from planner.packing import Packing
 from planner.plan import Bottleneck, Plan
+from planner.question import Question, undominated
 from planner.refusals import missed_promise
 from planner.scenario import (
     BuySpec,
@@ -33,7 +34,7 @@ from planner.scenario import (
     Scenario,
     StreamSpec,
 )
-from planner.search import NothingToPlanError, Question, Search, evaluate, silent, undominated
+from planner.search import NothingToPlanError, Search, evaluate, silent
 from planner.sizing import Kind
 from simulator.deployment import Drop
 from simulator.workload import Stream, Trace, Workload

@@ -1,0 +1,423 @@
+"""Prediction: what a model would cost on a GPU where nobody measured it, with an 80 % band and the rule behind it.
+
+In order of trust: a profile of that pair; its profile on another GPU times a ratio of probes measured on both; a layer
+model of the GPU; its profile on another GPU times a ratio of data sheets; a roofline of data sheets alone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from itertools import accumulate
+from math import exp, inf, log1p
+
+from calibrate.fit import band_log
+from calibrate.layer_facts import Facts, FactsError, facts
+from calibrate.library import PRECISIONS, Library
+from planner.plan import Estimate, Prediction, Rule
+from planner.transfer import (
+    ROOFLINE_SPREAD,
+    SPREAD_80,
+    LayerModel,
+    Pair,
+    Ratio,
+    Transferred,
+    Work,
+    around,
+    floor_and_slope,
+    layer_model,
+    measured_ratio,
+    sheet_ratio,
+)
+from simulator.curves import Curve, Interpolated, LoadTime
+from simulator.hardware import GPU
+from simulator.model import Layer
+from simulator.profile import Evidence, Profile, weakest
+
+BAND_90 = 1.645
+"""Half of a 90 % band over the spread, of a normal distribution."""
+PAST_SPREAD = 0.25
+"""Of a curve past its largest measured batch: every form is off by 3 to 50 % there."""
+WORKSPACE_SPREAD = 0.15
+"""Of workspace on another GPU: libraries choose other kernels, which need other room."""
+LOAD_SPREAD = 0.15
+"""Of the share of its link that a copy reaches."""
+LINK_SHARE = 0.77
+"""That share where no profile tells: the V100 of the Clockwork zoo reaches 12.29 of 16 GB/s."""
+LAUNCH_S = 2e-5
+"""For the host to launch a kernel from Python: 6 to 65 microseconds in public series, the geometric mean."""
+REACHED = 0.6
+"""Share of a data sheet's rates that kernels of whole models reach."""
+BATCHES = (1, 2, 4, 8, 16, 32)
+"""Foretold where no series of another GPU gives them."""
+HALF = frozenset({"amp", "fp16", "bf16"})
+MODELS_MIN = 4
+"""Models with known layers measured on a GPU, below which a layer model of it says nothing."""
+DATE_NONE = "1970-01-01"
+
+
+class End(StrEnum):
+    """Which end of the band a profile is made at."""
+
+    LOW = "low"
+    VALUE = "value"
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A pair that was foretold: a series by batch, and what it rests on."""
+
+    model: str
+    gpu: GPU
+    precision: str
+    rule: Rule
+    source: str
+    """GPU whose profile was carried over; empty where none was."""
+    probes: tuple[str, ...]
+    evidence: Evidence
+    latency_s: Mapping[float, Estimate]
+    layers: tuple[Layer, ...]
+    workspace_bytes: Mapping[float, Estimate]
+    load: LoadTime
+    known: Profile | None
+    """The profile that was carried over."""
+    flops: float | None
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Exact: a model's weights are the same on every GPU."""
+        return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+    def prediction(self, batch: float | None = None) -> Prediction:
+        """Time, memory and loading at a batch size, the largest where none is named."""
+        at = max(self.latency_s) if batch is None else batch
+        room = _between(self.workspace_bytes, at)
+        weights = self.weight_bytes
+        return Prediction(
+            model=self.model,
+            gpu=self.gpu.name,
+            precision=self.precision,
+            rule=self.rule,
+            source=self.source,
+            probes=self.probes,
+            evidence=self.evidence,
+            batch_size=int(at),
+            latency_s=_between(self.latency_s, at),
+            memory_bytes=Estimate(value=weights + room.value, low=weights + room.low, high=weights + room.high),
+            load_s=around(self.load(weights), LOAD_SPREAD),
+        )
+
+    def profile(self, end: End) -> Profile:
+        """As if measured, at one end of the band: time, workspace and loading together."""
+        spread = {End.LOW: -1.0, End.VALUE: 0.0, End.HIGH: 1.0}[end] * LOAD_SPREAD * SPREAD_80
+        times = accumulate((getattr(e, end) for e in self.latency_s.values()), max)
+        rooms = accumulate((getattr(e, end) for e in self.workspace_bytes.values()), max)
+        slower = exp(spread)
+        made = Profile(
+            model=self.model,
+            gpu=self.gpu.name,
+            precision=self.precision,
+            layers=self.layers,
+            latency=Interpolated(tuple(self.latency_s), tuple(times)),
+            workspace=Interpolated(tuple(self.workspace_bytes), tuple(rooms)),
+            load=LoadTime(self.load.t0_s * slower, min(self.load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
+            flops_per_sample=self.flops,
+            latency_evidence=self.evidence,
+            memory_evidence=self.evidence,
+            load_evidence=self.evidence,
+            source=self.why,
+            as_of=self.known.as_of if self.known else DATE_NONE,
+            assumptions=(*(self.known.assumptions if self.known else ()), f"Foretold, never measured: {self.why}."),
+            doubts=self.known.doubts if self.known else (),
+            foretold=True,
+        )
+        if self.known is None:
+            return made
+        known = self.known
+        return replace(made, latency_cv=known.latency_cv, output_bytes_per_sample=known.output_bytes_per_sample)
+
+    @property
+    def why(self) -> str:
+        """The rule in words, with its probes: `measured ratio to V100 (nvidia_resnet50)`."""
+        probes = f" ({', '.join(self.probes)})" if self.probes else ""
+        match self.rule:
+            case Rule.MEASURED_RATIO:
+                return f"its time on {self.source} times a ratio measured with probes{probes}"
+            case Rule.LAYER_MODEL:
+                return f"a layer model of {self.gpu.name} from {len(self.probes)} models measured on it"
+            case Rule.DATA_SHEETS:
+                return (
+                    f"its time on {self.source} times the ratio of the data sheets of {self.source} and {self.gpu.name}"
+                )
+            case _:
+                return f"a roofline of the data sheet of {self.gpu.name}"
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A library that also answers for pairs nobody measured."""
+
+    library: Library
+    gpus: Mapping[str, GPU]
+    end: End = End.HIGH
+    """What `get` makes of a band."""
+    facts_of: Callable[[str], Facts] = facts
+
+    def get(self, model: str, gpu: str, precision: str | None = None, /) -> Profile | None:
+        """The profile of a pair, else what was foretold at the chosen end; None where nothing can be said."""
+        measured = self.library.get(model, gpu, precision)
+        if measured is not None:
+            return measured
+        told = self.told(model, gpu, precision)
+        return None if told is None else self._made.setdefault((model, gpu, precision), told.profile(self.end))
+
+    @cached_property
+    def _made(self) -> dict[tuple[str, str, str | None], Profile]:
+        return {}
+
+    @cached_property
+    def _told(self) -> dict[tuple[str, str, str | None], Told | None]:
+        return {}
+
+    def at(self, end: End) -> "Predictor":
+        """The same with another end of the band."""
+        other = replace(self, end=end)
+        other.__dict__["_told"] = self._told
+        return other
+
+    def told(self, model: str, gpu: str, precision: str | None = None) -> Told | None:
+        """What is foretold of a pair without a profile, by the first rule that can."""
+        key = (model, gpu, precision)
+        if key not in self._told:
+            self._told[key] = next(self._rules(model, self.gpus[gpu], precision), None)
+        return self._told[key]
+
+    def predict(
+        self, model: str, gpu: str, precision: str | None = None, batch: float | None = None
+    ) -> Prediction | None:
+        """Time, memory and loading of a pair, measured or not; None where nothing can be said."""
+        if (measured := self.library.get(model, gpu, precision)) is not None:
+            return interpolated(measured, measured.largest_batch if batch is None else batch)
+        told = self.told(model, gpu, precision)
+        return None if told is None else told.prediction(batch)
+
+    def _rules(self, model: str, gpu: GPU, precision: str | None) -> Iterator[Told]:
+        sources = [p for p in self.library.for_model(model) if precision in (None, p.precision) and p.gpu != gpu.name]
+        if sources:
+            sources = [p for p in sources if p.precision == _preferred(sources)]
+            carried = [self._carried(p, gpu, ratio) for p in sources if (ratio := self._measured_ratio(p, gpu))]
+            yield from sorted(carried, key=_width)
+        yield from self._by_layers(model, gpu, precision or "fp32", sources)
+        yield from sorted((self._carried(p, gpu, self._sheets(p, gpu)) for p in sources), key=_width)
+        yield from self._roofline(model, gpu, precision or "fp32")
+
+    # From another GPU
+
+    def _carried(self, source: Profile, gpu: GPU, ratio: Ratio) -> Told:
+        """A profile carried over; `ratio` is of large batches, overhead is the host's and stays."""
+        share = self._arithmetic(source, source.latency.x[-1])
+        form = floor_and_slope(source.latency.x, source.latency.y)
+        moved = Transferred(form, ratio(share), ratio.spread)
+        measured = bool(ratio.probes)
+        from_evidence = weakest(source.latency_evidence, source.memory_evidence)
+        link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
+        return Told(
+            model=source.model,
+            gpu=gpu,
+            precision=source.precision,
+            rule=Rule.MEASURED_RATIO if measured else Rule.DATA_SHEETS,
+            source=source.gpu,
+            probes=ratio.probes,
+            evidence=weakest(Evidence.TRANSFERRED if measured else Evidence.ASSUMED, from_evidence),
+            latency_s={x: moved(x) for x in source.latency.x},
+            layers=source.layers,
+            workspace_bytes={x: around(y, WORKSPACE_SPREAD) for x, y in _points(source.workspace)},
+            load=LoadTime(source.load.t0_s, self._load_rate(gpu) or link_share * gpu.pcie_bytes_per_s),
+            known=source,
+            flops=source.flops_per_sample,
+        )
+
+    def _measured_ratio(self, source: Profile, gpu: GPU) -> Ratio | None:
+        """From every model with profiles on both GPUs at the precision, timed at the largest batch of both."""
+        pairs = [
+            self._pair(there, here)
+            for (model, name, precision), there in sorted(self.library.profiles.items())
+            if name == source.gpu and precision == source.precision
+            if (here := self.library.profiles.get((model, gpu.name, precision))) is not None
+        ]
+        return measured_ratio(pairs) if pairs else None
+
+    def _pair(self, source: Profile, target: Profile) -> Pair:
+        batch = min(source.latency.x[-1], target.latency.x[-1])
+        share = self._arithmetic(source, batch)
+        return Pair(source.model, share, source.latency(batch), target.latency(batch))
+
+    def _arithmetic(self, profile: Profile, batch: float) -> float | None:
+        """Share of its GPU's arithmetic peak that a batch reaches."""
+        if profile.flops_per_sample is None:
+            return None
+        peak = self.gpus[profile.gpu].peak_flops(profile.precision)
+        return profile.flops_per_sample * batch / profile.latency(batch) / peak
+
+    def _sheets(self, source: Profile, gpu: GPU) -> Ratio:
+        first = self.gpus[source.gpu]
+        peaks = (first.peak_flops(source.precision), gpu.peak_flops(source.precision))
+        return sheet_ratio(peaks, (first.memory_bytes_per_s, gpu.memory_bytes_per_s))
+
+    def _load_rate(self, gpu: GPU) -> float | None:
+        """Median of what profiles on the GPU load at: bandwidth is the device's, not the model's."""
+        rates = sorted(
+            p.load.bytes_per_s
+            for (_, name, _), p in self.library.profiles.items()
+            if name == gpu.name and p.load_evidence.rank <= Evidence.FITTED.rank
+        )
+        return rates[len(rates) // 2] if rates else None
+
+    # From layers
+
+    def _facts(self, model: str) -> Facts | None:
+        try:
+            return self.facts_of(model)
+        except FactsError:
+            return None
+
+    def _by_layers(self, model: str, gpu: GPU, precision: str, sources: list[Profile]) -> Iterator[Told]:
+        precision = sources[0].precision if sources else precision
+        fitted = self._layer_model(gpu.name, precision)
+        layers = self._facts(model) if fitted else None
+        if fitted is None or layers is None:
+            return
+        times = {float(b): _times(fitted(work_of(layers, b, precision)), b) for b in BATCHES}
+        yield self._from_facts(layers, model, gpu, precision, Rule.LAYER_MODEL, times, fitted.probes)
+
+    def _layer_model(self, gpu: str, precision: str) -> LayerModel | None:
+        measured = [p for (_, name, kind), p in self.library.profiles.items() if (name, kind) == (gpu, precision)]
+        if len(measured) < MODELS_MIN:
+            return None
+        rows = [
+            (p.model, work_of(layers, x, precision), y / x)
+            for p in measured
+            if (layers := self._facts(p.model)) is not None
+            for x, y in _points(p.latency)
+        ]
+        if len({name for name, _, _ in rows}) < MODELS_MIN:
+            return None
+        names, works, times_s = zip(*rows, strict=True)
+        return layer_model(names, works, times_s)
+
+    def _roofline(self, model: str, gpu: GPU, precision: str) -> Iterator[Told]:
+        layers = self._facts(model)
+        if layers is None:
+            return
+        times = {float(b): around(roofline_s(layers, gpu, precision, b), ROOFLINE_SPREAD) for b in BATCHES}
+        yield self._from_facts(layers, model, gpu, precision, Rule.ROOFLINE, times, ())
+
+    def _from_facts(
+        self,
+        layers: Facts,
+        model: str,
+        gpu: GPU,
+        precision: str,
+        rule: Rule,
+        times: Mapping[float, Estimate],
+        probes: tuple[str, ...],
+    ) -> Told:
+        width = _width_of(precision)
+        rooms = {
+            b: around(2 * width * layers.peak_activation_bytes_per_sample * b, 2 * WORKSPACE_SPREAD) for b in times
+        }
+        rate = self._load_rate(gpu) or LINK_SHARE * gpu.pcie_bytes_per_s
+        return Told(
+            model=model,
+            gpu=gpu,
+            precision=precision,
+            rule=rule,
+            source="",
+            probes=probes,
+            evidence=Evidence.EXTRAPOLATED if rule is Rule.LAYER_MODEL else Evidence.ASSUMED,
+            latency_s=times,
+            layers=(Layer(model, layers.weight_bytes),),
+            workspace_bytes=rooms,
+            load=LoadTime(0.0, rate),
+            known=None,
+            flops=layers.flops,
+        )
+
+
+def interpolated(profile: Profile, batch: float) -> Prediction:
+    """What a profile says of a batch between its points, and past the last with a wide band."""
+    fit = profile.latency_fit
+    half_90 = log1p(fit.band) if fit and fit.band is not None else band_log([])
+    inside = profile.latency.covers(batch)
+    spread = half_90 / BAND_90 if inside else PAST_SPREAD
+    exact = batch in profile.latency.x
+    evidence = profile.latency_evidence if inside else weakest(profile.latency_evidence, Evidence.EXTRAPOLATED)
+    memory = profile.weight_bytes + profile.workspace(batch)
+    room = 0.0 if profile.workspace.covers(batch) else PAST_SPREAD
+    return Prediction(
+        model=profile.model,
+        gpu=profile.gpu,
+        precision=profile.precision,
+        rule=Rule.PROFILE,
+        source=profile.gpu,
+        probes=(),
+        evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
+        batch_size=int(batch),
+        latency_s=around(profile.latency(batch), 0.0 if exact else spread),
+        memory_bytes=around(memory, room),
+        load_s=around(profile.load(profile.weight_bytes), 0.0),
+    )
+
+
+def work_of(layers: Facts, batch: float, precision: str) -> Work:
+    """What one sample of a batch asks of a device."""
+    width = _width_of(precision)
+    moved = sum(layer.moved_bytes for layer in layers.layers)
+    return Work(layers.flops, width * moved, width * layers.weight_bytes / batch, 1 / batch)
+
+
+def roofline_s(layers: Facts, gpu: GPU, precision: str, batch: float) -> float:
+    """Each layer at the slowest of its arithmetic, its bytes and its launches, at what kernels reach of data sheets."""
+    width, peak, rate = _width_of(precision), gpu.peak_flops(precision), gpu.memory_bytes_per_s
+    return sum(
+        max(
+            layer.flops * batch / (REACHED * peak),
+            width * layer.bytes_of(int(batch)) / (REACHED * rate),
+            layer.kernels * LAUNCH_S,
+        )
+        for layer in layers.layers
+    )
+
+
+def _width_of(precision: str) -> float:
+    """Bytes of a figure over those of a 4-byte float."""
+    return 0.5 if precision in HALF else 0.25 if precision == "int8" else 1.0
+
+
+def _preferred(sources: list[Profile]) -> str:
+    return min((p.precision for p in sources), key=PRECISIONS.index)
+
+
+def _times(one: Estimate, batch: float) -> Estimate:
+    return Estimate(value=one.value * batch, low=one.low * batch, high=one.high * batch)
+
+
+def _width(told: Told) -> float:
+    """Of the band at the largest batch."""
+    last = told.latency_s[max(told.latency_s)]
+    return last.high / last.low if last.low > 0 else inf
+
+
+def _points(curve: Curve) -> list[tuple[float, float]]:
+    return list(zip(curve.x, curve.y, strict=True))
+
+
+def _between(series: Mapping[float, Estimate], at: float) -> Estimate:
+    """On straight lines between the points."""
+    x = tuple(series)
+
+    def end(name: End) -> float:
+        return Interpolated(x, tuple(getattr(e, name) for e in series.values()))(at)
+
+    return Estimate(value=end(End.VALUE), low=end(End.LOW), high=end(End.HIGH))

@@ -1,0 +1,91 @@
+"""The question: a scenario with all that is known about its models and offers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from planner.catalog import Catalog, Offer, offers
+from planner.cost import FleetProgram, dominates
+from planner.duty import Rules
+from planner.plan import Rejection
+from planner.refusals import dominated
+from planner.scenario import MemoryPolicy, Scenario
+from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size
+from simulator.sharing import NOTHING_SHARED, Merged
+from simulator.workload import Workload
+
+
+@dataclass(frozen=True)
+class Question:
+    """A scenario with all that is known about its models and offers."""
+
+    scenario: Scenario
+    workload: Workload
+    needs: Mapping[str, Need]
+    offers: tuple[Offer, ...]
+    """Those that no other stands in for."""
+    sized: SizedModels
+
+    def program(self, offered: Sequence[Offer] | None = None) -> FleetProgram:
+        """The integer program over all offers, or some."""
+        return FleetProgram(
+            offers=self.offers if offered is None else tuple(offered),
+            models=tuple(self.needs),
+            sized=self.sized,
+            headroom=self.scenario.headroom,
+            max_gpus=self.scenario.buy.max_gpus,
+            context_bytes=self.scenario.context,
+            resident=self.scenario.memory is MemoryPolicy.RESIDENT,
+        )
+
+    def lower_bound_usd_per_hour(self) -> float:
+        """Price that no plan can beat; where the limits on buying leave none, that none could beat without them."""
+        program = self.program()
+        bound = program.lower_bound_usd_per_hour()
+        return (program.unlimited().lower_bound_usd_per_hour() or 0.0) if bound is None else bound
+
+    @property
+    def served(self) -> bool:
+        """Whether each model can run on some kind of GPU on offer."""
+        return {model for model, _ in self.sized} == set(self.needs)
+
+    @property
+    def policies(self) -> tuple[bool, ...]:
+        """Whether models may take turns in memory: what is tried, in order."""
+        match self.scenario.memory:
+            case MemoryPolicy.RESIDENT:
+                return (False,)
+            case MemoryPolicy.SWAP:
+                return (True,)
+            case MemoryPolicy.AUTO:
+                return (False, True)
+
+    def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
+        """What each card must keep."""
+        s = self.scenario
+        return Rules(s.headroom, s.context, swap, s.swap.prefetch, s.swap.pinned, s.padded, tightness)
+
+
+def ask(
+    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged = NOTHING_SHARED
+) -> tuple[Question, list[Rejection]]:
+    """The question, and what is refused before any fleet is built."""
+    offered, refused = offers(catalog, scenario.buy)
+    need_by_model = needs(scenario, demand)
+    sized, misfits = size(scenario, need_by_model, offered, library, shared)
+    spanning = any(s.stages > 1 for s in sized.values())
+    kept, replaced = undominated(offered, whole_hosts=spanning)
+    useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
+    return Question(scenario, demand, need_by_model, useful, sized), [*refused, *misfits, *replaced]
+
+
+def undominated(offered: Sequence[Offer], *, whole_hosts: bool) -> tuple[list[Offer], list[Rejection]]:
+    """Offers that no other stands in for, cheapest by the card first."""
+    kept: list[Offer] = []
+    refused: list[Rejection] = []
+    for offer in sorted(offered, key=lambda o: (o.usd_per_hour / o.gpu_count, o.gpu_count)):
+        better = next((k for k in kept if dominates(k, offer, whole_hosts=whole_hosts)), None)
+        if better is None:
+            kept.append(offer)
+        else:
+            refused.append(dominated(offer, better))
+    return kept, refused
