@@ -197,18 +197,31 @@ def facts(model: str) -> Facts:
 
 def traced(model: str, input_shape: Sequence[int]) -> Facts:
     """The layers of a user's own `package.module:factory`. **Runs the user's code**, in a process with torch."""
-    shape = "x".join(map(str, input_shape))
-    command = [sys.executable, "-m", "calibrate.tracing", "trace", model, "--input", shape]
+    return from_document(_run(model, "trace", input_shape))
+
+
+def timed(model: str, input_shape: Sequence[int] | None, device: str, batches: Sequence[int]) -> dict[int, float]:
+    """Median seconds of a batch on `cpu` or `cuda:0`, by batch size. **Runs the model**, in a process with torch."""
+    asked = ("--device", device, "--batches", ",".join(map(str, batches)))
+    return {int(batch): float(time_s) for batch, time_s in _run(model, "time", input_shape, *asked).items()}
+
+
+def _run(model: str, what: str, input_shape: Sequence[int] | None, *more: str) -> dict[str, Any]:
+    shape = ("--input", "x".join(map(str, input_shape))) if input_shape else ()
+    command = [sys.executable, "-m", "calibrate.tracing", what, model, *shape, *more]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
     except subprocess.TimeoutExpired:
-        raise FactsError(f"{model}: tracing took more than {TIME_LIMIT_S:.0f} s. Try a smaller --input.") from None
+        raise FactsError(f"{model}: took more than {TIME_LIMIT_S:.0f} s. Try a smaller --input or --batch.") from None
     # What the model itself prints comes before.
     last = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()[-1:]
     if done.returncode == 0 and last:
-        return from_document(json.loads(last[0]))
-    why = last[0] if last else f"the process that traced it ended with {done.returncode}"
-    raise FactsError(why if why.startswith(model) else f"{model}: cannot be traced: {why}.")
+        found: dict[str, Any] = json.loads(last[0])
+        return found
+    why = last[0] if last else f"the process that ran it ended with {done.returncode}"
+    if "No module named 'torch'" in why:
+        raise FactsError(f"{model}: running it needs torch. pip install torch.")
+    raise FactsError(why if why.startswith(model) else f"{model}: cannot be run: {why}. Run it once yourself.")
 
 
 def from_document(document: Mapping[str, Any]) -> Facts:

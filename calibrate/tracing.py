@@ -8,7 +8,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -18,11 +20,15 @@ from calibrate.kernels import Kernels, Work
 from calibrate.layer_facts import SCALED, SHIPPED, Facts, LayerWork, Product, to_document
 from calibrate.layers import Part, Tracer, layer_facts
 from calibrate.points import Settings
+from calibrate.timer import CpuTimer, CudaTimer, Rule, repeat
 from calibrate.zoo import MODELS, Built, ZooError, build, tensors
 from simulator.model import LayerFacts
 
 HISTORIC = {"alexnet_2012": ("calibrate.alexnet:original", (3, 227, 227))}
 """Models that are looked at and not measured: factory and input."""
+
+SECONDS_A_BATCH = 3.0
+"""At most, for timing one batch size."""
 
 
 class TraceError(ValueError):
@@ -79,7 +85,7 @@ class _Watch(Tracer):
     def facts(self) -> list[LayerFacts]:
         """Layers that ran, in the order they began, blocks with work of their own among them; then mere weights."""
         listed = [self.parts[module] for module in dict.fromkeys([*self.order, *self.parts])]
-        return [layer_facts(part) for part in listed if self._is_shown(part)]
+        return [layer_facts(part, self.bytes_of(part.weights.values())) for part in listed if self._is_shown(part)]
 
     def _is_shown(self, part: Part) -> bool:
         works = part.name in self.work and self.work[part.name].kernels > 0
@@ -137,6 +143,19 @@ def write(names: Sequence[str], directory: Path) -> list[Path]:
     return paths
 
 
+def times(built: Built, device: str, batches: Sequence[int]) -> dict[int, float]:
+    """Median seconds of a batch, by batch size."""
+    module = built.module.to(device)
+    timer = CpuTimer() if device == "cpu" else CudaTimer(torch.device(device).index or 0)
+    rule = Rule(seconds=SECONDS_A_BATCH)
+    found = {}
+    for batch in batches:
+        inputs = built.make_input(batch, device, Settings())
+        taken = repeat(timer, partial(built.forward, module, inputs), rule)
+        found[batch] = median(sample.wall_s for sample in taken.samples)
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 2 with one line where a model cannot be traced."""
     parser = argparse.ArgumentParser(prog="python -m calibrate.tracing", description=__doc__)
@@ -146,14 +165,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one.add_argument("--input", help="shape of one sample of your own model, e.g. 3x224x224")
     files = commands.add_parser("write", help="write the files of the zoo's models")
     files.add_argument("models", nargs="*", help="all, where none is named")
+    timed = commands.add_parser("time", help="run one model at several batch sizes")
+    timed.add_argument("model", help="a name of the zoo, or package.module:factory")
+    timed.add_argument("--input", help="shape of one sample of your own model, e.g. 3x224x224")
+    timed.add_argument("--device", default="cpu", help="cpu, cuda:0, ...")
+    timed.add_argument("--batches", required=True, help="e.g. 1,2,4")
     asked = parser.parse_args(arguments)
-    sys.path.insert(0, "")  # a user's module lies where the command was started
     try:
         if asked.command == "write":
             print(*write(asked.models or (*MODELS, *HISTORIC), SHIPPED), sep="\n")
+            return 0
+        shape = tuple(int(size) for size in asked.input.split("x")) if asked.input else None
+        built = build(asked.model, shape)
+        if asked.command == "trace":
+            print(line(trace(built)))
         else:
-            shape = tuple(int(size) for size in asked.input.split("x")) if asked.input else None
-            print(line(trace(build(asked.model, shape))))
+            print(json.dumps(times(built, asked.device, [int(batch) for batch in asked.batches.split(",")])))
     except (ZooError, TraceError) as error:
         print(error, file=sys.stderr)
         return 2

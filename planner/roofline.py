@@ -1,0 +1,255 @@
+"""Roofline: how long each layer of a model takes at least on a GPU, and what holds it.
+
+Ceilings are the vendor's peaks, or what the device's own probes reached where there are any.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from calibrate.layer_facts import Facts, LayerWork
+from calibrate.library import DEVICE_FILE, SHIPPED, read_kind
+from simulator.hardware import GPU
+from simulator.profile import Evidence
+
+VALUE_BYTES = {"fp32": 4, "tf32": 4, "amp": 2, "fp16": 2, "bf16": 2, "int8": 1}
+"""Size of a number in memory. With amp the weights stay in 4 bytes and are cast; that copy is not counted."""
+FACT_BYTES = 4
+"""Size of a number in the layer facts."""
+LAUNCH_S = 10e-6
+"""What issuing one operator takes where no probe ran: PyTorch without graphs takes 5 to 20 us, mostly on the CPU."""
+
+PROBED = {"flops_per_s": "rate", "bytes_per_s": "bandwidth", "launch_s": "launch time"}
+"""Ceilings, and what they are called."""
+
+
+class Bound(StrEnum):
+    """What holds a layer, or a whole run."""
+
+    ARITHMETIC = "arithmetic"
+    """The device computes as fast as it can."""
+    BANDWIDTH = "bandwidth"
+    """Its memory is read and written as fast as it can be."""
+    OVERHEAD = "overhead"
+    """Operators are too small to fill the time that issuing them takes."""
+    NONE = "none"
+    """It does nothing: a view."""
+
+
+class PrecisionError(ValueError):
+    """A precision that a GPU does not compute in; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """What a device can do at most at one precision."""
+
+    flops_per_s: float
+    bytes_per_s: float
+    launch_s: float
+    """For issuing one operator."""
+    evidence: Evidence
+    source: str
+
+    @property
+    def balance(self) -> float:
+        """Operations a byte from which arithmetic dominates. 19.5 TFLOP/s and 1.5 TB/s: 13."""
+        return self.flops_per_s / self.bytes_per_s
+
+    def operations_per_value(self, value_bytes: int = 4) -> float:
+        """Operations from which arithmetic dominates where a number is read and written once: balance x 2 x size.
+
+        At 19.5 TFLOP/s and 1.5 TB/s a 4-byte float needs 13 x 2 x 4 = 104.
+        """
+        return self.balance * 2 * value_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerTime:
+    """One layer of a batch on a device."""
+
+    layer: LayerWork
+    flops: float
+    """Of the batch."""
+    bytes: float
+    """Moved by the batch."""
+    arithmetic_s: float
+    bandwidth_s: float
+    overhead_s: float
+
+    @property
+    def time_s(self) -> float:
+        """The longest of the three: they overlap."""
+        return max(self.arithmetic_s, self.bandwidth_s, self.overhead_s)
+
+    @property
+    def intensity(self) -> float:
+        """Operations a byte moved; 0 where nothing is moved."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    @property
+    def bound(self) -> Bound:
+        """What takes longest."""
+        return _longest({b: getattr(self, f"{b}_s") for b in (Bound.ARITHMETIC, Bound.BANDWIDTH, Bound.OVERHEAD)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roofline:
+    """A batch on a device, layer by layer."""
+
+    layers: tuple[LayerTime, ...]
+    ceilings: Ceilings
+    batch: int
+    precision: str
+
+    @cached_property
+    def total_s(self) -> float:
+        """Layers run one after another: their times add up."""
+        return sum(layer.time_s for layer in self.layers)
+
+    @cached_property
+    def flops(self) -> float:
+        """Operations of the batch."""
+        return sum(layer.flops for layer in self.layers)
+
+    @cached_property
+    def bytes(self) -> float:
+        """Bytes moved by the batch."""
+        return sum(layer.bytes for layer in self.layers)
+
+    @cached_property
+    def shares(self) -> Mapping[Bound, float]:
+        """Share of the time in layers of each bound."""
+        held = {bound: sum(x.time_s for x in self.layers if x.bound is bound) for bound in Bound}
+        return {bound: time_s / self.total_s for bound, time_s in held.items() if time_s}
+
+    @property
+    def bound(self) -> Bound:
+        """What holds most of the time."""
+        return _longest(self.shares)
+
+
+def latency_s(
+    facts: Facts, gpu: GPU, batch: int, precision: str = "fp32", directories: Sequence[Path] = ()
+) -> Roofline:
+    """Each layer's time and the total (`.total_s`) of a batch of `facts` on `gpu`, under its `ceilings`."""
+    return under(facts, ceilings(gpu, precision, directories), batch, precision)
+
+
+def under(facts: Facts, limits: Ceilings, batch: int, precision: str = "fp32") -> Roofline:
+    """No run is faster: a layer takes the longest of operations / rate, bytes / bandwidth and operators x launch time.
+
+    1 GFLOP, 10 MB and 2 operators at 10 TFLOP/s, 1 TB/s and 5 us: 100 us, 10 us and 10 us, so 100 us.
+    """
+    size = VALUE_BYTES[precision] / FACT_BYTES
+    layers = tuple(_layer(layer, limits, batch, size) for layer in facts.layers)
+    return Roofline(layers=layers, ceilings=limits, batch=batch, precision=precision)
+
+
+def _layer(layer: LayerWork, limits: Ceilings, batch: int, size: float) -> LayerTime:
+    flops, moved = batch * layer.flops, size * layer.bytes_of(batch)
+    return LayerTime(
+        layer=layer,
+        flops=flops,
+        bytes=moved,
+        arithmetic_s=flops / limits.flops_per_s,
+        bandwidth_s=moved / limits.bytes_per_s,
+        overhead_s=layer.kernels * limits.launch_s,
+    )
+
+
+def _longest(times: Mapping[Bound, float]) -> Bound:
+    bound = max(times, key=times.__getitem__, default=Bound.NONE)
+    return bound if times.get(bound) else Bound.NONE
+
+
+# Ceilings
+
+UNLIMITED = Ceilings(
+    flops_per_s=math.inf, bytes_per_s=math.inf, launch_s=0.0, evidence=Evidence.ASSUMED, source="no device"
+)
+"""Of no device: operations and bytes are counted, and no time is."""
+
+
+def vendor_ceilings(gpu: GPU, precision: str) -> Ceilings:
+    """The vendor's peaks; the launch time is assumed."""
+    return Ceilings(
+        flops_per_s=peak_flops(gpu, precision),
+        bytes_per_s=gpu.memory_bytes_per_s,
+        launch_s=LAUNCH_S,
+        evidence=Evidence.ASSUMED,
+        source=f"the vendor's peaks of the {gpu.name}; {LAUNCH_S * 1e6:.0f} us to issue an operator assumed",
+    )
+
+
+def peak_flops(gpu: GPU, precision: str) -> float:
+    """Highest rate at a precision; PrecisionError where the GPU has none.
+
+    Vendors' tables agree on ratios: tf32 runs at half of fp16's rate on matrix units (from compute capability 8.0, as
+    bf16 does at the same rate), int8 at twice that rate (from 7.5). A T4: 65 TFLOP/s fp16, 130 TOP/s int8.
+    """
+    tensor, capability = gpu.tensor_fp16_flops, _capability(gpu)
+    match precision:
+        case "fp32":
+            return gpu.fp32_flops
+        case "amp" | "fp16":
+            return tensor or gpu.fp32_flops
+        case "tf32" if tensor and capability >= (8, 0):
+            return tensor / 2
+        case "bf16" if tensor and capability >= (8, 0):
+            return tensor
+        case "int8" if tensor and capability >= (7, 5):
+            return 2 * tensor
+        case "tf32" | "bf16" | "int8":
+            raise PrecisionError(f"{gpu.name}: computes nothing in {precision}. Name another --precision, e.g. fp32.")
+    raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
+
+
+def _capability(gpu: GPU) -> tuple[int, ...]:
+    numbers = gpu.compute_capability.split(".")
+    return tuple(map(int, numbers)) if all(number.isdigit() for number in numbers) else (0,)
+
+
+def ceilings(gpu: GPU, precision: str, directories: Sequence[Path] = ()) -> Ceilings:
+    """Measured ceilings where a device file in `directories`, or among the shipped, has them; else the vendor's.
+
+    What one probe did not measure keeps the vendor's figure, and the source says which those are.
+    """
+    for directory in (*directories, SHIPPED):
+        for path in sorted(directory.rglob(DEVICE_FILE)):
+            if _device(path) == gpu.name and (found := probed(json.loads(path.read_text(encoding="utf-8")), precision)):
+                return _combined(gpu, precision, found, str(path))
+    return vendor_ceilings(gpu, precision)
+
+
+def _device(path: Path) -> str:
+    kind = read_kind(path)
+    return kind.name if kind else path.parent.name
+
+
+def probed(device: Mapping[str, Any], precision: str) -> dict[str, float]:
+    """Ceilings that the probes in a device file reached, by name; without those that did not run."""
+    values = {name: outcome.get("values", {}) for name, outcome in device.get("probes", {}).items()}
+    name = "fp16" if precision == "amp" else precision
+    wanted = {
+        "flops_per_s": values.get("matmul", {}).get(f"{name}_flops"),
+        "bytes_per_s": values.get("device_copy", {}).get("bytes_per_s"),
+        "launch_s": values.get("launch", {}).get("queued_s"),
+    }
+    return {key: value for key, value in wanted.items() if value}
+
+
+def _combined(gpu: GPU, precision: str, found: Mapping[str, float], source: str) -> Ceilings:
+    missing = [name for key, name in PROBED.items() if key not in found]
+    return Ceilings(
+        flops_per_s=found.get("flops_per_s") or peak_flops(gpu, precision),
+        bytes_per_s=found.get("bytes_per_s") or gpu.memory_bytes_per_s,
+        launch_s=found.get("launch_s") or LAUNCH_S,
+        evidence=Evidence.ASSUMED if missing else Evidence.MEASURED,
+        source=f"measured: {source}" + (f"; not measured: {', '.join(missing)}" if missing else ""),
+    )

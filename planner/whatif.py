@@ -1,0 +1,275 @@
+"""What-ifs: what a change would do to a model's operations, bytes and time by its roofline, and what that assumes."""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from calibrate.layer_facts import Facts, FactsError, LayerWork, Product
+from planner.roofline import Bound, Ceilings, PrecisionError, Roofline, under
+
+ELEMENTWISE = frozenset(
+    {
+        "BatchNorm2d",
+        "FrozenBatchNorm2d",
+        "GELU",
+        "GELUActivation",
+        "Hardsigmoid",
+        "Hardswish",
+        "LeakyReLU",
+        "ReLU",
+        "ReLU6",
+        "SiLU",
+        "Sigmoid",
+        "Tanh",
+    }
+)
+"""Layers whose every output needs one input at the same place: the kernel before them can do it as it writes."""
+PRECISIONS = ("fp32", "tf32", "bf16", "int8")
+COLOURS = 3
+OVERHEAD_MOST = 0.25
+"""Share of time in layers bound by overhead from which time no longer follows the data."""
+FORWARD_SHARE = 1 / 3
+"""Of a training step's operations; the backward pass takes two thirds: one product for weights, one for inputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """One change, and what would come of it."""
+
+    name: str
+    flops: float
+    """Of the batch."""
+    bytes: float
+    """Moved by the batch."""
+    time_s: float | None
+    """By the roofline; None without a GPU."""
+    assumes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """A change that this model or this GPU does not allow."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointing:
+    """Training with some activations kept and the others computed again."""
+
+    segments: int
+    kept_bytes: int
+    """Of a batch, all activations kept."""
+    checkpointed_bytes: int
+    """Checkpoints, and the activations of one segment."""
+    more_operations: float
+    """Share of a training step that one more forward pass adds."""
+    assumes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A model, a device if there is one, and what is asked of them."""
+
+    facts: Facts
+    ceilings: Callable[[str], Ceilings]
+    """Of a precision; PrecisionError where the device has none. `roofline.UNLIMITED` for no device."""
+    batch: int
+    precision: str
+
+    def roofline(self, facts: Facts | None = None, ceilings: Ceilings | None = None) -> Roofline:
+        """The model's, or a changed one's."""
+        return under(facts or self.facts, ceilings or self.ceilings(self.precision), self.batch, self.precision)
+
+
+def what_ifs(asked: Question) -> tuple[WhatIf | Unanswered, ...]:
+    """All changes, `as it is` first."""
+    return (
+        _answer(asked, "as it is", asked.facts, f"{asked.precision}, operators one by one"),
+        *_precisions(asked),
+        *_resolutions(asked),
+        _grayscale(asked),
+        _answer(asked, "element-wise layers fused", fused(asked.facts), FUSED),
+        _no_launches(asked),
+        _sparse(asked),
+    )
+
+
+def _answer(asked: Question, name: str, facts: Facts, assumes: str, ceilings: Ceilings | None = None) -> WhatIf:
+    roof = asked.roofline(facts, ceilings)
+    return WhatIf(name=name, flops=roof.flops, bytes=roof.bytes, time_s=roof.total_s or None, assumes=assumes)
+
+
+def _precisions(asked: Question) -> Iterator[WhatIf | Unanswered]:
+    for precision in PRECISIONS:
+        if precision == asked.precision:
+            continue
+        try:
+            limits = asked.ceilings(precision)
+        except PrecisionError as error:
+            yield Unanswered(name=precision, reason=str(error))
+            continue
+        assumes = "every layer runs at this precision; accuracy is not looked at"
+        yield _answer(replace(asked, precision=precision), precision, asked.facts, assumes, limits)
+
+
+def _resolutions(asked: Question) -> Iterator[WhatIf | Unanswered]:
+    own = asked.facts.input_shape[-1]
+    for pixels in (own // 2, own * 2):
+        name = f"{pixels} x {pixels} pixels"
+        try:
+            changed = asked.facts.at(pixels)
+        except FactsError as error:
+            yield Unanswered(name="another resolution", reason=str(error))
+            return
+        yield _answer(asked, name, changed, _scaling(asked.roofline(changed)))
+
+
+def _scaling(roof: Roofline) -> str:
+    share = roof.shares.get(Bound.OVERHEAD, 0.0)
+    if share < OVERHEAD_MOST:
+        return "the same layers on more or fewer pixels"
+    return f"overhead holds {share:.0%} of the time, so time does not follow the pixels"
+
+
+def _grayscale(asked: Question) -> WhatIf | Unanswered:
+    changed = grayscale(asked.facts)
+    if changed is None:
+        return Unanswered(
+            name="grayscale", reason=f"{asked.facts.model}: its first convolution does not read 3 channels"
+        )
+    return _answer(asked, "grayscale", changed, "one channel instead of three: only the first convolution shrinks")
+
+
+def grayscale(facts: Facts) -> Facts | None:
+    """The model for pictures of one channel; None where its first convolution does not read three."""
+    first = next((i for i, layer in enumerate(facts.layers) if layer.products), None)
+    if first is None or len(facts.input_shape) != COLOURS or facts.input_shape[0] != COLOURS:
+        return None
+    layer = facts.layers[first]
+    if not re.search(r"\bweight=\d+x3x\d+x\d+", layer.signature):
+        return None
+    layers = (*facts.layers[:first], _one_channel(layer), *facts.layers[first + 1 :])
+    return replace(
+        facts,
+        layers=layers,
+        input_shape=(1, *facts.input_shape[1:]),
+        input_bytes_per_sample=facts.input_bytes_per_sample // COLOURS,
+    )
+
+
+def _one_channel(layer: LayerWork) -> LayerWork:
+    saved_bytes = layer.input_bytes - layer.input_bytes // COLOURS
+    kernel = sum(p.inner * p.columns * p.times for p in layer.products)
+    removed = kernel - kernel // COLOURS
+    products = tuple(Product(p.rows, p.inner // COLOURS, p.columns, p.times, p.batched) for p in layer.products)
+    return replace(
+        layer,
+        signature=re.sub(r"(\bweight=\d+x)3x", r"\g<1>1x", layer.signature),
+        params=layer.params - removed,
+        weight_bytes=layer.weight_bytes - 4 * removed,
+        weights_read_bytes=layer.weights_read_bytes - 4 * removed,
+        flops=layer.flops // COLOURS,
+        input_bytes=layer.input_bytes - saved_bytes,
+        moved_bytes=layer.moved_bytes - saved_bytes,
+        products=products,
+    )
+
+
+FUSED = "each such layer runs inside the kernel before it; additions of residuals, which read a second input, stay"
+
+
+def fused(facts: Facts) -> Facts:
+    """The model with element-wise layers done by the kernel before them: they move nothing and launch nothing."""
+    return replace(facts, layers=tuple(_idle(x) if x.type in ELEMENTWISE else x for x in facts.layers))
+
+
+def _idle(layer: LayerWork) -> LayerWork:
+    return replace(layer, kernels=0, moved_bytes=0, made_bytes=0, weights_read_bytes=0)
+
+
+def _no_launches(asked: Question) -> WhatIf:
+    ceilings = replace(asked.ceilings(asked.precision), launch_s=0.0)
+    assumes = "CUDA graphs or a compiler issue all operators at once; kernels themselves stay as they are"
+    return _answer(asked, "launch overhead removed", asked.facts, assumes, ceilings)
+
+
+def _sparse(asked: Question) -> WhatIf:
+    assumes = (
+        "an upper bound: 2 of 4 weights are 0, and products with weights take half the operations and half the bytes"
+    )
+    return _answer(asked, "half of the weights 0", sparse(asked.facts), assumes)
+
+
+def sparse(facts: Facts) -> Facts:
+    """Products with weights at half the operations, and those weights at half the bytes."""
+    return replace(facts, layers=tuple(map(_halved, facts.layers)))
+
+
+def _halved(layer: LayerWork) -> LayerWork:
+    of_weights = 2 * sum(p.macs for p in layer.products if not p.batched)
+    if not of_weights:
+        return layer
+    return replace(layer, flops=layer.flops - of_weights // 2, weights_read_bytes=layer.weights_read_bytes // 2)
+
+
+# Training
+
+
+def checkpointing(facts: Facts, batch: int) -> Checkpointing:
+    """The number of equal segments that keeps least: k checkpoints and the activations of the largest segment.
+
+    For n equal layers that is about sqrt(n) segments (Chen et al. 2016): 100 layers keep 20 instead of 100.
+    """
+    made = [layer.made_bytes for layer in facts.layers if layer.made_bytes]
+    if not made:
+        return Checkpointing(segments=1, kept_bytes=0, checkpointed_bytes=0, more_operations=0.0, assumes="")
+    segments, least = min(((k, _kept(made, k)) for k in range(1, len(made) + 1)), key=lambda pair: pair[1])
+    return Checkpointing(
+        segments=segments,
+        kept_bytes=batch * sum(made),
+        checkpointed_bytes=batch * least,
+        more_operations=FORWARD_SHARE if segments > 1 else 0.0,
+        assumes="layers run in a chain, and all that their kernels write is kept for the backward pass",
+    )
+
+
+def _kept(made: list[int], segments: int) -> int:
+    """What lies before each segment, and all inside of the largest."""
+    length = math.ceil(len(made) / segments)
+    parts = [made[i : i + length] for i in range(0, len(made), length)]
+    checkpoints = sum(part[-1] for part in parts[:-1])
+    return checkpoints + max(map(sum, parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingMemory:
+    """What one training step of a batch holds, in 4-byte floats, by kind."""
+
+    weights_bytes: int
+    gradients_bytes: int
+    optimizer_bytes: int
+    """Momentum: one number a parameter."""
+    activations_bytes: int
+    """At most: all that kernels write to new memory is kept."""
+    input_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """All kinds; the device's context and the workspace of kernels come on top."""
+        return (
+            self.weights_bytes + self.gradients_bytes + self.optimizer_bytes + self.activations_bytes + self.input_bytes
+        )
+
+
+def training_memory(facts: Facts, batch: int) -> TrainingMemory:
+    """SGD with momentum. AlexNet of 2012 at batch 128: 244 MB thrice, 2.24 GB of activations and 79 MB of pictures."""
+    return TrainingMemory(
+        weights_bytes=facts.weight_bytes,
+        gradients_bytes=4 * facts.params,
+        optimizer_bytes=4 * facts.params,
+        activations_bytes=batch * facts.made_bytes_per_sample,
+        input_bytes=batch * facts.input_bytes_per_sample,
+    )

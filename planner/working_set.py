@@ -1,0 +1,104 @@
+"""Working set against memory levels: at which batch a layer's data no longer fits a cache, or the memory itself."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from calibrate.layer_facts import Facts, LayerWork
+from planner.roofline import FACT_BYTES, VALUE_BYTES
+from simulator.hardware import GPU
+
+CATALOG = Path(__file__).parent / "data" / "caches.yaml"
+CPU = Path("/sys/devices/system/cpu/cpu0/cache")
+MEMORY = Path("/proc/meminfo")
+JUMP = 1.1
+"""Time a sample against the least of smaller batches from which a measured curve has a knee: noise stays below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A cache or a memory."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knee:
+    """Where a level ends for a model."""
+
+    level: Level
+    batch: int
+    """The first at which the largest layer's working set no longer fits; 1 where it never did."""
+    layer: str
+    """The one that needs most there."""
+    share: float
+    """Of the layers, those that no longer fit at that batch."""
+
+
+def working_set_bytes(layer: LayerWork, batch: int, precision: str = "fp32") -> float:
+    """Inputs and outputs of a batch, and the weights. 100 B in, 50 B out, 1 kB of weights: at batch 4 it is 1.6 kB."""
+    held = layer.weight_bytes + batch * (layer.input_bytes + layer.output_bytes)
+    return held * VALUE_BYTES[precision] / FACT_BYTES
+
+
+def knees(facts: Facts, levels: Sequence[Level], precision: str = "fp32") -> tuple[Knee, ...]:
+    """For each level the batch at which time a sample is expected to rise."""
+    working = [layer for layer in facts.layers if layer.kernels]
+    return tuple(_knee(working, level, precision) for level in levels) if working else ()
+
+
+def _knee(layers: Sequence[LayerWork], level: Level, precision: str) -> Knee:
+    firsts = {layer.name: _first_outside(layer, level, precision) for layer in layers}
+    name = min(firsts, key=firsts.__getitem__)
+    outside = sum(first <= firsts[name] for first in firsts.values())
+    return Knee(level=level, batch=firsts[name], layer=name, share=outside / len(firsts))
+
+
+def _first_outside(layer: LayerWork, level: Level, precision: str) -> int:
+    """The least batch n with weights + n x (input + output) above the level."""
+    weights = working_set_bytes(layer, 0, precision)
+    a_sample = working_set_bytes(layer, 1, precision) - weights
+    free = level.size_bytes - weights
+    return 1 if free < a_sample else int(free // a_sample) + 1
+
+
+def knee_of(times_s: Mapping[int, float]) -> int | None:
+    """The first batch whose time a sample is above `JUMP` times the least before it; None where there is none.
+
+    >>> knee_of({1: 1.0, 2: 1.6, 4: 3.2, 8: 9.6})
+    8
+    """
+    least = float("inf")
+    for batch, time_s in sorted(times_s.items()):
+        if time_s / batch > JUMP * least:
+            return batch
+        least = min(least, time_s / batch)
+    return None
+
+
+# Levels
+
+
+def gpu_levels(gpu: GPU) -> tuple[Level, ...]:
+    """The last cache of a kind of GPU where the catalog knows it, and its memory."""
+    entries = yaml.safe_load(CATALOG.read_text(encoding="utf-8"))["l2_mb"]
+    cache = (Level("L2", int(entries[gpu.name] * 1e6)),) if gpu.name in entries else ()
+    return (*cache, Level("memory", gpu.memory_bytes))
+
+
+def cpu_levels(caches: Path = CPU, memory: Path = MEMORY) -> tuple[Level, ...]:
+    """Data caches of this machine's first core, and its memory, as Linux tells them; empty elsewhere."""
+    found = sorted(_caches(caches), key=lambda level: level.size_bytes)
+    total = re.search(r"MemTotal:\s+(\d+) kB", memory.read_text()) if memory.exists() else None
+    return (*found, *([Level("memory", 1024 * int(total[1]))] if total else []))
+
+
+def _caches(folder: Path) -> Iterator[Level]:
+    for index in folder.glob("index*"):
+        kind, level, size = ((index / name).read_text().strip() for name in ("type", "level", "size"))
+        if kind != "Instruction" and (number := re.fullmatch(r"(\d+)([KM])", size)):
+            yield Level(f"L{level}", int(number[1]) * {"K": 2**10, "M": 2**20}[number[2]])
