@@ -4,20 +4,24 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from calibrate.layer_facts import FactsError, facts, known
 from calibrate.library import Library
-from calibrate.shared_curve import SharedCurve
-from planner.units import did_you_mean
+from calibrate.shared_curve import SharedCurve, read_curve
+from planner.load import Loaded
+from planner.plan import Live
+from planner.scenario import Merging, RetrainingSpec, Scenario, SharingRule
+from planner.units import HOURS_PER_MONTH, did_you_mean
 from simulator.model import LayerFacts
 from simulator.profile import Evidence
 from simulator.sharing import (
     LEAST_SHARE,
+    NOTHING_SHARED,
     Attempt,
     Judge,
     Merged,
@@ -43,6 +47,7 @@ GEMEL_SHARE = 0.607 / 0.86
 """Of what could be shared, GEMEL (NSDI'23) shared this much at 95 % of the accuracy, at best: 60.7 of 86 %."""
 GEMEL_TARGET = 0.95
 COPIES_MAX = 1000
+MONTH_S = HOURS_PER_MONTH * 3600.0
 
 
 class MergeError(ValueError):
@@ -311,3 +316,145 @@ def choose(models: Models, rule: Rule, about: Known, targets: Mapping[str, float
         return search(candidates, about.judge, targets, least_bytes=round(least))
     except SharingError as error:
         raise MergeError(str(error)) from None
+
+
+# What a scenario may merge, and what that costs
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What joint training costs. Figures are NaN where the scenario does not say what a training takes."""
+
+    training_s: float = 0.0
+    """Of all tries of the search for what to share."""
+    training_usd: float = 0.0
+    retraining_usd_per_month: float = 0.0
+    """What is shared, trained once more each time."""
+    life_s: float = math.inf
+    """Over how long the search is written off."""
+    live: tuple[Live, ...] = ()
+    """How the saving grew."""
+
+    @property
+    def usd_per_month(self) -> float:
+        """Retraining, and the first training written off: $365 over a year are $30.42 a month."""
+        if math.isnan(self.training_usd):
+            return 0.0
+        return self.retraining_usd_per_month + self.training_usd * MONTH_S / self.life_s
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way of merging a scenario's models."""
+
+    merging: Merging
+    merged: Merged
+    bill: Bill = Bill()
+    evidence: Evidence | None = None
+    """Of the accuracy; None where nothing is shared."""
+    said: tuple[str, ...] = ()
+    """What is taken for granted."""
+
+    def of(self, loaded: Loaded) -> Loaded:
+        """The scenario in which merged models are as accurate as they then are."""
+        accuracy = self.merged.accuracy
+        models = tuple(
+            replace(spec, accuracy=min(1.0, spec.accuracy * accuracy.get(spec.name, 1.0)))
+            for spec in loaded.scenario.models
+        )
+        return replace(loaded, scenario=replace(loaded.scenario, models=models))
+
+
+def options(loaded: Loaded, library: Any) -> list[Option]:
+    """The ways of merging that a scenario allows, none at all first; MergeError where something is wrong with them."""
+    scenario = loaded.scenario
+    wanted = {
+        Merging.NONE: (),
+        Merging.STEM: (Merging.STEM,),
+        Merging.LAYERS: (Merging.LAYERS,),
+        Merging.AUTO: (Merging.STEM, Merging.LAYERS),
+    }[scenario.merging]
+    alone = [Option(Merging.NONE, NOTHING_SHARED)] if scenario.merging in (Merging.NONE, Merging.AUTO) else []
+    if not wanted:
+        return alone
+    models, unknown = known_layers(scenario, library)
+    return alone + [option(loaded, merging, models, unknown) for merging in wanted]
+
+
+def known_layers(scenario: Scenario, library: Any) -> tuple[dict[str, Sequence[LayerFacts]], list[str]]:
+    """Layers by model, and the models whose layers nobody knows: they are never merged."""
+    found: dict[str, Sequence[LayerFacts]] = {}
+    unknown: list[str] = []
+    for spec in scenario.models:
+        try:
+            source = library if isinstance(library, Library) else None
+            found[spec.name] = layers_of(spec.layers or spec.profile or spec.name, source)
+        except MergeError:
+            if spec.layers:
+                raise
+            unknown.append(spec.name)
+    return found, unknown
+
+
+def option(loaded: Loaded, merging: Merging, models: Models, unknown: Sequence[str]) -> Option:
+    """What to share under one rule, how sure that is, and what it costs."""
+    scenario, spec = loaded.scenario, loaded.scenario.sharing
+    rule = Rule(merging.value)
+    about = knowledge(loaded, models)
+    targets = {model.name: model.merged_accuracy for model in scenario.models}
+    merged = choose(models, rule, about, targets) if len(models) > 1 else NOTHING_SHARED
+    said = [f"merging {merging}: {about.source}"]
+    if unknown:
+        said.append(f"{', '.join(unknown)}: layers are not known, so nothing of it is merged; `layers` would name them")
+    if not merged.sharing:
+        said = [f"merging {merging}: nothing was found that could be shared with every model at its accuracy"]
+    return Option(
+        merging, merged, bill(merged, spec.retraining), about.evidence if merged.sharing else None, tuple(said)
+    )
+
+
+def knowledge(loaded: Loaded, models: Models) -> Known:
+    """What the scenario says of the accuracy of merged models."""
+    spec, directory = loaded.scenario.sharing, loaded.path.parent
+    if spec.curve is not None:
+        curve = read_curve(directory / spec.curve)
+        if not curve.models.keys() & models.keys():
+            named_there = ", ".join(curve.models)
+            raise MergeError(f"{spec.curve}: has none of the scenario's models, only {named_there}. Name them alike.")
+        return Known(None, curve, Evidence.MEASURED, f"accuracy was measured by joint training ({spec.curve})")
+    sizes = {model: sum(x.weight_bytes for x in layers) for model, layers in weighty(models).items()} if models else {}
+    if spec.table is not None:
+        rows = read_table(directory / spec.table)
+        return Known(tabled(rows, sizes), None, Evidence.MEASURED, f"accuracy is that of a table ({spec.table})")
+    if spec.rule is SharingRule.HARMLESS:
+        return Known(assumed_harmless, None, Evidence.ASSUMED, "rule `harmless`: sharing is assumed to cost nothing")
+    could = shared_bytes(groups(models)) if models else {}
+    text = "rule `gemel`: accuracy is assumed to fall on a line to 95 % where 71 % of what could be shared is"
+    return Known(assumed_gemel(could), None, Evidence.ASSUMED, text)
+
+
+def bill(merged: Merged, spec: RetrainingSpec | None) -> Bill:
+    """What the search for what to share takes, and training it anew.
+
+    Three tries of 4 models, 5 epochs of 100 steps of 0.3 s: 3 x 4 x 5 x 100 x 0.3 s = half an hour.
+    """
+    if not merged.attempts:
+        return Bill()
+    if spec is None:
+        live = tuple(Live(after_s=math.nan, saved_bytes=x.saved_bytes) for x in merged.attempts if x.accepted)
+        return Bill(math.nan, math.nan, math.nan, live=live)
+    one_s = spec.epochs * spec.steps * spec.step
+    ends_s = list(accumulate(one_s * len(x.trained) for x in merged.attempts))
+    again_s = one_s * len(shared_bytes(merged.sharing))
+    per_month = MONTH_S / spec.every if spec.every else 0.0
+    return Bill(
+        training_s=ends_s[-1],
+        training_usd=spec.price * ends_s[-1] / 3600,
+        retraining_usd_per_month=spec.price * again_s / 3600 * per_month,
+        life_s=spec.life,
+        live=tuple(
+            Live(after_s=end_s, saved_bytes=tried.saved_bytes)
+            for tried, end_s in zip(merged.attempts, ends_s, strict=True)
+            if tried.accepted
+        ),
+    )

@@ -1,0 +1,241 @@
+"""Weighing: the same scenario with every model on its own, merged by each rule, and with one more GPU."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isnan, nan
+
+from planner.answer import Trial, cards_of, deploy, recommend, replay
+from planner.catalog import Catalog, Offer
+from planner.cost import Fleet
+from planner.load import Loaded, workload
+from planner.merge import Option, options
+from planner.packing import Packer, Packing
+from planner.plan import Caution, Plan, Recommendation, Rejection, WayOfServing
+from planner.question import Question, ask
+from planner.scenario import Merging, Objective
+from planner.search import OTHERS_MAX, plan
+from planner.sizing import Profiles
+from simulator.profile import Evidence, weakest
+
+SCREENED = 3
+"""Replications to begin with where a way of serving is only compared: more follow while they decide nothing."""
+MODES = (", resident", ", swapped")
+"""How the label of a fleet ends."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of merging with the plan that came of it."""
+
+    option: Option
+    plan: Plan
+    question: Question
+
+    @property
+    def best(self) -> Recommendation:
+        """The plan's recommendation."""
+        return self.plan.recommendation
+
+    @property
+    def total_usd_per_month(self) -> float:
+        """Machines and training."""
+        return self.best.cost_usd_per_month + self.option.bill.usd_per_month
+
+    def rank(self, objective: Objective) -> tuple[bool, float, float]:
+        """Lower is better: what keeps every promise first, then the objective, then cost; else what came nearest."""
+        if not self.best.feasible:
+            return True, -nearness(self.best), self.total_usd_per_month
+        match objective:
+            case Objective.COST:
+                goal = self.total_usd_per_month
+            case Objective.GPUS:
+                goal = float(self.best.gpu_count)
+            case Objective.ENERGY:
+                goal = self.best.energy_w
+        return False, goal, self.total_usd_per_month
+
+
+def nearness(answer: Recommendation) -> float:
+    """The least margin of any model's share on time over its promise."""
+    margins = [m.slo_attainment.mean - m.slo_attainment_target for m in answer.models]
+    return min((margin for margin in margins if not isnan(margin)), default=-inf)
+
+
+def weigh(
+    loaded: Loaded, catalog: Catalog, library: Profiles, *, created_at: str, progress: Callable[[str, float], None]
+) -> Plan:
+    """The best plan over all ways of merging that the scenario allows, and how the others compare."""
+    found: list[Way] = []
+    nothing: list[str] = []
+    for option in options(loaded, library):
+        if option.merging is not Merging.NONE and not option.merged.sharing and loaded.scenario.merging is Merging.AUTO:
+            nothing += option.said
+            continue
+        given = option.of(loaded)
+        made = plan(given, catalog, library, created_at=created_at, progress=progress, shared=option.merged)
+        question, _ = ask(given.scenario, workload(given), catalog, library, option.merged)
+        found.append(Way(option, made, question))
+    best = min(found, key=lambda way: way.rank(loaded.scenario.objective))
+    return joined(best, found, tuple(ways(best, found, loaded, catalog, library)), nothing)
+
+
+def joined(best: Way, found: Sequence[Way], rows: tuple[WayOfServing, ...], nothing: Sequence[str]) -> Plan:
+    """The best way's plan, with the others' answers among the alternatives and their refusals after its own."""
+    others = [way for way in found if way is not best]
+    feasible = [named(way.best, way.option) for way in others if way.best.feasible]
+    kept = [named(rec, best.option) for rec in best.plan.alternatives]
+    bounds = [w.best.lower_bound_usd_per_hour for w in found if not isnan(w.best.lower_bound_usd_per_hour)]
+    recommendation = replace(named(best.best, best.option), lower_bound_usd_per_hour=min(bounds, default=nan))
+    refused = [refusal for way in (best, *others) for refusal in refusals(way)]
+    said = [text for way in found for text in way.option.said] + list(nothing)
+    return replace(
+        best.plan,
+        recommendation=recommendation,
+        alternatives=tuple(sorted([*feasible, *kept], key=lambda r: (r.cost_usd_per_hour, r.label))[:OTHERS_MAX]),
+        pareto=tuple(with_way(label, best.option) for label in best.plan.pareto),
+        rejections=tuple(dict.fromkeys(refused)),
+        merging=rows,
+        assumptions=(*best.plan.assumptions, *dict.fromkeys(said)),
+        warnings=(*best.plan.warnings, *cautions(best.option)),
+    )
+
+
+def refusals(way: Way) -> Iterator[Rejection]:
+    """What was refused on the way, by the name that tells it from the same fleet on another."""
+    for no in way.plan.rejections:
+        yield replace(no, candidate=with_way(no.candidate, way.option))
+
+
+def with_way(label: str, option: Option) -> str:
+    """`1 x V100, resident` where models are merged: `1 x V100, resident, merged layers`."""
+    return f"{label}, merged {option.merging}" if option.merged.sharing and label.endswith(MODES) else label
+
+
+def named(answer: Recommendation, option: Option) -> Recommendation:
+    """An answer with the way in its name, and models that rest on an accuracy as weak as what is known of it."""
+    shared = {model for group in option.merged.sharing for model in group.models}
+    models = tuple(
+        replace(m, evidence=weakest(m.evidence, option.evidence)) if option.evidence and m.name in shared else m
+        for m in answer.models
+    )
+    return replace(answer, label=with_way(answer.label, option), models=models)
+
+
+def cautions(option: Option) -> Iterator[Caution]:
+    """What weakens an answer that merges."""
+    if option.evidence is Evidence.ASSUMED:
+        yield Caution(
+            what="the accuracy of merged models is assumed, not measured",
+            remedy="train them together with `planner merge train` and name the file under `sharing.curve`",
+        )
+    if isnan(option.bill.training_usd):
+        yield Caution(
+            what="what joint training costs is not in these figures",
+            remedy="say what it takes under `sharing.retraining`",
+        )
+
+
+# The table
+
+
+def ways(
+    best: Way, found: Sequence[Way], loaded: Loaded, catalog: Catalog, library: Profiles
+) -> Iterator[WayOfServing]:
+    """Each way on the smallest fleet that any of them needs, then each way's own plan, then one more GPU."""
+    tried = [way for way in found if way.best.models]
+    if not tried:
+        return
+    alone = next((way for way in tried if way.option.merging is Merging.NONE), None)
+    if alone is None:
+        alone = unmerged(loaded, catalog, library, best)
+    base = min((way.best for way in tried), key=lambda rec: rec.cost_usd_per_hour)
+    everyone = [alone, *(way for way in tried if way is not alone)]
+    for way in everyone:
+        own = way.best if way.best.models and same_fleet(way.best, base) else None
+        answer = own or on_fleet(way.question, base, 0)
+        if answer is not None:
+            yield row(way, answer, chosen=way is best and own is not None)
+        if own is None and way.best.feasible:
+            yield row(way, way.best, chosen=way is best, more=way.best.gpu_count - base.gpu_count)
+    if not alone.best.feasible or same_fleet(alone.best, base):
+        answer = on_fleet(alone.question, base, 1)
+        if answer is not None:
+            yield row(alone, answer, chosen=False, more=answer.gpu_count - base.gpu_count)
+
+
+def unmerged(loaded: Loaded, catalog: Catalog, library: Profiles, best: Way) -> Way:
+    """Every model on its own, to compare with; not planned for, because the scenario forbids it."""
+    option = Option(Merging.NONE, best.option.merged.__class__(()))
+    question, _ = ask(loaded.scenario, workload(loaded), catalog, library)
+    untried = replace(best.best, feasible=False, models=(), gpus=())
+    return Way(option, replace(best.plan, recommendation=untried), question)
+
+
+def same_fleet(a: Recommendation, b: Recommendation) -> bool:
+    """Whether two answers buy the same."""
+    return a.instances == b.instances
+
+
+def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendation | None:
+    """The models on another answer's fleet, with so many more of its first instance; None where they do not fit."""
+    bought = list(offers_of(question, base))
+    if not bought or any(offer is None for offer, _ in bought):
+        return None
+    offered = tuple(offer for offer, _ in bought if offer)
+    fleet = tuple(n + more * (i == 0) for i, (_, n) in enumerate(bought))
+    trials = [trial for swap in question.policies if (trial := tried_on(question, offered, fleet, swap))]
+    best = max(trials, key=lambda t: (t.replay.met, t.replay.nearness), default=None)
+    return recommend(best, nan) if best else None
+
+
+def offers_of(question: Question, answer: Recommendation) -> Iterator[tuple[Offer | None, int]]:
+    """The offers that an answer buys, and how many of each."""
+    for i in answer.instances:
+        name = (i.provider, i.region, i.instance)
+        yield next((o for o in question.offers if (o.provider, o.region, o.instance) == name), None), i.count
+
+
+def tried_on(question: Question, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | None:
+    """The models packed on a fleet and replayed as often as a candidate would be; None where they do not fit."""
+    cards = cards_of(offered, fleet)
+    packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards)
+    if not isinstance(packing, Packing):
+        return None
+    scenario = replace(question.scenario, replications=min(SCREENED, question.scenario.replications))
+    deployment = deploy(scenario, question.needs, cards, packing.placed)
+    seen = replay(scenario, question.workload, question.needs, deployment, screen=True)
+    return Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
+
+
+def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> WayOfServing:
+    """One line of the table."""
+    option, merged = way.option, way.option.merged
+    mode = next((mode for mode in MODES if answer.label.endswith(mode)), "")
+    what = f"merged {option.merging}" if merged.sharing else "each on its own"
+    extra = f"{more} more GPU{'s' if more > 1 else ''}, " if more > 0 else ""
+    return WayOfServing(
+        merging=option.merging,
+        what=f"{extra}{what}{mode}",
+        fleet=answer.label.removesuffix(mode) if mode else answer.label,
+        chosen=chosen,
+        feasible=answer.feasible,
+        gpu_count=answer.gpu_count,
+        weights_bytes=weights_bytes(way.question, answer),
+        saved_bytes=merged.saved_bytes,
+        peak_memory_bytes=sum(gpu.peak_memory_bytes for gpu in answer.gpus),
+        processed_fraction=min(m.processed_fraction for m in answer.models),
+        merged_accuracy=min(merged.accuracy.values(), default=1.0),
+        cost_usd_per_hour=answer.cost_usd_per_hour,
+        training_usd=option.bill.training_usd,
+        retraining_usd_per_month=option.bill.retraining_usd_per_month,
+        total_usd_per_month=answer.cost_usd_per_month + option.bill.usd_per_month,
+        evidence=option.evidence,
+        live=option.bill.live,
+    )
+
+
+def weights_bytes(question: Question, answer: Recommendation) -> int:
+    """All models' weights as the first GPU's kind has them, shared layers once."""
+    kind = answer.gpus[0].kind
+    sized = [s for (_, k), s in question.sized.items() if k.gpu.name == kind]
+    return sum({layer.key: layer.weight_bytes for s in sized for layer in s.profile.layers}.values())
