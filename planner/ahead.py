@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isnan, nan
+from math import inf, isnan, nan
 
 from planner.answer import Trial, evidence
 from planner.catalog import Catalog, offers
 from planner.cost import cost_usd_per_hour, fleet_label
-from planner.layout import dollars
+from planner.layout import dollars, span_usd
 from planner.plan import Estimate, Measurement, Outlook, Prediction
 from planner.predict import End, Predictor
 from planner.question import Question, ask
@@ -107,10 +107,9 @@ def _on_kind(kind: _Kind, best: Trial | None) -> Iterator[Measurement]:
     _, sized = max(pairs, key=lambda pair: (pair[0], pair[1].model))
     cost = kind.outlook.cost_usd_per_hour
     against = f", against {dollars(best.cost_usd_per_hour)}/h" if best else ""
-    ends = f"{_usd(cost.low)} and {_usd(cost.high)}"
     reason = (
-        f"{kind.outlook.label} would probably do it for {dollars(cost.value)}/h, between {ends} with what is foretold"
-        f"{against}; {sized.model} is what that depends on most"
+        f"{kind.outlook.label} might do it for {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}{against};"
+        f" that depends on {sized.model} most"
     )
     yield _measurement(sized, reason)
 
@@ -176,7 +175,3 @@ def _measurement(sized: Sized, reason: str) -> Measurement:
         reason=reason,
         command=f"planner calibrate --device cuda:0 --models {profile.model}",
     )
-
-
-def _usd(cost: float) -> str:
-    return f"{dollars(cost)}/h" if isfinite(cost) else "more than may be bought"

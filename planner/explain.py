@@ -5,15 +5,20 @@ from collections.abc import Sequence
 from planner.layout import Screen, dollars, gigabytes, names, promise, seconds, share
 from planner.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.report import (
+    FORETOLD,
+    OUTLOOKS,
     budget_left,
     caution_texts,
     cautions,
+    foretold,
     granted,
     headline,
     latency_left,
+    measure_next,
     nearest,
     notes,
     on_time,
+    outlooks,
     refusal,
     refusals,
     refusals_title,
@@ -41,8 +46,11 @@ def explain(plan: Plan, screen: Screen) -> str:
         lines += notes("What would change the answer", sensitivity(plan, answer), screen)
     if answer.models:
         lines += notes("Evidence", evidence(answer), screen)
+    lines += notes(OUTLOOKS, outlooks(plan), screen)
+    lines += notes(FORETOLD, foretold(plan), screen)
     lines += notes("Cautions", caution_texts(cautions(plan)), screen)
     lines += notes("Taken for granted", granted(plan.assumptions), screen)
+    lines += notes("Measure this next", measure_next(plan), screen)
     return "\n".join(lines) + "\n"
 
 
@@ -128,16 +136,9 @@ def promise_room(answer: Recommendation) -> list[str]:
 
 
 def evidence(answer: Recommendation) -> list[str]:
-    """What the figures rest on, and which measurement would help most."""
-    kinds = [
+    """What the figures rest on."""
+    return [
         f"{kind}: {names([m.name for m in answer.models if m.evidence is kind], 12)}"
         for kind in Evidence
         if any(m.evidence is kind for m in answer.models)
     ]
-    weak = max(m.evidence.rank for m in answer.models)
-    if weak == Evidence.MEASURED.rank:
-        return kinds
-    first = tightest([m for m in answer.models if m.evidence.rank == weak])
-    used = names(sorted({g.kind for g in cards_of(first, answer)}))
-    why = f"among those that are only {first.evidence}, it has the least room"
-    return [*kinds, f"A measurement of {first.name} on {used} would help most: {why}."]

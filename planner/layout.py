@@ -122,6 +122,13 @@ def dollars(amount: float) -> str:
     return f"${amount:,.0f}" if amount >= 1000 else f"${amount:.2f}" if amount >= 1 else f"${amount:.3f}"
 
 
+def span_usd(low: float, high: float) -> str:
+    """`$3.02 to $6.04 over the 80 % band`; NaN dollars stand for no fleet at all."""
+    if not math.isfinite(high):
+        return f"{dollars(low)} at the good end of the 80 % band, and no fleet does it at the bad end"
+    return f"{dollars(low)} to {dollars(high)} over the 80 % band"
+
+
 def decimals(value: float) -> int:
     """Digits after the point that leave about three in all."""
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2

@@ -128,14 +128,19 @@ class Told:
             load_evidence=self.evidence,
             source=self.why,
             as_of=self.known.as_of if self.known else DATE_NONE,
-            assumptions=(*(self.known.assumptions if self.known else ()), f"Foretold, never measured: {self.why}."),
-            doubts=self.known.doubts if self.known else (),
+            assumptions=(f"Foretold, never measured: {self.why}.", *self._of_source("assumptions")),
+            doubts=self._of_source("doubts"),
             foretold=True,
         )
         if self.known is None:
             return made
         known = self.known
         return replace(made, latency_cv=known.latency_cv, output_bytes_per_sample=known.output_bytes_per_sample)
+
+    def _of_source(self, texts: str) -> tuple[str, ...]:
+        """What the profile that was carried over takes for granted, or what speaks against it."""
+        known: tuple[str, ...] = getattr(self.known, texts) if self.known else ()
+        return tuple(f"Of its profile on {self.source}: {text}" for text in known)
 
     @property
     def why(self) -> str:

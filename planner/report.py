@@ -26,22 +26,27 @@ from planner.layout import (
     seconds,
     share,
     span,
+    span_usd,
     table,
 )
 from planner.plan import (
     Bottleneck,
     Caution,
+    Estimate,
     GpuAnswer,
     Instances,
     ModelAnswer,
     Plan,
     Policies,
+    Prediction,
     Recommendation,
     Rejection,
 )
 from planner.scenario import AccuracyRule
 from planner.store import to_json
 
+OUTLOOKS = "Might be cheaper, were it measured (foretold, not replayed)"
+FORETOLD = "Foretold, with 80 % bands"
 GPUS_SHOWN = 16
 OTHERS_SHOWN = 5
 FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
@@ -96,7 +101,8 @@ def headline(plan: Plan) -> str:
     if not answer.models:
         return f"No feasible plan: {counted(len(plan.rejections), 'candidate')} refused."
     dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
-    line = f"{fleet(answer.instances) or answer.label}: {price(answer)} ({dated})"
+    told = "Foretold, not measured: " if answer.foretold else ""
+    line = f"{told}{fleet(answer.instances) or answer.label}: {price(answer)} ({dated})"
     return line if answer.feasible else f"No feasible plan. The closest: {line}"
 
 
@@ -181,18 +187,27 @@ def saving(answer: Recommendation) -> float:
 
 
 def bound_line(answer: Recommendation, rejections: Sequence[Rejection] = ()) -> str:
-    """What could still be saved at most; a bound knows only GPUs that have profiles."""
+    """What could still be saved at most; a bound knows only GPUs that have profiles, or what is foretold of them."""
     known = " on GPUs that have profiles" if any(no.bottleneck is Bottleneck.PROFILE for no in rejections) else ""
+    known = " at the bad end of what is foretold" if answer.foretold else known
     bound = answer.lower_bound_usd_per_hour
     if not saving(answer):
-        return f"Proven cheapest{known}: nothing under {dollars(bound)}/h can serve this."
+        proven = "Cheapest" if answer.foretold else "Proven cheapest"
+        return f"{proven}{known}: nothing under {dollars(bound)}/h can serve this."
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return f"Nothing under {dollars(bound)}/h can serve this{known}: at most {most} could still be saved."
 
 
+TILDE = "~: foretold, nobody measured that model on that GPU; made at the bad end of its 80 % band."
+
+
 def certainty(answer: Recommendation, plan: Plan) -> list[str]:
     """How much better another could be, how sure the answer is, and under which rules."""
-    sure = [sure_line(answer.replications, answer.requests), rules_line(plan.policies, answer.models)]
+    sure = [
+        *([TILDE] if answer.foretold else []),
+        sure_line(answer.replications, answer.requests),
+        rules_line(plan.policies, answer.models),
+    ]
     return [bound_line(answer, plan.rejections), *sure] if answer.feasible else sure
 
 
@@ -204,20 +219,23 @@ def told_apart(models: Sequence[ModelAnswer], policies: Policies) -> bool:
 def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies) -> list[Column]:
     """What each model gets and gives; its GPUs by their numbers in the table of GPUs."""
     numbers = {gpu.id: i for i, gpu in enumerate(gpus, 1)}
-    accuracy = [f"{percent(m.accuracy.under(policies))} %" for m in models]
+    apart = told_apart(models, policies)
 
     def column(title: str, cell: Callable[[ModelAnswer], str], right: bool = False) -> Column:
         return Column(title, [cell(m) for m in models], right)
 
+    def figure(title: str, cell: Callable[[ModelAnswer], str]) -> Column:
+        return Column(title, [marked(cell(m), m.foretold) for m in models], right=True)
+
     return [
         column("model", lambda m: m.name),
-        column("batch", lambda m: str(m.batch_size), right=True),
+        figure("batch", lambda m: str(m.batch_size)),
         column("GPUs", lambda m: ranges([numbers[g] for g in m.gpus])),
         column("mode", lambda m: m.mode),
-        column("p99 / SLO", p99, right=True),
-        column("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}", right=True),
-        *([Column("accuracy", accuracy, True)] if told_apart(models, policies) else []),
-        column("rate", lambda m: per_second(m.throughput_rps), right=True),
+        figure("p99 / SLO", p99),
+        figure("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}"),
+        *([figure("accuracy", lambda m: f"{percent(m.accuracy.under(policies))} %")] if apart else []),
+        figure("rate", lambda m: per_second(m.throughput_rps)),
         column("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
         column("evidence", lambda m: str(m.evidence)),
     ]
@@ -226,21 +244,29 @@ def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], poli
 def gpu_columns(gpus: Sequence[GpuAnswer]) -> list[Column]:
     """What each card does."""
 
-    def column(title: str, cell: Callable[[GpuAnswer], str], right: bool = False) -> Column:
-        return Column(title, [cell(g) for g in gpus], right)
+    def column(title: str, cell: Callable[[GpuAnswer], str]) -> Column:
+        return Column(title, [cell(g) for g in gpus])
+
+    def figure(title: str, cell: Callable[[GpuAnswer], str]) -> Column:
+        return Column(title, [marked(cell(g), g.foretold) for g in gpus], right=True)
 
     return [
         Column("#", [str(i) for i in range(1, len(gpus) + 1)], right=True),
         column("GPU", lambda g: g.id),
         column("kind", lambda g: g.kind),
-        column("load", lambda g: share(g.offered_load), right=True),
-        column("busy", lambda g: share(g.utilization), right=True),
-        column("loading", lambda g: share(g.load_share, 1), right=True),
-        column("swaps", lambda g: per_second(g.swaps_per_s), right=True),
-        column("memory", lambda g: f"{g.peak_memory_bytes / 1e9:.2f} of {gigabytes(g.memory_bytes)}", right=True),
-        column("power", lambda g: f"{g.mean_power_w:.0f} W", right=True),
+        figure("load", lambda g: share(g.offered_load)),
+        figure("busy", lambda g: share(g.utilization)),
+        figure("loading", lambda g: share(g.load_share, 1)),
+        figure("swaps", lambda g: per_second(g.swaps_per_s)),
+        figure("memory", lambda g: f"{g.peak_memory_bytes / 1e9:.2f} of {gigabytes(g.memory_bytes)}"),
+        figure("power", lambda g: f"{g.mean_power_w:.0f} W"),
         column("models", lambda g: names(g.models)),
     ]
+
+
+def marked(text: str, foretold: bool) -> str:
+    """`~` before a figure that rests on a prediction."""
+    return f"~{text}" if foretold else text
 
 
 def other_columns(plan: Plan) -> list[Column]:
@@ -254,10 +280,10 @@ def other_columns(plan: Plan) -> list[Column]:
 
     def tight(other: Recommendation) -> str:
         model = max(other.models, key=lambda m: m.p99_s / m.slo_s)
-        return f"{model.name} {seconds(model.p99_s)} of {seconds(model.slo_s)}"
+        return marked(f"{model.name} {seconds(model.p99_s)} of {seconds(model.slo_s)}", model.foretold)
 
     return [
-        Column("cost", [f"{dollars(o.cost_usd_per_hour)}/h" for o in shown], right=True),
+        Column("cost", [marked(f"{dollars(o.cost_usd_per_hour)}/h", o.foretold) for o in shown], right=True),
         Column("more", [more(o) for o in shown], right=True),
         Column("GPUs", [str(o.gpu_count) for o in shown], right=True),
         Column("*", ["*" if o.label in plan.pareto else "" for o in shown]),
@@ -327,6 +353,36 @@ def sentence(text: str) -> str:
     """`text` with its full stop."""
     text = text.strip()
     return text if not text or text[-1] in ".!?" else f"{text}."
+
+
+def foretold(plan: Plan) -> list[str]:
+    """What the plan rests on in place of profiles, one line for each pair."""
+
+    def within(one: Estimate, show: Callable[[float], str]) -> str:
+        return f"{show(one.value)} ({show(one.low)} to {show(one.high)})"
+
+    return [
+        f"{p.model} on {p.gpu}: a batch of {p.batch_size} in {within(p.latency_s, seconds)},"
+        f" {within(p.memory_bytes, gigabytes)}, loaded in {within(p.load_s, seconds)}; {basis(p)}, evidence {p.evidence}."
+        for p in plan.predictions
+    ]
+
+
+def basis(p: Prediction) -> str:
+    """`measured ratio from V100 with nvidia_resnet50`."""
+    rule = p.rule.replace("-", " ")
+    return f"{rule}{f' from {p.source}' if p.source else ''}{f' with {names(p.probes, 6)}' if p.probes else ''}"
+
+
+def outlooks(plan: Plan) -> list[str]:
+    """GPUs without profiles that might be cheaper."""
+    costs = [(o.label, o.cost_usd_per_hour) for o in plan.outlooks]
+    return [f"{label}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}." for label, cost in costs]
+
+
+def measure_next(plan: Plan) -> list[str]:
+    """The one measurement that would narrow the answer most."""
+    return [f"{m.model} on {m.gpu}: {sentence(m.reason)} There: {m.command}" for m in plan.measure_next]
 
 
 def cautions(plan: Plan) -> tuple[Caution, ...]:
@@ -412,10 +468,13 @@ def plan_table(plan: Plan, screen: Screen) -> str:
         lines += ["", screen.bold("Next best"), *table(other_columns(plan), screen)]
         lines += more_line(len(plan.alternatives), OTHERS_SHOWN, "the JSON")
     lines += notes(refusals_title(plan), refusals(plan), screen)
+    lines += notes(OUTLOOKS, outlooks(plan), screen)
+    lines += notes(FORETOLD, foretold(plan), screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(cautions(plan)), Screen(screen.width))]
     taken = granted(plan.assumptions)
     lines += notes("Taken for granted", taken[:OTHERS_SHOWN], screen)
     lines += more_line(len(taken), OTHERS_SHOWN, "`planner explain`")
+    lines += notes("Measure this next", measure_next(plan), screen)
     return "\n".join(lines) + "\n"
 
 
@@ -461,8 +520,11 @@ def plan_markdown(plan: Plan) -> str:
     if plan.alternatives:
         lines += ["", "#### Next best", "", *markdown(other_columns(plan))]
     lines += bullets(refusals_title(plan), refusals(plan))
+    lines += bullets(OUTLOOKS, outlooks(plan))
+    lines += bullets(FORETOLD, foretold(plan))
     lines += bullets("Cautions", caution_texts(cautions(plan)))
     lines += bullets("Taken for granted", granted(plan.assumptions))
+    lines += bullets("Measure this next", measure_next(plan))
     made = ", ".join(f"{name} {version}" for name, version in plan.versions.items())
     lines += ["", f"Made {plan.created_at} with {made}; seed {plan.seed}; scenario sha256 `{plan.scenario_sha256}`."]
     return "\n".join(lines) + "\n"
@@ -494,16 +556,18 @@ CSV_COLUMNS = [
     *("throughput_rps", "offered_rps", "goodput_rps"),
     *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
     *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
-    *("verdict", "bottleneck", "evidence"),
+    *("verdict", "bottleneck", "evidence", "foretold"),
 ]
 
 
 def csv_row(model: ModelAnswer) -> dict[str, object]:
     """A model's fields, its intervals spread over columns."""
     punctual = model.slo_attainment
+    told = str(model.foretold).lower()
     met = "" if model.slo_met is None else str(model.slo_met).lower()
     row = {key: value for key, value in asdict(model).items() if key not in ("p99", "accuracy", "replicas")}
-    row |= {"gpus": " ".join(model.gpus), "slo_met": met, "slo_attainment": punctual.mean}
+    row |= {"gpus": " ".join(model.gpus), "slo_met": met, "foretold": told}
+    row |= {"slo_attainment": punctual.mean}
     row |= {"slo_attainment_low": punctual.low, "slo_attainment_high": punctual.high}
     row |= {"p99_low_s": model.p99.low, "p99_high_s": model.p99.high}
     row |= {f"accuracy_{rule}": value for rule, value in asdict(model.accuracy).items()}

@@ -15,7 +15,7 @@ from planner.plan import Instances, ModelAnswer, Plan, Rejection
 from planner.question import Question, ask
 from planner.report import Simulation
 from planner.scenario import BuySpec, OwnMachine, Scenario
-from planner.search import NothingToPlanError, Progress, evaluate, silent
+from planner.search import NothingToPlanError, Progress, evaluate, predictor_of, silent
 from planner.sizing import Kind, Profiles
 from planner.units import did_you_mean
 
@@ -95,8 +95,9 @@ def simulate_plan(
 ) -> Simulation:
     """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, kept promises or not."""
     scenario, demand = loaded.scenario, workload(loaded)
-    question, refused = ask(scenario, demand, catalog, library)
     best = kept.recommendation
+    known = (predictor_of(scenario, catalog, library) if best.foretold else None) or library
+    question, refused = ask(scenario, demand, catalog, known)
     names, planned = set(question.needs), {model.name for model in best.models}
     if names != planned:
         odd = ", ".join(sorted(names ^ planned))
