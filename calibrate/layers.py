@@ -1,6 +1,6 @@
 """Layers: what a model is made of, by one traced pass of one sample. Running the pass runs the model's own code."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,6 +20,8 @@ GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "groups", "num_heads
 """What a signature names besides type and shapes, where a module has it."""
 WEIGHTS = ("name", "type", "signature", "params", "weight_bytes")
 """Facts of a layer that are known without running it."""
+HALF = ("bf16", "fp16")
+"""Precisions in which floats are kept in 2 bytes. The pass runs in 4, for which there are kernels everywhere."""
 ROOT = "(model)"
 """Name of the layer that holds what the model itself holds and does outside of its parts."""
 
@@ -31,9 +33,10 @@ def trace(built: Built, settings: Settings) -> tuple[dict[str, float], dict[str,
     that `torch.utils.flop_counter` knows: convolutions and matrix products. Each belongs to the innermost module that
     was running, so that layers add up to the total. `activation_bytes_per_sample` adds up what layers put out, but not
     memory shared with their input, nor what functions outside of layers put out.
+    Bytes are those of the settings' precision; `amp` counts as fp32, in which it keeps weights.
     If the pass fails, only weights are listed, and details say why under `unknown`.
     """
-    tracer = Tracer(built.module)
+    tracer = Tracer(built.module, 2 if settings.precision in HALF else None)
     weights: dict[str, float] = {"params": tracer.params, "weight_bytes": tracer.weight_bytes}
     try:
         inputs = built.make_input(1, tracer.device, settings)
@@ -49,8 +52,8 @@ def trace(built: Built, settings: Settings) -> tuple[dict[str, float], dict[str,
         "flops_per_sample": flops,
         "macs": flops / 2,
         "activation_bytes_per_sample": tracer.activation_bytes,
-        "input_bytes_per_sample": _bytes(tensors(inputs)),
-        "output_bytes_per_sample": _bytes(tensors(outputs)),
+        "input_bytes_per_sample": tracer.bytes_of(tensors(inputs)),
+        "output_bytes_per_sample": tracer.bytes_of(tensors(outputs)),
     }
     return values, {"layers": [asdict(layer) for layer in facts]}
 
@@ -75,7 +78,9 @@ class Part:
 class Tracer:
     """Watches the modules of a model while it runs."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, float_bytes: int | None = None) -> None:
+        """`float_bytes`: what a float will take where the model is to run; None: what it takes here."""
+        self.float_bytes = float_bytes
         self.parts = {part.module: part for part in _parts(model)}
         self.order: dict[nn.Module, None] = {}
         self.inside: list[int] = []
@@ -84,7 +89,7 @@ class Tracer:
         self.counter = FlopCounterMode(display=False)
         held = [weight for part in self.parts.values() for weight in part.weights.values()]
         self.device = str(held[0].device) if held else "cpu"
-        self.weight_bytes = _bytes(held)
+        self.weight_bytes = self.bytes_of(held)
         self.params = sum(weight.numel() for weight in held if isinstance(weight, nn.Parameter))
 
     def run(self, work: Any) -> Any:
@@ -102,9 +107,12 @@ class Tracer:
         """Layers that ran, in order, then those that only hold weights."""
         listed = dict.fromkeys([*self.order, *self.parts])
         parts = (self.parts[module] for module in listed)
-        return [
-            layer_facts(part) for part in parts if part.weights or part.flops or (part.is_layer and part.output_bytes)
-        ]
+        shown = (part for part in parts if part.weights or part.flops or (part.is_layer and part.output_bytes))
+        return [layer_facts(part, self.float_bytes) for part in shown]
+
+    def bytes_of(self, listed: Iterable[Tensor]) -> int:
+        """Where the model is to run."""
+        return _bytes(listed, self.float_bytes)
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         self.order.setdefault(module)
@@ -118,11 +126,11 @@ class Tracer:
         if self.inside:
             self.inside[-1] += total
         given, put_out = tensors([args, kwargs]), tensors(output)
-        part.input_bytes += _bytes(given)
-        part.output_bytes += _bytes(put_out)
+        part.input_bytes += self.bytes_of(given)
+        part.output_bytes += self.bytes_of(put_out)
         if part.is_layer:
             memory = {_memory(tensor) for tensor in given}
-            self.activation_bytes += _bytes([tensor for tensor in put_out if _memory(tensor) not in memory])
+            self.activation_bytes += self.bytes_of(tensor for tensor in put_out if _memory(tensor) not in memory)
 
 
 @contextmanager
@@ -153,13 +161,13 @@ def _parts(model: nn.Module) -> Iterator[Part]:
         yield Part(name or ROOT, module, weights, whole or not any(module.children()))
 
 
-def layer_facts(part: Part) -> LayerFacts:
+def layer_facts(part: Part, float_bytes: int | None = None) -> LayerFacts:
     return LayerFacts(
         name=part.name,
         type=type(part.module).__name__,
         signature=signature(part.module, part.weights),
         params=sum(weight.numel() for weight in part.weights.values() if isinstance(weight, nn.Parameter)),
-        weight_bytes=_bytes(list(part.weights.values())),
+        weight_bytes=_bytes(part.weights.values(), float_bytes),
         flops=part.flops,
         input_bytes=part.input_bytes,
         output_bytes=part.output_bytes,
@@ -187,8 +195,11 @@ def _type(weight: Tensor) -> str:
     return "" if weight.dtype is torch.float32 else f":{str(weight.dtype).removeprefix('torch.')}"
 
 
-def _bytes(listed: Sequence[Tensor]) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in listed)
+def _bytes(listed: Iterable[Tensor], float_bytes: int | None) -> int:
+    return sum(
+        tensor.numel() * (float_bytes if float_bytes and tensor.is_floating_point() else tensor.itemsize)
+        for tensor in listed
+    )
 
 
 def _memory(tensor: Tensor) -> int:

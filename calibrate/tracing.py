@@ -85,7 +85,7 @@ class _Watch(Tracer):
     def facts(self) -> list[LayerFacts]:
         """Layers that ran, in the order they began, blocks with work of their own among them; then mere weights."""
         listed = [self.parts[module] for module in dict.fromkeys([*self.order, *self.parts])]
-        return [layer_facts(part, self.bytes_of(part.weights.values())) for part in listed if self._is_shown(part)]
+        return [layer_facts(part) for part in listed if self._is_shown(part)]
 
     def _is_shown(self, part: Part) -> bool:
         works = part.name in self.work and self.work[part.name].kernels > 0

@@ -86,6 +86,19 @@ def test_the_meta_device_shows_what_a_real_run_shows():
     assert trace(on_meta("lenet"), Settings()) == trace(zoo.build("lenet"), Settings())
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_halves_the_bytes_and_leaves_the_operations(precision):
+    whole, layers = traced(on_meta("resnet18"))
+    half, halved = traced(on_meta("resnet18"), precision=precision)
+    counters = 8 * sum(layer.type == "BatchNorm2d" for layer in layers.values())  # of batches seen: whole numbers
+    assert half["weight_bytes"] - counters == (whole["weight_bytes"] - counters) / 2
+    assert sum(layer.weight_bytes for layer in halved.values()) == half["weight_bytes"]
+    for key in ("activation_bytes_per_sample", "input_bytes_per_sample", "output_bytes_per_sample"):
+        assert half[key] == whole[key] / 2
+    assert half["flops_per_sample"] == whole["flops_per_sample"]
+    assert traced(on_meta("resnet18"), precision="amp") == (whole, layers)
+
+
 def test_a_resolution_multiplies_the_work_of_convolutions():
     built = on_meta("resnet18")
     normal, large = (traced(built, resolution=pixels)[1]["conv1"] for pixels in (224, 448))
