@@ -399,8 +399,8 @@ def _inference_memory(model: _Model, point: Point) -> Figures:
         _refuse_nan(outputs, f"{point.key}: output")
         sizes.update(input_bytes=_bytes(tensors(inputs)), output_bytes=_bytes(tensors(outputs)))
 
-    if model.settings.compile:
-        work()  # compiling tries more than running needs
+    if model.settings.compile or model.settings.cudnn_benchmark:
+        work()  # both try more, the first time, than running needs
     peaks = model.device.peaks(work, weights_bytes)
     return _figures(sizes | _peak_values(peaks), {}, {"device_bytes_by": peaks.method} | _host(model.device))
 

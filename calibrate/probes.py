@@ -71,11 +71,10 @@ def run(name: str, device: str, seconds: float) -> Result:
     import torch
 
     on = torch.device(device)
-    if on.type == "cpu":
+    if on.type == "cpu" or name in AT_REST:  # to choose a GPU is to make a context on it
         return PROBES[name](on, seconds)
     with torch.cuda.device(on):
-        if name not in AT_REST:
-            _wake(on)
+        _wake(on)
         result = PROBES[name](on, seconds)
         torch.cuda.empty_cache()
     return result

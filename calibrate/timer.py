@@ -58,13 +58,15 @@ class CudaTimer:
         self._marks = [self._cuda.Event(enable_timing=True) for _ in range(2)]
 
     def time(self, run: Callable[[], object]) -> Sample:
-        """Runs it once. Events lie on the current stream, so work on other streams counts in the wall clock alone."""
+        """Runs it once. Events lie on the device's current stream: work on others counts in the wall clock alone."""
         before, after = self._marks
+        # Of this device, which need not be the current one: only here it is waited for that both events are done.
+        stream = self._cuda.current_stream(self._index)
         self._cuda.synchronize(self._index)
         start_s = time.perf_counter()
-        before.record()
+        before.record(stream)
         run()
-        after.record()
+        after.record(stream)
         self._cuda.synchronize(self._index)
         wall_s = time.perf_counter() - start_s
         return Sample(wall_s, before.elapsed_time(after) / 1e3)
