@@ -97,7 +97,8 @@ def weak(plan: Plan) -> list[str]:
     """One line for each model whose evidence is weaker than fitted, and one for stale prices."""
     models = plan.recommendation.models
     lines = [
-        f"--strict: {m.name}: evidence is {m.evidence}, weaker than fitted. Give a measured one with --profiles."
+        f"--strict: {m.name}: evidence is {m.evidence}{', foretold' * m.foretold}, weaker than fitted."
+        " Give a measured one with --profiles."
         for m in models
         if m.evidence.rank > Evidence.FITTED.rank
     ]

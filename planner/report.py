@@ -363,7 +363,8 @@ def foretold(plan: Plan) -> list[str]:
 
     return [
         f"{p.model} on {p.gpu}: a batch of {p.batch_size} in {within(p.latency_s, seconds)},"
-        f" {within(p.memory_bytes, gigabytes)}, loaded in {within(p.load_s, seconds)}; {basis(p)}, evidence {p.evidence}."
+        f" {within(p.memory_bytes, gigabytes)}, loaded in {within(p.load_s, seconds)}; {basis(p)},"
+        f" evidence {p.evidence}."
         for p in plan.predictions
     ]
 
@@ -487,10 +488,16 @@ def simulation_headline(run: Simulation) -> str:
     return f"{cards}{cost}: {counted(run.requests, 'request')} replayed in {run.wall_s:.2f} s ({speed:,.0f}/s)"
 
 
+def sure_of(run: Simulation) -> list[str]:
+    """How sure a replay is, and under which rules."""
+    told = [TILDE] if any(model.foretold for model in run.models) else []
+    return [*told, sure_line(run.replications, 0), rules_line(run.policies, run.models)]
+
+
 def simulation_table(run: Simulation, screen: Screen) -> str:
     """The same tables for a deployment one named oneself."""
     lines = [screen.bold(line) for line in screen.wrap(simulation_headline(run), hang=2)]
-    lines += summary(run.models, [sure_line(run.replications, 0), rules_line(run.policies, run.models)], screen)
+    lines += summary(run.models, sure_of(run), screen)
     lines += replay_tables(run, run.policies, screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(run.warnings), Screen(screen.width))]
     lines += notes("Taken for granted", granted(run.assumptions), screen)
@@ -533,7 +540,7 @@ def plan_markdown(plan: Plan) -> str:
 def simulation_markdown(run: Simulation) -> str:
     """A report to paste into an issue."""
     lines = [f"### {run.scenario or 'Simulation'}", "", f"**{simulation_headline(run)}**", ""]
-    facts = [slo_line(run.models), sure_line(run.replications, 0), rules_line(run.policies, run.models)]
+    facts = [slo_line(run.models), *sure_of(run)]
     lines += [*(f"- {fact}" for fact in facts), *replay_markdown(run, run.policies)]
     lines += bullets("Cautions", caution_texts(run.warnings))
     lines += bullets("Taken for granted", granted(run.assumptions))
