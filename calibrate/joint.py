@@ -16,7 +16,7 @@ from calibrate import provenance
 from calibrate.device import DeviceError, find_device
 from calibrate.joint_spec import CURVE, JointSpec, SpecError, read_spec
 from calibrate.joint_state import JointError, Progress, Work
-from calibrate.joint_training import Modules, Net, Say, Training, build, met, tied, weights_of
+from calibrate.joint_training import Net, Say, Training, build, met, tied, weights_of
 from calibrate.shared_curve import Point, SharedCurve, curve_document
 from calibrate.worker import end_with
 from simulator.sharing import (
@@ -75,7 +75,9 @@ class Joint:
         if progress.diverged:
             raise JointError(f"task {name}: its loss alone is no number any more. Lower `learning_rate`.")
         if value == 0:
-            raise JointError(f"task {name}: its accuracy alone is 0, of which no share can be kept. Train it: `epochs_alone`.")
+            raise JointError(
+                f"task {name}: its accuracy alone is 0, of which no share can be kept. Train it: `epochs_alone`."
+            )
         weights = (self.work.weights() if self.work.state.alone else {}) | weights_of({name: module})
         module.cpu()
         self.work.state.alone[name] = value
@@ -83,7 +85,7 @@ class Joint:
         self.work.finish()
 
     def train_together(self, sharing: Sharing) -> Mapping[str, float]:
-        """Accuracy of every model with this sharing, over that alone; it stands from now on if all keep their targets."""
+        """Accuracy of every model with this sharing, over that alone; it stands if all keep their targets."""
         state, group = self.work.state, sharing[-1]
         names = bound_together(sharing, group.models)
         stage = f"sharing {len(state.attempts) + 1}"
@@ -101,7 +103,9 @@ class Joint:
         self.work.finish()
         self.write_curve()
         saved = f"{saved_bytes(sharing):,} bytes saved by now" if accepted else "back to what stood before"
-        self.training.say(f"{stage}: {'holds' if accepted else 'does not hold'} after {progress.epochs} epochs, {saved}")
+        self.training.say(
+            f"{stage}: {'holds' if accepted else 'does not hold'} after {progress.epochs} epochs, {saved}"
+        )
         return accuracy
 
     def standing(self) -> dict[str, float]:
@@ -170,7 +174,7 @@ def train(spec: JointSpec, folder: Path, device: str, *, resume: bool, say: Say)
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 0 when all is trained, 2 where the input is wrong, 130 when interrupted."""
     parser = argparse.ArgumentParser(prog="python -m calibrate.joint", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("spec", type=Path, help="JSON file with the tasks; `planner merge train` writes it from YAML")
+    parser.add_argument("spec", help="JSON file with the tasks, or - for standard input")
     parser.add_argument("--out", type=Path, required=True, help="folder for curve.json and the merged weights")
     parser.add_argument("--device", default="cpu", help="cuda:0, cuda:1, ... or cpu (default)")
     parser.add_argument("--resume", action="store_true", help="go on where the training in --out ended")
@@ -180,7 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.parent is not None:
         end_with(given.parent)
     try:
-        spec = read_spec(json.loads(given.spec.read_text(encoding="utf-8")))
+        text = sys.stdin.read() if given.spec == "-" else Path(given.spec).read_text(encoding="utf-8")
+        spec = read_spec(json.loads(text))
         train(spec, given.out, given.device, resume=given.resume, say=silent if given.quiet else note)
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         return refuse(f"{given.spec}: cannot be read ({error}). Name a JSON file.")

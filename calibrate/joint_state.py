@@ -96,7 +96,9 @@ class Work:
             raise JointError(f"{path}: holds {done} already. Continue with --resume, or name another --out.")
         for key in fresh.spec.keys() | kept.spec.keys():
             if (was := kept.spec.get(key)) != (now := fresh.spec.get(key)):
-                raise JointError(f"{path}: {key} was {was}, now it is {now}. Such runs are not mixed: name another --out.")
+                raise JointError(
+                    f"{path}: {key} was {was}, now it is {now}. Such runs are not mixed: name another --out."
+                )
         if kept.device != fresh.device or kept.schema != SCHEMA:
             was, now = (kept.device, fresh.device) if kept.schema == SCHEMA else (kept.schema, SCHEMA)
             raise JointError(f"{path}: was begun on {was}, not {now}. Such runs are not mixed: name another --out.")

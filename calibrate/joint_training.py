@@ -77,7 +77,9 @@ def build(spec: TaskSpec, seed: int) -> Net:
     if not isinstance(task, Task):
         raise JointError(f"{what}: returned {type(task).__name__}, not a calibrate.tasks.Task. Return one.")
     if not isinstance(task.model, nn.Module):
-        raise JointError(f"{what}: its model is {type(task.model).__name__}, not a torch.nn.Module. Give the model itself.")
+        raise JointError(
+            f"{what}: its model is {type(task.model).__name__}, not a torch.nn.Module. Give the model itself."
+        )
     return Net(spec.name, task, layers(spec.name, task))
 
 
@@ -115,7 +117,9 @@ def tied(nets: Mapping[str, Net], names: Sequence[str], weights: Weights, sharin
     for name in names:
         with blamed(f"task {name}: copying its model", "Give a model that copy.deepcopy can copy"):
             modules[name] = copy.deepcopy(nets[name].task.model)
-        with blamed(f"task {name}: restoring its weights", "Its factory must give the same model again, or name another --out"):
+        with blamed(
+            f"task {name}: restoring its weights", "Its factory must give the same model again, or name another --out"
+        ):
             modules[name].load_state_dict(weights[name])
     for group in sharing:
         if group.models[0] not in modules:
@@ -211,7 +215,9 @@ class Training:
             optimizer.zero_grad()
             for name, batch in batches.items():
                 with blamed(f"task {name}: its loss", "See that it works on a batch of training data"):
-                    loss = factors.get(name, 1.0) * self.nets[name].task.loss(modules[name], moved(batch, self.work.device))
+                    loss = factors.get(name, 1.0) * self.nets[name].task.loss(
+                        modules[name], moved(batch, self.work.device)
+                    )
                     # Gradients add up: as of the sum of all losses, with one model's activations at a time in memory.
                     loss.backward()  # type: ignore[no-untyped-call]
                 if not math.isfinite(float(loss.detach())):
@@ -221,7 +227,9 @@ class Training:
 
     def judged(self, modules: Modules, alone: Mapping[str, float]) -> dict[str, float]:
         """Accuracy of each model on its own validation data, over that alone."""
-        return {name: accuracy(self.nets[name], m, self.work.device) / alone.get(name, 1.0) for name, m in modules.items()}
+        return {
+            name: accuracy(self.nets[name], m, self.work.device) / alone.get(name, 1.0) for name, m in modules.items()
+        }
 
 
 def rounds(trains: Mapping[str, Batches]) -> Iterator[dict[str, Any]]:
@@ -252,7 +260,9 @@ def accuracy(net: Net, module: nn.Module, device: str) -> float:
     with torch.no_grad(), blamed(f"task {net.name}: its metric", way_out):
         value = float(net.task.metric(module, Moved(net.task.validation, device)))
     if not 0 <= value < math.inf:
-        raise JointError(f"task {net.name}: its metric gave {value}; it must be a number of at least 0. Look at its metric.")
+        raise JointError(
+            f"task {net.name}: its metric gave {value}; it must be a number of at least 0. Look at its metric."
+        )
     return value
 
 
@@ -260,7 +270,9 @@ def ended(progress: Progress, epochs: int, targets: Mapping[str, float] | None) 
     """Whether a training is over: out of epochs, diverged, all targets met, or one out of reach."""
     if progress.diverged or progress.epochs >= epochs:
         return True
-    return targets is not None and (met(progress.history[-1], targets) or bool(hopeless(progress.history, targets, epochs)))
+    return targets is not None and (
+        met(progress.history[-1], targets) or bool(hopeless(progress.history, targets, epochs))
+    )
 
 
 def met(accuracy: Mapping[str, float], targets: Mapping[str, float]) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from planner.layout import Format, stdout_screen
+from planner.merge_train import train
 from planner.validate_command import validate
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ app = typer.Typer(**PLAIN)
 profiles_app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
 prices_app = typer.Typer(help="What GPUs cost.", **PLAIN)
 trace_app = typer.Typer(help="Recorded arrivals.", **PLAIN)
+merge_app = typer.Typer(help="Layers that models share, stored once.", **PLAIN)
 app.add_typer(profiles_app, name="profiles")
 app.add_typer(prices_app, name="prices")
 app.add_typer(trace_app, name="trace")
+app.add_typer(merge_app, name="merge")
 
 Scenario = Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file; `planner init` writes one.")]
 Set = Annotated[
@@ -213,6 +216,7 @@ def simulate(
 
 
 app.command()(validate)
+merge_app.command()(train)
 
 
 @app.command()

@@ -29,7 +29,7 @@ class Batches:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         count = len(self.classes)
         order = torch.randperm(count) if self.shuffled else torch.arange(count)
-        for chosen in order.split(BATCH):
+        for chosen in torch.split(order, BATCH):
             yield self.pictures[chosen], self.classes[chosen]
 
 
