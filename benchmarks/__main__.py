@@ -1,4 +1,4 @@
-"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits]`: all of them where none is named.
+"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits] [predictions]`: all of them where none is named.
 
 Prints one table for each question and whether the targets are met.
 """
@@ -14,6 +14,8 @@ from benchmarks.commands import CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
+from benchmarks.predictions import all_cases
+from benchmarks.predictions import table as predicted_table
 from benchmarks.speed import Series, measure
 from simulator.deployment import Drop
 
@@ -135,7 +137,20 @@ def fits() -> None:
     print("\n".join([*table(judged), "", *summary(judged)]))
 
 
-PARTS = {"memory": memory, "speed": speed, "rules": rules, "commands": commands, "fits": fits}
+def predictions() -> None:
+    """How far predictions err on models and devices that others measured."""
+    print("\nErrors of predictions\n")
+    print("\n".join(predicted_table(all_cases())))
+
+
+PARTS = {
+    "memory": memory,
+    "speed": speed,
+    "rules": rules,
+    "commands": commands,
+    "fits": fits,
+    "predictions": predictions,
+}
 """Memory first, because a child's peak starts at what its parent holds."""
 
 

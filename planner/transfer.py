@@ -33,7 +33,7 @@ FLOOR_SPREAD = 0.2
 """Of the time to launch a pass's kernels, which is the host's: between two hosts with any GPUs."""
 FORM_SPREAD = 0.08
 """Of one series around the form of another, floor and slope being the same."""
-LAYER_SPREAD = 0.32
+LAYER_SPREAD = 0.33
 """Of a layer model from five probes, `python -m benchmarks predict` derives it from the RTX 3090: half the band that
 holds 80 % of the other models, over `SPREAD_80`."""
 PULL = 0.02
