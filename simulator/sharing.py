@@ -259,29 +259,33 @@ def search(
 def search_stem(
     candidates: Sharing, judge: Judge, targets: Mapping[str, float], hear: Callable[[Merged], None] = lambda _: None
 ) -> Merged:
-    """The longest part of the stems, from the input on, that every model bears: all of it, else found by halving."""
+    """How far from the input on models may share so that each keeps its target, by halving.
+
+    First the run that most models have in common, then, where all of it is borne, those of the branches.
+    """
     found = Merged(())
-    if not candidates:
-        return found
-    depths = depth_of(candidates)
-    low, high = 0, max(depths) + 1
-    depth = high
-    while low < high:
-        wanted = tuple(group for group, at in zip(candidates, depths, strict=True) if at < depth)
-        found, accepted = attempt(found, wanted, wanted[-1], judge, targets)
-        hear(found)
-        low, high = (depth, high) if accepted else (low, depth - 1)
-        depth = (low + high + 1) // 2
+    whole: list[tuple[str, ...]] = []
+    for models, run in runs(candidates).items():
+        before = [other for other in runs(candidates) if other != models and set(models) < set(other)]
+        if not all(other in whole for other in before):
+            continue
+        stood, low, high = found.sharing, 0, len(run)
+        length = high
+        while low < high:
+            found, accepted = attempt(found, (*stood, *run[:length]), run[length - 1], judge, targets)
+            hear(found)
+            low, high = (length, high) if accepted else (low, length - 1)
+            length = (low + high + 1) // 2
+        whole += [models] if low == len(run) else []
     return found
 
 
-def depth_of(stems: Sharing) -> list[int]:
-    """How many shared layers lie before each of the stems' layers."""
-    seen: list[tuple[Group, int]] = []
+def runs(stems: Sharing) -> dict[tuple[str, ...], list[Group]]:
+    """Stems by the models that share them, those of most models first, each from the input on."""
+    found: dict[tuple[str, ...], list[Group]] = defaultdict(list)
     for group in stems:
-        before = [depth for other, depth in seen if set(group.models) <= set(other.models)]
-        seen.append((group, max(before, default=-1) + 1))
-    return [depth for _, depth in seen]
+        found[group.models].append(group)
+    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
 
 
 def attempt(
