@@ -1,0 +1,313 @@
+"""How long training takes: operations, steps, links, pipelines, loaders, epochs, interruptions. Pure closed forms.
+
+`simulator.training` runs the same job as processes and agrees where a formula here has an answer.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from calibrate.layer_facts import Facts, LayerWork
+
+SECONDS_PER_YEAR = 365.25 * 86_400
+SECONDS_PER_DAY = 86_400
+BACKWARD_SHARE = 2 / 3
+"""Of a step's operations: the backward pass has one product for weights and one for inputs, the forward pass one."""
+RECOMPUTED = {"none": 6.0, "selective": 6.0, "full": 8.0}
+"""Operations for each parameter and token: 2 forward, 4 backward, 2 more where the forward pass is run again."""
+STEP_OVER_INFERENCE = (3.0, 3.5, 4.9)
+"""A training step over an inference batch of the same size: tenth, half, nine tenths of timm's networks, RTX 3090."""
+DEPTHWISE_STEP_OVER_INFERENCE = 4.6
+"""The same for networks of depthwise convolutions, which bandwidth holds both ways."""
+DEPTHWISE_SHARE = 0.15
+"""Of a network's convolutions, from which it counts as one of them: EfficientNet has 0.19, MobileNetV3 0.24."""
+END_TO_END = (0.135, 0.29, 0.52)
+"""Of peak operations that long runs of language models use, restarts included: published runs reach 14 to 51 %."""
+VISION_EFFICIENCY = (0.25, 0.45, 0.8)
+"""Of the roofline's speed that whole networks of pictures reach in training, where nobody measured them."""
+RUN_OVER_STEPS = (1.0, 1.15, 1.55)
+"""A run over its steps alone: evaluation, start and stalls add 8 to 55 % in NVIDIA's DeepLearningExamples; none is
+the best that MLPerf's runs come near to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A figure that is foretold: about a tenth of cases lie below `low`, about a tenth above `high`."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __mul__(self, other: "Range | float") -> "Range":
+        """Times a number, or a range end by end: both bad ends meet, so the result is never too narrow."""
+        o = other if isinstance(other, Range) else exactly(other)
+        return Range(low=self.low * o.low, mid=self.mid * o.mid, high=self.high * o.high)
+
+    def __add__(self, other: "Range | float") -> "Range":
+        """Plus a number, or a range end by end."""
+        o = other if isinstance(other, Range) else exactly(other)
+        return Range(low=self.low + o.low, mid=self.mid + o.mid, high=self.high + o.high)
+
+    def each(self, change: Callable[[float], float]) -> "Range":
+        """A rising function of all three ends."""
+        return Range(low=change(self.low), mid=change(self.mid), high=change(self.high))
+
+
+def exactly(value: float) -> Range:
+    """A figure that is known."""
+    return Range(low=value, mid=value, high=value)
+
+
+# Operations
+
+
+def training_flops(params: float, tokens: float, per_param_token: float = 6.0) -> float:
+    """Operations of a training run: 6 x parameters x tokens. 175e9 x 300e9 tokens: 3.15e23. Kaplan et al. (2020).
+
+    Of a mixture of experts the active parameters count: DeepSeek-V3's 671B with 37B active is an 18x error otherwise.
+    """
+    return per_param_token * params * tokens
+
+
+def compute_s(flops: float, flops_per_s: float, gpus: int = 1) -> float:
+    """Operations over rate. 3.14e23 at 28 TFLOP/s on one GPU: 1.12e16 s, 355 years."""
+    return flops / (flops_per_s * gpus)
+
+
+def model_flops_utilization(
+    *, params: float, layers: int, hidden: int, sequence: int, tokens_per_s: float, gpus: int, peak_flops: float
+) -> float:
+    """Share of the peak that useful operations take: (6 N + 12 L d s) x tokens/s / (n x peak). PaLM, appendix B.
+
+    MPT-7B on 8 A100: (6 x 6.7e9 + 12 x 32 x 4096 x 2048) x 37,130 / (8 x 312e12) = 0.646.
+    """
+    per_token = 6 * params + 12 * layers * hidden * sequence
+    return per_token * tokens_per_s / (gpus * peak_flops)
+
+
+def first_convolution(facts: Facts) -> LayerWork | None:
+    """The layer that sees the colours; None where a model begins otherwise."""
+    return next((layer for layer in facts.layers if layer.flops), None) if len(facts.input_shape) == 3 else None
+
+
+def with_channels(facts: Facts, channels: int) -> Facts:
+    """The same model on pictures of so many channels: only its first convolution changes.
+
+    Of ResNet-50's operations 2.9 % are in the first convolution; one channel of three saves two thirds of them, 1.9 %.
+    """
+    first, own = first_convolution(facts), facts.input_shape[0]
+    if first is None or channels == own:
+        return facts
+    share = channels / own
+    # Its bias reads no colours, but has fewer operations than rounding.
+    thinner = replace(
+        first,
+        flops=round(first.flops * share),
+        input_bytes=round(first.input_bytes * share),
+        products=tuple(replace(p, inner=max(1, round(p.inner * share))) for p in first.products),
+    )
+    layers = tuple(thinner if layer is first else layer for layer in facts.layers)
+    return replace(
+        facts,
+        layers=layers,
+        input_shape=(channels, *facts.input_shape[1:]),
+        input_bytes_per_sample=round(facts.input_bytes_per_sample * share),
+    )
+
+
+def is_depthwise(facts: Facts) -> bool:
+    """Whether enough convolutions see one channel each that its steps take longer than other networks'."""
+    kernels = [layer for layer in facts.layers if layer.type == "Conv2d"]
+    thin = [layer for layer in kernels if any(p.times > 8 and p.columns == 1 for p in layer.products)]
+    return bool(kernels) and len(thin) / len(kernels) >= DEPTHWISE_SHARE
+
+
+def step_from_inference(latency_s: float, depthwise: bool) -> Range:
+    """A training step from an inference batch of the same size: 10 ms becomes 35 ms, 30 to 49."""
+    low, mid, high = STEP_OVER_INFERENCE
+    return Range(low=low, mid=DEPTHWISE_STEP_OVER_INFERENCE if depthwise else mid, high=high) * latency_s
+
+
+# A step on several GPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """What connects two neighbours of a ring."""
+
+    bytes_per_s: float
+    latency_s: float
+
+    def ring_s(self, size_bytes: float, members: int) -> float:
+        """All-reduce: 2 (n-1)/n x bytes / bandwidth + 2 (n-1) x latency. Thakur et al. (2005); Patarasuk, Yuan (2009).
+
+        100 MB over 8 members at 100 GB/s and 5 us: 1.75 ms + 0.07 ms.
+        """
+        if members < 2:
+            return 0.0
+        return 2 * (members - 1) * (size_bytes / members / self.bytes_per_s + self.latency_s)
+
+
+def all_reduce_s(size_bytes: float, in_machine: int, machines: int, inside: Link, between: Link) -> float:
+    """A ring in each machine, then rings between machines, one for each GPU of a machine with its share of the bytes.
+
+    `between.bytes_per_s` is a machine's; its GPUs share it, so that what passes between machines passes it once.
+    """
+    return inside.ring_s(size_bytes, in_machine) + between.ring_s(size_bytes, machines)
+
+
+def exposed_s(communication_s: float, compute_step_s: float, overlap: bool) -> float:
+    """What the backward pass does not hide: gradients travel while earlier layers are still at work.
+
+    30 ms beside a step of 30 ms: 10 ms, for two thirds of the step are its backward pass.
+    """
+    return max(0.0, communication_s - BACKWARD_SHARE * compute_step_s) if overlap else communication_s
+
+
+def pipeline_s(micro_batch_s: float, stages: int, micro_batches: int) -> float:
+    """GPipe: (m + p - 1) x t/p, with t the whole model's time for a micro-batch. Huang et al. (2019).
+
+    4 stages, 8 micro-batches of 40 ms: 11 x 10 ms = 110 ms, where 80 would do without the bubble.
+    """
+    return (micro_batches + stages - 1) * micro_batch_s / stages
+
+
+def bubble(stages: int, micro_batches: int) -> float:
+    """Share of the time that stages wait: (p-1)/(m+p-1). 4 stages, 8 micro-batches: 3/11."""
+    return (stages - 1) / (micro_batches + stages - 1)
+
+
+def loader_s(samples: float, workers: int, rate_per_worker: float, storage_rate: float = math.inf) -> float:
+    """To have so many samples ready: samples / min(workers x rate, storage). 512 of 2 x 400/s: 0.64 s."""
+    return samples / min(workers * rate_per_worker, storage_rate)
+
+
+def workers_enough(samples: float, rate_per_worker: float, step_s: float) -> int:
+    """Fewest loader workers that keep up with a step. 512 samples in 0.25 s of 400/s each: 6."""
+    return max(1, math.ceil(samples / (rate_per_worker * step_s) - 1e-9))
+
+
+def rescaled_step_s(step_s: float, batch: float, other: float, overhead_s: float) -> Range:
+    """A measured step at another batch size: a fixed part, and one that grows with the batch.
+
+    `overhead_s` is what issuing the operators takes. At best it is hidden, and time follows the batch; at worst it is
+    twice that. 57 ms at 400 samples with 5 ms of overhead: at 50 samples 11.5 ms, between 7.1 and 15.9 ms.
+    """
+
+    def at(fixed_s: float) -> float:
+        fixed_s = min(fixed_s, step_s)
+        return fixed_s + (step_s - fixed_s) * other / batch
+
+    ends = sorted((at(0.0), at(overhead_s), at(2 * overhead_s)))
+    return Range(low=ends[0], mid=at(overhead_s), high=ends[2])
+
+
+# Epochs
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLaw:
+    """Epochs to a target by global batch: E = least x (1 + B / critical). McCandlish et al. (2018), equation 2.11."""
+
+    least: float
+    critical: float
+    """Batch at which twice the least epochs are needed; infinite: the batch does not matter."""
+    spread: float = 0.0
+    """Share by which seeds differ: standard deviation over mean."""
+
+    def __call__(self, batch: float) -> float:
+        """Mean number of epochs."""
+        return self.least * (1 + batch / self.critical)
+
+    def range(self, batch: float) -> Range:
+        """With 80 % of seeds between the ends."""
+        mid, away = self(batch), 1.2816 * self.spread
+        return Range(low=mid / (1 + away), mid=mid, high=mid * (1 + away))
+
+
+def epoch_law(points: Sequence[tuple[float, float]]) -> EpochLaw:
+    """Through (global batch, epochs), least squares of shares; several points of one batch tell the spread of seeds.
+
+    35 epochs at 3,200 and 77 at 57,344 (MLPerf Training v4.0): least 32.5, critical 41,920.
+    """
+    by_batch: dict[float, list[float]] = {}
+    for batch, epochs in points:
+        by_batch.setdefault(batch, []).append(epochs)
+    means = {batch: sum(found) / len(found) for batch, found in by_batch.items()}
+    errors = [e / means[batch] - 1 for batch, found in by_batch.items() for e in found if len(found) > 1]
+    freedom = len(errors) - sum(len(found) > 1 for found in by_batch.values())
+    spread = math.sqrt(sum(e * e for e in errors) / freedom) if freedom > 0 else 0.0
+    # E/e = 1 is linear in least and slope once each equation is divided by its own e.
+    rows = [(1 / e, b / e) for b, e in means.items()]
+    aa, ab, bb = (
+        sum(x * y for x, y in pairs)
+        for pairs in ([(p, p) for p, _ in rows], [(p, q) for p, q in rows], [(q, q) for _, q in rows])
+    )
+    a, b = sum(p for p, _ in rows), sum(q for _, q in rows)
+    det = aa * bb - ab * ab
+    slope = (b * aa - a * ab) / det if det > 1e-12 * aa * bb else 0.0
+    if slope <= 0:  # nothing is learnt in fewer passes because batches are larger
+        return EpochLaw(median(means.values()), math.inf, spread)
+    least = (a * bb - b * ab) / det
+    return EpochLaw(least, least / slope, spread) if least > 0 else EpochLaw(min(means.values()), math.inf, spread)
+
+
+# Interruptions
+
+
+def checkpoint_interval_s(write_s: float, mean_time_between_s: float) -> float:
+    """Best time between checkpoints, Daly (2006): sqrt(2 d M) (1 + sqrt(d/2M)/3 + d/18M) - d; Young (1974) is its root.
+
+    A write of 60 s, a failure every 24 h: 3,220 s by Young, 3,180 s by Daly.
+    """
+    d, m = write_s, mean_time_between_s
+    if d >= 2 * m:
+        return m
+    root = math.sqrt(d / (2 * m))
+    return math.sqrt(2 * d * m) * (1 + root / 3 + d / (18 * m)) - d
+
+
+def with_interruptions_s(
+    work_s: float, mean_time_between_s: float, write_s: float, restart_s: float, interval_s: float | None = None
+) -> float:
+    """Wall time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) x work/t.
+
+    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.4 h.
+    """
+    m = mean_time_between_s
+    if math.isinf(m):
+        return work_s
+    t = min(interval_s or max(checkpoint_interval_s(write_s, m), 1e-3), work_s)
+    exponents = restart_s / m + (t + write_s) / m
+    if exponents > 500:
+        return math.inf
+    return m * math.exp(restart_s / m) * math.expm1((t + write_s) / m) * work_s / t
+
+
+# Sizes at which time spikes
+
+
+def spike(sizes: Sequence[float], times_s: Sequence[float]) -> float | None:
+    """The size at which a flat curve begins to rise: where two straight lines on log-log paper, the first level, meet.
+
+    None where time does not double. Hidden layers of 128 to 6,144 nodes, 2.4 to 13.2 s: 2,500.
+    """
+    if max(times_s) < 2 * min(times_s):
+        return None
+    xs, ys = [math.log(s) for s in sizes], [math.log(t) for t in times_s]
+    tried = [xs[0] + (xs[-1] - xs[0]) * i / 200 for i in range(1, 200)]
+    return math.exp(min(tried, key=lambda at: _misfit(at, xs, ys)))
+
+
+def _misfit(at: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Sum of squares of y = level + slope x max(0, x - at), both fitted."""
+    rise = [max(0.0, x - at) for x in xs]
+    n, sx, sy = len(xs), sum(rise), sum(ys)
+    sxx, sxy = sum(r * r for r in rise), sum(r * y for r, y in zip(rise, ys, strict=True))
+    det = n * sxx - sx * sx
+    if det <= 0:
+        return math.inf
+    slope = (n * sxy - sx * sy) / det
+    level = (sy - slope * sx) / n
+    return sum((y - level - slope * r) ** 2 for r, y in zip(rise, ys, strict=True))
