@@ -19,6 +19,7 @@ from calibrate.journal import Header, JournalError
 from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, NOISE, SCHEMA
 from calibrate.points import Outcome, Point, Settings, Status, What
 from calibrate.provenance import KINDS, differing
+from simulator.curves import THROUGH_POINTS
 
 CLOCK_FALL = 0.05
 """Share by which a clock may fall while a batch is timed."""
@@ -88,7 +89,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     medians = {batch: median(taken) for batch, taken in samples.items()}
     repeats_cv = median(fit.coefficient_of_variation(taken) for taken in samples.values())
     latency, latency_doubts = raise_falls(medians, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
-    workspace, memory_doubts = raise_falls(workspace, NOISE, "Memory", "MB", 1e-6)
+    held, memory_doubts = raise_falls(workspace, NOISE, "Memory", "MB", 1e-6)
     fitted = fit.fit_latency(latency)
     work = _work(m, weights)
     load, pageable, load_evidence, load_said = _load(m, weights)
@@ -109,14 +110,14 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "latency_s": _by_batch(latency),
         "latency_cv": _short(_cv(repeats_cv, fitted), 3),
         **_doubted_or_fitted(m, latency, work, fitted),
-        "workspace_bytes": {str(batch): round(size) for batch, size in workspace.items()},
+        "workspace_bytes": {str(batch): round(size) for batch, size in held.items()},
         "load": load,
         **_given("pageable_bytes_per_s", pageable),
         **_given("busy_w", _busy_w(times)),
         **_given("flops_per_sample", work.flops_per_sample),
         **_given("output_bytes_per_sample", _layer_value(m, "output_bytes_per_sample")),
-        "latency_evidence": "measured" if latency == medians else "fitted",
-        "memory_evidence": memory_evidence,
+        "latency_evidence": "measured" if latency == medians and fitted.form in THROUGH_POINTS else "fitted",
+        "memory_evidence": memory_evidence if held == workspace or memory_evidence != "measured" else "fitted",
         "load_evidence": load_evidence,
         "source": _source(m.provenance),
         "as_of": str(m.provenance["date"])[:10],
@@ -188,7 +189,8 @@ def _layer_value(m: Measured, name: str) -> float | None:
 
 def _work(m: Measured, weights: float) -> fit.Work:
     """What a batch has to do, and the device's measured peaks at this precision."""
-    precision = {"amp": "fp16"}.get(m.settings.precision, m.settings.precision)
+    half = "bf16" if str(m.provenance["gpu"]).startswith("cpu-") else "fp16"  # as `calibrate.measure.AUTOCAST`
+    precision = half if m.settings.precision == "amp" else m.settings.precision
     return fit.Work(
         flops_per_sample=_layer_value(m, "flops_per_sample"),
         bytes_per_sample=2 * (_layer_value(m, "activation_bytes_per_sample") or 0.0),

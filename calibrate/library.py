@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
-from simulator.curves import FORMS, Curve, Interpolated, LoadTime, curve_of
+from simulator.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
 from simulator.hardware import GPU
 from simulator.model import Layer
 from simulator.profile import Evidence, FitQuality, Profile, weakest
@@ -314,7 +314,7 @@ def _parameters(fit: "_Reader", form: str) -> dict[str, float]:
 
 def _agree(curve: Curve, quality: FitQuality) -> None:
     """Refuses a fit that misses its points by more than it says: of other units, or made through other points."""
-    if quality.form in ("interpolation", "joined"):
+    if quality.form in THROUGH_POINTS:
         return
     if quality.error_max is None:
         _refuse("latency_fit.error_max", "is missing", "Say how far the fit errs at most")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.profile import Evidence, Profile
+from simulator.profile import Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,9 @@ def _latency(figure: "Figure", profile: Profile, measured: Mapping[str, Any]) ->
         time.plot(np.full(taken_ms.size, int(batch)), taken_ms, "_", color=GREY, alpha=0.25, markersize=7, zorder=1)
     _band(time, profile, across, 1e3 * fitted)
     time.plot(across, 1e3 * fitted, color=BLUE, label=_form(profile))
-    time.plot(x, 1e3 * y, "o", color=ORANGE, label=_points(profile), zorder=3)
+    here = bool(measured.get("points", {}).get("latency"))
+    label = "median, measured" if here else str(profile.latency_evidence)
+    time.plot(x, 1e3 * y, "o", color=ORANGE, label=label, zorder=3)
     rate.plot(across, across / fitted, color=BLUE)
     rate.plot(x, x / y, "o", color=ORANGE)
     knee = measured.get("knee")
@@ -111,10 +113,6 @@ def _form(profile: Profile) -> str:
         return f"fit: {quality.form}, too few points to judge it"
     worst = f"worst {quality.error_max:.1%} at {quality.error_max_at:g}"
     return f"fit: {quality.form}, held-out error {quality.error_mean:.1%}, {worst}"
-
-
-def _points(profile: Profile) -> str:
-    return "median, measured" if profile.latency_evidence is Evidence.MEASURED else str(profile.latency_evidence)
 
 
 def _ticks(axes: "Axes", batches: Sequence[float]) -> None:

@@ -125,6 +125,8 @@ FORMS = {
     "joined": ("a", "c", "p"),
 }
 """Names that files use, and the parameters of each."""
+THROUGH_POINTS = ("interpolation", "joined")
+"""Forms that say at a measured point what was measured there; the others pass beside it."""
 
 
 def curve_of(form: str, x: tuple[float, ...], y: tuple[float, ...], parameters: Mapping[str, float]) -> Curve:

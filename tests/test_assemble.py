@@ -107,7 +107,8 @@ def test_a_sweep_becomes_a_profile(tmp_path):
     assert (found.gpu, found.precision, found.weight_bytes, found.largest_batch) == ("T4", "fp32", WEIGHTS, 16)
     assert [found.latency(batch) for batch in TIMES_S] == pytest.approx(list(TIMES_S.values()), rel=0.02)
     assert [found.workspace(batch) for batch in TIMES_S] == pytest.approx([20e6 * batch for batch in TIMES_S])
-    assert found.evidence is Evidence.MEASURED
+    assert found.latency_evidence is Evidence.FITTED, "the curve passes beside its points"
+    assert found.memory_evidence is found.load_evidence is Evidence.MEASURED
     assert found.as_of == "2026-07-20"
     assert found.busy_w == 66  # of the largest batch
     assert 0 < found.latency_cv < 0.02
@@ -195,6 +196,29 @@ def test_a_fall_takes_the_dearer_figure_and_says_so(tmp_path):
     assert samples == pytest.approx(around(0.012), rel=1e-4)
 
 
+def test_memory_that_falls_takes_the_larger_figure_and_is_not_measured(tmp_path):
+    written(tmp_path, [*probes(), *(memory(8, 60e6) if o.point == point(What.MEMORY, 8) else o for o in sweep())])
+    found = read(tmp_path)
+    assert found.workspace(8) == 80e6
+    assert found.memory_evidence is Evidence.FITTED
+    assert any("Memory of batch 8: 60 MB, less than the 80 MB of batch 4" in d for d in found.doubts)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "form", "evidence"),
+    [
+        (TIMES_S, "smooth-maximum", "fitted"),
+        ({1: 0.010, 2: 0.012, 4: 0.017, 8: 0.027}, "joined", "measured"),
+        ({1: 0.010, 2: 0.011, 4: 0.013}, "interpolation", "measured"),
+    ],
+)
+def test_figures_of_a_curve_beside_the_points_are_fitted(times_s, form, evidence):
+    others = [o for o in sweep() if o.point.what is not What.LATENCY]
+    outcomes = [*others, *(latency(batch, time_s) for batch, time_s in times_s.items())]
+    raw = profile_json(Measured("net", Settings(), PROVENANCE, {o.point.key: o for o in outcomes}, {}))
+    assert (raw["latency_fit"]["form"], raw["latency_evidence"]) == (form, evidence)
+
+
 def test_falls_within_noise_stay():
     assert raise_falls({1: 10.0, 2: 7.0, 4: 9.0}, 0.15, "Memory", "MB", 1)[0] == {1: 10, 2: 10, 4: 9}
     assert raise_falls({1: 10.0, 2: 9.8}, 0.05, "Memory", "MB", 1) == ({1: 10, 2: 9.8}, [])
@@ -246,7 +270,7 @@ def test_a_device_not_in_the_catalog_reaches_what_was_seen(tmp_path):
     assert kind.memory_bytes_per_s == 240e9
     assert kind.pcie_bytes_per_s >= 12.5e9
     assert (kind.tdp_w, kind.memory_bytes) == (80, 15_843_721_216)
-    assert read(tmp_path).evidence is Evidence.MEASURED
+    assert read(tmp_path).evidence is Evidence.FITTED
 
 
 def test_without_probes_models_stand_for_the_peaks(tmp_path):
