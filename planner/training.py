@@ -291,7 +291,7 @@ def with_interruptions_s(
 def spike(sizes: Sequence[float], times_s: Sequence[float]) -> float | None:
     """The size at which a flat curve begins to rise: where two straight lines on log-log paper, the first level, meet.
 
-    None where time does not double. Hidden layers of 128 to 6,144 nodes, 2.4 to 13.2 s: 2,500.
+    None where time does not double. Hidden layers of 128 to 6,144 nodes, 2.4 to 13.2 s: 1,700.
     """
     if max(times_s) < 2 * min(times_s):
         return None

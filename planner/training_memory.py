@@ -175,7 +175,7 @@ def memory(fixed: States, activations: Range, context_bytes: float) -> Memory:
 def largest_batch(fixed: States, per_sample: Range, context_bytes: float, memory_bytes: float) -> int:
     """Most samples on one GPU at the middle of the band, 0 where none fits.
 
-    24 GB with 0.8 GB of context and 0.4 GB of states, 90 MB a sample: 249.
+    24 GB with 0.8 GB of context and 0.4 GB of states, 90 MB a sample: 241.
     """
     room = (memory_bytes - context_bytes) / ALLOCATOR.mid - fixed.total
     return max(0, math.floor(room / per_sample.mid)) if per_sample.mid else 0
