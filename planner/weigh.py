@@ -8,7 +8,7 @@ from planner.answer import Trial, cards_of, deploy, recommend, replay
 from planner.catalog import Catalog, Offer
 from planner.cost import Fleet
 from planner.load import Loaded, workload
-from planner.merge import Option, options
+from planner.merge import NOTHING_MERGED, Option, options
 from planner.packing import Packer, Packing
 from planner.plan import Caution, Plan, Recommendation, Rejection, WayOfServing
 from planner.question import Question, ask
@@ -165,10 +165,9 @@ def ways(
 
 def unmerged(loaded: Loaded, catalog: Catalog, library: Profiles, best: Way) -> Way:
     """Every model on its own, to compare with; not planned for, because the scenario forbids it."""
-    option = Option(Merging.NONE, best.option.merged.__class__(()))
     question, _ = ask(loaded.scenario, workload(loaded), catalog, library)
     untried = replace(best.best, feasible=False, models=(), gpus=())
-    return Way(option, replace(best.plan, recommendation=untried), question)
+    return Way(NOTHING_MERGED, replace(best.plan, recommendation=untried), question)
 
 
 def same_fleet(a: Recommendation, b: Recommendation) -> bool:

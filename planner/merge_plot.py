@@ -1,0 +1,99 @@
+"""Pictures of merging: what is equal in several models, and which way of serving costs least. Needs matplotlib."""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
+from planner.breakeven import Breakeven, Row
+from planner.merge import Analysis
+from planner.merge_report import axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MODELS_MAX = 60
+"""Bars up to which each is named."""
+COLOURS = {"resident": GREY, "swapped": ORANGE, "merged stem": PURPLE, "merged layers": BLUE}
+MIB = 2**20
+
+
+def analysis_plot(found: Analysis, path: Path) -> None:
+    """How much of each model others have too, and how the saving grows group by group."""
+
+    def draw(both: "Sequence[Axes]") -> None:
+        _models(both[0], found)
+        _groups(both[1], found)
+
+    drawn(path, 2, draw)
+
+
+def breakeven_plot(found: Breakeven, path: Path) -> None:
+    """Dollars a month of each way, against load and against the number of models."""
+    shown = axes(found)
+
+    def draw(parts: "Sequence[Axes]") -> None:
+        for part, (title, axis, rows) in zip(parts, shown, strict=True):
+            _ways(part, title, axis, rows)
+
+    drawn(path, len(shown), draw)
+
+
+def drawn(path: Path, count: int, draw: "Callable[[Sequence[Axes]], None]") -> None:
+    """A PNG of so many pictures side by side; PlotError where it cannot be drawn or written."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.") from None
+    with matplotlib.rc_context(STYLE):
+        figure: Figure = Figure(figsize=(5.2 * count, 3.8), layout="constrained")
+        draw([figure.add_subplot(1, count, i + 1) for i in range(count)])
+        try:
+            figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
+        except OSError as error:
+            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with -o.") from None
+
+
+def _models(axes_: "Axes", found: Analysis) -> None:
+    """Bars: what others have too, and what is a model's own."""
+    shown = found.heavy_hitters[:MODELS_MAX]
+    places = range(len(shown))
+    common = [found.shared_by.get(x.model, 0) / MIB for x in shown]
+    own = [x.bytes / MIB - size for x, size in zip(shown, common, strict=True)]
+    axes_.barh(places, common, color=BLUE, label="others have it too")
+    axes_.barh(places, own, left=common, color=GREY, label="its own")
+    axes_.set_yticks(places, [x.model for x in shown], fontsize=7)
+    axes_.invert_yaxis()
+    axes_.set(title="Layers of each model", xlabel="MiB")
+    axes_.legend()
+
+
+def _groups(axes_: "Axes", found: Analysis) -> None:
+    """The saving, largest groups first, beside what stems save."""
+    saved = [size / MIB for size in accumulate((g.saved_bytes for g in found.groups), initial=0)]
+    axes_.plot(range(len(saved)), saved, color=BLUE, label="all equal layers")
+    axes_.axhline(found.branching_stem_bytes / MIB, color=PURPLE, linestyle="--", label="stems")
+    axes_.axhline(found.total_bytes / MIB, color=GREEN, linestyle=":", label="all weights")
+    axes_.set(title="Saved by sharing", xlabel="groups of equal layers shared", ylabel="MiB", ylim=(0, None))
+    axes_.legend()
+
+
+def _ways(axes_: "Axes", title: str, axis: str, rows: Sequence[Row]) -> None:
+    """A line for each way, as far as it serves; equal ones lie side by side."""
+    for i, cell in enumerate(rows[0].cells):
+        points = [(row.at, row.cells[i].usd_per_month) for row in rows if isfinite(row.cells[i].usd_per_month)]
+        axes_.plot(
+            [x for x, _ in points],
+            [y for _, y in points],
+            color=COLOURS.get(cell.way, GREEN),
+            label=cell.way,
+            linewidth=5 - 1.2 * i,
+            marker="o",
+            markersize=6 - i,
+        )
+    label = "rates over those of the scenario" if axis == "load" else "models"
+    axes_.set(title=title, xlabel=label, ylabel="US dollars a month", ylim=(0, None))
+    axes_.legend()
