@@ -363,14 +363,14 @@ def mappings(data: dict[str, Any], key: str) -> list[tuple[int, dict[str, Any]]]
     return [(i, item) for i, item in enumerate(items) if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def message(path: Steps, kind: str, detail: Any) -> str:
-    """What is wrong and what to write, for one of pydantic's errors."""
+def message(path: Steps, kind: str, detail: Any, root: type = Scenario) -> str:
+    """What is wrong and what to write, for one of pydantic's errors about a document that `root` describes."""
     got, limits = shown(detail["input"]), detail.get("ctx", {})
     match kind:
         case "value_error":
             return str(limits["error"])
         case "unexpected_keyword_argument":
-            known = keys_beside(path)
+            known = keys_beside(path, root)
             return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return "is missing. Add it."
@@ -422,9 +422,9 @@ def shown(value: object) -> str:
     return json.dumps(value)[:40]
 
 
-def keys_beside(path: Steps) -> list[str]:
+def keys_beside(path: Steps, root: type = Scenario) -> list[str]:
     """Keys that the mapping around `path` knows."""
-    kind: Any = Scenario
+    kind: Any = root
     for step in path[:-1]:
         if isinstance(step, str):
             kind = part(typing.get_type_hints(kind)[step])
