@@ -1,8 +1,8 @@
-"""Predictions on models and devices that others measured: errors of what was not used, and how many lie in the band.
+"""Predictions on models and devices that others measured: errors of what was not used, and the share within bands.
 
-Measured by the pytorch-image-models project, where its files are: in `timm/` of the directory that PLANNER_DATA names or
-of `shared/data` beside the repository. NVIDIA's series of ResNet-50 are shipped as profiles. Bands are made of what was
-used: of probes left out in turn, and of constants that come from the RTX 3090, on which nothing else is judged.
+Measured by the pytorch-image-models project, where its files are: in `timm/` of the directory that PLANNER_DATA names
+or of `shared/data` beside the repository. NVIDIA's series of ResNet-50 are shipped as profiles. Bands are made of what
+was used: of probes left out in turn, and of constants that come from the RTX 3090.
 """
 
 import csv

@@ -15,6 +15,7 @@ from calibrate.fit import band_log
 from calibrate.layer_facts import Facts, FactsError, facts
 from calibrate.library import PRECISIONS, Library
 from planner.plan import Estimate, Prediction, Rule
+from planner.roofline import FACT_BYTES, VALUE_BYTES, PrecisionError, ceilings, under
 from planner.transfer import (
     ROOFLINE_SPREAD,
     SPREAD_80,
@@ -50,7 +51,6 @@ REACHED = 0.6
 """Share of a data sheet's rates that kernels of whole models reach."""
 BATCHES = (1, 2, 4, 8, 16, 32)
 """Foretold where no series of another GPU gives them."""
-HALF = frozenset({"amp", "fp16", "bf16"})
 MODELS_MIN = 4
 """Models with known layers measured on a GPU, below which a layer model of it says nothing."""
 DATE_NONE = "1970-01-01"
@@ -315,7 +315,10 @@ class Predictor:
         layers = self._facts(model)
         if layers is None:
             return
-        times = {float(b): around(roofline_s(layers, gpu, precision, b), ROOFLINE_SPREAD) for b in BATCHES}
+        try:
+            times = {float(b): around(roofline_s(layers, gpu, precision, b), ROOFLINE_SPREAD) for b in BATCHES}
+        except PrecisionError:
+            return
         yield self._from_facts(layers, model, gpu, precision, Rule.ROOFLINE, times, ())
 
     def _from_facts(
@@ -383,21 +386,17 @@ def work_of(layers: Facts, batch: float, precision: str) -> Work:
 
 
 def roofline_s(layers: Facts, gpu: GPU, precision: str, batch: float) -> float:
-    """Each layer at the slowest of its arithmetic, its bytes and its launches, at what kernels reach of data sheets."""
-    width, peak, rate = _width_of(precision), gpu.peak_flops(precision), gpu.memory_bytes_per_s
-    return sum(
-        max(
-            layer.flops * batch / (REACHED * peak),
-            width * layer.bytes_of(int(batch)) / (REACHED * rate),
-            layer.kernels * LAUNCH_S,
-        )
-        for layer in layers.layers
-    )
+    """Each layer at the slowest of its arithmetic, its bytes and its launches, as kernels of models reach them."""
+    limits = ceilings(gpu, precision)
+    if limits.evidence is Evidence.ASSUMED:
+        flops_per_s, bytes_per_s = REACHED * limits.flops_per_s, REACHED * limits.bytes_per_s
+        limits = replace(limits, flops_per_s=flops_per_s, bytes_per_s=bytes_per_s, launch_s=LAUNCH_S)
+    return under(layers, limits, int(batch), precision).total_s
 
 
 def _width_of(precision: str) -> float:
-    """Bytes of a figure over those of a 4-byte float."""
-    return 0.5 if precision in HALF else 0.25 if precision == "int8" else 1.0
+    """Bytes of a number over those in the facts. With amp: 0.5."""
+    return VALUE_BYTES[precision] / FACT_BYTES
 
 
 def _preferred(sources: list[Profile]) -> str:

@@ -1,6 +1,6 @@
 """Transfer: what times measured on one device say of another device, and of other models. Numbers only.
 
-`planner.predict` knows profiles and rules; `python -m benchmarks predict` measures how far all this errs.
+`planner.predict` knows profiles and rules; `python -m benchmarks predictions` measures how far all this errs.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ FLOOR_SPREAD = 0.2
 FORM_SPREAD = 0.08
 """Of one series around the form of another, floor and slope being the same."""
 LAYER_SPREAD = 0.33
-"""Of a layer model from five probes, `python -m benchmarks predict` derives it from the RTX 3090: half the band that
-holds 80 % of the other models, over `SPREAD_80`."""
+"""Of a layer model from a handful of probes: half the band that holds 80 % of all other models on the RTX 3090, over
+`SPREAD_80`, as `python -m benchmarks predictions` derives it."""
 PULL = 0.02
 """Weight of what is usual against one probe: it settles what probes leave open, and little else."""
 LAYER_PULL = 0.1
@@ -282,7 +282,7 @@ def pixel_scale(time_s: float, batch: float, floor_s: float, before: int, after:
 
 
 PIXEL_SPREAD = 0.04
-"""Of time at another resolution over time times pixels, full batches on a GPU; `python -m benchmarks predict`."""
+"""Of time at another resolution over time times pixels, full batches on a GPU; `python -m benchmarks predictions`."""
 OVERHEAD_MAX = 0.5
 """Share of overhead in a batch's time above which pixels do not tell its time."""
 
