@@ -25,6 +25,7 @@ COLUMNS = (
     "flops",
     "input_bytes",
     "output_bytes",
+    "calls",
     "kernels",
     "moved_bytes",
     "made_bytes",
@@ -66,6 +67,8 @@ class Product:
 class LayerWork(LayerFacts):
     """One layer, and what it makes a device do for one sample in 4-byte floats."""
 
+    calls: int
+    """How often it ran; inputs and outputs are those of all calls. 0: it only holds weights."""
     kernels: int
     """Operators that run; views are none."""
     moved_bytes: int
@@ -82,8 +85,13 @@ class LayerWork(LayerFacts):
 
     @property
     def working_set_bytes(self) -> int:
-        """Inputs, weights and outputs of one sample."""
-        return self.input_bytes + self.weight_bytes + self.output_bytes
+        """Inputs, weights and outputs of one sample, of one call."""
+        return self.weight_bytes + self.inputs_outputs_bytes
+
+    @property
+    def inputs_outputs_bytes(self) -> int:
+        """Inputs and outputs of one sample, of one call."""
+        return (self.input_bytes + self.output_bytes) // max(1, self.calls)
 
 
 @dataclass(frozen=True, kw_only=True)

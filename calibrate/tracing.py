@@ -6,6 +6,7 @@
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -58,7 +59,9 @@ def _pass(built: Built, settings: Settings) -> Facts:
     return Facts(
         model=built.name,
         input_shape=built.shape,
-        layers=tuple(_layer(layer, watch.work.get(layer.name, Work())) for layer in watch.facts()),
+        layers=tuple(
+            _layer(layer, watch.work.get(layer.name, Work()), watch.calls[layer.name]) for layer in watch.facts()
+        ),
         input_bytes_per_sample=_bytes(inputs),
         output_bytes_per_sample=_bytes(outputs),
         activation_bytes_per_sample=watch.activation_bytes,
@@ -73,6 +76,7 @@ class _Watch(Tracer):
         super().__init__(model)
         self.running: list[Work] = []
         self.work: dict[str, Work] = {}
+        self.calls: Counter[str] = Counter()
         weights = [weight for part in self.parts.values() for weight in part.weights.values()]
         self.kernels = Kernels(weights, self.running)
 
@@ -93,18 +97,21 @@ class _Watch(Tracer):
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         super()._enter(module, args, kwargs)
-        self.running.append(self.work.setdefault(self.parts[module].name, Work()))
+        name = self.parts[module].name
+        self.calls[name] += 1
+        self.running.append(self.work.setdefault(name, Work()))
 
     def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         self.running.pop()
         super()._leave(module, args, kwargs, output)
 
 
-def _layer(facts: LayerFacts, work: Work) -> LayerWork:
+def _layer(facts: LayerFacts, work: Work, calls: int) -> LayerWork:
     counted = sorted(work.products.items())
     products = tuple(Product(rows, inner, columns, times, own) for (rows, inner, columns, own), times in counted)
     return LayerWork(
         **asdict(facts),
+        calls=calls,
         kernels=work.kernels,
         moved_bytes=work.moved_bytes,
         made_bytes=work.made_bytes,

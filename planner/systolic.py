@@ -140,7 +140,7 @@ def map_layer(layer: LayerWork, array: SystolicArray, dataflow: Dataflow, batch:
         for m, p in zip(mapped, products, strict=True)
         if not p.batched
     )
-    held_bytes = batch * (layer.input_bytes + layer.output_bytes) * size // 4
+    held_bytes = batch * layer.inputs_outputs_bytes * size // 4
     return ArrayLayer(
         layer=layer,
         folds=sum(m.folds for m in mapped),

@@ -13,7 +13,9 @@ from simulator.hardware import GPU
 
 CATALOG = Path(__file__).parent / "data" / "caches.yaml"
 CPU = Path("/sys/devices/system/cpu/cpu0/cache")
-MEMORY = Path("/proc/meminfo")
+MEMINFO = Path("/proc/meminfo")
+MEMORY = "memory"
+"""Name of the level after all caches."""
 JUMP = 1.1
 """Time a sample against the least of smaller batches from which a measured curve has a knee: noise stays below."""
 
@@ -34,36 +36,47 @@ class Knee:
     batch: int
     """The first at which the largest layer's working set no longer fits; 1 where it never did."""
     layer: str
-    """The one that needs most there."""
+    """The one that leaves first; empty for the memory itself, which holds all weights and the activations in use."""
     share: float
-    """Of the layers, those that no longer fit at that batch."""
+    """Of the layers, those that have left at that batch."""
 
 
 def working_set_bytes(layer: LayerWork, batch: int, precision: str = "fp32") -> float:
     """Inputs and outputs of a batch, and the weights. 100 B in, 50 B out, 1 kB of weights: at batch 4 it is 1.6 kB."""
-    held = layer.weight_bytes + batch * (layer.input_bytes + layer.output_bytes)
+    held = layer.weight_bytes + batch * layer.inputs_outputs_bytes
     return held * VALUE_BYTES[precision] / FACT_BYTES
 
 
 def knees(facts: Facts, levels: Sequence[Level], precision: str = "fp32") -> tuple[Knee, ...]:
-    """For each level the batch at which time a sample is expected to rise."""
+    """For each level the batch from which time a sample is expected to rise, or from which nothing runs."""
     working = [layer for layer in facts.layers if layer.kernels]
-    return tuple(_knee(working, level, precision) for level in levels) if working else ()
+    if not working:
+        return ()
+    return tuple(_all(facts, x, precision) if x.name == MEMORY else _knee(working, x, precision) for x in levels)
+
+
+def _all(facts: Facts, memory: Level, precision: str) -> Knee:
+    size = VALUE_BYTES[precision] / FACT_BYTES
+    batch = first_outside(size * facts.weight_bytes, size * facts.peak_activation_bytes_per_sample, memory)
+    return Knee(level=memory, batch=batch, layer="", share=1.0)
 
 
 def _knee(layers: Sequence[LayerWork], level: Level, precision: str) -> Knee:
-    firsts = {layer.name: _first_outside(layer, level, precision) for layer in layers}
+    firsts = {layer.name: _leaves(layer, level, precision) for layer in layers}
     name = min(firsts, key=firsts.__getitem__)
     outside = sum(first <= firsts[name] for first in firsts.values())
     return Knee(level=level, batch=firsts[name], layer=name, share=outside / len(firsts))
 
 
-def _first_outside(layer: LayerWork, level: Level, precision: str) -> int:
-    """The least batch n with weights + n x (input + output) above the level."""
-    weights = working_set_bytes(layer, 0, precision)
-    a_sample = working_set_bytes(layer, 1, precision) - weights
-    free = level.size_bytes - weights
-    return 1 if free < a_sample else int(free // a_sample) + 1
+def _leaves(layer: LayerWork, level: Level, precision: str) -> int:
+    weights_bytes = working_set_bytes(layer, 0, precision)
+    return first_outside(weights_bytes, working_set_bytes(layer, 1, precision) - weights_bytes, level)
+
+
+def first_outside(fixed_bytes: float, sample_bytes: float, level: Level) -> int:
+    """The least batch n with fixed + n x sample above the level. 1 MB and 2 MB in 6 MB: 3 (7 MB)."""
+    free = level.size_bytes - fixed_bytes
+    return 1 if free < sample_bytes else int(free // sample_bytes) + 1
 
 
 def knee_of(times_s: Mapping[int, float]) -> int | None:
@@ -87,14 +100,14 @@ def gpu_levels(gpu: GPU) -> tuple[Level, ...]:
     """The last cache of a kind of GPU where the catalog knows it, and its memory."""
     entries = yaml.safe_load(CATALOG.read_text(encoding="utf-8"))["l2_mb"]
     cache = (Level("L2", int(entries[gpu.name] * 1e6)),) if gpu.name in entries else ()
-    return (*cache, Level("memory", gpu.memory_bytes))
+    return (*cache, Level(MEMORY, gpu.memory_bytes))
 
 
-def cpu_levels(caches: Path = CPU, memory: Path = MEMORY) -> tuple[Level, ...]:
+def cpu_levels(caches: Path = CPU, memory: Path = MEMINFO) -> tuple[Level, ...]:
     """Data caches of this machine's first core, and its memory, as Linux tells them; empty elsewhere."""
     found = sorted(_caches(caches), key=lambda level: level.size_bytes)
     total = re.search(r"MemTotal:\s+(\d+) kB", memory.read_text()) if memory.exists() else None
-    return (*found, *([Level("memory", 1024 * int(total[1]))] if total else []))
+    return (*found, *([Level(MEMORY, 1024 * int(total[1]))] if total else []))
 
 
 def _caches(folder: Path) -> Iterator[Level]:

@@ -1,0 +1,207 @@
+"""Anatomy: where the time and the memory of one model go, layer by layer, and what would change them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+
+from calibrate.layer_facts import Facts, FactsError, facts, timed, traced
+from calibrate.library import Library
+from planner.plan import Prediction
+from planner.predict import Predictor
+from planner.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
+from planner.systolic import ArrayError, ArrayLayer, Dataflow, SystolicArray, arrays, map_model
+from planner.units import did_you_mean
+from planner.whatif import (
+    Checkpointing,
+    Question,
+    TrainingMemory,
+    Unanswered,
+    WhatIf,
+    checkpointing,
+    training_memory,
+    what_ifs,
+)
+from planner.working_set import Knee, Level, cpu_levels, gpu_levels, knee_of, knees
+from simulator.hardware import GPU
+
+CPU = "cpu"
+CURVE = (1, 2, 4, 8, 16, 32)
+"""Batch sizes that `--measure` runs."""
+FOLLOWS = 0.8
+"""Exponent of time against data from which time follows the data."""
+STANDS = 0.2
+"""Exponent up to which it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be looked at."""
+
+    model: str
+    """A name of the zoo, or package.module:factory."""
+    input_shape: tuple[int, ...] | None
+    resolution: int | None
+    batch: int
+    precision: str
+    gpu: GPU | None
+    device: str | None
+    """`cpu` and `cuda:0` are of this machine; others are systolic arrays."""
+    dataflow: Dataflow
+    measure: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnArray:
+    """A model on a systolic array."""
+
+    array: SystolicArray
+    dataflow: Dataflow
+    layers: tuple[ArrayLayer, ...]
+
+    @property
+    def total_s(self) -> float:
+        """One layer after another."""
+        return sum(layer.time_s for layer in self.layers)
+
+    @property
+    def utilization(self) -> float:
+        """Multiply-adds over cells x cycles of all layers, loading of weights included."""
+        macs = sum(layer.macs for layer in self.layers)
+        return macs / (self.array.rows * self.array.columns * self.array.clock_hz * self.total_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What running the model showed."""
+
+    device: str
+    times_s: Mapping[int, float]
+    """Of a batch, by batch size."""
+
+    @property
+    def knee(self) -> int | None:
+        """The first batch whose samples take clearly longer than those of a smaller one."""
+        return knee_of(self.times_s)
+
+    @property
+    def follows(self) -> str:
+        """Whether time follows the data, by the last two batch sizes."""
+        return verdict(self.times_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anatomy:
+    """All that is known of one model, and of it on a device."""
+
+    facts: Facts
+    batch: int
+    precision: str
+    gpu: GPU | None
+    roofline: Roofline
+    prediction: Prediction | None
+    what_ifs: tuple[WhatIf | Unanswered, ...]
+    training: TrainingMemory
+    checkpointing: Checkpointing
+    device: str | None
+    levels: tuple[Level, ...]
+    knees: tuple[Knee, ...]
+    on_array: OnArray | None
+    measured: Measured | None
+
+
+def look(wish: Wish, library: Library, gpus: Mapping[str, GPU], directories: Sequence[Path] = ()) -> Anatomy:
+    """Where time and memory go; FactsError, PrecisionError or ArrayError where that cannot be said."""
+    array = _array(wish.device)
+    known = find(wish.model, wish.input_shape)
+    seen = known if wish.resolution is None else known.at(wish.resolution)
+    gpu, levels = wish.gpu, _levels(wish)
+
+    def limits(precision: str) -> Ceilings:
+        return ceilings(gpu, precision, directories) if gpu else UNLIMITED
+
+    return Anatomy(
+        facts=seen,
+        batch=wish.batch,
+        precision=wish.precision,
+        gpu=gpu,
+        roofline=under(seen, limits(wish.precision), wish.batch, wish.precision),
+        prediction=_predicted(wish, seen, known, library, gpus) if gpu else None,
+        what_ifs=what_ifs(Question(seen, limits, wish.batch, wish.precision)),
+        training=training_memory(seen, wish.batch),
+        checkpointing=checkpointing(seen, wish.batch),
+        device=wish.device,
+        levels=levels,
+        knees=knees(seen, levels, wish.precision),
+        on_array=_on_array(seen, array, wish) if array else None,
+        measured=_measured(wish) if wish.measure else None,
+    )
+
+
+def find(model: str, input_shape: tuple[int, ...] | None) -> Facts:
+    """The layers of a model of the zoo, or of a user's own, which **runs the user's code**."""
+    if ":" not in model:
+        if input_shape:
+            raise FactsError(f"{model}: has its own input. Leave out --input, or name your own package.module:factory.")
+        return facts(model)
+    if not input_shape:
+        raise FactsError(f"{model}: the shape of its input is not known. Write --input, e.g. --input 3x224x224.")
+    return traced(model, input_shape)
+
+
+def verdict(times_s: Mapping[int, float]) -> str:
+    """Whether time follows the data: the exponent between the last two sizes, 1 where both double.
+
+    >>> verdict({8: 0.010, 16: 0.0196})
+    'time follows the data (exponent 0.97): bound by arithmetic or bandwidth'
+    >>> verdict({1: 0.010, 2: 0.0102})
+    'time stands still (exponent 0.03): bound by overhead'
+    """
+    if len(times_s) < 2:
+        return "one size alone tells nothing"
+    (small, before_s), (large, after_s) = sorted(times_s.items())[-2:]
+    exponent = log(after_s / before_s) / log(large / small)
+    if exponent >= FOLLOWS:
+        return f"time follows the data (exponent {exponent:.2f}): bound by arithmetic or bandwidth"
+    if exponent <= STANDS:
+        return f"time stands still (exponent {exponent:.2f}): bound by overhead"
+    return f"time follows the data in part (exponent {exponent:.2f}): overhead and work both hold it"
+
+
+def is_local(device: str | None) -> bool:
+    """Whether it is a device of this machine."""
+    return device is not None and (device == CPU or device.startswith("cuda:"))
+
+
+def _array(device: str | None) -> SystolicArray | None:
+    if device is None or is_local(device):
+        return None
+    known = arrays()
+    if device not in known:
+        hint = did_you_mean(device, list(known)) or f" Write cpu, cuda:0 or {', '.join(known)}."
+        raise ArrayError(f"--device {device}: is not known.{hint} A kind of GPU is named with --gpu.")
+    return known[device]
+
+
+def _levels(wish: Wish) -> tuple[Level, ...]:
+    if wish.device == CPU:
+        return cpu_levels()
+    return gpu_levels(wish.gpu) if wish.gpu else ()
+
+
+def _predicted(wish: Wish, seen: Facts, known: Facts, library: Library, gpus: Mapping[str, GPU]) -> Prediction | None:
+    assert wish.gpu is not None
+    # Profiles are of a model at its own resolution.
+    name = seen.model if seen is known else f"{seen.model}.{seen.input_shape[-1]}px"
+    predictor = Predictor(library, {**gpus, wish.gpu.name: wish.gpu}, facts_of=lambda _: seen)
+    return predictor.predict(name, wish.gpu.name, wish.precision, wish.batch)
+
+
+def _on_array(seen: Facts, array: SystolicArray, wish: Wish) -> OnArray:
+    return OnArray(array=array, dataflow=wish.dataflow, layers=map_model(seen, array, wish.dataflow, wish.batch))
+
+
+def _measured(wish: Wish) -> Measured:
+    device = wish.device or CPU
+    sizes = sorted({*(batch for batch in CURVE if batch < wish.batch), wish.batch, 2 * wish.batch})
+    return Measured(device=device, times_s=timed(wish.model, wish.input_shape, device, sizes))
