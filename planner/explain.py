@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from planner.layout import Screen, dollars, gigabytes, names, promise, seconds, share
+from planner.merge_report import reasons
 from planner.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.report import (
     FORETOLD,
@@ -38,6 +39,7 @@ def explain(plan: Plan, screen: Screen) -> str:
             lines += screen.wrap(line, hang=2)
         binds = [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
         lines += notes("What binds each model, tightest first", binds, screen)
+    lines += notes("Swap, merge or buy", reasons(plan), screen)
     lines += notes(
         "Nearest refusal, and the smallest change that makes it work", [refusal(no) for no in refused[:1]], screen
     )

@@ -29,6 +29,7 @@ from planner.layout import (
     span_usd,
     table,
 )
+from planner.merge_report import ways_markdown, ways_section
 from planner.plan import (
     Bottleneck,
     Caution,
@@ -465,6 +466,7 @@ def plan_table(plan: Plan, screen: Screen) -> str:
     if (answer := plan.recommendation).models:
         lines += summary(answer.models, certainty(answer, plan), screen)
         lines += replay_tables(answer, plan.policies, screen)
+    lines += ways_section(plan, screen)
     if plan.alternatives:
         lines += ["", screen.bold("Next best"), *table(other_columns(plan), screen)]
         lines += more_line(len(plan.alternatives), OTHERS_SHOWN, "the JSON")
@@ -524,6 +526,7 @@ def plan_markdown(plan: Plan) -> str:
         facts = [slo_line(answer.models), *certainty(answer, plan)]
         lines += ["", *(f"- {fact}" for fact in facts)]
         lines += replay_markdown(answer, plan.policies)
+    lines += ways_markdown(plan)
     if plan.alternatives:
         lines += ["", "#### Next best", "", *markdown(other_columns(plan))]
     lines += bullets(refusals_title(plan), refusals(plan))
