@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from planner.layout import Format, stdout_screen
+from planner.merge_command import analyze, breakeven
 from planner.merge_train import train
+from planner.profile_command import profile
 from planner.validate_command import validate
 
 if TYPE_CHECKING:
@@ -216,7 +218,10 @@ def simulate(
 
 
 app.command()(validate)
+merge_app.command()(analyze)
 merge_app.command()(train)
+merge_app.command()(breakeven)
+app.command()(profile)
 
 
 @app.command()
@@ -474,25 +479,33 @@ def can_encode(text: str, encoding: str) -> bool:
 
 def fail(error: Exception) -> NoReturn:
     """End with what is wrong: the input, or the planner itself."""
+    from calibrate.layer_facts import FactsError
     from calibrate.library import ProfileError
     from calibrate.plot import PlotError
     from calibrate.request import RequestError
     from calibrate.served import ServeError
+    from calibrate.shared_curve import CurveError
     from calibrate.supervisor import WorkerError
+    from planner.anatomy_report import FormatError
     from planner.catalog import CatalogError
     from planner.gate import ConditionError
     from planner.listings import ListingError
     from planner.load import ScenarioError
+    from planner.merge import MergeError
+    from planner.roofline import PrecisionError
     from planner.search import NothingToPlanError
     from planner.store import StoreError
+    from planner.systolic import ArrayError
     from planner.trace import TraceError
     from simulator.run import DeploymentError
+    from simulator.sharing import SharingError
 
     asked_wrong = ScenarioError | CatalogError | ProfileError | NothingToPlanError | DeploymentError
     not_measured = RequestError | WorkerError | ServeError
-    if isinstance(
-        error, asked_wrong | not_measured | TraceError | StoreError | ConditionError | ListingError | PlotError
-    ):
+    not_profiled = FactsError | PrecisionError | ArrayError | FormatError
+    not_merged = MergeError | SharingError | CurveError
+    not_kept = TraceError | StoreError | ConditionError | ListingError | PlotError
+    if isinstance(error, asked_wrong | not_measured | not_profiled | not_merged | not_kept):
         note(str(error))
         sys.exit(Status.INPUT)
     if os.environ.get("PLANNER_DEBUG"):
