@@ -16,7 +16,7 @@ from calibrate import provenance
 from calibrate.device import DeviceError, find_device
 from calibrate.joint_spec import CURVE, JointSpec, SpecError, read_spec
 from calibrate.joint_state import JointError, Progress, Work
-from calibrate.joint_training import Net, Say, Training, build, met, tied, weights_of
+from calibrate.joint_training import Say, Training, build, met, tied, weights_of
 from calibrate.shared_curve import Point, SharedCurve, curve_document
 from calibrate.worker import end_with
 from simulator.sharing import (
@@ -166,9 +166,10 @@ def described(group: Group) -> str:
 def train(spec: JointSpec, folder: Path, device: str, *, resume: bool, say: Say) -> None:
     """Train as the spec says, in a folder; JointError, SharingError or DeviceError in one line where that cannot be."""
     machine = provenance.read(find_device(device))
-    nets: dict[str, Net] = {task.name: build(task, spec.seed) for task in spec.tasks}
-    training = Training(Work(folder, spec, device, resume=resume), spec, nets, say)
-    Joint(training, {name: net.layers for name, net in nets.items()}, machine).run()
+    with Work(folder, spec, device, resume=resume) as work:
+        nets = {task.name: build(task, spec.seed) for task in spec.tasks}
+        training = Training(work, spec, nets, say)
+        Joint(training, {name: net.layers for name, net in nets.items()}, machine).run()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import torch
 from torch import Tensor
@@ -77,10 +77,21 @@ class Work:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            os.close(self.lock)
             raise JointError(f"{folder}: another training is writing it. Wait for it, or name another --out.") from None
         except OSError:
             pass  # A file system without locks: then nobody can hold one.
-        self.state = self._begin(spec, resume)
+        try:
+            self.state = self._begin(spec, resume)
+        except JointError:
+            os.close(self.lock)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.lock)
 
     def _begin(self, spec: JointSpec, resume: bool) -> State:
         path = self.folder / STATE
@@ -119,7 +130,8 @@ class Work:
 
     def keep_flight(self, progress: Progress, data: Any) -> None:
         """An epoch more of the training that runs."""
-        file = f"flight-{len(self.state.alone)}-{len(self.state.attempts)}-{progress.epochs}.pt"
+        counts = (len(self.state.alone), len(self.state.attempts), progress.epochs, int(progress.diverged))
+        file = f"flight-{'-'.join(map(str, counts))}.pt"  # never the name of a file that the state on disk needs
         self._write(file, lambda out: torch.save(data, out))
         self.state.flight = {**asdict(progress), "file": file}
         self._commit()

@@ -111,7 +111,7 @@ def run(told: str, options: Sequence[str]) -> int:
 
 def report(curve: Mapping[str, Any], folder: Path, screen: Any) -> list[str]:
     """What can be shared, and what each sharing that was tried did to each model."""
-    from planner.layout import table
+    from planner.layout import share, table
 
     total = sum(model["weight_bytes"] for model in curve["models"].values())
     tried = list(zip(curve["points"], curve["attempts"], strict=True))
@@ -123,34 +123,34 @@ def report(curve: Mapping[str, Any], folder: Path, screen: Any) -> list[str]:
         else "Nothing can be shared with every model keeping its target."
     )
     could = f"Shareable are {size(curve['shareable_bytes'])}; the stem alone is {size(curve['stem_bytes'])}."
-    alone = ", ".join(f"{name} {model['accuracy']:.4g}" for name, model in curve["models"].items())
+    alone = ", ".join(
+        f"{name} {model['accuracy']:.4g} (keeps {share(curve['targets'][name])})"
+        for name, model in curve["models"].items()
+    )
     return [
         screen.bold(first),
         could,
         "",
         *(table(columns(curve, tried), screen) if tried else []),
         "",
-        *screen.wrap(f"Accuracies are over those alone: {alone}."),
+        *screen.wrap(f"Accuracies are shares of those alone: {alone}."),
         *screen.wrap(f"Kept in {folder}: curve.json, and the merged weights in {curve['weights']}."),
     ]
 
 
 def columns(curve: Mapping[str, Any], tried: Sequence[tuple[Any, Any]]) -> list[Any]:
     """One row for each sharing that was tried."""
-    from planner.layout import Column, seconds, share
+    from planner.layout import Column, seconds
 
     groups = [curve["groups"][point["groups"][-1]] for point, _ in tried]
     return [
         Column("one layer more", [short(group["signature"]) for group in groups]),
-        Column("in models", [str(len(group["models"])) for group in groups], right=True),
+        Column("models", [str(len(group["models"])) for group in groups], right=True),
         Column("saves", [size((len(g["models"]) - 1) * g["layer_bytes"]) for g in groups], right=True),
-        *(
-            Column(f"{name} >= {share(curve['targets'][name])}", accuracies(tried, name), right=True)
-            for name in curve["models"]
-        ),
+        Column("holds", ["yes" if attempt["accepted"] else "no" for _, attempt in tried]),
         Column("epochs", [str(attempt["epochs"]) for _, attempt in tried], right=True),
         Column("time", [seconds(point["wall_s"]) for point, _ in tried], right=True),
-        Column("holds", ["yes" if attempt["accepted"] else "no" for _, attempt in tried]),
+        *(Column(name, accuracies(tried, name), right=True) for name in curve["models"]),
     ]
 
 
