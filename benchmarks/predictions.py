@@ -55,6 +55,7 @@ PROBES = (
 FULL_BATCH = 512
 """Samples from which a GPU's batch counts as full."""
 NEEDED = ("infer_samples_per_sec", "infer_gmacs", "infer_macts", "param_count")
+GPUS = load_catalog().gpus
 Key = tuple[str, int]
 
 
@@ -142,7 +143,7 @@ def _by_ratio() -> Iterator[Case]:
     source, target = rows("RTX3090"), rows("RTX4090")
     if not source or not target:
         return
-    peak = load_catalog().gpus["RTX3090"].peak_flops("amp")
+    peak = GPUS["RTX3090"].peak_flops("amp")
 
     def share(row: Row) -> float:
         return row.flops / row.sample_s / peak
@@ -152,8 +153,7 @@ def _by_ratio() -> Iterator[Case]:
     told = [around(source[k].sample_s * ratio(share(source[k])), ratio.spread) for k in rest]
     seen = tuple(target[k].sample_s for k in rest)
     yield Case("RTX 4090 from the RTX 3090 and five probes", tuple(told), seen)
-    gpus = load_catalog().gpus
-    first, second = gpus["RTX3090"], gpus["RTX4090"]
+    first, second = GPUS["RTX3090"], GPUS["RTX4090"]
     sheets = sheet_ratio((peak, second.peak_flops("amp")), (first.memory_bytes_per_s, second.memory_bytes_per_s))
     told = [around(source[k].sample_s * sheets(None), sheets.spread) for k in rest]
     yield Case("RTX 4090 from the RTX 3090 and both data sheets", tuple(told), seen)
@@ -222,10 +222,10 @@ def _each_point() -> Iterator[tuple[Estimate, float]]:
 
 def t4_from_v100(batch: float | None) -> Iterator[tuple[Estimate, float]]:
     """What is told and seen of each batch but the one that is known, by NVIDIA's V100 series and both data sheets."""
-    gpus, v100, t4 = load_catalog().gpus, _profile("V100"), _profile("T4")
+    v100, t4 = _profile("V100"), _profile("T4")
     ratio = sheet_ratio(
-        (gpus["V100"].fp32_flops, gpus["T4"].fp32_flops),
-        (gpus["V100"].memory_bytes_per_s, gpus["T4"].memory_bytes_per_s),
+        (GPUS["V100"].fp32_flops, GPUS["T4"].fp32_flops),
+        (GPUS["V100"].memory_bytes_per_s, GPUS["T4"].memory_bytes_per_s),
     )
     own = ((batch, t4[batch]),) if batch is not None else ()
     moved = Transferred(floor_and_slope(list(v100), list(v100.values())), ratio(None), ratio.spread, own)
@@ -234,21 +234,20 @@ def t4_from_v100(batch: float | None) -> Iterator[tuple[Estimate, float]]:
 
 @cache
 def _profile(gpu: str) -> Mapping[float, float]:
-    profile = find_profiles((), load_catalog().gpus).profiles["nvidia_resnet50", gpu, "fp32"]
+    profile = find_profiles((), GPUS).profiles["nvidia_resnet50", gpu, "fp32"]
     return dict(zip(profile.latency.x, profile.latency.y, strict=True))
 
 
 def _roofline() -> Case:
     """Shipped profiles of models whose layers are known, by nothing but layers and data sheets."""
-    gpus = load_catalog().gpus
     told, seen = [], []
-    for profile in find_profiles((), gpus).profiles.values():
+    for profile in find_profiles((), GPUS).profiles.values():
         try:
             layers = facts(profile.model.removeprefix("nvidia_"))
         except FactsError:
             continue
         for batch, time_s in zip(profile.latency.x, profile.latency.y, strict=True):
-            told.append(around(roofline_s(layers, gpus[profile.gpu], profile.precision, batch), ROOFLINE_SPREAD))
+            told.append(around(roofline_s(layers, GPUS[profile.gpu], profile.precision, batch), ROOFLINE_SPREAD))
             seen.append(time_s)
     return Case("shipped profiles from layers and data sheets", tuple(told), tuple(seen))
 
@@ -286,6 +285,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
+@cache
 def all_cases() -> list[Case]:
     """Those of time, then those of pixels."""
     return [*cases(), *(case for device in FILES if (case := pixels(device)).seen)]

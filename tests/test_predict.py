@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from planning import CATALOG, T4, V100, loaded, model, profile, scenario
 
-from benchmarks import predictions
+from benchmarks.__main__ import PARTS
 from benchmarks.predictions import FILES, Case, all_cases, layer_spread, pixels, rows, t4_from_v100, table
 from calibrate.layer_facts import facts
 from calibrate.library import Library, find_profiles
@@ -134,10 +134,9 @@ def test_the_table_in_the_docs_is_what_the_command_gives() -> None:
     assert "\n".join(table(all_cases())) in docs
 
 
-def test_the_command_prints_the_table() -> None:
-    command = [sys.executable, "-m", "benchmarks", "predictions"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert table(predictions.all_cases())[-1] in done.stdout
+def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    PARTS["predictions"]()
+    assert "\n".join(table(all_cases())) in capsys.readouterr().out
 
 
 # Laws of the parts
@@ -334,8 +333,6 @@ def test_without_any_profile_the_plan_is_foretold_and_says_so_on_every_figure() 
     assert [(p.model, p.gpu, p.rule) for p in found.predictions] == [("one", "L4", Rule.DATA_SHEETS)]
     shown = render(found, Format.TABLE, Screen())
     assert shown.startswith("Foretold, not measured: ")
-    rows = [line.split() for line in shown.splitlines() if line.startswith("  one ")]
-    assert [cell for row in rows for cell in row if cell[0].isdigit() and cell not in ("1", "±")][:1] != [None]
     (gpu_row,) = [line for line in shown.splitlines() if " L4 " in line and "%" in line]
     assert gpu_row.count("~") == 6
     (model_row,) = [line for line in shown.splitlines() if line.startswith("  one ")]
@@ -383,7 +380,6 @@ def test_predict_never_refuses_what_has_no_profile() -> None:
 def test_a_foretold_plan_is_read_again(tmp_path: Path) -> None:
     found = answer(ONE, ("L4",))
     write_plan(found, tmp_path / "plan.json")
-    assert read_plan(tmp_path / "plan.json") == read_plan(tmp_path / "plan.json")
     raw = json.loads((tmp_path / "plan.json").read_text())
     assert raw["recommendation"]["models"][0]["foretold"] is True
     assert raw["predictions"][0]["latency_s"].keys() == {"value", "low", "high"}
