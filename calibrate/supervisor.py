@@ -45,7 +45,6 @@ class Job:
     input_shape: tuple[int, ...] | None
     seconds_per_point: float
     memory_bytes: int | None
-    seed: int
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Job":

@@ -191,7 +191,6 @@ def _build(sweep: Sweep, group: Group) -> None:
         input_shape=request.input_shape if ":" in group.model else None,
         seconds_per_point=request.seconds_per_point,
         memory_bytes=request.memory_bytes,
-        seed=request.seed,
     )
     sweep.worker.build(job, request.timeout_s)
     sweep.start_s.append(time.monotonic() - started_s)
