@@ -1,7 +1,6 @@
 """Predictions: laws of their parts, errors on what others measured, and what plans make of them."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ from benchmarks.__main__ import PARTS
 from benchmarks.predictions import FILES, Case, all_cases, layer_spread, pixels, rows, t4_from_v100, table
 from calibrate.layer_facts import facts
 from calibrate.library import Library, find_profiles
-from planner import transfer
+from planner import cli, transfer
 from planner.gate import weak
 from planner.layout import Format, Screen
 from planner.plan import Plan, Rule
@@ -395,17 +394,22 @@ SCENARIO: Mapping[str, object] = {
 }
 
 
-def test_strict_refuses_a_foretold_plan_with_5_and_its_placement_can_be_replayed(tmp_path: Path) -> None:
+def test_strict_refuses_a_foretold_plan_with_5_and_its_placement_can_be_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "scenario.yaml").write_text(json.dumps(SCENARIO))
+    monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "planner", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    def run(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["planner", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return (end.value.code or 0, *capsys.readouterr())
 
-    planned = run("plan", "scenario.yaml", "--strict", "-o", "plan.json")
-    assert planned.returncode == 5, planned.stderr
-    assert "evidence is assumed, foretold, weaker than fitted" in planned.stderr
-    assert planned.stdout.startswith("Foretold, not measured: ")
-    replayed = run("simulate", "scenario.yaml", "--plan", "plan.json")
-    assert replayed.returncode == 0, replayed.stderr
-    assert "~: foretold" in replayed.stdout
+    code, out, err = run("plan", "scenario.yaml", "--strict", "-o", "plan.json")
+    assert code == 5, err
+    assert "evidence is assumed, foretold, weaker than fitted" in err
+    assert out.startswith("Foretold, not measured: ")
+    code, out, err = run("simulate", "scenario.yaml", "--plan", "plan.json")
+    assert code == 0, err
+    assert "~: foretold" in out
