@@ -198,7 +198,7 @@ def _array(found: OnArray) -> tuple[str, list[Column]]:
         Column("layer", [x.layer.name for x in order]),
         Column("folds", [f"{x.folds:,}" for x in order], right=True),
         Column("cycles", [f"{x.cycles:,}" for x in order], right=True),
-        Column("utilization", [share(x.utilization, 1) for x in order], right=True),
+        Column("utilization", [share(x.utilization, 2) for x in order], right=True),
         Column("time", [_time(x.time_s) for x in order], right=True),
         Column("bound", [x.bound for x in order]),
         Column("on the chip", ["yes" if x.fits else "no" for x in order]),
