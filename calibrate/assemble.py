@@ -16,8 +16,9 @@ from typing import Any
 
 from calibrate import fit
 from calibrate.journal import Header, JournalError
-from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, NOISE, SCHEMA
+from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA
 from calibrate.points import Outcome, Point, Settings, Status, What
+from calibrate.possible import NOISE
 from calibrate.provenance import KINDS, differing
 from simulator.curves import THROUGH_POINTS
 

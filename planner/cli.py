@@ -480,8 +480,8 @@ def can_encode(text: str, encoding: str) -> bool:
 def fail(error: Exception) -> NoReturn:
     """End with what is wrong: the input, or the planner itself."""
     from calibrate.layer_facts import FactsError
-    from calibrate.library import ProfileError
     from calibrate.plot import PlotError
+    from calibrate.reader import ProfileError
     from calibrate.request import RequestError
     from calibrate.served import ServeError
     from calibrate.shared_curve import CurveError

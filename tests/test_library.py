@@ -18,12 +18,12 @@ from calibrate.library import (
     SCHEMA,
     SHIPPED,
     Library,
-    ProfileError,
-    check,
     find_kinds,
     find_profiles,
     read_profile,
 )
+from calibrate.possible import check
+from calibrate.reader import ProfileError
 from planner.catalog import load_catalog
 from planner.layout import Screen
 from planner.listings import profile_list, profile_show

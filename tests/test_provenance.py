@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.device import find_device
-from calibrate.library import NAME
 from calibrate.points import Settings
 from calibrate.provenance import KINDS, MUST_AGREE, differing, kind_of, kind_of_cpu, read
+from calibrate.reader import NAME
 from planner.catalog import load_catalog
 
 MIB = 2**20

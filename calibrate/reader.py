@@ -1,0 +1,259 @@
+"""Reader: JSON files taken apart key by key, strictly: what is wrong is said in one line that names the key."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+from simulator.curves import Interpolated
+from simulator.model import Layer
+
+LARGEST_FILE_BYTES = 16_000_000
+LARGEST_BATCH = 1_000_000
+LEAVE = "Leave it as planner calibrate wrote it"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be used; the text names file, key, what is wrong and what to write."""
+
+
+def parse(path: Path, what: str) -> dict[str, Any]:
+    """The mapping that a file holds, which is to be `what`: strict JSON, no key twice."""
+    try:
+        if path.stat().st_size > LARGEST_FILE_BYTES:
+            refuse("", f"is larger than {LARGEST_FILE_BYTES // 1_000_000} MB", "Write one profile per file")
+        raw = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique, parse_constant=_not_finite)
+    except OSError as error:
+        refuse("", f"cannot be read ({error.strerror})", "Name a file that exists and may be read")
+    except UnicodeDecodeError:
+        refuse("", "is not UTF-8 text", "Save it as UTF-8")
+    except json.JSONDecodeError as error:
+        refuse(f"line {error.lineno}, column {error.colno}", f"is not JSON ({error.msg})", "Correct it there")
+    except RecursionError:
+        refuse("", "is nested too deeply", f"Write {what}")
+    except ProfileError:
+        raise
+    except ValueError:
+        refuse("", "holds a number of too many digits", "Write an ordinary number")
+    if not isinstance(raw, dict):
+        refuse("", f"must be a mapping, got {_kind(raw)}", f"Write {what}")
+    return raw
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        keys = [key for key, _ in pairs]
+        double = next(key for key in keys if keys.count(key) > 1)
+        refuse(double, "is given twice", "Keep one")
+    return mapping
+
+
+def _not_finite(text: str) -> NoReturn:
+    refuse("", f"{text} is not a finite number", "Write a number, or leave the key out")
+
+
+class Reader:
+    """Takes values out of a JSON mapping by key, each checked; what nobody took is refused at the end."""
+
+    def __init__(self, raw: dict[str, Any], prefix: str = "", what: str = "a profile") -> None:
+        self.raw = raw
+        self.prefix = prefix
+        self.what = what
+        self.known: set[str] = set()
+
+    def _take(self, key: str) -> Any:
+        self.known.add(key)
+        return self.raw.get(key)
+
+    def _needed(self, key: str, kind: type, what: str) -> Any:
+        value = self._take(key)
+        if value is None:
+            # A misspelt key explains the missing one better than its absence does.
+            if close := get_close_matches(key, self.raw.keys() - self.known, n=1, cutoff=0.8):
+                refuse(self.prefix + close[0], f"is not a key of {self.what}", f"Did you mean {key}?")
+            refuse(self.prefix + key, "is missing", f"Write {what}")
+        if not isinstance(value, kind):
+            refuse(self.prefix + key, f"must be {what}, got {_kind(value)}", f"Write {what}")
+        return value
+
+    def text(self, key: str) -> str:
+        value: str = self._needed(key, str, "a text")
+        if not value.strip():
+            refuse(self.prefix + key, "is empty", "Write a text")
+        return value
+
+    def text_or_empty(self, key: str) -> str:
+        return "" if self._take(key) in (None, "") else self.text(key)
+
+    def schema(self, known: str) -> None:
+        if (schema := self.text("schema")) != known:
+            refuse("schema", f"{schema!r} is not known", f"Write {known}")
+
+    def name(self, key: str) -> str:
+        value = self.text(key)
+        if not NAME.fullmatch(value):
+            refuse(self.prefix + key, f"{value!r} is not a name", "Write at most 64 letters, digits, and _ . - between")
+        return value
+
+    def date(self, key: str) -> str:
+        value = self.text(key)
+        try:
+            known = date.fromisoformat(value).isoformat() == value
+        except ValueError:
+            known = False
+        if not known:
+            refuse(self.prefix + key, f"{value!r} is not a date", "Write it as 2026-07-20")
+        return value
+
+    def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self.text(key)
+        if value not in allowed:
+            refuse(self.prefix + key, f"{value!r} is not known", _instead(value, allowed))
+        return value
+
+    def number(self, key: str) -> float:
+        return _finite(self.prefix + key, self._needed(key, object, "a number"))
+
+    def optional(self, key: str) -> float | None:
+        value = self._take(key)
+        return None if value is None else _finite(self.prefix + key, value)
+
+    def positive(self, key: str) -> float:
+        if (value := self.number(key)) <= 0:
+            refuse(self.prefix + key, f"must be above 0, got {value:g}", "Write what was measured")
+        return value
+
+    def positive_or_none(self, key: str) -> float | None:
+        return None if self._take(key) is None else self.positive(key)
+
+    def not_negative(self, key: str) -> float:
+        if (value := self.number(key)) < 0:
+            refuse(self.prefix + key, f"must not be below 0, got {value:g}", "Write what was measured")
+        return value
+
+    def not_negative_or_none(self, key: str) -> float | None:
+        return None if self._take(key) is None else self.not_negative(key)
+
+    def part(self, key: str) -> dict[str, Any]:
+        """A mapping that planning does not look into; empty where there is none."""
+        if self._take(key) is None:
+            return {}
+        inner: dict[str, Any] = self._needed(key, dict, "a mapping")
+        return inner
+
+    def mapping(self, key: str) -> "Reader":
+        return Reader(self._needed(key, dict, "a mapping"), f"{self.prefix}{key}.", self.what)
+
+    def series(self, key: str) -> Interpolated:
+        """A cost by batch size, e.g. `{"1": 0.0084, "2": 0.0085}`."""
+        points: dict[str, Any] = self._needed(key, dict, "a mapping of batch size to value")
+        if not points:
+            refuse(self.prefix + key, "is empty", 'Write at least one point, e.g. {"1": 0.0084}')
+        pairs = sorted(
+            (_batch(f"{self.prefix}{key}.{b}", b), _finite(f"{self.prefix}{key}.{b}", y)) for b, y in points.items()
+        )
+        return Interpolated(tuple(float(b) for b, _ in pairs), tuple(y for _, y in pairs))
+
+    def reasons(self, key: str) -> dict[float, str]:
+        if self._take(key) is None:
+            return {}
+        inner = self.mapping(key)
+        return {float(_batch(f"{inner.prefix}{batch}", batch)): inner.text(batch) for batch in inner.raw}
+
+    def sentences(self, key: str) -> tuple[str, ...]:
+        value = self._take(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(line, str) and line.strip() for line in value):
+            refuse(self.prefix + key, "must be a list of texts", 'Write e.g. ["Taken for a V100."]')
+        return tuple(value)
+
+    def layers(self, model: str) -> tuple[Layer, ...]:
+        """Either `layers`, or `weight_bytes` as one layer that has the model's name."""
+        listed = self._take("layers")
+        whole = self.optional("weight_bytes")
+        if (listed is None) == (whole is None):
+            refuse(
+                "weight_bytes",
+                "exactly one of weight_bytes and layers is needed",
+                "Write weight_bytes if layers are unknown",
+            )
+        if whole is not None:
+            return self._measured_layers(model, int(whole))
+        if not isinstance(listed, list) or not listed:
+            refuse("layers", "must be a list of layers", 'Write e.g. [{"key": "conv1", "weight_bytes": 37632}]')
+        return tuple(self._layer(f"layers[{i}]", entry) for i, entry in enumerate(listed))
+
+    def _measured_layers(self, model: str, whole_bytes: int) -> tuple[Layer, ...]:
+        """Those that measuring found to have weights, and one more for what they leave of `whole_bytes`."""
+        listed = self.part("measured").get("layers") or []
+        if not isinstance(listed, list):
+            refuse("measured.layers", f"must be a list of layers, got {_kind(listed)}", LEAVE)
+        sizes = dict(self._measured_layer(f"measured.layers[{i}]", entry) for i, entry in enumerate(listed))
+        layers = tuple(Layer(f"{model}/{name}", size) for name, size in sizes.items() if size)
+        rest_bytes = whole_bytes - sum(layer.weight_bytes for layer in layers)
+        if not layers or rest_bytes < 0:  # layers that share weights count them twice: which, the list does not say
+            return (Layer(model, whole_bytes),)
+        return (*layers, Layer(model, rest_bytes)) if rest_bytes else layers
+
+    @staticmethod
+    def _measured_layer(place: str, entry: object) -> tuple[str, int]:
+        if not isinstance(entry, dict):
+            refuse(place, f"must be a mapping, got {_kind(entry)}", LEAVE)
+        read = Reader(entry, f"{place}.")
+        return read.text("name"), int(read.not_negative("weight_bytes"))
+
+    @staticmethod
+    def _layer(place: str, entry: object) -> Layer:
+        if not isinstance(entry, dict):
+            refuse(
+                place, f"must be a mapping, got {_kind(entry)}", 'Write e.g. {"key": "conv1", "weight_bytes": 37632}'
+            )
+        read = Reader(entry, f"{place}.")
+        layer = Layer(read.text("key"), int(read.number("weight_bytes")))
+        read.nothing_else()
+        return layer
+
+    def nothing_else(self) -> None:
+        if unknown := sorted(self.raw.keys() - self.known):
+            refuse(self.prefix + unknown[0], f"is not a key of {self.what}", _instead(unknown[0], tuple(self.known)))
+
+
+def _finite(place: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        refuse(place, f"must be a number, got {_kind(value)}", "Write a plain number in the unit the key names")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        refuse(place, "is not a finite number", "Write a plain number in the unit the key names")
+    return number
+
+
+def _batch(place: str, text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,6}", text) or int(text) > LARGEST_BATCH:
+        refuse(place, f"{text!r} is not a batch size", f"Write a whole number from 1 to {LARGEST_BATCH}")
+    return int(text)
+
+
+def refuse(key: str, wrong: str, way_out: str) -> NoReturn:
+    # A key comes from the file and may hold line breaks; a message is one line.
+    place = key if key.isprintable() else ascii(key)
+    raise ProfileError(f"{place}: {wrong}. {way_out}" if key else f"{wrong}. {way_out}")
+
+
+def _instead(value: str, allowed: Sequence[str]) -> str:
+    close = [name for name in allowed if name.startswith(value)] or get_close_matches(value, allowed, n=1)
+    return f"Did you mean {' or '.join(close)}?" if close else f"Write one of {', '.join(sorted(allowed))}"
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", dict: "a mapping", list: "a list", str: "a text", type(None): "nothing"}
+    return names.get(type(value), "a number")
