@@ -114,8 +114,7 @@ def analysis_table(found: Analysis, screen: Screen) -> str:
 def way_columns(ways: Sequence[WayOfServing]) -> list[Column]:
     """One line for each way that was weighed."""
     return [
-        Column("", ["*" if w.chosen else "" for w in ways]),
-        Column("way", [w.what for w in ways]),
+        Column("  way", [f"{'*' if w.chosen else ' '} {w.what}" for w in ways]),
         Column("on", [w.fleet for w in ways]),
         Column("weights", [gigabytes(w.weights_bytes) for w in ways], right=True),
         Column("memory", [gigabytes(w.peak_memory_bytes) for w in ways], right=True),

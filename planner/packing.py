@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from math import ceil, inf
 from random import Random
@@ -23,6 +24,7 @@ from planner.duty import (
 )
 from planner.plan import Bottleneck
 from planner.sizing import Kind, SizedModels
+from simulator.sharing import turn_order
 
 COLUMNS_MAX = 2000
 """Ways to fill one card up to which the assignment is also solved as an integer program."""
@@ -168,6 +170,8 @@ class Packer:
         if spread is None or self.even:
             return spread
         starts = [self.start_by_program(cards), self.start_by_kinds(cards), spread]
+        if self.sharers:
+            starts.append(self.start_wrapped(cards, self.sharers))
         return self.best_of(cards, [start for start in starts if start is not None])
 
     def _fill_apart(self, cards: Sequence[Card]) -> list[Content] | None:
@@ -297,10 +301,18 @@ class Packer:
         count = max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
         return [(work / count, model, kind, share / count)] * count
 
-    def start_wrapped(self, cards: Sequence[Card]) -> list[Content] | None:
+    @cached_property
+    def sharers(self) -> list[str]:
+        """All models, those that share layers next to each other; empty where none do."""
+        held = {m: s.profile.layers for (m, _), s in self.sized.items() if m in self.models}
+        keys = Counter(key for layers in held.values() for key in {layer.key for layer in layers})
+        return turn_order(held) if max(keys.values(), default=0) > 1 else []
+
+    def start_wrapped(self, cards: Sequence[Card], together: Sequence[str] = ()) -> list[Content] | None:
         """Cards of a kind equally busy: filled one after the other, a model cut where a card is full.
 
-        McNaughton's rule (Management Science, 1959). Models of like SLO come next to each other.
+        McNaughton's rule (Management Science, 1959). Models come in the order of `together`, else those of like SLO
+        next to each other.
         """
         least = {cell: sized.least_work for cell, sized in self.sized.items()}
         shares = self._shares_of_kinds(cards, least)
@@ -309,9 +321,9 @@ class Packer:
         contents: list[Content] = [()] * len(cards)
         for kind in {card.kind: None for card in cards}:
             mine = [j for j, card in enumerate(cards) if card.kind == kind]
-            order = sorted(
-                (m for m, k in shares if k == kind), key=lambda m: (self.sized[m, kind].need.slo.latency_s, m)
-            )
+            on_kind = [m for m, k in shares if k == kind]
+            slo_s = {m: self.sized[m, kind].need.slo.latency_s for m in on_kind}
+            order = sorted(on_kind, key=together.index) if together else sorted(on_kind, key=lambda m: (slo_s[m], m))
             level = sum(shares[m, kind] * least[m, kind] for m in order) / len(mine)
             begun = 0.0
             for model in order:
