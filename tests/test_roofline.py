@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from calibrate import assemble
 from calibrate.journal import read_journal
 from calibrate.layer_facts import Facts, LayerWork, Product, facts, known
+from planner.anatomy import verdict
 from planner.catalog import load_catalog
 from planner.roofline import (
     LAUNCH_S,
@@ -244,3 +245,10 @@ def test_a_cpu_tells_its_levels(tmp_path):
 def test_a_measured_knee_is_where_a_sample_takes_longer():
     assert knee_of({1: 1.0, 2: 1.6, 4: 3.2, 8: 9.6}) == 8
     assert knee_of({1: 1.0, 2: 2.05, 4: 4.0}) is None
+
+
+def test_whether_time_follows_the_data():
+    assert verdict({8: 0.010, 16: 0.0196}) == "time follows the data (exponent 0.97): bound by arithmetic or bandwidth"
+    assert verdict({1: 0.010, 2: 0.0102}) == "time stands still (exponent 0.03): bound by overhead"
+    assert verdict({1: 0.010, 4: 0.020}).startswith("time follows the data in part (exponent 0.50)")
+    assert verdict({1: 0.010}) == "one size alone tells nothing"
