@@ -85,12 +85,14 @@ def build(spec: TaskSpec, seed: int) -> Net:
 
 def layers(name: str, task: Task) -> list[LayerFacts]:
     """Layers of a task's model in execution order. What has parts of its own cannot be exchanged, and is left out."""
-    with blamed(f"task {name}: its metric on one batch", "See that it works on validation data"):
+    way_out = "See that it works on validation data"
+    with blamed(f"task {name}: its validation data", way_out):
         first = list(islice(task.validation, 1))
-        if not first:
-            raise JointError(f"task {name}: its validation data is empty. Give it some.")
-        task.model.eval()
-        tracer = Tracer(task.model)
+    if not first:
+        raise JointError(f"task {name}: its validation data is empty. Give it some.")
+    task.model.eval()
+    tracer = Tracer(task.model)
+    with blamed(f"task {name}: its metric on one batch", way_out):
         tracer.run(lambda: task.metric(task.model, first))
     modules = dict(task.model.named_modules())
     return [fact for fact in tracer.facts() if _whole(modules.get(fact.name))]
@@ -234,23 +236,30 @@ class Training:
 
 def rounds(trains: Mapping[str, Batches]) -> Iterator[dict[str, Any]]:
     """A batch of each task, again and again, until the longest is through; shorter ones begin anew."""
-    feeds = {name: iter(batches) for name, batches in trains.items()}
+    feeds = {name: passes(name, batches) for name, batches in trains.items()}
     through: set[str] = set()
     while True:
         found: dict[str, Any] = {}
         for name, feed in feeds.items():
-            with blamed(f"task {name}: its training data", "See that it can be gone through"):
-                batch = next(feed, None)
-            if batch is None:
+            if (batch := next(feed)) is None:
                 through.add(name)
                 if len(through) == len(trains):
                     return
-                feeds[name] = iter(trains[name])
-                batch = next(feeds[name], None)
-            if batch is None:
-                raise JointError(f"task {name}: its training data is empty. Give it some, anew at each pass.")
+                batch = next(feed)
             found[name] = batch
         yield found
+
+
+def passes(name: str, batches: Batches) -> Iterator[Any]:
+    """The batches of one task over and over; None after each pass."""
+    while True:
+        count = 0
+        with blamed(f"task {name}: its training data", "See that it can be gone through"):
+            for count, batch in enumerate(batches, start=1):  # noqa: B007
+                yield batch
+        if not count:
+            raise JointError(f"task {name}: its training data is empty. Give it some, anew at each pass.")
+        yield None
 
 
 def accuracy(net: Net, module: nn.Module, device: str) -> float:
@@ -292,7 +301,7 @@ def hopeless(history: Sequence[Mapping[str, float]], targets: Mapping[str, float
     return [
         name
         for name in history[-1]
-        if all(left * (after[name] - before[name]) < targets[name] - after[name] for before, after in steps)
+        if all(max(0.0, left * (after[name] - before[name])) < targets[name] - after[name] for before, after in steps)
     ]
 
 

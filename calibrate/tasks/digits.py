@@ -74,5 +74,5 @@ def network(convolutions: list[tuple[int, int]], outputs: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for inside, out in [(1, 8), *convolutions]:
         layers += [nn.Conv2d(inside, out, 3, padding=1), nn.BatchNorm2d(out), nn.ReLU()]
-    pooled = [nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16 * 4 * 4, 128), nn.ReLU(), nn.Linear(128, outputs)]
-    return nn.Sequential(*layers, *pooled)
+    layers.insert(3, nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * 4 * 4, 128), nn.ReLU(), nn.Linear(128, outputs))
