@@ -38,9 +38,9 @@ class _Kind:
 
 def predictions(trial: Trial, predictor: Predictor) -> tuple[Prediction, ...]:
     """What a trial rests on in place of profiles, each once."""
-    profiles = {p.portion.sized.profile for p in trial.packing.placed if p.portion.sized.profile.foretold}
-    told = (predictor.told(p.model, p.gpu, p.precision) for p in sorted(profiles, key=lambda p: (p.model, p.gpu)))
-    return tuple(one.prediction() for one in told if one is not None)
+    profiles = [p.portion.sized.profile for p in trial.packing.placed]
+    pairs = sorted({(p.model, p.gpu, p.precision) for p in profiles if p.foretold})
+    return tuple(told.prediction() for pair in pairs if (told := predictor.told(*pair)) is not None)
 
 
 def look_ahead(
@@ -54,7 +54,7 @@ def look_ahead(
     """GPUs that might be cheaper than the best plan, and what to measure: there first, else on the plan's own GPUs."""
     if shown is not None and any(p.portion.sized.profile.foretold for p in shown.packing.placed):
         return Ahead(measure_next=tuple(_widest(question, catalog, predictor, shown, shared)))
-    limit = best.cost_usd_per_hour if best else inf
+    limit = best.cost_usd_per_hour if best else question.scenario.buy.max_cost or inf
     kinds = list(_cheaper_kinds(question, catalog, predictor, limit, shared)) if predictor else []
     kinds.sort(key=lambda kind: kind.outlook.cost_usd_per_hour.value)
     found = tuple(kind.outlook for kind in kinds[:OUTLOOKS_MAX])
@@ -66,17 +66,17 @@ def look_ahead(
 def _cheaper_kinds(
     question: Question, catalog: Catalog, predictor: Predictor, limit: float, shared: Merged
 ) -> Iterator[_Kind]:
-    """Kinds with pairs that nobody measured, on which all models would cost less at the foretold times."""
+    """Kinds with pairs that nobody measured, on which all models might cost less: they do at the good end."""
     offered, _ = offers(catalog, question.scenario.buy)
     for gpu in dict.fromkeys(offer.gpu.name for offer in offered):
         ends = {end: _alone(question, catalog, predictor.at(end), gpu, shared) for end in End}
         asked = ends[End.VALUE]
         if not asked.served or not any(s.profile.foretold for s in asked.sized.values()):
             continue
-        label, value = _fleet(asked)
-        if not value < limit:
+        (_, low), (label, value), (_, high) = (_fleet(ends[end]) for end in (End.LOW, End.VALUE, End.HIGH))
+        if isnan(value) or not low < limit:
             continue
-        cost = Estimate(value=value, low=_fleet(ends[End.LOW])[1], high=_fleet(ends[End.HIGH])[1])
+        cost = Estimate(value=value, low=low, high=high)
         outlook = Outlook(gpu=gpu, label=label, cost_usd_per_hour=cost)
         yield _Kind(outlook, {end: question.sized for end, question in ends.items()})
 
@@ -90,8 +90,7 @@ def _alone(question: Question, catalog: Catalog, predictor: Predictor, gpu: str,
 
 def _fleet(question: Question) -> tuple[str, float]:
     """The cheapest fleet that carries the work with room to gather batches; NaN dollars where none is allowed."""
-    most = question.scenario.buy.max_cost or inf
-    solution = question.program().propose(Objective.COST, (), most, 1.0) if question.served else None
+    solution = question.program().propose(Objective.COST, design=1.0) if question.served else None
     if solution is None or solution.fleet is None:
         return "", nan
     return fleet_label(question.offers, solution.fleet), cost_usd_per_hour(question.offers, solution.fleet)
@@ -129,7 +128,8 @@ def _widest(
     if predictor is None:
         return
     low, _ = ask(question.scenario, question.workload, catalog, predictor.at(End.LOW), shared)
-    prices = {o.gpu.name: o.usd_per_hour / o.gpu_count for o in question.offers}
+    dearest_first = sorted(question.offers, key=lambda o: -o.usd_per_hour / o.gpu_count)
+    prices = {o.gpu.name: o.usd_per_hour / o.gpu_count for o in dearest_first}
     pairs = {
         (p.portion.sized.model, card.kind): p.portion.sized
         for p in shown.packing.placed

@@ -7,7 +7,6 @@ from planner.merge_report import reasons
 from planner.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.report import (
     FORETOLD,
-    OUTLOOKS,
     budget_left,
     caution_texts,
     cautions,
@@ -20,6 +19,7 @@ from planner.report import (
     notes,
     on_time,
     outlooks,
+    outlooks_title,
     refusal,
     refusals,
     refusals_title,
@@ -48,7 +48,7 @@ def explain(plan: Plan, screen: Screen) -> str:
         lines += notes("What would change the answer", sensitivity(plan, answer), screen)
     if answer.models:
         lines += notes("Evidence", evidence(answer), screen)
-    lines += notes(OUTLOOKS, outlooks(plan), screen)
+    lines += notes(outlooks_title(plan), outlooks(plan), screen)
     lines += notes(FORETOLD, foretold(plan), screen)
     lines += notes("Cautions", caution_texts(cautions(plan)), screen)
     lines += notes("Taken for granted", granted(plan.assumptions), screen)

@@ -46,7 +46,6 @@ from planner.plan import (
 from planner.scenario import AccuracyRule
 from planner.store import to_json
 
-OUTLOOKS = "Might be cheaper, were it measured (foretold, not replayed)"
 FORETOLD = "Foretold, with 80 % bands"
 GPUS_SHOWN = 16
 OTHERS_SHOWN = 5
@@ -376,6 +375,12 @@ def basis(p: Prediction) -> str:
     return f"{rule}{f' from {p.source}' if p.source else ''}{f' with {names(p.probes, 6)}' if p.probes else ''}"
 
 
+def outlooks_title(plan: Plan) -> str:
+    """Heading of GPUs without profiles."""
+    might = "be cheaper" if plan.recommendation.feasible else "do it"
+    return f"Might {might}, were it measured (foretold, not replayed)"
+
+
 def outlooks(plan: Plan) -> list[str]:
     """GPUs without profiles that might be cheaper."""
     costs = [(o.label, o.cost_usd_per_hour) for o in plan.outlooks]
@@ -471,7 +476,7 @@ def plan_table(plan: Plan, screen: Screen) -> str:
         lines += ["", screen.bold("Next best"), *table(other_columns(plan), screen)]
         lines += more_line(len(plan.alternatives), OTHERS_SHOWN, "the JSON")
     lines += notes(refusals_title(plan), refusals(plan), screen)
-    lines += notes(OUTLOOKS, outlooks(plan), screen)
+    lines += notes(outlooks_title(plan), outlooks(plan), screen)
     lines += notes(FORETOLD, foretold(plan), screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(cautions(plan)), Screen(screen.width))]
     taken = granted(plan.assumptions)
@@ -530,7 +535,7 @@ def plan_markdown(plan: Plan) -> str:
     if plan.alternatives:
         lines += ["", "#### Next best", "", *markdown(other_columns(plan))]
     lines += bullets(refusals_title(plan), refusals(plan))
-    lines += bullets(OUTLOOKS, outlooks(plan))
+    lines += bullets(outlooks_title(plan), outlooks(plan))
     lines += bullets(FORETOLD, foretold(plan))
     lines += bullets("Cautions", caution_texts(cautions(plan)))
     lines += bullets("Taken for granted", granted(plan.assumptions))

@@ -362,6 +362,18 @@ def test_profiles_go_before_predictions_and_cheaper_gpus_are_named() -> None:
     assert cost.value < found.recommendation.cost_usd_per_hour
 
 
+def test_what_no_measured_gpu_can_do_others_might() -> None:
+    found = asked_of(
+        scenario(
+            [model("one", 0.2)], CAMERAS, buy=BuySpec(gpus=("V100", "L4"), providers=("aws", "azure"), max_cost=1.0)
+        ),
+        ONE,
+    )
+    assert not found.recommendation.feasible
+    assert [o.gpu for o in found.outlooks] == ["L4"]
+    assert "Might do it, were it measured" in render(found, Format.TABLE, Screen())
+
+
 def test_what_is_measured_best_of_all_asks_for_no_measurement() -> None:
     sure = Evidence.MEASURED
     only = replace(ON_V100[0], latency_evidence=sure, memory_evidence=sure, load_evidence=sure)
