@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import date
 from math import ceil
+from statistics import fmean, stdev
 from typing import Any
 
 from calibrate.library import Library
@@ -88,7 +89,8 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     fitted = [Column("measured", [seconds(y) for y in profile.latency.y], right=True)] if profile.latency_fit else []
     runs = [
         Column("runs", [str(len(s)) for s in taken], right=True),
-        Column("p95", [seconds(sorted(s)[ceil(0.95 * len(s)) - 1]) if s else "-" for s in taken], right=True),
+        *(Column(f"p{percent}", [_reached(s, percent / 100) for s in taken], right=True) for percent in (95, 99)),
+        Column("cv", [f"{stdev(s) / fmean(s):.2g}" if len(s) > 1 else "-" for s in taken], right=True),
     ]
     return [
         Column("batch", [str(n) for n in batches], right=True),
@@ -98,6 +100,11 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
         Column("workspace", [gigabytes(profile.workspace(n)) for n in batches], right=True),
         *(runs if any(taken) else []),
     ]
+
+
+def _reached(samples_s: Sequence[float], part: float) -> str:
+    """The time that so large a part of the runs kept to."""
+    return seconds(sorted(samples_s)[ceil(part * len(samples_s)) - 1]) if samples_s else "-"
 
 
 def _layers(profile: Profile) -> str:

@@ -800,7 +800,9 @@ def test_show_tells_fit_and_evidence():
     }
     profile = but(latency_fit=FitQuality(form="joined", **ERRORS))
     text = "\n".join(profile_show(profile, Screen(200), raw))
-    assert [word in text for word in ("measured", "runs", "p95")] == [True] * 3
+    rows = [line.split() for line in text.splitlines()]
+    assert rows[1][-4:] == ["runs", "p95", "p99", "cv"]
+    assert rows[2][-6:] == ["2", "20.0", "ms", "20.0", "ms", "0.47"]
     for line in (
         "Fit: joined; batches left out were foretold within 3.0 % on average; it errs by 5.0 % at worst, at batch 4;"
         " 90 % of other batches are expected within 6.0 %.",
