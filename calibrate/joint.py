@@ -71,7 +71,7 @@ class Joint:
         module = self.training.nets[name].task.model.to(self.work.device)
         stage = f"{name} alone"
         progress = self.training.run(stage, {name: module}, self.training.spec.epochs_alone, {}, None)
-        value = progress.history[-1][name]
+        value = progress.history[progress.best][name]
         if progress.diverged:
             raise JointError(f"task {name}: its loss alone is no number any more. Lower `learning_rate`.")
         if value == 0:

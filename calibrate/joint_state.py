@@ -39,6 +39,12 @@ class Progress:
         """Done so far."""
         return max(0, len(self.history) - 1)
 
+    @property
+    def best(self) -> int:
+        """The first epoch with the highest accuracies in all; 0 is before any."""
+        sums = [sum(values.values()) for values in self.history]
+        return sums.index(max(sums))
+
 
 @dataclass(slots=True)
 class State:
@@ -177,7 +183,7 @@ class Work:
 
     def _load(self, name: str) -> Any:
         try:
-            return torch.load(self.folder / name, map_location=self.device, weights_only=True)
+            return torch.load(self.folder / name, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises whatever its reader met
             why = " ".join(str(error).split())[:200]
             raise JointError(f"{self.folder / name}: cannot be read ({why}). Begin anew with another --out.") from None

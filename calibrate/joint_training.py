@@ -148,6 +148,12 @@ def weights_of(modules: Modules) -> Weights:
     }
 
 
+def restore(modules: Modules, weights: Weights) -> None:
+    """Put weights into models."""
+    for name, module in modules.items():
+        module.load_state_dict(weights[name])
+
+
 # One training
 
 
@@ -165,25 +171,31 @@ class Training:
     ) -> Progress:
         """Train `modules` for `epochs`, from where `stage` ended before; each epoch is on disk when it is over.
 
-        Accuracies are over those `alone`. With `targets` it ends once all are met, or when one will not be met in time.
+        Accuracies are over those `alone`. With `targets` it ends once all are met, or when one will not be met in time;
+        without, it ends with the weights of the best epoch, the start among them.
         """
-        optimizer = self.optimizer(modules)
-        progress = self.resumed(stage, modules, optimizer)
+        optimizer = self.optimizer(modules) if epochs else None
+        progress, best = self.resumed(stage, modules, optimizer)
         if not progress.history:
             progress.history.append(self.judged(modules, alone))
-        while not ended(progress, epochs, targets):
+            best = weights_of(modules)
+        while optimizer and not ended(progress, epochs, targets):
             began_s = time.monotonic()
             sow(self.spec.seed, stage, progress.epochs + 1)
             factors = loss_factors(progress.history[-1], targets or {})
             if self.epoch(modules, optimizer, factors):
                 progress.history.append(self.judged(modules, alone))
+                best = weights_of(modules) if progress.best == progress.epochs else best
                 shown = ", ".join(f"{name} {value:.4f}" for name, value in progress.history[-1].items())
                 self.say(f"{stage}: epoch {progress.epochs} of {epochs}: {shown}")
             else:
                 progress.diverged = True
                 self.say(f"{stage}: a loss is no number any more")
             progress.wall_s += time.monotonic() - began_s
-            self.work.keep_flight(progress, {"weights": weights_of(modules), "optimizer": optimizer.state_dict()})
+            kept = {"weights": weights_of(modules), "optimizer": optimizer.state_dict()}
+            self.work.keep_flight(progress, kept | ({} if targets else {"best": best}))
+        if targets is None:
+            restore(modules, best)
         return progress
 
     def optimizer(self, modules: Modules) -> torch.optim.SGD:
@@ -198,16 +210,17 @@ class Training:
             weight_decay=self.spec.weight_decay,
         )
 
-    def resumed(self, stage: str, modules: Modules, optimizer: torch.optim.Optimizer) -> Progress:
-        """What was done of a stage; its weights go into `modules`, its momenta into `optimizer`."""
+    def resumed(
+        self, stage: str, modules: Modules, optimizer: torch.optim.Optimizer | None
+    ) -> tuple[Progress, Weights]:
+        """What was done of a stage, and its best weights; its last go into `modules`, its momenta into `optimizer`."""
         kept = self.work.flight(stage)
-        if kept is None:
-            return Progress(stage)
+        if kept is None or optimizer is None:
+            return Progress(stage), {}
         progress, data = kept
-        for name, module in modules.items():
-            module.load_state_dict(data["weights"][name])
+        restore(modules, data["weights"])
         optimizer.load_state_dict(data["optimizer"])
-        return progress
+        return progress, data.get("best", {})
 
     def epoch(self, modules: Modules, optimizer: torch.optim.Optimizer, factors: Mapping[str, float]) -> bool:
         """One pass over the longest training data, shorter ones anew; False where a loss is no number."""
