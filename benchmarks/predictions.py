@@ -228,7 +228,7 @@ def t4_from_v100(batch: float | None) -> Iterator[tuple[Estimate, float]]:
         (GPUS["V100"].memory_bytes_per_s, GPUS["T4"].memory_bytes_per_s),
     )
     own = ((batch, t4[batch]),) if batch is not None else ()
-    moved = Transferred(floor_and_slope(list(v100), list(v100.values())), ratio(None), ratio.spread, own)
+    moved = Transferred(floor_and_slope(list(v100), list(v100.values()))[0], ratio(None), ratio.spread, own)
     return ((moved(at), seen) for at, seen in t4.items() if at != batch)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate
-from math import exp, inf, log1p
+from math import exp, hypot, inf, log1p
 
 from calibrate.fit import band_log
 from calibrate.layer_facts import Facts, FactsError, facts
@@ -222,8 +222,10 @@ class Predictor:
     def _carried(self, source: Profile, gpu: GPU, ratio: Ratio) -> Told:
         """A profile carried over; `ratio` is of large batches, overhead is the host's and stays."""
         share = self._arithmetic(source, source.latency.x[-1])
-        form = floor_and_slope(source.latency.x, source.latency.y)
-        moved = Transferred(form, ratio(share), ratio.spread)
+        peak = self.gpus[source.gpu].peak_flops(source.precision)
+        work_s = (source.flops_per_sample or 0.0) / (REACHED * peak)
+        form, slope_spread = floor_and_slope(source.latency.x, source.latency.y, work_s)
+        moved = Transferred(form, ratio(share), hypot(ratio.spread, slope_spread))
         measured = bool(ratio.probes)
         from_evidence = weakest(source.latency_evidence, source.memory_evidence)
         link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
@@ -418,10 +420,11 @@ def _points(curve: Curve) -> list[tuple[float, float]]:
 
 
 def _between(series: Mapping[float, Estimate], at: float) -> Estimate:
-    """On straight lines between the points."""
+    """On straight lines between the points; past the last one the band is wider."""
     x = tuple(series)
+    wider = exp(SPREAD_80 * PAST_SPREAD) if at > x[-1] else 1.0
 
     def end(name: End) -> float:
         return Interpolated(x, tuple(getattr(e, name) for e in series.values()))(at)
 
-    return Estimate(value=end(End.VALUE), low=end(End.LOW), high=end(End.HIGH))
+    return Estimate(value=end(End.VALUE), low=end(End.LOW) / wider, high=end(End.HIGH) * wider)

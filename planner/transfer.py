@@ -36,6 +36,8 @@ FORM_SPREAD = 0.08
 LAYER_SPREAD = 0.33
 """Of a layer model from a handful of probes: half the band that holds 80 % of all other models on the RTX 3090, over
 `SPREAD_80`, as `python -m benchmarks predictions` derives it."""
+KNEE = 3.0
+"""How sharply a curve turns at a knee that nobody measured: in the middle of what public series show."""
 PULL = 0.02
 """Weight of what is usual against one probe: it settles what probes leave open, and little else."""
 LAYER_PULL = 0.1
@@ -119,10 +121,21 @@ def sheet_ratio(peak_flops: tuple[float, float], bytes_per_s: tuple[float, float
 # One model, batch by batch
 
 
-def floor_and_slope(batches: Sequence[float], times_s: Sequence[float]) -> SmoothMaximum:
-    """A series as a floor of overhead and a slope of work; where too few points tell them apart, as work alone."""
+def floor_and_slope(
+    batches: Sequence[float], times_s: Sequence[float], work_s: float = 0.0
+) -> tuple[SmoothMaximum, float]:
+    """A series as a floor of overhead and a slope of work, and how well the slope is known (natural logarithm).
+
+    One point is taken as work alone. A series that stays under its knee shows only that its work is no more than it
+    took: there the slope is at least `work_s`, a roofline's seconds a sample, and known as well as rooflines are.
+    """
     x, y = tuple(map(float, batches)), tuple(map(float, times_s))
-    return SmoothMaximum(x, y, 0.0, y[0] / x[0], 1.0) if len(x) == 1 else smooth_maximum(x, y)
+    if len(x) == 1:
+        return SmoothMaximum(x, y, 0.0, y[0] / x[0], 1.0), 0.0
+    seen = smooth_maximum(x, y)
+    if seen.c >= work_s or seen.c * x[-1] >= seen.a:
+        return seen, 0.0
+    return SmoothMaximum(x, y, seen.a, min(work_s, y[-1] / x[-1]), max(seen.p, KNEE)), ROOFLINE_SPREAD
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from planner import cli, transfer
 from planner.gate import weak
 from planner.layout import Format, Screen
 from planner.plan import Plan, Rule
-from planner.predict import BATCHES, End, Predictor, interpolated, roofline_s, work_of
+from planner.predict import BATCHES, REACHED, End, Predictor, interpolated, roofline_s, work_of
 from planner.report import render
 from planner.scenario import BuySpec, Predict, Scenario
 from planner.search import plan
@@ -172,7 +172,8 @@ def test_data_sheets_that_disagree_have_a_wider_band() -> None:
 
 def test_a_large_batch_tells_the_slope_and_a_small_one_the_floor() -> None:
     batches = (1, 2, 4, 8, 16, 32, 64)
-    form = floor_and_slope(batches, [(0.010**3 + (0.001 * b) ** 3) ** (1 / 3) for b in batches])
+    form, unknown = floor_and_slope(batches, [(0.010**3 + (0.001 * b) ** 3) ** (1 / 3) for b in batches], 0.0005)
+    assert unknown == 0
     assert (form.a, form.c) == (pytest.approx(0.010, rel=0.02), pytest.approx(0.001, rel=0.02))
     large = Transferred(form, 1.0, 0.5, ((64.0, 0.128),))
     assert large(64).value == 0.128
@@ -180,6 +181,19 @@ def test_a_large_batch_tells_the_slope_and_a_small_one_the_floor() -> None:
     assert large(1).value == pytest.approx(0.010, rel=0.05)
     small = Transferred(form, 1.0, 0.5, ((1.0, 0.010),))
     assert small(64).high / small(64).low > 2 * large(32).high / large(32).low
+
+
+def test_a_series_under_its_knee_says_little_of_its_work() -> None:
+    """ResNet-50 on a V100 is flat up to batch 4; a T4 is not. NVIDIA's series: facts of both GPUs, fp32."""
+    v100 = {1: 10.37, 2: 10.24, 4: 10.46}
+    t4 = {1: 10.7, 2: 11.26, 4: 12.73, 8: 22.41}
+    work_ms = 8.22e9 / (REACHED * 15.7e12) * 1e3
+    form, unknown = floor_and_slope(list(v100), list(v100.values()), work_ms)
+    assert unknown == transfer.ROOFLINE_SPREAD
+    assert form(4) == pytest.approx(10.46, rel=0.05)
+    told = Transferred(form, 15.7 / 8.1, unknown)
+    for batch, truth in t4.items():
+        assert told(batch).low <= truth <= told(batch).high
 
 
 def test_costs_of_a_layer_model_are_found_again() -> None:
