@@ -37,7 +37,8 @@ LAYER_SPREAD = 0.33
 """Of a layer model from a handful of probes: half the band that holds 80 % of all other models on the RTX 3090, over
 `SPREAD_80`, as `python -m benchmarks predictions` derives it."""
 KNEE = 3.0
-"""How sharply a curve turns at a knee that nobody measured: in the middle of what public series show."""
+"""How sharply a curve turns at a knee that nobody measured (the power of a smooth maximum): at the knee itself it lies
+26 % above its floor."""
 PULL = 0.02
 """Weight of what is usual against one probe: it settles what probes leave open, and little else."""
 LAYER_PULL = 0.1
@@ -127,15 +128,15 @@ def floor_and_slope(
     """A series as a floor of overhead and a slope of work, and how well the slope is known (natural logarithm).
 
     One point is taken as work alone. A series that stays under its knee shows only that its work is no more than it
-    took: there the slope is at least `work_s`, a roofline's seconds a sample, and known as well as rooflines are.
+    took: there `work_s`, a roofline's seconds a sample, is the slope, and known as well as rooflines are.
     """
     x, y = tuple(map(float, batches)), tuple(map(float, times_s))
     if len(x) == 1:
         return SmoothMaximum(x, y, 0.0, y[0] / x[0], 1.0), 0.0
-    seen = smooth_maximum(x, y)
-    if seen.c >= work_s or seen.c * x[-1] >= seen.a:
-        return seen, 0.0
-    return SmoothMaximum(x, y, seen.a, min(work_s, y[-1] / x[-1]), max(seen.p, KNEE)), ROOFLINE_SPREAD
+    floor_s = min(y)
+    if not work_s or y[-1] >= 2 ** (1 / KNEE) * floor_s:
+        return smooth_maximum(x, y), 0.0
+    return SmoothMaximum(x, y, floor_s, min(work_s, y[-1] / x[-1]), KNEE), ROOFLINE_SPREAD
 
 
 @dataclass(frozen=True)
