@@ -47,8 +47,10 @@ DEFINED = [
             plan.Bottleneck,
             profile.Evidence,
             scenario.AccuracyRule,
+            scenario.Merging,
             scenario.Objective,
             scenario.PriceKind,
+            scenario.SharingRule,
         )
         for choice in kind
     ),
