@@ -21,7 +21,6 @@ from simulator.run import cut
 from simulator.sharing import NOTHING_SHARED, Merged, merged_layers
 from simulator.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
-
 WIDTHS = {"fp16": 0.5, "bf16": 0.5, "int8": 0.25}
 """Bytes of a weight over those of a 4-byte float, by precision; `tf32` and `amp` keep 4-byte weights."""
 
