@@ -31,6 +31,8 @@ DIGITS = 5
 WATTS_A_CORE = 10.0
 """Power limit over cores of common server processors, W: EPYC 7763 4.4, Xeon 8480 6.3, Core i9 13900 10.5."""
 CATALOGUED = frozenset(kind for kind, _ in KINDS.values())
+BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)
+"""What reading a damaged file raises."""
 LINES_DEEP = 3
 """Levels of a file that take a line for each key; what lies deeper stands in one line."""
 
@@ -65,6 +67,11 @@ class Measured:
             if o.point.what is what and o.point.optimizer == optimizer and o.status is Status.OK
         }
         return dict(sorted(found.items()))
+
+    @property
+    def input_shape(self) -> list[int] | None:
+        """One sample of a user's own model; None for the zoo's, which have theirs."""
+        return next((o.details["input_shape"] for o in self.outcomes.values() if "input_shape" in o.details), None)
 
     @property
     def optimizers(self) -> list[str]:
@@ -126,6 +133,17 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "doubts": doubts,
         "measured": _measured(m, fitted, work),
     }
+
+
+def lacking(m: Measured) -> str:
+    """Why measured figures make no profile, and the way out; empty where there are none or they do."""
+    if not any(o.status is Status.OK for o in m.outcomes.values()):
+        return ""
+    if not m.by_batch(What.LATENCY):
+        return "no inference batch was timed. Measure it with --mode inference --resume."
+    if not _weight_bytes(m):
+        return "it has no weights, so there is nothing to bring to a device. Measure a model that has parameters."
+    return "" if _workspace(m)[0] else "nothing is known of its memory. Measure it in another --out."
 
 
 def raise_falls(
@@ -332,7 +350,7 @@ def _one_line(text: str) -> str:
 def _measured(m: Measured, fitted: fit.Fit, work: fit.Work) -> dict[str, Any]:
     """What planning does not need: on what it was measured, the raw points, and what is derived from them."""
     return {
-        "provenance": {**m.provenance, **asdict(m.settings)},
+        "provenance": {**m.provenance, **_how(m)},
         "settings": asdict(m.settings),
         "regime": {str(int(x)): fit.regime(fitted, x, work) for x in fitted.curve.x},
         "knee": _short(fitted.knee, 3) if fitted.knee else None,
@@ -342,6 +360,11 @@ def _measured(m: Measured, fitted: fit.Fit, work: fit.Work) -> dict[str, Any]:
         "layers": (layers.details.get("layers", []) if (layers := m.one(What.LAYERS)) else []),
         "points": points_json(m.outcomes.values()),
     }
+
+
+def _how(m: Measured) -> dict[str, Any]:
+    """How the model was run; the zoo's inputs go without saying."""
+    return asdict(m.settings) | ({"input_shape": m.input_shape} if m.input_shape else {})
 
 
 def _fits(m: Measured, fitted: fit.Fit) -> dict[str, Any]:
@@ -405,7 +428,7 @@ def outcomes_of(points: Mapping[str, Any], model: str, settings: Settings, layer
         for key, raw in by_key.items():
             point = _point(kind, key, model, settings)
             details = {"layers": layers} if point.what is What.LAYERS and layers else raw.get("details", {})
-            found.append(Outcome(**{**raw, "point": point, "status": Status(raw["status"]), "details": details}))
+            found.append(Outcome.from_json({**raw, "point": asdict(point), "details": details}))
     return found
 
 
@@ -543,21 +566,34 @@ def _by_model(outcomes: Sequence[Outcome]) -> dict[tuple[str, Settings], list[Ou
 
 def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:
     """With the points that a profile of the same device, software and settings already holds; the new ones count."""
-    kept = _read(path)
-    if kept is None:
-        return m
-    measured = kept.get("measured", {})
-    if not _same(path, measured.get("provenance", {}), {**m.provenance, **asdict(m.settings)}, errors):
+    try:
+        kept = _read(path)
+        if kept is None:
+            return m
+        was = kept["measured"]["provenance"]
+        old = outcomes_of(kept["measured"]["points"], m.model, m.settings, kept["measured"]["layers"])
+    except BROKEN as error:
+        errors.append(_broken(path, error))
         return None
-    old = outcomes_of(measured["points"], m.model, m.settings, measured["layers"])
+    if not _same(path, was, {**m.provenance, **_how(m)}, errors):
+        return None
     return replace(m, outcomes={o.point.key: o for o in old} | dict(m.outcomes))
 
 
 def _kept_probes(path: Path, provenance: Mapping[str, Any], errors: list[str]) -> dict[str, Outcome]:
-    kept = _read(path)
-    if kept is None or not _same(path, kept["provenance"], provenance, errors):
+    try:
+        kept = _read(path)
+        if kept is None or not _same(path, kept["provenance"], provenance, errors):
+            return {}
+        return {o.point.probe: o for o in outcomes_of({What.PROBE: kept["probes"]}, "", Settings())}
+    except BROKEN as error:
+        errors.append(_broken(path, error))
         return {}
-    return {o.point.probe: o for o in outcomes_of({What.PROBE: kept["probes"]}, "", Settings())}
+
+
+def _broken(path: Path, error: Exception) -> str:
+    why = error.strerror if isinstance(error, OSError) else "it is no whole file of a calibration"
+    return f"{path}: cannot be read ({why}). Move it away, then continue with --resume."
 
 
 def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any], errors: list[str]) -> bool:
@@ -571,18 +607,22 @@ def _same(path: Path, was: Mapping[str, Any], now: Mapping[str, Any], errors: li
 
 
 def _profiles(directory: Path) -> list[dict[str, Any]]:
-    found = [_read(path) for path in sorted(directory.glob("*.json")) if path.name != DEVICE_FILE]
-    return [raw for raw in found if raw]
+    """Those that are whole: a broken one says so to whoever plans with it."""
+    found = []
+    for path in sorted(directory.glob("*.json")):
+        with suppress(*BROKEN):
+            raw = _read(path) if path.name != DEVICE_FILE else None
+            if raw and _seen_loads([raw]) and _seen_flops([raw], fp32=raw["precision"] == "fp32") is not None:
+                found.append(raw)
+    return found
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A file of ours; None where there is none."""
+    """A file of ours; None where there is none. One of `BROKEN` where it is damaged."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise JournalError(f"{path}: cannot be read ({error}). Move it away, then continue with --resume.") from None
     return raw if isinstance(raw, dict) and raw.get("schema") in (SCHEMA, DEVICE_SCHEMA) else None
 
 

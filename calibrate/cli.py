@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from calibrate import request, zoo
 from calibrate.journal import JournalError
@@ -19,10 +20,18 @@ REFUSALS = (RequestError, JournalError, MemoryLogError, NoDeviceError)
 """What says in one line what is wrong and what to do."""
 
 
-def parser() -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Says in one line what it does not understand."""
+
+    def error(self, message: str) -> NoReturn:
+        """`unrecognized arguments: --sed` becomes a refusal like all others."""
+        raise RequestError(f"calibrate: {message}. {self.prog} --help lists all options.")
+
+
+def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
     """All options; how their values are read stands in `calibrate.request`."""
-    options = argparse.ArgumentParser(
-        prog="python -m calibrate",
+    options = Parser(
+        prog=prog,
         description="Measure what models cost on this machine's device. With --model it runs code of yours.",
         allow_abbrev=False,
     )
@@ -51,14 +60,14 @@ def parser() -> argparse.ArgumentParser:
     add("--memory-log", type=Path, metavar="FILE", help="write and draw what the device's memory did, e.g. memory.csv")
     add("--out", type=Path, default=Path("profiles"), metavar="DIR", help="where profiles go (default: %(default)s)")
     add("--resume", action="store_true", help="continue the journal in --out: measure only what is missing")
-    add("--seed", type=int, default=0, metavar="N", help="start of all random orders (default: 0)")
+    add("--seed", default="0", metavar="N", help="start of all random orders (default: 0)")
     add("--dry-run", action="store_true", help="say how many points and how long, and measure nothing")
     return options
 
 
-def read(arguments: Sequence[str] | None = None) -> Request:
+def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrate") -> Request:
     """The request that `arguments` make; RequestError where they make none."""
-    given = parser().parse_args(arguments)
+    given = parser(prog).parse_args(arguments)
     asked = request.modes(given.mode)
     return Request(
         models=request.models(given.models, given.model, zoo.expand, needed=asked != ("device",)),
@@ -81,18 +90,19 @@ def read(arguments: Sequence[str] | None = None) -> Request:
         memory_bytes=request.size("--memory", given.memory) if given.memory else None,
         memory_log=given.memory_log,
         until_memory_ends=given.until_memory_ends,
-        seed=given.seed,
+        seed=request.whole("--seed", given.seed),
         resume=given.resume,
         dry_run=given.dry_run,
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit code."""
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m calibrate") -> int:
+    """Run the command under the name it was called by; its exit code."""
     try:
-        return run(read(arguments))
+        return run(read(arguments, prog))
     except REFUSALS as error:
-        print(error, file=sys.stderr)
+        text = str(error)
+        print(text if text.endswith((".", "?")) else f"{text}.", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return 130

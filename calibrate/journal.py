@@ -164,15 +164,19 @@ def _parse(data: bytes, path: Path) -> tuple[Header | None, dict[str, Outcome], 
                 raise
             if header and number == len(lines):
                 break  # A machine that lost power may leave a last line of anything.
-            _refuse(path, f"line {number} is no line of a journal", "Delete that line, or name another --out")
+            way_out = (
+                "Delete that line, or name another --out" if header else "Move the file away, or name another --out"
+            )
+            _refuse(path, f"line {number} is no line of a journal", way_out)
         whole_bytes += len(line) + 1
     return header, outcomes, whole_bytes
 
 
 def _header(raw: Mapping[str, Any]) -> Header:
-    if raw["schema"] != SCHEMA:
-        raise ValueError(raw["schema"])
-    return Header(**raw)
+    header = Header(**raw)
+    if header.schema != SCHEMA or not isinstance(header.provenance, Mapping) or not isinstance(header.seed, int):
+        raise ValueError(header.schema)
+    return header
 
 
 def _same(path: Path, kept: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -119,5 +119,15 @@ class Outcome:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Outcome":
-        """The outcome that `to_json` wrote."""
-        return cls(**{**raw, "point": Point.from_json(raw["point"]), "status": Status(raw["status"])})
+        """The outcome that `to_json` wrote; ValueError where its figures are none."""
+        outcome = cls(**{**raw, "point": Point.from_json(raw["point"]), "status": Status(raw["status"])})
+        figures = [
+            outcome.took_s,
+            *outcome.values.values(),
+            *(one for taken in outcome.samples.values() for one in taken),
+        ]
+        if not all(isinstance(figure, int | float) for figure in figures) or not all(outcome.samples.values()):
+            raise ValueError(f"{outcome.point.key}: its figures are no numbers")
+        if not isinstance(outcome.details, Mapping) or not isinstance(outcome.message, str):
+            raise ValueError(f"{outcome.point.key}: its details are none")
+        return outcome

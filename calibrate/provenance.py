@@ -60,6 +60,7 @@ MUST_AGREE = (
     "cudnn_benchmark",
     "compile",
     "resolution",
+    "input_shape",
 )
 """Keys that move a measured time or size. The rest tells a reader more: system, clocks and temperature then, date."""
 

@@ -101,6 +101,13 @@ def shape(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split("x")))
 
 
+def whole(option: str, text: str) -> int:
+    """A whole number from 0."""
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        _refuse(option, text, "is not a whole number from 0 to 999999999", "Write e.g. 1")
+    return int(text)
+
+
 def seconds(option: str, text: str) -> float:
     """A time above zero, e.g. `0.5`."""
     if not re.fullmatch(r"\d{1,6}(\.\d*)?|\.\d+", text) or float(text) == 0:

@@ -14,6 +14,8 @@ from typing import Any
 
 from calibrate.points import Outcome, Point, Settings, Status
 
+COMMAND = (sys.executable, "-m", "calibrate.worker")
+"""What measures: it gets the device and the number of this process."""
 LOOK_S = 0.25
 """How often it is looked whether to stop."""
 START_LIMIT_S = 300.0
@@ -62,7 +64,7 @@ class Worker:
         self.said = b""
         self.buffer = b""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "calibrate.worker", device, str(os.getpid())],
+            [*COMMAND, device, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -118,9 +120,11 @@ class Worker:
         try:
             reply = self._receive(limit_s)
         except TimeoutError as late:
-            raise error(f"{STEPS[event]} {late}") from None
+            way_out = "Allow more with --timeout" if event == "built" else "See what planner doctor says"
+            raise error(f"{STEPS[event]} {late}. {way_out}") from None
         except EOFError:
-            raise error(f"{STEPS[event]}: {self._cause_of_death()[1]}") from None
+            way_out = "Build it alone to see more" if event == "built" else "See what planner doctor says"
+            raise error(f"{STEPS[event]}: {self._cause_of_death()[1]}. {way_out}") from None
         if "refused" in reply:
             raise error(reply["refused"])
         value: dict[str, Any] = reply[event]

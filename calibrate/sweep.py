@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, median
 from types import FrameType
 
-from calibrate import assemble, probes
+from calibrate import probes
 from calibrate.agenda import Group, agenda, groups
 from calibrate.journal import Journal, JournalError, open_journal
 from calibrate.memory_log import MemoryLog, reader
@@ -26,6 +26,8 @@ START_S = 8.0
 """To start a worker and build its model, until it has been seen."""
 FIRST_GUESS_S = {What.LAYERS: 2.0, What.LOAD: 4.0, What.MEMORY: 2.0}
 """For a point that is not repeated; a repeated one takes `Request.seconds_per_point` and a little."""
+SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -97,7 +99,8 @@ def run(request: Request) -> int:
     """
     sweep = Sweep(request)
     if request.dry_run:
-        print(f"{amount(*sweep.left())}. Nothing was measured.")
+        looked = "" if request.device == "cpu" else f", nor was it looked whether {request.device} is there"
+        print(f"{amount(*sweep.left())}. Nothing was measured{looked}.")
         return 0
     log = MemoryLog(request.memory_log, reader(request.device)) if request.memory_log else nullcontext()
     with _signals(sweep), ExitStack() as cleanup:
@@ -144,7 +147,27 @@ def _open(sweep: Sweep) -> None:
     known = sweep.worker.provenance
     path = request.out / known["gpu"] / "journal.jsonl"
     sweep.journal = open_journal(path, known, request.seed, resume=request.resume)
+    _same_request(sweep)
     say(f"{known['gpu']}: {amount(*sweep.left())}. Each is kept in {path} as it comes.")
+    if request.device == "cpu":
+        threads = known["torch_threads"]
+        say(f"It computes with {threads} thread{'s' * (threads != 1)}; OMP_NUM_THREADS=N in front makes it N.")
+
+
+def _same_request(sweep: Sweep) -> None:
+    """Refuse to go on with other inputs for a model than it was measured with; say where an order is kept."""
+    assert sweep.journal
+    journal, asked = sweep.journal, sweep.request
+    for outcome in journal.outcomes.values():
+        fed = outcome.details.get("input_shape")
+        if fed and asked.input_shape and outcome.point.model in asked.models and tuple(fed) != asked.input_shape:
+            was, now = ("x".join(map(str, shape)) for shape in (fed, asked.input_shape))
+            raise JournalError(
+                f"{journal.path}: {outcome.point.model}: --input was {was}, now it is {now}."
+                " Such figures are not mixed: name another --out."
+            )
+    if journal.header.seed != asked.seed:
+        say(f"The journal was begun with --seed {journal.header.seed}, which goes on.")
 
 
 def _measure_all(sweep: Sweep) -> None:
@@ -216,19 +239,38 @@ def _show(sweep: Sweep, outcome: Outcome) -> None:
     assert sweep.journal
     points, seconds = sweep.left()
     done = len(sweep.journal.outcomes)
-    what = outcome.point.key.replace("/", " ")
+    what = _title(outcome.point)
     came = _headline(outcome) if outcome.status is Status.OK else f"{outcome.status}: {outcome.message}"
     say(f"{done}/{done + points}  {what}: {came}  ({_about(seconds)} left)", passing=outcome.status is Status.OK)
 
 
 def _headline(outcome: Outcome) -> str:
     """The figure most worth seeing."""
-    for name in ("wall_s", "step_s"):
+    for name, unit in (("wall_s", "a batch"), ("step_s", "a step")):
         if taken := outcome.samples.get(name):
-            return f"{median(taken) * 1e3:.4g} ms"
+            each_s = median(taken)
+            return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
     if held_bytes := outcome.values.get("allocated_bytes") or outcome.values.get("device_bytes"):
-        return f"{held_bytes / 1e9:.3g} GB"
+        return _amount(held_bytes, SIZES)
     return "done"
+
+
+def _title(point: Point) -> str:
+    """`lenet fp32: memory of a training step (sgd) at batch 8`."""
+    if point.what is What.PROBE:
+        return f"device: {point.probe}"
+    step = f"training step ({point.optimizer})" if point.optimizer else "inference"
+    what = {What.LAYERS: "layers", What.LOAD: "loading", What.MEMORY: f"memory of {step}"}.get(
+        point.what, f"time of {step}"
+    )
+    at = f" at batch {point.batch}" if point.batch else ""
+    return f"{point.model}{point.settings.suffix} {point.settings.precision}, {what}{at}"
+
+
+def _amount(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """In the largest of `units` that it reaches: 0.000186 s is 186 us."""
+    scale, unit = next((unit for unit in units if value >= unit[0]), units[-1])
+    return f"{value / scale:.{max(3, len(str(int(value / scale))))}g} {unit}"
 
 
 def _finish(sweep: Sweep) -> int:
@@ -239,13 +281,18 @@ def _finish(sweep: Sweep) -> int:
         say(f"{why} before anything was measured.{'' if sweep.stop_signal else ' Allow more.'}")
         return 128 + sweep.stop_signal if sweep.stop_signal else 2
     journal, out = sweep.journal, sweep.request.out
+    for line in _summary(sweep):
+        say(line)
+    from calibrate import assemble  # SciPy takes a second to import, which nobody need wait for before measuring
+
     files = assemble.write(list(journal.outcomes.values()), journal.header, out) if journal.outcomes else []
-    for line in [*_summary(sweep), *_doubts(files)]:
+    stopped = sweep.stop_signal or sweep.out_of_time
+    bare = [] if stopped else _without_profile(sweep, files)
+    for line in [*_doubts(files), *bare]:
         say(line)
     for path in files:
         print(f"Wrote {path}", flush=True)
     points, seconds = sweep.left()
-    stopped = sweep.stop_signal or sweep.out_of_time
     if stopped and points:
         why = "Interrupted" if sweep.stop_signal else "The budget has ended"
         say(f"{why}: {amount(points, seconds)} left. The same command with --resume continues.")
@@ -253,7 +300,22 @@ def _finish(sweep: Sweep) -> int:
         say(f"Next: planner profiles list --profiles {shlex.quote(str(out))}")
     if sweep.stop_signal:
         return 128 + sweep.stop_signal
-    return 2 if _missing(sweep) and not stopped else 0
+    return 2 if (bare or _missing(sweep)) and not stopped else 0
+
+
+def _without_profile(sweep: Sweep, files: Sequence[Path]) -> list[str]:
+    """Models with figures of which no profile can be made, and why."""
+    from calibrate import assemble
+
+    assert sweep.journal
+    said = []
+    for group in groups(sweep.request):
+        found = {o.point.key: o for o in sweep.journal.outcomes.values() if _belongs(o, group)}
+        m = assemble.Measured(group.model, group.settings, sweep.journal.header.provenance, found, {})
+        if group.model and found and assemble.file_name(m) not in {path.name for path in files}:
+            why = assemble.lacking(m)
+            said += [f"{group.name}: no profile: {why}"] if why else []
+    return said
 
 
 def _summary(sweep: Sweep) -> list[str]:

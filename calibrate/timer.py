@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrik
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ def median_interval(samples: Sequence[float], level: float = 0.95) -> tuple[floa
     it with 96.9 %, of 20 the 6th and the 15th with 95.9 %. David and Nagaraja, Order Statistics (2003), 7.1.
     """
     count = len(samples)
-    k = int(binom.ppf((1 - level) / 2, count, 0.5)) if count else 0
+    k = _half_quantile((1 - level) / 2, count) if count else 0
     if k < 1:
         return None
     ordered = np.sort(np.asarray(samples, dtype=float))
@@ -228,3 +229,9 @@ def _is_look(count: int, first: int) -> bool:
     while look < count:
         look += max(1, look // 5)
     return look == count
+
+
+def _half_quantile(share: float, count: int) -> int:
+    """Smallest k with P(X <= k) >= `share` for X binomial of `count` and 1/2; `scipy.stats` takes seconds to import."""
+    above = ceil(bdtrik(share, count, 0.5))
+    return above - 1 if above and bdtr(above - 1, count, 0.5) >= share else above

@@ -38,10 +38,13 @@ class Pipe:
         self.replies: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
+        self.owner = os.getpid()
 
     def send(self, event: str, value: object) -> None:
         """One line. ValueError where it holds what JSON cannot: nan, or an infinite number."""
         line = json.dumps({event: value}, allow_nan=False)
+        if os.getpid() != self.owner:
+            os._exit(0)  # A copy that user code forked and let go on: one process answers.
         self.replies.write(line + "\n")
         self.replies.flush()
 
@@ -83,27 +86,42 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
     device.open(job.memory_bytes or default_limit_bytes(device))
     rule = Rule(seconds=job.seconds_per_point)
     built = build(job.model, job.input_shape)
-    refuse_nan(built, job.settings)
+    refuse_unfit(built, job.settings, device)
+
+    fed = {"input_shape": list(job.input_shape)} if job.input_shape else {}
 
     def one(point: Point) -> tuple[Any, Any, Any]:
         if point.what is What.LAYERS:
             from calibrate.layers import trace
 
             values, details = trace(built, job.settings)
-            return values, {}, details
-        return measure(built, device, point, rule)
+            return values, {}, details | fed
+        values, samples, details = measure(built, device, point, rule)
+        return values, samples, details | fed
 
     return one
 
 
-def refuse_nan(built: "Built", settings: Settings) -> None:
+def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
     """Run one sample on the CPU: a model that cannot run at all need not be tried at every batch size."""
     import torch
 
-    from calibrate.zoo import floats
+    from calibrate.zoo import ZooError, floats
 
-    with torch.inference_mode():
-        outputs = floats(built.forward(built.module, built.make_input(1, "cpu", settings)))
+    inputs = built.make_input(1, "cpu", settings)
+    try:
+        with torch.inference_mode():
+            outputs = floats(built.forward(built.module, inputs))
+    except Exception as error:
+        sample = "x".join(map(str, built.shape))
+        if device.is_out_of_memory(error):
+            wrong, way_out = (
+                f"no memory for one sample of {sample}",
+                "Allow more with --memory, or make the model smaller",
+            )
+        else:
+            wrong, way_out = f"does not run on one sample of {sample}", "Correct the model, or --input"
+        raise ZooError(f"{built.name}: {wrong}: {in_one_line(error)}. {way_out}") from error
     if any(output.isnan().any() for output in outputs):
         raise ValueError(f"{built.name}: its output is not a number (NaN). Correct the model or its weights")
 

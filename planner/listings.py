@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrate.library import Library
 from planner.catalog import Catalog, Instance, Price, Purchase, stale
-from planner.layout import Column, Screen, counted, dollars, gigabytes, per_second, ranges, seconds, share, table
+from planner.layout import Column, Screen, counted, dollars, gigabytes, per_second, seconds, share, table
 from planner.scenario import PriceKind
 from planner.trace import TraceSummary
 from planner.units import did_you_mean
@@ -67,8 +67,8 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
     """All figures of one profile and where they come from; `measured` is what its file holds besides."""
     raw = measured or {}
     facts = [
-        f"Memory: {gigabytes(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
-        f"Loading: {seconds(profile.load(profile.weight_bytes))} from pinned memory; {profile.load_evidence}.",
+        f"Memory: {_size(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
+        f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(profile)}; {profile.load_evidence}.",
         f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
         *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
         f"Source: {profile.source} ({profile.as_of}).",
@@ -97,7 +97,7 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
         *fitted,
         Column("latency", [seconds(profile.latency(n)) for n in batches], right=True),
         Column("rate", [per_second(n / profile.latency(n)) for n in batches], right=True),
-        Column("workspace", [gigabytes(profile.workspace(n)) for n in batches], right=True),
+        Column("workspace", [_size(profile.workspace(n)) for n in batches], right=True),
         *(runs if any(taken) else []),
     ]
 
@@ -105,6 +105,16 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
 def _reached(samples_s: Sequence[float], part: float) -> str:
     """The time that so large a part of the runs kept to."""
     return seconds(sorted(samples_s)[ceil(part * len(samples_s)) - 1]) if samples_s else "-"
+
+
+def _size(size_bytes: float) -> str:
+    """`14.20 GB`; of a small model `0.18 MB`."""
+    return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
+
+
+def _source_memory(profile: Profile) -> str:
+    """From where weights are loaded; a CPU has them where they are."""
+    return " within main memory" if profile.gpu.startswith("cpu-") else " from pinned memory"
 
 
 def _layers(profile: Profile) -> str:
@@ -127,7 +137,7 @@ def _evidence(raw: Mapping[str, Any]) -> list[str]:
     told = {
         "Measured on": ", ".join(_provenance(_part(raw, "provenance"))),
         "Bound by": "; ".join(_regimes(_part(raw, "regime"))),
-        "Memory ends": "; ".join(_limits(_part(raw, "limits"))),
+        "Largest batch": "; ".join(_limits(_part(raw, "limits"))),
         **{f"Fit of {name}": _fit(_part(raw, "fits", name)) for name in _part(raw, "fits") if name != "latency"},
     }
     return [f"{what}: {text}." for what, text in told.items() if text]
@@ -139,20 +149,29 @@ def _provenance(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _regimes(raw: Mapping[str, Any]) -> list[str]:
-    """`overhead at batches 1, 2, 4`."""
+    """`overhead up to batch 4`, `bandwidth from batch 8 on`: by the smallest and largest measured batch of each."""
     known = {int(batch): str(regime) for batch, regime in raw.items() if str(batch).isdigit()}
     of = {regime: [b for b in known if known[b] == regime] for regime in known.values()}
-    return [f"{regime} at batch {ranges(batches)}" for regime, batches in of.items()]
+    return [f"{regime} at {_span(sorted(batches), sorted(known))}" for regime, batches in of.items()]
+
+
+def _span(some: Sequence[int], known: Sequence[int]) -> str:
+    """`batch 4`, `batches 1 to 8` where all measured ones between are among them, else `batches 1, 4`."""
+    if len(some) == 1:
+        return f"batch {some[0]}"
+    between = [batch for batch in known if some[0] <= batch <= some[-1]]
+    return f"batches {some[0]} to {some[-1]}" if between == list(some) else f"batches {', '.join(map(str, some))}"
 
 
 def _limits(raw: Mapping[str, Any]) -> list[str]:
-    """`inference fits at batch 64, fails at 128`."""
-    phases = {phase: _part(raw, phase) for phase in raw}
-    said = {
-        phase: [f"{word} at batch {ends[word]}" for word in ("fits", "fails") if word in ends]
-        for phase, ends in phases.items()
-    }
-    return [f"{phase} {', '.join(words)}" for phase, words in said.items() if words]
+    """`inference 64, and 128 did not fit`; `inference 32, and no larger one was tried`."""
+    ends = {phase: _part(raw, phase) for phase in raw}
+    return [
+        f"{phase} {end.get('fits', 'none')}, and "
+        + (f"{end['fails']} did not fit" if "fails" in end else "no larger one was tried")
+        for phase, end in ends.items()
+        if end
+    ]
 
 
 def _fit(raw: Mapping[str, Any]) -> str:

@@ -1,9 +1,11 @@
 """`planner calibrate`, `doctor` and `profiles plot` as a person meets them, on this machine's own CPU."""
 
+import io
 import json
 import re
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import yaml
 from calibrate.cli import parser
 from calibrate.library import find_kinds, find_profiles
 from planner.catalog import load_catalog
+from planner.cli import main
 from simulator.profile import Evidence
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,18 +39,24 @@ def here(tmp_path, monkeypatch):
     """A folder of one's own with models in it."""
     (tmp_path / "small.py").write_text(SMALL, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
 
 
 def planner(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "planner", *words]
-    environment = {
-        "PYTHONPATH": f"{ROOT}:{Path.cwd()}",
-        "PATH": "/usr/bin:/bin",
-        "COLUMNS": "120",
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    """The whole command in this process, which has imported torch already; workers are processes as always."""
+    out, err = io.StringIO(), io.StringIO()
+    command = ["planner", *words]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as end:
+            main()
+    return subprocess.CompletedProcess(command, int(end.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def done(*words: str) -> str:
@@ -74,7 +83,7 @@ def scenario(kind: str) -> str:
 
 def test_models_measured_on_this_cpu_are_planned_with(here):
     """The real command measures three models; its files are read, planned with, explained, shown and drawn."""
-    measuring = ["--device", "cpu", "--batches", "1,2,4,8,16", "--seconds", "0.05", "--out", "mine"]
+    measuring = ["--device", "cpu", "--batches", "1,2,4,8,16", "--seconds", "0.02", "--out", "mine"]
     ended = planner("calibrate", "--models", "lenet", *OWN, *measuring)
     assert ended.returncode == 0, ended.stderr
     ((name, kind),) = find_kinds([here / "mine"]).items()
@@ -119,6 +128,8 @@ def test_a_dry_run_measures_nothing(here):
         (["--models", "lenet", "--device", "cuda:99"], r"cuda:99"),
         (["--model", "small:broken", "--input", "3x32x32", "--mode", "inference"], r"no weights here"),
         (["--models", "lenet", "--out", "small.py"], r"small\.py"),
+        (["--models", "lenet", "--seed", "x"], r"--seed: x is not a whole number"),
+        (["--models", "lenet", "--sed", "1"], r"unrecognized arguments: --sed 1\. planner calibrate --help lists all"),
     ],
 )
 def test_bad_input_is_one_clear_line(here, words, said):
@@ -141,6 +152,7 @@ def test_every_option_of_calibrate_stands_in_the_docs():
 
 def test_help_of_calibrate_is_its_parsers(here):
     said = done("calibrate", "--help")
+    assert said.startswith("usage: planner calibrate ")
     assert "--until-memory-ends" in said
 
 

@@ -807,8 +807,8 @@ def test_show_tells_fit_and_evidence():
         "Fit: joined; batches left out were foretold within 3.0 % on average; it errs by 5.0 % at worst, at batch 4;"
         " 90 % of other batches are expected within 6.0 %.",
         "Measured on: NVIDIA H200, driver 570.1, torch 2.13.0, on 2026-07-20.",
-        "Bound by: overhead at batch 1-2; arithmetic at batch 4.",
-        "Memory ends: inference fits at batch 64, fails at batch 128.",
+        "Bound by: overhead at batches 1 to 2; arithmetic at batch 4.",
+        "Largest batch: inference 64, and 128 did not fit.",
         "Fit of memory: straight-line; batches left out were foretold within 1.0 % on average.",
     ):
         assert f"  {line}\n" in text + "\n"

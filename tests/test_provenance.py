@@ -81,8 +81,8 @@ def test_two_readings_of_one_device_agree_and_are_json() -> None:
     first, second = read(cpu, Settings()), read(cpu, Settings())
     assert differing(first, second) is None
     assert json.loads(json.dumps(first)) == first
-    of_gpus_alone = {"gpu_uuid_sha256", "power_limit_w", "clock_limit_mhz", "driver"}
-    assert set(MUST_AGREE) - first.keys() == of_gpus_alone
+    elsewhere = {"gpu_uuid_sha256", "power_limit_w", "clock_limit_mhz", "driver", "input_shape"}
+    assert set(MUST_AGREE) - first.keys() == elsewhere
     assert first["gpu"].startswith("cpu-")
 
 
