@@ -266,7 +266,7 @@ def calibrate(context: typer.Context) -> None:
     from calibrate.cli import main as measure
 
     # One parser for `planner calibrate` and for `python -m calibrate`, which runs where typer is not installed.
-    raise typer.Exit(measure(context.args))
+    raise typer.Exit(measure(context.args, "planner calibrate"))
 
 
 @app.command()
