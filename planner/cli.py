@@ -14,6 +14,7 @@ from planner.layout import Format, stdout_screen
 from planner.merge_command import analyze, breakeven
 from planner.merge_train import train
 from planner.profile_command import profile
+from planner.train_command import train as train_model
 from planner.validate_command import validate
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ merge_app.command()(analyze)
 merge_app.command()(train)
 merge_app.command()(breakeven)
 app.command()(profile)
+app.command("train")(train_model)
 
 
 @app.command()

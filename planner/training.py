@@ -24,8 +24,9 @@ DEPTHWISE_SHARE = 0.15
 """Of a network's convolutions, from which it counts as one of them: EfficientNet has 0.19, MobileNetV3 0.24."""
 END_TO_END = (0.135, 0.29, 0.52)
 """Of peak operations that long runs of language models use, restarts included: published runs reach 14 to 51 %."""
-VISION_EFFICIENCY = (0.25, 0.45, 0.8)
-"""Of the roofline's speed that whole networks of pictures reach in training, where nobody measured them."""
+VISION_EFFICIENCY = (0.35, 0.55, 1.0)
+"""Of the speed of three rooflines of the forward pass that training steps reach: 0.36 to 0.54 on an RTX 3090 (timm,
+twelve networks), 0.68 on an A100 (DeepLearningExamples), 1.07 on an H100 (MLPerf)."""
 RUN_OVER_STEPS = (1.0, 1.15, 1.55)
 """A run over its steps alone: evaluation, start and stalls add 8 to 55 % in NVIDIA's DeepLearningExamples; none is
 the best that MLPerf's runs come near to."""
@@ -273,7 +274,7 @@ def with_interruptions_s(
 ) -> float:
     """Wall time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) x work/t.
 
-    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.4 h.
+    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h.
     """
     m = mean_time_between_s
     if math.isinf(m):

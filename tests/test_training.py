@@ -240,7 +240,7 @@ def test_daly_and_young_agree_where_failures_are_rare() -> None:
     for away in (0.5, 0.8, 1.25, 2.0):
         assert with_interruptions_s(1e6, 86_400, 60, 300, away * checkpoint_interval_s(60, 86_400)) >= at_best
     assert with_interruptions_s(1e6, math.inf, 60, 300) == 1e6
-    assert with_interruptions_s(20 * 3600, 5 * 3600, 60, 300) / 3600 == pytest.approx(22.4, rel=0.02)
+    assert with_interruptions_s(20 * 3600, 5 * 3600, 60, 300) / 3600 == pytest.approx(22.1, rel=0.005)
 
 
 def test_a_flat_curve_that_rises_has_its_knee_found() -> None:
@@ -282,7 +282,9 @@ def test_alexnet_was_at_the_edge_of_one_card() -> None:
 
 def test_amp_halves_activations_and_keeps_weights() -> None:
     known = facts("resnet50")
-    assert vision_activation_bytes(known, "amp").mid == pytest.approx(vision_activation_bytes(known, "fp32").mid / 2)
+    assert vision_activation_bytes(known, "amp").mid == pytest.approx(
+        vision_activation_bytes(known, "fp32").mid / 2 * 1.2
+    )
     assert states(known.params, "amp", "momentum").total == pytest.approx(known.params * 14)
     full = vision_activation_bytes(known, "fp32", "full")
     assert full.mid < vision_activation_bytes(known, "fp32").mid / 3

@@ -1,0 +1,39 @@
+"""The command `planner train`: how long a training takes, how much memory, how much money."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.layout import Format
+
+
+def train(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file, as in scenarios/training.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the scenario. Repeatable."),
+    ] = None,
+    catalog: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Your gpus.yaml and prices.yaml, before the shipped ones. Repeatable."),
+    ] = None,
+    profiles: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Your profiles, before the shipped ones. Repeatable.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="table, json or md.")] = Format.TABLE,
+) -> None:
+    """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
+    from planner.cli import Status, emit, knowledge
+    from planner.layout import stdout_screen
+    from planner.training_plan import train as answer
+    from planner.training_report import render
+    from planner.training_scenario import load_training
+
+    if form is Format.CSV:
+        raise typer.BadParameter("--format: must be table, json or md, got csv.")
+    loaded = load_training(scenario, overrides or [])
+    known, library = knowledge(catalog, profiles)
+    plan = answer(loaded, known, library)
+    emit(render(plan, form, stdout_screen()))
+    raise typer.Exit(Status.FEASIBLE if plan.cheapest else Status.INFEASIBLE)

@@ -1,0 +1,337 @@
+"""Training scenarios: answers are what was published, deadline and budget choose, bad inputs are one line each."""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from calibrate.library import find_profiles
+from planner import cli
+from planner.catalog import load_catalog
+from planner.layout import Format, Screen
+from planner.load import ScenarioError
+from planner.strict_yaml import parse
+from planner.training import END_TO_END, SECONDS_PER_DAY, SECONDS_PER_YEAR
+from planner.training_plan import Option, TrainingPlan, train
+from planner.training_report import length, render
+from planner.training_scenario import load_training, schema
+from planner.training_speed import Limit, measured_steps
+from simulator.profile import Evidence
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios" / "training"
+FILES = sorted(SCENARIOS.glob("*.yaml"))
+CATALOG = load_catalog()
+LIBRARY = find_profiles((), CATALOG.gpus)
+KEYS = {
+    "gpu", "gpu_count", "instance", "global_batch", "fits", "memory_bytes", "step_s", "time_s", "cost_usd", "energy_j",
+    "bottleneck", "evidence",
+}  # fmt: skip
+
+
+LLAMA = "{layers: 32, hidden: 4096, heads: 32, sequence: 8192, vocabulary: 128256, params: 8.03e9}"
+
+
+def answer(name: str, *overrides: str) -> TrainingPlan:
+    return train(load_training(SCENARIOS / f"{name}.yaml", overrides), CATALOG, LIBRARY)
+
+
+def only(plan: TrainingPlan, gpu: str, count: int, price: str | None = None) -> Option:
+    (found,) = [
+        o for o in plan.options if (o.gpu, o.gpu_count) == (gpu, count) and price in (None, o.price_kind)
+    ]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenarios_are_answered_and_fit_the_schema(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith("# yaml-language-server: $schema=training.schema.json\n")
+    jsonschema.validate(parse(text).data, schema())
+    plan = answer(path.stem)
+    for form in (Format.TABLE, Format.MD):
+        assert plan.name in render(plan, form, Screen(100))
+    document = json.loads(render(plan, Format.JSON, Screen()))
+    assert document["schema"] == "planner.training/v1"
+    assert all(option.keys() >= KEYS for option in document["options"])
+    for o in plan.options:
+        assert 0 < o.time_s.low <= o.time_s.mid <= o.time_s.high
+        assert 0 < o.cost_usd.low <= o.cost_usd.mid <= o.cost_usd.high
+        assert o.memory_bytes == pytest.approx(sum(o.memory.values()), rel=1e-6)
+        assert o.fits == (o.memory_bytes <= o.memory_limit_bytes)
+        assert o.fits or o.bottleneck is Limit.MEMORY
+    assert document["cheapest"] in document["options"]
+    assert document["fastest"] in document["options"]
+
+
+def test_committed_schema_is_the_one_that_is_written() -> None:
+    assert (SCENARIOS / "training.schema.json").read_text() == json.dumps(schema(), indent=2) + "\n"
+
+
+# What was published
+
+
+def test_gpt3_takes_355_years_or_1024_gpus() -> None:
+    plan = answer("gpt3")
+    alone, many = only(plan, "V100", 1), only(plan, "A100-80GB", 1024)
+    assert alone.time_s.mid / SECONDS_PER_YEAR == pytest.approx(355, rel=0.005)
+    assert alone.cost_usd.mid == pytest.approx(4.67e6, rel=0.01)
+    assert not alone.fits
+    assert alone.gpus_needed > 150
+    assert many.time_s.mid / SECONDS_PER_DAY == pytest.approx(33.9, rel=0.01)
+    assert many.fits
+    assert many.parallel == "data 8, tensor 8, pipeline 16"
+    assert many.evidence is Evidence.PUBLISHED
+    assert plan.fastest == many
+
+
+def test_llama_is_told_by_a_band_not_by_one_utilization() -> None:
+    plan = answer(
+        "gpt3", "speed=[]", "train.recompute=none", "train.micro_batch=1", "parallel.pipeline=1", "parallel.zero=3",
+        f"model={{transformer: {LLAMA}}}",
+        "data.tokens=15e12",
+        "buy={own: [{name: h100, gpu: H100, gpu_count: 8, price: $20/h, count: 128}], max_gpus: 1024}",
+        "counts=[1024]",
+    )  # fmt: skip
+    (o,) = plan.options
+    hours = [t / 3600 * 1024 for t in (o.time_s.low, o.time_s.mid, o.time_s.high)]
+    assert hours[0] < 1.46e6 < hours[2]
+    assert hours[2] / hours[0] == pytest.approx(END_TO_END[2] / END_TO_END[0])
+    assert o.fits
+
+
+def test_dawnbench_has_its_cheapest_and_its_fastest() -> None:
+    plan = answer("dawnbench")
+    assert plan.cheapest is not None
+    assert plan.fastest is not None
+    published = {8: (2.958, 72.40), 32: (0.495, 48.48), 128: (0.301, 118.07)}
+    for count, (hours, usd) in published.items():
+        o = only(plan, "V100", count)
+        assert o.time_s.mid / 3600 == pytest.approx(hours, rel=1e-6)
+        assert o.cost_usd.mid == pytest.approx(usd, rel=0.002)
+    assert (plan.cheapest.gpu_count, plan.fastest.gpu_count) == (32, 128)
+
+
+def test_deadline_and_budget_choose() -> None:
+    late = answer("dawnbench", "deadline=20 min")
+    assert late.cheapest is not None
+    assert late.cheapest.gpu_count == 128
+    poor = answer("dawnbench", "budget=$100")
+    assert poor.fastest is not None
+    assert poor.fastest.gpu_count == 32
+    neither = answer("dawnbench", "budget=$40")
+    assert neither.cheapest is neither.fastest is None
+    assert "None keeps the limits" in render(neither, Format.TABLE, Screen())
+
+
+def test_alexnet_would_just_fit_on_one_card_and_two_halve_it() -> None:
+    plan = answer("alexnet")
+    one, two = only(plan, "GTX580", 1), only(plan, "GTX580", 2)
+    assert one.memory["weights"] == one.memory["optimizer"] == pytest.approx(244e6, rel=0.01)
+    assert one.memory["activations"] > one.memory["weights"] * 3
+    assert one.fits
+    assert one.memory_range_bytes.high > 3e9  # if all that kernels wrote is kept, it does not
+    assert two.memory_range_bytes.high < 3e9
+    assert two.memory_bytes == pytest.approx(0.54 * one.memory_bytes, rel=0.05)
+    assert two.time_s.low < 6 * SECONDS_PER_DAY < two.time_s.high  # five to six days, as its authors say
+
+
+def test_a_loader_bound_step_is_found_with_the_workers_that_end_it() -> None:
+    starved = answer("lenet").options[0]
+    assert starved.bottleneck is Limit.LOADER
+    assert starved.time_s.mid == pytest.approx(8.92, rel=0.001)
+    assert starved.workers_enough == 3
+    fed = answer("lenet", f"data.loader.workers={starved.workers_enough}").options[0]
+    assert fed.bottleneck is not Limit.LOADER
+    assert fed.time_s.mid == pytest.approx(4.37, rel=0.001)
+    stored = answer("lenet", "data.loader.workers=8", "data.bytes=784 B", "data.storage=10 MB/s").options[0]
+    assert stored.bottleneck is Limit.LOADER
+    assert stored.time_s.mid == pytest.approx(120_000 * 784 / 10e6, rel=0.001)
+
+
+# What would change if
+
+
+SMALL = ("buy={gpus: [V100], max_gpus: 8, providers: [azure]}", "counts=[1]", "prices=[]", "deadline=", "budget=")
+
+
+def changed(*overrides: str) -> Option:
+    return answer("resnet50", *SMALL, "train.global_batch=64", "train.precision=fp32", *overrides).options[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "time", "memory"),
+    [
+        ("data.used=50 %", 0.5, 1.0),
+        ("train.epochs=45", 0.5, 1.0),
+        ("model.pixels=160", 0.52, 0.6),
+        ("model.channels=1", 0.98, 1.0),
+        ("train.recompute=full", 1.33, 0.30),
+        ("train.accumulation=4", 1.16, 0.37),
+        ("train.optimizer=adam", 1.0, 1.02),
+        ("train.global_batch=32", 1.04, 0.60),
+        ("data.loader.workers=1", 1.0, 1.0),
+    ],
+)
+def test_changes_move_what_they_should(change: str, time: float, memory: float) -> None:
+    before, after = changed("data.loader="), changed("data.loader=", change) if "loader" not in change else changed()
+    assert after.time_s.mid / before.time_s.mid == pytest.approx(time, rel=0.12)
+    assert after.memory_bytes / before.memory_bytes == pytest.approx(memory, rel=0.12)
+
+
+def test_a_profile_goes_before_vendors_peaks() -> None:
+    measured, foretold = changed(), changed("model.profile=nobody")
+    assert measured.evidence is not Evidence.ASSUMED
+    assert "inference measured on it" in measured.source
+    assert foretold.evidence is Evidence.ASSUMED
+    assert measured.time_s.low < foretold.time_s.high
+    assert foretold.time_s.low < measured.time_s.high
+
+
+def test_asynchronous_gradients_are_late() -> None:
+    plan = answer("resnet50", *SMALL, "counts=[4]", "parallel.synchronous=false", "parallel.epochs_per_staleness=0.05")
+    o = plan.options[0]
+    assert o.staleness == 3
+    together = answer("resnet50", *SMALL, "counts=[4]").options[0]
+    assert o.steps == pytest.approx(1.15 * together.steps)
+
+
+def test_spot_machines_are_cheaper_and_interrupted() -> None:
+    plan = answer("resnet50", "buy={gpus: [A100-80GB], providers: [aws], max_gpus: 8}")
+    spot, asked = only(plan, "A100-80GB", 8, "spot"), only(plan, "A100-80GB", 8, "on-demand")
+    assert spot.time_s.mid > asked.time_s.mid
+    assert spot.cost_usd.mid < asked.cost_usd.mid
+    stormy = answer("resnet50", "buy={gpus: [A100-80GB], providers: [aws], max_gpus: 8}",
+                    "interruptions={spot_mean_time_between: 30 min, restart: 20 min}")  # fmt: skip
+    assert only(stormy, "A100-80GB", 8, "spot").time_s.mid > 1.5 * spot.time_s.mid
+
+
+def test_bought_machines_cost_annuity_and_electricity() -> None:
+    plan = answer("resnet50", "buy={gpus: [V100], max_gpus: 8}", "purchase={used: 90 %}", "deadline=", "budget=")
+    o = only(plan, "V100", 8, "purchase")
+    assert o.instance == "DGX-1V"
+    assert o.cost_usd.mid / (o.time_s.mid / 3600) == pytest.approx(54_714 / (8760 * 0.9) + 2.4 * 1.3 * 0.12, rel=1e-3)
+
+
+def test_co2_is_told_only_with_a_grid() -> None:
+    assert changed().co2_kg is None
+    o = changed("grid=400")
+    assert o.co2_kg == pytest.approx(o.energy_j / 3.6e6 * 0.4)
+
+
+def test_epochs_to_a_target_grow_with_the_batch() -> None:
+    points = "train.epochs_to_target=[{global_batch: 3200, epochs: 35}, {global_batch: 57344, epochs: 77}]"
+    plan = answer("resnet50", "train.epochs=", points, "train.global_batch=3200", *SMALL, "train.accumulation=100")
+    assert plan.options[0].steps == pytest.approx(35 * 1_281_167 / 3200)
+
+
+def test_measured_steps_never_fall() -> None:
+    measured = {"training": {"sgd": {"1": {"step_s": 0.2}, "2": {"step_s": 0.1}, "16": {"step_s": 0.5}}}}
+    assert measured_steps(measured, "sgd") == {1.0: 0.2, 2.0: 0.2, 16.0: 0.5}
+    assert measured_steps(measured, "adam") == {}
+
+
+def test_lengths_of_time() -> None:
+    told = [length(t) for t in (4.37, 290, 12 * 3600, 34 * 86_400, 355 * SECONDS_PER_YEAR, math.inf)]
+    assert told == ["4.37 s", "4.83 min", "12 h", "34 days", "355 years", "never"]
+
+
+# Bad inputs
+
+GOOD = """\
+model: {zoo: resnet50}
+data: {samples: 1000, loader: {workers: 2, rate: 100 /s}}
+train: {epochs: 2, global_batch: 64}
+counts: [1, 2, 4]
+buy: {own: [{name: mine, gpu: T4, price: $0.5/h, count: 4}]}
+"""
+MOE = "{transformer: {layers: 2, hidden: 64, heads: 4, sequence: 128, params: 671e9, experts: 256}}"
+BAD = {
+    "a batch that no GPU count divides": (
+        ("global_batch: 64", "global_batch: 63"), ("[1, 2, 4]", "[2, 4]"),
+        "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs as GPUs. Write a batch"),
+    "zero epochs": (("epochs: 2", "epochs: 0"), "s.yaml:3:17: train.epochs: must be above 0, got 0."),
+    "a loader rate of 0": (("100 /s", "0"), "s.yaml:2:50: data.loader.rate: must be above 0, got 0. Write e.g."),
+    "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
+    "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs`?"),
+    "an unknown optimizer": (("epochs: 2", "epochs: 2, optimizer: adm"), "got `adm`. Did you mean `adam`?"),
+    "an unknown precision": (("epochs: 2", "epochs: 2, precision: int4"), "must be one of fp32, tf32, amp, bf16, fp16"),
+    "an unknown model": (("resnet50", "resnet5"), "model: resnet5: its layers are not known. Did you mean resnet50?"),
+    "two models": (("zoo: resnet50", "zoo: vgg16, factory: 'a:b', input: [3]"), "got `zoo` and `factory`. Keep one."),
+    "no model": (("{zoo: resnet50}", "{}"), "model: must have one of `zoo`, `factory` and `transformer`, got none."),
+    "no epochs": (("epochs: 2, ", ""), "train: must have one of `epochs` and `epochs_to_target`."),
+    "two batches": (("epochs: 2", "epochs: 2, micro_batch: 3"), "must have one of `global_batch` and `micro_batch`."),
+    "a GPU nobody knows": (("counts", "speed: [{gpu: V900, step: 1 s}]\ncounts"), "speed: `V900` is not a kind of GPU"),
+    "a speed twice": (
+        ("counts", "speed: [{gpu: T4, step: 1 s, rate: 3 /s}]\ncounts"),
+        "speed[0]: must have one of achieved, rate, step, run, got `rate` and `step`. Keep one."),
+    "a scenario of serving": (("train:", "streams:"), "is a scenario of serving: `planner plan` reads it."),
+    "negative money": (("counts", "budget: -3\ncounts"), "budget: must not be negative, got -3."),
+    "storage of no bytes": (("samples: 1000", "samples: 1000, storage: 1 GB/s"), "`storage` and `bytes` together"),
+    "ZeRO 3 and a pipeline": (
+        ("counts", "parallel: {zero: 3, pipeline: 2}\ncounts"), "parallel.zero: must be below 3 with a pipeline"),
+    "counts that nobody offers": (("[1, 2, 4]", "[8]"), "no machine on offer makes up 8 GPUs at fp32."),
+}  # fmt: skip
+
+
+@pytest.fixture
+def planner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str, str]]:
+    """`planner(...)` in this process: exit code, standard output, standard error."""
+
+    def run(*words: str) -> tuple[Any, str, str]:
+        monkeypatch.setattr(sys, "argv", ["planner", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_line(name: str, tmp_path: Path, planner: Callable[..., tuple[Any, str, str]]) -> None:
+    *changes, said = BAD[name]
+    text = GOOD
+    for old, new in changes:  # type: ignore[misc]
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    code, out, err = planner("train", str(path))
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert str(said) in err.replace(str(tmp_path) + "/", "")
+
+
+def test_the_good_one_is_good(tmp_path: Path, planner: Callable[..., tuple[Any, str, str]]) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(GOOD)
+    code, out, err = planner("train", str(path), "--format", "json", "--set", "train.precision=amp")
+    assert (code, err) == (0, "")
+    assert sorted(option["gpu_count"] for option in json.loads(out)["options"]) == [1, 2, 4]
+    assert planner("train", str(path), "--format", "csv")[0] == 2
+    assert planner("train", str(path), "--set", "deadline=1 ms")[0] == 3
+
+
+def test_a_mixture_of_experts_without_active_parameters_is_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    text = GOOD.replace("{zoo: resnet50}", MOE).replace("samples: 1000", "tokens: 1e12")
+    path.write_text(text)
+    (warning,) = load_training(path).warnings
+    assert "a mixture of 256 experts is computed with all its parameters, 671B" in warning
+    path.write_text(text.replace("experts: 256", "experts: 256, active_params: 37e9"))
+    assert load_training(path).warnings == ()
+    path.write_text(text.replace(", experts: 256", ""))
+    (warning,) = load_training(path).warnings
+    assert "If it is a mixture of experts, give `experts` and `active_params`." in warning
+
+
+def test_a_list_is_no_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("- 1\n")
+    with pytest.raises(ScenarioError, match="must be a mapping with `model`, `data` and `train`, got a list"):
+        load_training(path)
