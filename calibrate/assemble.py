@@ -93,10 +93,10 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     weights = _weight_bytes(m)
     if not times or not workspace or not weights:
         return None
-    samples = {batch: outcome.samples["wall_s"] for batch, outcome in times.items()}
-    medians = {batch: median(taken) for batch, taken in samples.items()}
+    samples = {batch: [_short(v, DIGITS) for v in outcome.samples["wall_s"]] for batch, outcome in times.items()}
+    means = {batch: fmean(taken) for batch, taken in samples.items()}
     repeats_cv = median(fit.coefficient_of_variation(taken) for taken in samples.values())
-    latency, latency_doubts = raise_falls(medians, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
+    latency, latency_doubts = raise_falls(means, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
     held, memory_doubts = raise_falls(workspace, NOISE, "Memory", "MB", 1e-6)
     fitted = fit.fit_latency(latency)
     work = _work(m, weights)
@@ -124,7 +124,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         **_given("busy_w", _busy_w(times)),
         **_given("flops_per_sample", work.flops_per_sample),
         **_given("output_bytes_per_sample", _layer_value(m, "output_bytes_per_sample")),
-        "latency_evidence": "measured" if latency == medians and fitted.form in THROUGH_POINTS else "fitted",
+        "latency_evidence": "measured" if latency == means and fitted.form in THROUGH_POINTS else "fitted",
         "memory_evidence": memory_evidence if held == workspace or memory_evidence != "measured" else "fitted",
         "load_evidence": load_evidence,
         "source": _source(m.provenance),

@@ -84,7 +84,7 @@ def _latency(figure: "Figure", profile: Profile, measured: Mapping[str, Any]) ->
     _band(time, profile, across, 1e3 * fitted)
     time.plot(across, 1e3 * fitted, color=BLUE, label=_form(profile))
     here = bool(measured.get("points", {}).get("latency"))
-    label = "median, measured" if here else str(profile.latency_evidence)
+    label = "mean, measured" if here else str(profile.latency_evidence)
     time.plot(x, 1e3 * y, "o", color=ORANGE, label=label, zorder=3)
     rate.plot(across, across / fitted, color=BLUE)
     rate.plot(x, x / y, "o", color=ORANGE)
