@@ -1,5 +1,7 @@
 """Property tests draw the same examples on every run; `--hypothesis-profile=default` draws new ones."""
 
+import signal
+
 import pytest
 import torchvision_guard
 from hypothesis import settings
@@ -7,6 +9,8 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 torchvision_guard.activate()
+# A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
