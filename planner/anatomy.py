@@ -193,7 +193,11 @@ def _predicted(wish: Wish, seen: Facts, known: Facts, library: Library, gpus: Ma
     assert wish.gpu is not None
     # Profiles are of a model at its own resolution.
     name = seen.model if seen is known else f"{seen.model}.{seen.input_shape[-1]}px"
-    predictor = Predictor(library, {**gpus, wish.gpu.name: wish.gpu}, facts_of=lambda _: seen)
+
+    def layers_of(model: str) -> Facts:
+        return seen if model == name else facts(model)
+
+    predictor = Predictor(library, {**gpus, wish.gpu.name: wish.gpu}, facts_of=layers_of)
     return predictor.predict(name, wish.gpu.name, wish.precision, wish.batch)
 
 

@@ -83,6 +83,8 @@ class Told:
     known: Profile | None
     """The profile that was carried over."""
     flops: float | None
+    past: Callable[[float], Estimate]
+    """The time of a batch past the last one of the series."""
 
     @cached_property
     def weight_bytes(self) -> int:
@@ -103,7 +105,7 @@ class Told:
             probes=self.probes,
             evidence=self.evidence,
             batch_size=int(at),
-            latency_s=_between(self.latency_s, at),
+            latency_s=_between(self.latency_s, at) if at <= max(self.latency_s) else self.past(at),
             memory_bytes=Estimate(value=weights + room.value, low=weights + room.low, high=weights + room.high),
             load_s=around(self.load(weights), LOAD_SPREAD),
         )
@@ -203,7 +205,7 @@ class Predictor:
     ) -> Prediction | None:
         """Time, memory and loading of a pair, measured or not; None where nothing can be said."""
         if (measured := self.library.get(model, gpu, precision)) is not None:
-            return interpolated(measured, measured.largest_batch if batch is None else batch)
+            return interpolated(measured, measured.largest_batch if batch is None else batch, self.gpus.get(gpu))
         told = self.told(model, gpu, precision)
         return None if told is None else told.prediction(batch)
 
@@ -226,6 +228,9 @@ class Predictor:
         work_s = (source.flops_per_sample or 0.0) / (REACHED * peak)
         form, slope_spread = floor_and_slope(source.latency.x, source.latency.y, work_s)
         moved = Transferred(form, ratio(share), hypot(ratio.spread, slope_spread))
+        shares = [self._arithmetic(source, x) or 0.0 for x in source.latency.x]
+        # Kernels that leave operations out, as Winograd's do, passed their peak there already.
+        least_s = (source.flops_per_sample or 0.0) / gpu.peak_flops(source.precision) / max(1.0, *shares)
         measured = bool(ratio.probes)
         from_evidence = weakest(source.latency_evidence, source.memory_evidence)
         link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
@@ -237,12 +242,13 @@ class Predictor:
             source=source.gpu,
             probes=ratio.probes,
             evidence=weakest(Evidence.TRANSFERRED if measured else Evidence.ASSUMED, from_evidence),
-            latency_s={x: moved(x) for x in source.latency.x},
+            latency_s={x: at_least(moved(x), least_s * x) for x in source.latency.x},
             layers=source.layers,
             workspace_bytes={x: around(y, WORKSPACE_SPREAD) for x, y in _points(source.workspace)},
             load=LoadTime(source.load.t0_s, self._load_rate(gpu) or link_share * gpu.pcie_bytes_per_s),
             known=source,
             flops=source.flops_per_sample,
+            past=lambda batch: at_least(_wider(moved(batch)), least_s * batch),
         )
 
     def _measured_ratio(self, source: Profile, gpu: GPU) -> Ratio | None:
@@ -295,8 +301,11 @@ class Predictor:
         layers = self._facts(model) if fitted else None
         if fitted is None or layers is None:
             return
-        times = {float(b): _times(fitted(work_of(layers, b, precision)), b) for b in BATCHES}
-        yield self._from_facts(layers, model, gpu, precision, Rule.LAYER_MODEL, times, fitted.probes)
+
+        def time_s(batch: float) -> Estimate:
+            return _times(fitted(work_of(layers, batch, precision)), batch)
+
+        yield self._from_facts(layers, model, gpu, precision, Rule.LAYER_MODEL, time_s, fitted.probes)
 
     def _layer_model(self, gpu: str, precision: str) -> LayerModel | None:
         measured = [p for (_, name, kind), p in self.library.profiles.items() if (name, kind) == (gpu, precision)]
@@ -317,11 +326,14 @@ class Predictor:
         layers = self._facts(model)
         if layers is None:
             return
+
+        def time_s(batch: float) -> Estimate:
+            return around(roofline_s(layers, gpu, precision, batch), ROOFLINE_SPREAD)
+
         try:
-            times = {float(b): around(roofline_s(layers, gpu, precision, b), ROOFLINE_SPREAD) for b in BATCHES}
+            yield self._from_facts(layers, model, gpu, precision, Rule.ROOFLINE, time_s, ())
         except PrecisionError:
             return
-        yield self._from_facts(layers, model, gpu, precision, Rule.ROOFLINE, times, ())
 
     def _from_facts(
         self,
@@ -330,9 +342,11 @@ class Predictor:
         gpu: GPU,
         precision: str,
         rule: Rule,
-        times: Mapping[float, Estimate],
+        time_s: Callable[[float], Estimate],
         probes: tuple[str, ...],
     ) -> Told:
+        least_s = layers.flops / gpu.peak_flops(precision)
+        times = {float(b): at_least(time_s(b), least_s * b) for b in BATCHES}
         width = _width_of(precision)
         rooms = {
             b: around(2 * width * layers.peak_activation_bytes_per_sample * b, 2 * WORKSPACE_SPREAD) for b in times
@@ -352,10 +366,11 @@ class Predictor:
             load=LoadTime(0.0, rate),
             known=None,
             flops=layers.flops,
+            past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
         )
 
 
-def interpolated(profile: Profile, batch: float) -> Prediction:
+def interpolated(profile: Profile, batch: float, gpu: GPU | None = None) -> Prediction:
     """What a profile says of a batch between its points, and past the last with a wide band."""
     fit = profile.latency_fit
     half_90 = log1p(fit.band) if fit and fit.band is not None else band_log([])
@@ -374,17 +389,36 @@ def interpolated(profile: Profile, batch: float) -> Prediction:
         probes=(),
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
         batch_size=int(batch),
-        latency_s=around(profile.latency(batch), 0.0 if exact else spread),
+        latency_s=around(profile.latency(batch), 0.0 if exact else spread) if inside else _past(profile, batch, gpu),
         memory_bytes=around(memory, room),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
     )
+
+
+def _past(profile: Profile, batch: float, gpu: GPU | None) -> Estimate:
+    """The time of a batch past the last measured one; of a series under its knee it follows a roofline's slope."""
+    usual = around(profile.latency(batch), PAST_SPREAD)
+    if gpu is None or profile.flops_per_sample is None:
+        return usual
+    peak = gpu.peak_flops(profile.precision)
+    x, y = profile.latency.x, profile.latency.y
+    reached = max(profile.flops_per_sample * b / t / peak for b, t in zip(x, y, strict=True))
+    form, spread = floor_and_slope(x, y, profile.flops_per_sample / (REACHED * peak))
+    told = _wider(Transferred(form, 1.0, spread)(batch)) if spread else usual
+    return at_least(told, profile.flops_per_sample * batch / peak / max(1.0, reached))
+
+
+def at_least(told: Estimate, least: float) -> Estimate:
+    """No time is below operations over the peak: 4 ms (2 to 8) at least 5 is 5 ms (5 to 10)."""
+    value = max(told.value, least)
+    return Estimate(value=value, low=max(told.low, least), high=told.high * value / told.value)
 
 
 def work_of(layers: Facts, batch: float, precision: str) -> Work:
     """What one sample of a batch asks of a device."""
     width = _width_of(precision)
     moved = sum(layer.moved_bytes for layer in layers.layers)
-    return Work(layers.flops, width * moved, width * layers.weight_bytes / batch, 1 / batch)
+    return Work(layers.flops, width * moved, width * layers.weight_bytes / batch, layers.kernels / batch)
 
 
 def roofline_s(layers: Facts, gpu: GPU, precision: str, batch: float) -> float:
@@ -417,6 +451,12 @@ def _width(told: Told) -> float:
 
 def _points(curve: Curve) -> list[tuple[float, float]]:
     return list(zip(curve.x, curve.y, strict=True))
+
+
+def _wider(told: Estimate) -> Estimate:
+    """Past the largest batch."""
+    wider = exp(SPREAD_80 * PAST_SPREAD)
+    return Estimate(value=told.value, low=told.low / wider, high=told.high * wider)
 
 
 def _between(series: Mapping[float, Estimate], at: float) -> Estimate:

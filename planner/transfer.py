@@ -194,8 +194,8 @@ class Work:
     """Activations read and written."""
     weight_bytes: float
     """Read once a batch: of a batch of 8, an eighth."""
-    passes: float
-    """Of a batch of 8, an eighth."""
+    launches: float
+    """Kernels started, or passes where only sums over layers are known: of a batch of 8, an eighth."""
 
     @classmethod
     def of(cls, flops: float, activation_bytes: float, weight_bytes: float, batch: float) -> "Work":
@@ -205,12 +205,12 @@ class Work:
     @property
     def terms(self) -> tuple[float, float, float, float]:
         """In the order of a layer model's costs."""
-        return (self.flops, self.moved_bytes, self.weight_bytes, self.passes)
+        return (self.flops, self.moved_bytes, self.weight_bytes, self.launches)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerModel:
-    """Seconds of each operation, moved byte, weight byte and pass on one device."""
+    """Seconds of each operation, moved byte, weight byte and launch on one device."""
 
     costs: tuple[float, ...]
     spread: float

@@ -18,8 +18,8 @@ from calibrate.library import Library, find_profiles
 from planner import cli, transfer
 from planner.gate import weak
 from planner.layout import Format, Screen
-from planner.plan import Plan, Rule
-from planner.predict import BATCHES, REACHED, End, Predictor, interpolated, roofline_s, work_of
+from planner.plan import Estimate, Plan, Rule
+from planner.predict import BATCHES, REACHED, End, Predictor, at_least, interpolated, roofline_s, work_of
 from planner.report import render
 from planner.scenario import BuySpec, Predict, Scenario
 from planner.search import plan
@@ -317,6 +317,40 @@ def test_shipped_models_are_foretold_on_every_gpu() -> None:
 def test_interpolation_keeps_the_profiles_own_band() -> None:
     told = interpolated(SHIPPED.profiles["nvidia_resnet50", "V100", "fp32"], 24)
     assert told.latency_s.low < told.latency_s.value < told.latency_s.high < 1.1 * told.latency_s.value
+
+
+@pytest.mark.parametrize("gpu", ["V100", "B200", "GTX580"])
+def test_no_time_is_below_operations_over_the_peak(gpu: str) -> None:
+    known = Predictor(SHIPPED, CATALOG.gpus)
+    for name in ("vgg16", "resnet50", "bert_base", "lenet"):
+        for batch in (64, 1000):
+            found = known.predict(name, gpu, "fp32", batch)
+            assert found is not None
+            flops = measured.flops_per_sample if (measured := SHIPPED.get(name, "V100", "fp32")) else facts(name).flops
+            assert flops is not None
+            assert found.latency_s.low >= 0.999 * flops * batch / CATALOG.gpus[gpu].fp32_flops
+            assert found.latency_s.low <= found.latency_s.value <= found.latency_s.high
+
+
+def test_a_series_under_its_knee_rises_past_its_end() -> None:
+    """Published up to batch 4, 8.4 to 8.5 ms: a batch of 64 takes no 8.5 ms."""
+    told = Predictor(SHIPPED, CATALOG.gpus).predict("resnet50", "V100", "fp32", 64)
+    assert told is not None
+    assert told.rule is Rule.PROFILE
+    assert told.latency_s.value == pytest.approx(64 * 8.178e9 / (REACHED * 15.7e12), rel=0.05)
+    assert told.latency_s.high / told.latency_s.low > 3
+
+
+def test_a_value_under_its_limit_is_raised_with_its_band() -> None:
+    assert at_least(Estimate(value=4.0, low=2.0, high=8.0), 5.0) == Estimate(value=5.0, low=5.0, high=10.0)
+
+
+def test_a_layer_model_is_fitted_to_launches_not_passes() -> None:
+    """LeNet starts 11 kernels, a ResNet-50 174: it does not take a ResNet's overhead."""
+    told = Predictor(SHIPPED, CATALOG.gpus).predict("lenet", "V100", "fp32", 1)
+    assert told is not None
+    assert told.rule is Rule.LAYER_MODEL
+    assert 1e-5 < told.latency_s.low < told.latency_s.high < 1e-3
 
 
 # What a plan makes of it

@@ -64,6 +64,11 @@ def test_a_model_on_a_gpu(planner, name, gpu, rule):
         assert found["rule"] == rule
 
 
+def test_probes_count_with_their_own_layers(planner):
+    """A layer model of the V100 fitted to real layers gives LeNet its 11 kernels' time, not a middling model's."""
+    assert answer(planner, "lenet", "--gpu", "V100")["latency_s"]["high"] < 1e-3
+
+
 def test_a_table_for_people(planner):
     status, out, _ = planner("profile", "resnet50", "--gpu", "V100", "--batch", "4")
     assert status == 0
