@@ -14,6 +14,18 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the scenario. Repeatable."),
     ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Instead: train for a moment here, and compare with what was foretold.")
+    ] = False,
+    device: Annotated[str, typer.Option(metavar="D", help="With --measure: cuda:0, cuda:1, ... or cpu.")] = "cuda:0",
+    batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=1_000_000, help="With --measure: the batch; the scenario's, 64 at most."),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=10**9, help="With --measure: of the short epoch; twenty batches."),
+    ] = None,
     catalog: Annotated[
         list[Path] | None,
         typer.Option(metavar="DIR", help="Your gpus.yaml and prices.yaml, before the shipped ones. Repeatable."),
@@ -33,6 +45,12 @@ def train(
     if form is Format.CSV:
         raise typer.BadParameter("--format: must be table, json or md, got csv.")
     loaded = load_training(scenario, overrides or [])
+    if measure:
+        from planner.training_check import check
+        from planner.training_check import render as beside
+
+        emit(beside(check(loaded, device, batch, samples), form, stdout_screen()))
+        return
     known, library = knowledge(catalog, profiles)
     plan = answer(loaded, known, library)
     emit(render(plan, form, stdout_screen()))
