@@ -160,6 +160,8 @@ def _call(name: str) -> "nn.Module":
     from torch import nn
 
     path, _, attribute = name.partition(":")
+    if not path or not attribute:
+        raise ZooError(f"{name}: must name a module and a function. Write package.module:factory.")
     factory = getattr(_imported(name, path), attribute, None)
     if not callable(factory):
         wrong = "is not there" if factory is None else f"is {_article(type(factory).__name__)}, which cannot be called"

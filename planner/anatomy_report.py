@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from planner.anatomy import Anatomy, Measured, OnArray
-from planner.layout import Column, Format, Screen, markdown, seconds, share, table
+from planner.layout import Column, Format, Screen, counted, markdown, seconds, share, table
 from planner.plan import Estimate, Prediction
 from planner.roofline import VALUE_BYTES, Bound, LayerTime
 from planner.store import to_json
@@ -15,6 +15,8 @@ from planner.working_set import Knee
 SCHEMA = "planner.anatomy/v1"
 SHOWN = 12
 """Layers in the table; JSON has all."""
+PROBES_SHOWN = 5
+"""Probes named; JSON names all."""
 
 
 class FormatError(ValueError):
@@ -64,10 +66,15 @@ def _section(screen: Screen, form: Format, title: str, columns: list[Column]) ->
 def _headline(seen: Anatomy) -> str:
     facts, roof = seen.facts, seen.roofline
     return (
-        f"{facts.model}: {facts.params / 1e6:.2f} M parameters, {_amount(facts.macs)} multiply-adds a sample of"
+        f"{facts.model}: {_params(facts.params)}, {_amount(facts.macs)} multiply-adds a sample of"
         f" {'x'.join(map(str, facts.input_shape))}; a batch of {seen.batch} at {seen.precision} moves"
-        f" {_bytes(roof.bytes)} in {facts.kernels} operators."
+        f" {_bytes(roof.bytes)} in {counted(facts.kernels, 'operator')}."
     )
+
+
+def _params(count: int) -> str:
+    """`25.56 M parameters`; `9,118 parameters`."""
+    return f"{count / 1e6:.2f} M parameters" if count >= 100_000 else f"{count:,} parameters"
 
 
 def _answer(seen: Anatomy) -> str:
@@ -91,6 +98,9 @@ def _range(estimate: Estimate, written: Callable[[float], str]) -> str:
 
 
 def _rule(told: Prediction) -> str:
+    """`measured-ratio with nvidia_resnet50`; many probes are counted, their names are in the JSON."""
+    if len(told.probes) > PROBES_SHOWN:
+        return f"{told.rule} of {len(told.probes)} models"
     return str(told.rule) + (f" with {', '.join(told.probes)}" if told.probes else "")
 
 
@@ -125,8 +135,8 @@ def _layers(seen: Anatomy) -> tuple[str, list[Column]]:
             Column("time", [_time(time.time_s) for time in order], right=True),
             Column("bound", [str(time.bound) for time in order]),
         ]
-    by = "longest" if seen.gpu else "largest"
-    return f"The {len(order)} {by} of {len(seen.roofline.layers)} layers, in the order they run", columns
+    most = "take longest" if seen.gpu else "move most"
+    return f"The {len(order)} of {len(seen.roofline.layers)} layers that {most}, in the order they run", columns
 
 
 def _what_ifs(seen: Anatomy) -> list[Column]:

@@ -25,8 +25,11 @@ def profile(
         str | None, typer.Option(metavar="D", help="tpu-v1, a systolic array; or this machine's cpu or cuda:0.")
     ] = None,
     dataflow: Annotated[
-        str, typer.Option(metavar="ws|is|os", help="What stays in a systolic array: weights, inputs or outputs.")
-    ] = "ws",
+        str | None,
+        typer.Option(
+            metavar="ws|is|os", help="What stays in a systolic array: weights (the default), inputs or outputs."
+        ),
+    ] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Run it at several batch sizes on --device cpu or cuda:0.")
     ] = False,
@@ -71,7 +74,7 @@ def wished(
     precision: str,
     gpu: str | None,
     device: str | None,
-    dataflow: str,
+    dataflow: str | None,
     measure: bool,
 ) -> "Wish":
     """What was asked for, checked."""
@@ -84,8 +87,14 @@ def wished(
         raise typer.BadParameter(f"--gpu {gpu}: is not in the catalog.{did_you_mean(gpu, list(known.gpus))}")
     if precision not in VALUE_BYTES:
         raise typer.BadParameter(f"--precision {precision}: write one of {', '.join(VALUE_BYTES)}.")
-    if dataflow not in list(Dataflow):
+    if dataflow is not None and dataflow not in list(Dataflow):
         raise typer.BadParameter(f"--dataflow {dataflow}: write one of {', '.join(Dataflow)}.")
+    if dataflow is not None and (device is None or is_local(device)):
+        raise typer.BadParameter(f"--dataflow {dataflow}: only systolic arrays have one. Add --device tpu-v1.")
+    if device is not None and device.startswith("cuda:") and not measure:
+        raise typer.BadParameter(
+            f"--device {device}: says nothing by itself. Add --measure, or name the kind of GPU with --gpu."
+        )
     if measure and not is_local(device):
         raise typer.BadParameter("--measure runs the model: write --device cpu or --device cuda:0.")
     return Wish(
@@ -96,7 +105,7 @@ def wished(
         precision=precision,
         gpu=known.gpus[gpu] if gpu else None,
         device=device,
-        dataflow=Dataflow(dataflow),
+        dataflow=Dataflow(dataflow or Dataflow.WS),
         measure=measure,
     )
 

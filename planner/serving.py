@@ -18,6 +18,7 @@ from calibrate.provenance import differing
 from calibrate.served import Actions
 from planner.catalog import Catalog
 from planner.fitting import Case, fit
+from planner.layout import counted
 from planner.load import Loaded
 from planner.recording import Recording, kept
 from planner.scenario import ModelSpec
@@ -67,7 +68,7 @@ def record(loaded: Loaded, bench: Bench, duration_s: float, created_at: str, not
     case = fit(loaded, gpu, library)
     for line in strangers(case, library, machine):
         note(line)
-    note(f"Serving {len(case.deployment.services)} models on {kind} for {duration_s:g} s.")
+    note(f"Serving {counted(len(case.deployment.services), 'model')} on {kind} for {duration_s:g} s.")
     return kept(serve(loaded, case, bench.device, duration_s, created_at, machine, library))
 
 

@@ -90,6 +90,8 @@ def run(
         check_target(target, scenario)
     loaded = load_scenario(scenario, with_seed(overrides, seed))
     lasts_s = quantity("--duration", seconds, duration) if duration else loaded.scenario.horizon or DURATION_S
+    if lasts_s <= 0:
+        raise typer.BadParameter(f"--duration {duration}: must be above 0 s. Serve for some seconds, e.g. 30s.")
     bench = Bench(device=device, catalog=load_catalog(catalog or []), directories=tuple(profiles or [Path("profiles")]))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     recorded = record(loaded, bench, lasts_s, now, note if not quiet else lambda _: None)

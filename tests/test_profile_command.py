@@ -73,7 +73,7 @@ def test_a_table_for_people(planner):
     status, out, _ = planner("profile", "resnet50", "--gpu", "V100", "--batch", "4")
     assert status == 0
     assert out.startswith("resnet50: 25.56 M parameters, 4.09 G multiply-adds a sample of 3x224x224")
-    for words in ("Bound by arithmetic", "The 12 longest of", "grayscale", "-1.9 %", "checkpointing", "L2"):
+    for words in ("Bound by arithmetic", "layers that take longest", "grayscale", "-1.9 %", "checkpointing", "L2"):
         assert words in out
 
 
@@ -173,6 +173,10 @@ def test_measured_on_this_machine(planner):
         (["resnet50", "--precision", "fp8"], "--precision fp8: write one of fp32"),
         (["resnet50", "--device", "tpu"], "--device tpu: is not known. Did you mean `tpu-v1`?"),
         (["resnet50", "--device", "tpu-v1", "--dataflow", "rs"], "--dataflow rs: write one of ws, is, os."),
+        (["resnet50", "--dataflow", "os"], "--dataflow os: only systolic arrays have one. Add --device tpu-v1."),
+        (["resnet50", "--device", "cuda:0"], "--device cuda:0: says nothing by itself. Add --measure, or name"),
+        ([":f", "--input", "3x8x8"], ":f: must name a module and a function. Write package.module:factory."),
+        (["m:", "--input", "3x8x8"], "m:: must name a module and a function. Write package.module:factory."),
         (["resnet50", "--measure"], "--measure runs the model: write --device cpu or --device cuda:0."),
         (["resnet50", "--format", "csv"], "--format csv: a profile of one model is written as table, json or md."),
         (["resnet50", "--plot", "a.jpg"], "--plot a.jpg: must end in .png or .svg."),
