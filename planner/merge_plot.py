@@ -54,7 +54,7 @@ def drawn(path: Path, count: int, draw: "Callable[[Sequence[Axes]], None]") -> N
         try:
             figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
         except OSError as error:
-            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with -o.") from None
+            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from None
 
 
 def _models(axes_: "Axes", found: Analysis) -> None:
