@@ -263,7 +263,7 @@ def read(arguments: Sequence[str] | None = None) -> Asked:
     add("--batch", type=int, required=True)
     add("--samples", type=int, required=True)
     add("--optimizer", default="sgd", choices=("sgd", "adam"))
-    add("--precision", default="fp32", choices=("fp32", "tf32", "amp"))
+    add("--precision", default="fp32", choices=("fp32", "amp"))
     add("--resolution", type=int)
     add("--input", default="")
     add("--seconds", type=float, default=5.0)

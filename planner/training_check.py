@@ -89,8 +89,8 @@ def command(
         "model.transformer": "a shape cannot be run. Name a model by `zoo` or `factory`." if m.transformer else "",
         "model.channels": "models are run with all their channels. Leave it out." if m.channels else "",
         "train.optimizer": "" if optimizer else f"{s.train.optimizer} cannot be run. Write sgd, momentum or adam.",
-        "train.precision": f"{s.train.precision} cannot be run. Write fp32, tf32 or amp."
-        if s.train.precision not in ("fp32", "tf32", "amp")
+        "train.precision": f"{s.train.precision} cannot be run. Write fp32 or amp."
+        if s.train.precision not in ("fp32", "amp")
         else "",
     }
     if wrong := [f"{loaded.path}: {key}: with --measure {text}" for key, text in refused.items() if text]:

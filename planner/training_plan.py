@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from calibrate.library import Library
 from planner.catalog import Catalog, Offer, Purchase, offers
+from planner.layout import ranges
 from planner.load import ScenarioError
 from planner.plan import Rejection
 from planner.scenario import PriceKind
@@ -45,8 +46,6 @@ SCHEMA = "planner.training/v1"
 INSIDE_LATENCY_S = 5e-6
 """Of one message between GPUs of one machine: NCCL's rings take 4 to 8 us a hop."""
 PURCHASE = "purchase"
-GRADIENT_BYTES: Mapping[str, int] = {**WEIGHT_BYTES, "amp": 2}
-"""Of a gradient as it travels: with amp, DDP's compressed or the 2-byte buckets that large runs use."""
 OPTIMIZER_PASSES = 3
 """Times that weights, gradients and states are read or written in an update."""
 
@@ -124,7 +123,9 @@ class TrainingPlan:
     fastest: Option | None
     """Within the budget and the deadline, at the bad ends."""
     warnings: tuple[str, ...] = ()
-    rejections: tuple[Rejection, ...] = field(default=())
+    rejections: tuple[Rejection, ...] = ()
+    prices_as_of: str = ""
+    """ISO date of the oldest price; empty where all machines are one's own."""
     deadline_s: float | None = None
     budget_usd: float | None = None
 
@@ -151,11 +152,21 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
         options=options,
         cheapest=min(allowed, key=lambda o: (o.cost_usd.mid, o.time_s.mid), default=None),
         fastest=min(allowed, key=lambda o: (o.time_s.mid, o.cost_usd.mid), default=None),
-        warnings=loaded.warnings,
+        warnings=(*loaded.warnings, *left_out(s, found, {(o.gpu, o.gpu_count) for o in known})),
         rejections=tuple(refused),
+        prices_as_of=min((source.as_of for source in found if source.as_of), default=""),
         deadline_s=s.deadline,
         budget_usd=s.budget,
     )
+
+
+def left_out(s: TrainingScenario, found: Sequence[Source], known: set[tuple[str, int]]) -> Iterator[str]:
+    """What was asked for and is no option, and why."""
+    if uneven := [count for count in s.gpu_counts if batch_of(s, count) is None]:
+        yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {s.train.global_batch}."
+    kinds = {source.gpu.name for source in found if any(batch_of(s, n) for n in counts(s, source))}
+    if unable := sorted(kinds - {gpu for gpu, _ in known}):
+        yield f"Left out: {', '.join(unable)}, which cannot compute in {s.train.precision}."
 
 
 def is_pareto(o: Option, others: Sequence[Option]) -> bool:
@@ -453,7 +464,7 @@ class Job:
         """Gradients of a step between all copies; ZeRO-3 gathers the weights as well, half as much again."""
         if not self.s.parallel.synchronous:
             return 0.0
-        size = self.what.params / self.split.parts * GRADIENT_BYTES[self.s.train.precision]
+        size = self.what.params / self.split.parts * WEIGHT_BYTES[self.s.train.precision]
         return all_reduce_s(size * (1.5 if self.split.zero == 3 else 1.0), *self.links())
 
     def tensor_s(self) -> float:

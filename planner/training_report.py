@@ -160,6 +160,12 @@ def remarks(plan: TrainingPlan, shown: Sequence[Option]) -> list[str]:
         lines.append(f"Where not even one sample fits, the states alone need {counted(least, 'GPU')} or more.")
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
+    if plan.prices_as_of:
+        lines.append(f"The oldest price is of {plan.prices_as_of}.")
+    if plan.rejections:
+        lines.append(
+            f"Left out: {counted(len(plan.rejections), 'machine')} not sold at such a price; --format json says which."
+        )
     lines.append(
         "Energy is that of the GPUs at their measured power, or at their power limit where nobody measured it."
     )

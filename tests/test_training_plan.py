@@ -240,6 +240,15 @@ def test_lengths_of_time() -> None:
     assert told == ["4.37 s", "4.83 min", "12 h", "34 days", "355 years", "never"]
 
 
+def test_what_is_left_out_is_said() -> None:
+    plan = answer("resnet50", "counts=[1, 3, 4]", "train.precision=bf16", "buy={gpus: [V100, H100]}")
+    assert plan.warnings == (
+        "Left out: 3 GPUs, which do not divide a batch of 1024.",
+        "Left out: V100, which cannot compute in bf16.",
+    )
+    assert "The oldest price is of 20" in render(answer("resnet50"), Format.TABLE, Screen())
+
+
 # Bad inputs
 
 GOOD = """\
