@@ -38,7 +38,7 @@ from planner.training_memory import (
     vision_activation_bytes,
 )
 from planner.training_scenario import LoadedTraining, SpeedSpec, TrainingScenario, batch_of
-from planner.training_speed import Limit, Speed, Subject, launches_s, speed, subject
+from planner.training_speed import MEASURED_OPTIMIZER, Limit, Speed, Subject, launches_s, speed, subject
 from simulator.hardware import GPU
 from simulator.profile import Evidence
 
@@ -251,7 +251,8 @@ def option(s: TrainingScenario, what: Subject, source: Source, count: int, libra
     found = speed(s, what, source.gpu, micro, library)
     if found is None:
         return None
-    held = memory_of(s, what, source.gpu, micro, split)
+    each = activations(s, what, split, source.gpu, library)
+    held = memory_of(s, what, micro, split, each)
     job = Job(s=s, what=what, source=source, count=count, split=split, micro=micro, per_step=per_step, speed=found)
     step, limit, kind, said = job.step()
     time_s = job.time(step, said == RUN)
@@ -277,7 +278,7 @@ def option(s: TrainingScenario, what: Subject, source: Source, count: int, libra
         memory=held.kinds(),
         memory_range_bytes=held.total,
         memory_limit_bytes=source.memory_bytes,
-        largest_batch=largest(s, what, source, split),
+        largest_batch=largest(s, what, source, split, each),
         gpus_needed=gpus_needed(what.params, s.train.precision, s.train.optimizer, source.memory_bytes, s.context),
         steps=job.steps().mid,
         step_s=step.mid,
@@ -327,8 +328,10 @@ def in_words(split: Split, s: TrainingScenario) -> str:
 # Memory
 
 
-def activations(s: TrainingScenario, what: Subject, split: Split) -> Range:
-    """Bytes that one sample keeps on one GPU between the passes."""
+def activations(s: TrainingScenario, what: Subject, split: Split, gpu: GPU, library: Library) -> Range:
+    """Bytes that one sample keeps on one GPU between the passes: the measured slope, else from layers or shape."""
+    if (slope := measured_activations(s, what, gpu, library)) is not None:
+        return exactly(slope / split.parts)
     if what.shape:
         size = ACTIVATION_BYTES[s.train.precision] / 2
         return exactly(what.shape.activation_bytes(1, split, s.train.recompute) * size)
@@ -336,16 +339,32 @@ def activations(s: TrainingScenario, what: Subject, split: Split) -> Range:
     return vision_activation_bytes(what.facts, s.train.precision, s.train.recompute) * (1 / split.parts)
 
 
-def memory_of(s: TrainingScenario, what: Subject, gpu: GPU, micro: float, split: Split) -> Memory:
+def measured_activations(s: TrainingScenario, what: Subject, gpu: GPU, library: Library) -> float | None:
+    """Of one more sample, between the smallest and the largest batch of a profile; None where that was not measured."""
+    changed = s.model.pixels or s.model.channels or s.train.recompute != "none"
+    profile = library.get(what.profile, gpu.name, s.train.precision) if what.profile and not changed else None
+    if profile is None:
+        return None
+    optimizer = MEASURED_OPTIMIZER.get(s.train.optimizer)
+    points = library.measured(profile).get("points", {}).get(f"memory.{optimizer}", {})
+    held = {int(batch): p.get("values", {}).get("activations_bytes") for batch, p in points.items()}
+    known = sorted((batch, size) for batch, size in held.items() if size)
+    if len(known) < 2:
+        return None
+    (least, few), (most, many) = known[0], known[-1]
+    return max(0.0, float(many - few)) / (most - least) or None
+
+
+def memory_of(s: TrainingScenario, what: Subject, micro: float, split: Split, each: Range) -> Memory:
     """A step's peak on one GPU."""
     fixed = states(what.params, s.train.precision, s.train.optimizer, split, what.buffer_bytes)
-    return memory(fixed, activations(s, what, split) * micro, s.context)
+    return memory(fixed, each * micro, s.context)
 
 
-def largest(s: TrainingScenario, what: Subject, source: Source, split: Split) -> int:
+def largest(s: TrainingScenario, what: Subject, source: Source, split: Split, each: Range) -> int:
     """Most samples of one pass that fit."""
     fixed = states(what.params, s.train.precision, s.train.optimizer, split, what.buffer_bytes)
-    return largest_batch(fixed, activations(s, what, split), s.context, source.memory_bytes)
+    return largest_batch(fixed, each, s.context, source.memory_bytes)
 
 
 # Time

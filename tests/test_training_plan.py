@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from calibrate.library import find_profiles
+from calibrate.library import SHIPPED, find_profiles
 from planner import cli
 from planner.catalog import load_catalog
 from planner.layout import Format, Screen
@@ -233,6 +233,24 @@ def test_measured_steps_never_fall() -> None:
     measured = {"training": {"sgd": {"1": {"step_s": 0.2}, "2": {"step_s": 0.1}, "16": {"step_s": 0.5}}}}
     assert measured_steps(measured, "sgd") == {1.0: 0.2, 2.0: 0.2, 16.0: 0.5}
     assert measured_steps(measured, "adam") == {}
+
+
+def test_measured_memory_and_steps_go_before_all(tmp_path: Path) -> None:
+    """A profile as calibration writes it: a slope of 30 MB a sample, a step of 0.4 s for 64."""
+    raw = json.loads((SHIPPED / "V100" / "nvidia_resnet50.json").read_text()) | {"model": "mine"}
+    points = {str(b): {"values": {"activations_bytes": 1e7 + 3e7 * b}} for b in (1, 8, 64)}
+    raw["measured"] = {
+        "training": {"sgd": {"1": {"step_s": 0.03}, "64": {"step_s": 0.4}}},
+        "points": {"memory.sgd": points},
+    }
+    (tmp_path / "mine.json").write_text(json.dumps(raw))
+    library = find_profiles((tmp_path,), CATALOG.gpus)
+    changes = [*SMALL, "train.global_batch=64", "train.precision=fp32", "model.profile=mine", "data.loader="]
+    o = train(load_training(SCENARIOS / "resnet50.yaml", changes), CATALOG, library).options[0]
+    assert o.memory["activations"] == pytest.approx(64 * 3e7)
+    assert o.step_s == pytest.approx(0.4, rel=0.01)
+    assert o.evidence is Evidence.MEASURED
+    assert o.source == "training steps measured on it"
 
 
 def test_lengths_of_time() -> None:
