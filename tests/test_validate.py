@@ -415,3 +415,13 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="has no"):
         renew(document, tmp_path)
     assert document.read_text() == "mine"
+
+
+RECORDINGS = Path("scenarios/validation/recordings")
+
+
+def test_the_page_shows_what_the_committed_recordings_give(tmp_path: Path) -> None:
+    page = tmp_path / "validation.md"
+    page.write_text(Path("docs/validation.md").read_text())
+    renew(page, RECORDINGS)
+    assert page.read_text() == Path("docs/validation.md").read_text()
