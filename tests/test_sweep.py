@@ -54,29 +54,6 @@ def broken():
 def hanging():
     time.sleep(3600)
 """
-STAND_IN = """
-import json, os, sys, time
-from calibrate import supervisor
-from calibrate.worker import end_with
-
-if sys.argv[1] == "worker":
-    end_with(int(sys.argv[3]))
-    gpu = "cpu-stand-in"
-    known = {"gpu": gpu, "gpu_name": gpu, "memory_bytes": 10**9, "torch_threads": 1, "date": "2026-01-01"}
-    print(json.dumps({"ready": known}), flush=True)
-    sys.stdin.readline()
-    print(json.dumps({"built": {}}), flush=True)
-    for line in sys.stdin:
-        time.sleep(0.02)
-        values = {"weight_bytes": 10, "weights_bytes": 10, "allocated_bytes": 20}
-        outcome = {"point": json.loads(line), "status": "ok", "values": values, "samples": {"wall_s": [0.001] * 500}}
-        print(json.dumps({"outcome": outcome}), flush=True)
-else:
-    supervisor.COMMAND = (sys.executable, __file__, "worker")
-    from calibrate.cli import main
-    sys.exit(main())
-"""
-"""The command with a worker that has no torch to import: most of its time goes into starting, waiting and writing."""
 QUICK = ("--device", "cpu", "--mode", "inference", "--seconds", "0.02", "--input", "8")
 
 
@@ -124,26 +101,13 @@ def wait_for_lines(place: Path, lines: int, process: subprocess.Popen[bytes]) ->
         time.sleep(0.01)
 
 
-def test_killed_at_random_moments_it_ends_with_the_same_points(place: Path) -> None:
+def test_killed_at_twenty_random_moments_it_ends_with_the_same_points(place: Path) -> None:
     """Kills while starting, while measuring, while writing; then the set of points is that of a run in peace."""
-    asked = ("--model", "mine:tiny", "--batches", "1,2,3,4,5,6,7,8,9,10,11,12")
+    asked = ("--model", "mine:tiny", "--batches", ",".join(map(str, range(1, 30))))
     moments = random.Random(3)
-    killed_at_random_moments(place, command(*asked, "--resume"), [moments.randint(1, 4) for _ in range(4)])
+    killed_at_random_moments(place, command(*asked, "--resume"), [moments.randint(0, 4) for _ in range(20)])
     code, said = finished(*asked, "--resume")
     assert code == 0, said
-    assert sorted(kept(place)) == points_of(*asked)
-    assert len(list(place.glob("profiles/*/*.json"))) == 2
-
-
-def test_killed_at_sixteen_moments_with_a_quick_worker(place: Path) -> None:
-    """So many more kills that they meet every step of the sweep itself, the writing of points and profiles too."""
-    (place / "stand_in.py").write_text(STAND_IN)
-    asked = ("--model", "mine:tiny", "--batches", ",".join(map(str, range(1, 30))))
-    again = [sys.executable, "stand_in.py", *QUICK, *asked, "--resume"]
-    moments = random.Random(4)
-    killed_at_random_moments(place, again, [moments.randint(0, 8) for _ in range(16)])
-    ran = subprocess.run(again, capture_output=True, text=True, timeout=300, check=False)
-    assert ran.returncode == 0, ran.stderr
     assert sorted(kept(place)) == points_of(*asked)
     assert len(list(place.glob("profiles/*/*.json"))) == 2
 
@@ -156,7 +120,7 @@ def killed_at_random_moments(place: Path, again: Sequence[str], points: Sequence
         process = subprocess.Popen(again, stderr=subprocess.DEVNULL)
         if more:
             wait_for_lines(place, lines_of(place) + more, process)
-        time.sleep(moments.uniform(0, 0.1 if more else 1.5))
+        time.sleep(moments.uniform(0, 0.1 if more else 5.0))
         process.kill()
         process.wait()
         after = kept(place)
