@@ -39,7 +39,7 @@ record: .venv/dev.stamp ## Run the validation scenarios for real and keep the ru
 		--record $(RECORDINGS)/$(MACHINE)/$$(basename $$file .yaml).json.gz || exit; done
 
 validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
-	@$(BIN)/python -m planner.validation_report docs/validation.md $(RECORDINGS)
+	@$(BIN)/python -m planner.validation.page docs/validation.md $(RECORDINGS)
 
 .venv/venv.stamp:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Name a Python >= 3.11: make PYTHON=/path/to/python3"; exit 1; }

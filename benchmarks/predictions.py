@@ -19,8 +19,8 @@ from calibrate.layer_facts import FactsError, facts
 from calibrate.library import find_profiles
 from planner.catalog import load_catalog
 from planner.plan import Estimate
-from planner.predict import roofline_s
-from planner.transfer import (
+from planner.prediction.predict import roofline_s
+from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
     SPREAD_80,
     LayerModel,
@@ -177,7 +177,7 @@ def probe_errors(device: str) -> list[float]:
 
 
 def layer_spread() -> float:
-    """What `planner.transfer.LAYER_SPREAD` is: half the band that holds 80 % of the RTX 3090's other models."""
+    """`planner.prediction.transfer.LAYER_SPREAD`: half the band that holds 80 % of the RTX 3090's other models."""
     return float(np.quantile(np.abs(probe_errors("RTX3090")), 0.8)) / SPREAD_80
 
 

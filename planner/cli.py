@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from planner.layout import Format, stdout_screen
-from planner.merge_command import analyze, breakeven
-from planner.merge_train import train
-from planner.profile_command import profile
-from planner.train_command import train as train_model
-from planner.validate_command import validate
+from planner.merging.command import analyze, breakeven
+from planner.merging.train import train
+from planner.profiling.command import profile
+from planner.training.command import train as train_model
+from planner.validation.command import validate
 
 if TYPE_CHECKING:
     from calibrate.library import Library
@@ -488,16 +488,16 @@ def fail(error: Exception) -> NoReturn:
     from calibrate.served import ServeError
     from calibrate.shared_curve import CurveError
     from calibrate.supervisor import WorkerError
-    from planner.anatomy_report import FormatError
     from planner.catalog import CatalogError
     from planner.gate import ConditionError
     from planner.listings import ListingError
     from planner.load import ScenarioError
-    from planner.merge import MergeError
-    from planner.roofline import PrecisionError
+    from planner.merging.analysis import MergeError
+    from planner.prediction.roofline import PrecisionError
+    from planner.profiling.report import FormatError
+    from planner.profiling.systolic import ArrayError
     from planner.search import NothingToPlanError
     from planner.store import StoreError
-    from planner.systolic import ArrayError
     from planner.trace import TraceError
     from simulator.run import DeploymentError
     from simulator.sharing import SharingError

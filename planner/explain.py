@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from planner.layout import Screen, dollars, gigabytes, names, promise, seconds, share
-from planner.merge_report import reasons
+from planner.merging.report import reasons
 from planner.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.report import (
     FORETOLD,

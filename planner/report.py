@@ -29,7 +29,7 @@ from planner.layout import (
     span_usd,
     table,
 )
-from planner.merge_report import ways_markdown, ways_section
+from planner.merging.report import ways_markdown, ways_section
 from planner.plan import (
     Bottleneck,
     Caution,

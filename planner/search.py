@@ -10,15 +10,15 @@ from math import inf
 from typing import NamedTuple
 
 from calibrate.library import Library
-from planner.ahead import look_ahead, predictions
 from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, policies, recommend, replay
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
 from planner.load import Loaded, workload
 from planner.packing import Card, Misfit, Packer, Packing
 from planner.plan import NOTHING_TRIED, Bottleneck, Caution, Plan, Recommendation, Rejection
-from planner.predict import Predictor
-from planner.question import Question, ask
+from planner.prediction.ahead import look_ahead, predictions
+from planner.prediction.predict import Predictor
+from planner.prediction.question import Question, ask
 from planner.refusals import (
     misfit,
     missed_promise,
@@ -76,7 +76,7 @@ def plan(
     `shared`: which layers are stored once; where not given, what the scenario says of merging is weighed.
     """
     if shared is None and loaded.scenario.merging is not Merging.NONE:
-        from planner.weigh import weigh  # which asks back for a plan of each way of serving
+        from planner.merging.weigh import weigh  # which asks back for a plan of each way of serving
 
         return weigh(loaded, catalog, library, created_at=created_at, progress=progress or silent)
     scenario, demand, shared = loaded.scenario, workload(loaded), shared or NOTHING_SHARED

@@ -12,7 +12,7 @@ from planner.duty import Portion
 from planner.load import Loaded, workload
 from planner.packing import Card, Packing, Placed
 from planner.plan import Instances, ModelAnswer, Plan, Rejection
-from planner.question import Question, ask
+from planner.prediction.question import Question, ask
 from planner.report import Simulation
 from planner.scenario import BuySpec, OwnMachine, Scenario
 from planner.search import NothingToPlanError, Progress, evaluate, predictor_of, silent

@@ -28,7 +28,7 @@ from calibrate.joint_training import (
 from calibrate.shared_curve import read_curve
 from calibrate.tasks import digits, share_right
 from planner.load import ScenarioError
-from planner.merge_train import read_joint_spec
+from planner.merging.train import read_joint_spec
 from simulator.sharing import groups
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ from calibrate.shared_curve import CurveError, Point, SharedCurve, curve_documen
 from planner.duty import Portion, Rules, duty_cycle, round_load_s
 from planner.layout import Screen
 from planner.load import Loaded
-from planner.merge import (
+from planner.merging.analysis import (
     GEMEL_SHARE,
     Bill,
     MergeError,
@@ -33,7 +33,7 @@ from planner.merge import (
     read_table,
     tabled,
 )
-from planner.merge_report import analysis_json, analysis_table
+from planner.merging.report import analysis_json, analysis_table
 from planner.packing import Card, Packer, Packing
 from planner.scenario import Merging, RetrainingSpec, SharingRule, SharingSpec
 from planner.sizing import Kind

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from calibrate.plot import PlotError
 from planner.cli import app
-from planner.merge import MergeError
+from planner.merging.analysis import MergeError
 
 PNG = b"\x89PNG"
 SCENARIO = """

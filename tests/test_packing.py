@@ -11,7 +11,7 @@ from planner.answer import cards_of
 from planner.duty import Portion, duty_cycle
 from planner.packing import Misfit, Packer, Packing
 from planner.plan import Bottleneck
-from planner.question import Question
+from planner.prediction.question import Question
 from planner.sizing import Kind
 from simulator.hardware import GPU
 

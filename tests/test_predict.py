@@ -15,17 +15,13 @@ from benchmarks.__main__ import PARTS
 from benchmarks.predictions import FILES, Case, all_cases, layer_spread, pixels, rows, t4_from_v100, table
 from calibrate.layer_facts import facts
 from calibrate.library import Library, find_profiles
-from planner import cli, transfer
+from planner import cli
 from planner.gate import weak
 from planner.layout import Format, Screen
 from planner.plan import Estimate, Plan, Rule
-from planner.predict import BATCHES, REACHED, End, Predictor, at_least, interpolated, roofline_s, work_of
-from planner.report import render
-from planner.scenario import BuySpec, Predict, Scenario
-from planner.search import plan
-from planner.sizing import held_bytes
-from planner.store import read_plan, write_plan
-from planner.transfer import (
+from planner.prediction import transfer
+from planner.prediction.predict import BATCHES, REACHED, End, Predictor, at_least, interpolated, roofline_s, work_of
+from planner.prediction.transfer import (
     Pair,
     Transferred,
     Work,
@@ -36,6 +32,11 @@ from planner.transfer import (
     pixel_scale,
     sheet_ratio,
 )
+from planner.report import render
+from planner.scenario import BuySpec, Predict, Scenario
+from planner.search import plan
+from planner.sizing import held_bytes
+from planner.store import read_plan, write_plan
 from simulator.profile import Evidence, Profile
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -116,9 +116,9 @@ def test_the_picture_shows_why_alexnet_was_split():
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
-    from planner.anatomy import Wish, look
-    from planner.anatomy_plot import fill
-    from planner.systolic import Dataflow
+    from planner.profiling.anatomy import Wish, look
+    from planner.profiling.plot import fill
+    from planner.profiling.systolic import Dataflow
 
     known, library = cli.knowledge(None, None)
     wish = Wish(

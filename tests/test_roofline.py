@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from calibrate import assemble
 from calibrate.journal import read_journal
 from calibrate.layer_facts import Facts, LayerWork, Product, facts, known
-from planner.anatomy import verdict
 from planner.catalog import load_catalog
-from planner.roofline import (
+from planner.prediction.roofline import (
     LAUNCH_S,
     UNLIMITED,
     VALUE_BYTES,
@@ -26,8 +25,26 @@ from planner.roofline import (
     under,
     vendor_ceilings,
 )
-from planner.whatif import Question, Unanswered, checkpointing, fused, grayscale, sparse, training_memory, what_ifs
-from planner.working_set import Level, cpu_levels, first_outside, gpu_levels, knee_of, knees, working_set_bytes
+from planner.profiling.anatomy import verdict
+from planner.profiling.whatif import (
+    Question,
+    Unanswered,
+    checkpointing,
+    fused,
+    grayscale,
+    sparse,
+    training_memory,
+    what_ifs,
+)
+from planner.profiling.working_set import (
+    Level,
+    cpu_levels,
+    first_outside,
+    gpu_levels,
+    knee_of,
+    knees,
+    working_set_bytes,
+)
 from simulator.profile import Evidence
 
 GPUS = load_catalog().gpus

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from worlds import profile
 
-from planner import serving
 from planner.cli import main
-from planner.fitting import offered_work
 from planner.load import load_scenario
-from planner.recording import read_recording
-from planner.serving import Processor, batches, load_error, run_error
+from planner.validation import serving
+from planner.validation.fitting import offered_work
+from planner.validation.recording import read_recording
+from planner.validation.serving import Processor, batches, load_error, run_error
 from simulator.profile import FitQuality
 from simulator.records import Outcome
 

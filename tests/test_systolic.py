@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.layer_facts import Product, facts
-from planner.systolic import Dataflow, SystolicArray, arrays, batched, map_layer, map_model, map_product
+from planner.profiling.systolic import Dataflow, SystolicArray, arrays, batched, map_layer, map_model, map_product
 
 TPU = arrays()["tpu-v1"]
 SIDES = st.integers(1, 3000)

@@ -9,7 +9,7 @@ import pytest
 
 from calibrate.layer_facts import facts
 from planner.strict_yaml import parse
-from planner.training import (
+from planner.training.closed_forms import (
     END_TO_END,
     RUN_OVER_STEPS,
     SECONDS_PER_DAY,
@@ -34,8 +34,8 @@ from planner.training import (
     with_interruptions_s,
     workers_enough,
 )
-from planner.training_cost import Ownership, annuity_usd, co2_kg, rent_usd, usd_per_tflops
-from planner.training_memory import (
+from planner.training.cost import Ownership, annuity_usd, co2_kg, rent_usd, usd_per_tflops
+from planner.training.memory import (
     Split,
     Transformer,
     gpus_needed,

@@ -8,9 +8,9 @@ import pytest
 from calibrate.request import RequestError
 from planner.layout import Format, Screen
 from planner.load import ScenarioError
-from planner.training import spike
-from planner.training_check import Check, check, render
-from planner.training_scenario import load_training
+from planner.training.check import Check, check, render
+from planner.training.closed_forms import spike
+from planner.training.scenario import load_training
 
 LENET = Path(__file__).resolve().parent.parent / "scenarios" / "training" / "lenet.yaml"
 WITHIN = 0.15

@@ -16,11 +16,11 @@ from planner.catalog import load_catalog
 from planner.layout import Format, Screen
 from planner.load import ScenarioError
 from planner.strict_yaml import parse
-from planner.training import END_TO_END, SECONDS_PER_DAY, SECONDS_PER_YEAR
-from planner.training_plan import Option, TrainingPlan, train
-from planner.training_report import length, render
-from planner.training_scenario import load_training, schema
-from planner.training_speed import Limit, measured_steps
+from planner.training.closed_forms import END_TO_END, SECONDS_PER_DAY, SECONDS_PER_YEAR
+from planner.training.plan import Option, TrainingPlan, train
+from planner.training.report import length, render
+from planner.training.scenario import load_training, schema
+from planner.training.speed import Limit, measured_steps
 from simulator.profile import Evidence
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios" / "training"

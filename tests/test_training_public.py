@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.training import END_TO_END, STEP_OVER_INFERENCE, epoch_law
-from planner.training_relatives import Ladder, Network, fit_law, half_octave_up, held_out, hits, likeness, relatives
+from planner.training.closed_forms import END_TO_END, STEP_OVER_INFERENCE, epoch_law
+from planner.training.relatives import Ladder, Network, fit_law, half_octave_up, held_out, hits, likeness, relatives
 
 PUBLIC = Path(os.environ.get("PLANNER_TEST_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
 TIMM, ZEUS = PUBLIC / "timm", PUBLIC / "zeus"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.training import Link, bubble, exposed_s, loader_s, pipeline_s, workers_enough
+from planner.training.closed_forms import Link, bubble, exposed_s, loader_s, pipeline_s, workers_enough
 from simulator.training import TrainingJob, train
 
 WITHIN = 0.01

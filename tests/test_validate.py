@@ -10,13 +10,21 @@ import worlds
 from jsonschema import Draft202012Validator
 
 from calibrate.served import Actions, Held
-from planner.fitting import fit, offered_work, tight_bytes
 from planner.layout import Format, Screen
 from planner.load import load_scenario, schema
-from planner.recording import Recording, encode, kept, read_recording, write_recording
 from planner.store import StoreError
-from planner.validate import DEVICE_METRICS, MODEL_METRICS, Validation, error_of, least_and_most, stretched, validate
-from planner.validation_report import BEGIN, END, render, renew
+from planner.validation.comparison import (
+    DEVICE_METRICS,
+    MODEL_METRICS,
+    Validation,
+    error_of,
+    least_and_most,
+    stretched,
+    validate,
+)
+from planner.validation.fitting import fit, offered_work, tight_bytes
+from planner.validation.page import BEGIN, END, render, renew
+from planner.validation.recording import Recording, encode, kept, read_recording, write_recording
 from simulator.curves import Interpolated
 from simulator.deployment import BatchingPolicy, Deployment, Drop, Scheduling
 from simulator.metrics import summarise
@@ -208,7 +216,7 @@ def test_the_validate_section_is_in_the_schema() -> None:
 
 @pytest.mark.parametrize("arrivals", [FixedRate(10, 0.05, 0.01), Poisson(10), Gamma(10, 4)])
 def test_faster_streams_keep_their_shape(arrivals) -> None:
-    from planner.fitting import scaled
+    from planner.validation.fitting import scaled
 
     twice = scaled(Stream("m", arrivals), 2.0)
     assert twice.rate_rps == 20
@@ -216,7 +224,7 @@ def test_faster_streams_keep_their_shape(arrivals) -> None:
 
 
 def test_a_faster_recording_is_shorter() -> None:
-    from planner.fitting import scaled
+    from planner.validation.fitting import scaled
 
     twice = scaled(Stream("m", Trace(np.array([0.0, 1.0]), 2.0)), 2.0)
     assert twice.rate_rps == 2

@@ -10,12 +10,12 @@ from calibrate.request import device as known_device
 from planner.layout import Column, Format, Screen, seconds, table
 from planner.load import ScenarioError
 from planner.store import to_json
-from planner.training import Range
-from planner.training_report import between
-from planner.training_scenario import LoadedTraining
-from planner.training_speed import MEASURED_OPTIMIZER
+from planner.training.closed_forms import Range
+from planner.training.report import between
+from planner.training.scenario import LoadedTraining
+from planner.training.speed import MEASURED_OPTIMIZER
 
-SCHEMA = "planner.training-check/v1"
+SCHEMA = "planner.training.closed_forms-check/v1"
 STEPS = 20
 """Of the short epoch, where nobody says how many samples."""
 SECONDS = 5.0

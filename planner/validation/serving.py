@@ -17,11 +17,11 @@ from calibrate.library import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.provenance import differing
 from calibrate.served import Actions
 from planner.catalog import Catalog
-from planner.fitting import Case, fit
 from planner.layout import counted
 from planner.load import Loaded
-from planner.recording import Recording, kept
 from planner.scenario import ModelSpec
+from planner.validation.fitting import Case, fit
+from planner.validation.recording import Recording, kept
 from simulator.deployment import Drop, Service
 from simulator.hardware import GPU
 from simulator.profile import Profile

@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 from planner.layout import Column, Format, Screen, counted, dollars, gigabytes, markdown, names, table
 from planner.store import to_json
-from planner.training import SECONDS_PER_DAY, SECONDS_PER_YEAR, Range
-from planner.training_plan import Option, TrainingPlan, kilowatt_hours
-from planner.training_speed import Limit
+from planner.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR, Range
+from planner.training.plan import Option, TrainingPlan, kilowatt_hours
+from planner.training.speed import Limit
 
 SHOWN = 24
 """Options in a table; `--format json` has all."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, NAMES_MAX, ORANGE, PURPLE, STYLE, PlotError
-from planner.anatomy import Anatomy
-from planner.roofline import Bound
-from planner.whatif import training_memory
+from planner.prediction.roofline import Bound
+from planner.profiling.anatomy import Anatomy
+from planner.profiling.whatif import training_memory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJ
 from planner.load import MAX_LINES, ScenarioError, ScenarioReader, line, message, shown
 from planner.scenario import STRICT, BuySpec, Count, Name, PositiveBytes, PositiveDuration, PriceKind
 from planner.strict_yaml import YamlError, parse, read_text
-from planner.training_memory import OPTIMIZERS, WEIGHT_BYTES
+from planner.training.memory import OPTIMIZERS, WEIGHT_BYTES
 from planner.units import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
 
 SPEEDS = ("achieved", "rate", "step", "run")

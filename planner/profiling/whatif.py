@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from calibrate.layer_facts import Facts, FactsError, LayerWork, Product
-from planner.roofline import Bound, Ceilings, PrecisionError, Roofline, under
+from planner.prediction.roofline import Bound, Ceilings, PrecisionError, Roofline, under
 
 ELEMENTWISE = frozenset(
     {

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from planner.layout import Column, Format, Screen, counted, markdown, per_second, seconds, table
-from planner.recording import read_recording
 from planner.store import StoreError, to_json, write_text
-from planner.validate import SCHEMA, SHARES, Compared, Coverage, Validation, validate
+from planner.validation.comparison import SCHEMA, SHARES, Compared, Coverage, Validation, validate
+from planner.validation.recording import read_recording
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
 DISTURBING_CORES = 0.2

@@ -8,10 +8,10 @@ from planner.answer import Trial, cards_of, deploy, recommend, replay
 from planner.catalog import Catalog, Offer
 from planner.cost import Fleet
 from planner.load import Loaded, workload
-from planner.merge import NOTHING_MERGED, Option, options
+from planner.merging.analysis import NOTHING_MERGED, Option, options
 from planner.packing import Packer, Packing
 from planner.plan import Caution, Plan, Recommendation, Rejection, WayOfServing
-from planner.question import Question, ask
+from planner.prediction.question import Question, ask
 from planner.scenario import Merging, Objective
 from planner.search import OTHERS_MAX, plan
 from planner.sizing import Profiles

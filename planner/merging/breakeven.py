@@ -8,13 +8,13 @@ from planner.answer import Trial
 from planner.catalog import Catalog
 from planner.cost import Fleet
 from planner.load import Loaded, workload
-from planner.merge import NOTHING_MERGED, MergeError, Option, options
-from planner.question import Question, ask
+from planner.merging.analysis import NOTHING_MERGED, MergeError, Option, options
+from planner.merging.weigh import tried_on
+from planner.prediction.question import Question, ask
 from planner.replications import longest_slo_s, warmup_s
 from planner.scenario import MemoryPolicy, Merging, Objective
 from planner.sizing import Profiles
 from planner.units import HOURS_PER_MONTH
-from planner.weigh import tried_on
 
 SCHEMA = "planner.breakeven/v1"
 LOADS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)

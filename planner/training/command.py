@@ -38,16 +38,16 @@ def train(
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
     from planner.cli import Status, emit, knowledge
     from planner.layout import stdout_screen
-    from planner.training_plan import train as answer
-    from planner.training_report import render
-    from planner.training_scenario import load_training
+    from planner.training.plan import train as answer
+    from planner.training.report import render
+    from planner.training.scenario import load_training
 
     if form is Format.CSV:
         raise typer.BadParameter("--format: must be table, json or md, got csv.")
     loaded = load_training(scenario, overrides or [])
     if measure:
-        from planner.training_check import check
-        from planner.training_check import render as beside
+        from planner.training.check import check
+        from planner.training.check import render as beside
 
         emit(beside(check(loaded, device, batch, samples), form, stdout_screen()))
         return

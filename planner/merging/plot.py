@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
-from planner.breakeven import Breakeven, Row
-from planner.merge import Analysis
-from planner.merge_report import axes
+from planner.merging.analysis import Analysis
+from planner.merging.breakeven import Breakeven, Row
+from planner.merging.report import axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

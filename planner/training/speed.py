@@ -12,8 +12,8 @@ from typing import Any
 from calibrate.layer_facts import Facts, FactsError, facts, traced
 from calibrate.library import Library
 from planner.load import ScenarioError
-from planner.roofline import LAUNCH_S, Bound, PrecisionError, latency_s, peak_flops
-from planner.training import (
+from planner.prediction.roofline import LAUNCH_S, Bound, PrecisionError, latency_s, peak_flops
+from planner.training.closed_forms import (
     END_TO_END,
     VISION_EFFICIENCY,
     Range,
@@ -23,8 +23,8 @@ from planner.training import (
     training_flops,
     with_channels,
 )
-from planner.training_memory import Transformer
-from planner.training_scenario import SpeedSpec, TrainingScenario
+from planner.training.memory import Transformer
+from planner.training.scenario import SpeedSpec, TrainingScenario
 from simulator.curves import Curve, Interpolated
 from simulator.hardware import GPU
 from simulator.profile import Evidence, Profile, weakest

@@ -13,7 +13,7 @@ import yaml
 
 from calibrate.layer_facts import Facts, LayerWork, Product
 
-CATALOG = Path(__file__).parent / "data" / "systolic_arrays.yaml"
+CATALOG = Path(__file__).parent / "systolic_arrays.yaml"
 
 
 class Dataflow(StrEnum):

@@ -8,11 +8,10 @@ from pathlib import Path
 from calibrate.layer_facts import Facts, FactsError, facts, timed, traced
 from calibrate.library import Library
 from planner.plan import Prediction
-from planner.predict import Predictor
-from planner.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
-from planner.systolic import ArrayError, ArrayLayer, Dataflow, SystolicArray, arrays, map_model
-from planner.units import did_you_mean
-from planner.whatif import (
+from planner.prediction.predict import Predictor
+from planner.prediction.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
+from planner.profiling.systolic import ArrayError, ArrayLayer, Dataflow, SystolicArray, arrays, map_model
+from planner.profiling.whatif import (
     Checkpointing,
     Question,
     TrainingMemory,
@@ -22,7 +21,8 @@ from planner.whatif import (
     training_memory,
     what_ifs,
 )
-from planner.working_set import Knee, Level, cpu_levels, gpu_levels, knee_of, knees
+from planner.profiling.working_set import Knee, Level, cpu_levels, gpu_levels, knee_of, knees
+from planner.units import did_you_mean
 from simulator.hardware import GPU
 
 CPU = "cpu"

@@ -10,7 +10,7 @@ from planner.layout import ranges
 from planner.load import ScenarioError
 from planner.plan import Rejection
 from planner.scenario import PriceKind
-from planner.training import (
+from planner.training.closed_forms import (
     RUN_OVER_STEPS,
     Link,
     Range,
@@ -24,8 +24,8 @@ from planner.training import (
     with_interruptions_s,
     workers_enough,
 )
-from planner.training_cost import JOULES_PER_KWH, Ownership, co2_kg, rent_usd
-from planner.training_memory import (
+from planner.training.cost import JOULES_PER_KWH, Ownership, co2_kg, rent_usd
+from planner.training.memory import (
     ACTIVATION_BYTES,
     STATE_BYTES,
     WEIGHT_BYTES,
@@ -37,8 +37,8 @@ from planner.training_memory import (
     states,
     vision_activation_bytes,
 )
-from planner.training_scenario import LoadedTraining, SpeedSpec, TrainingScenario, batch_of
-from planner.training_speed import MEASURED_OPTIMIZER, Limit, Speed, Subject, launches_s, speed, subject
+from planner.training.scenario import LoadedTraining, SpeedSpec, TrainingScenario, batch_of
+from planner.training.speed import MEASURED_OPTIMIZER, Limit, Speed, Subject, launches_s, speed, subject
 from simulator.hardware import GPU
 from simulator.profile import Evidence
 

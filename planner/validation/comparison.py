@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrate.served import Actions
-from planner.recording import Recording
+from planner.validation.recording import Recording
 from simulator.curves import Interpolated, LoadTime
 from simulator.deployment import Deployment, Service
 from simulator.metrics import Summary, summarise

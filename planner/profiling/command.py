@@ -8,8 +8,8 @@ import typer
 from planner.layout import Format
 
 if TYPE_CHECKING:
-    from planner.anatomy import Wish
     from planner.catalog import Catalog
+    from planner.profiling.anatomy import Wish
 
 
 def profile(
@@ -48,11 +48,11 @@ def profile(
 
     Your own model's code is run, to see its layers.
     """
-    from planner.anatomy import look
-    from planner.anatomy_plot import check_target, draw
-    from planner.anatomy_report import render
     from planner.cli import emit, knowledge, note
     from planner.layout import stdout_screen
+    from planner.profiling.anatomy import look
+    from planner.profiling.plot import check_target, draw
+    from planner.profiling.report import render
 
     if picture:
         check_target(picture)
@@ -78,9 +78,9 @@ def wished(
     measure: bool,
 ) -> "Wish":
     """What was asked for, checked."""
-    from planner.anatomy import Wish, is_local
-    from planner.roofline import VALUE_BYTES
-    from planner.systolic import Dataflow
+    from planner.prediction.roofline import VALUE_BYTES
+    from planner.profiling.anatomy import Wish, is_local
+    from planner.profiling.systolic import Dataflow
     from planner.units import did_you_mean
 
     if gpu is not None and gpu not in known.gpus:

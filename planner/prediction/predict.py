@@ -15,8 +15,8 @@ from calibrate.fit import band_log
 from calibrate.layer_facts import Facts, FactsError, facts
 from calibrate.library import PRECISIONS, Library
 from planner.plan import Estimate, Prediction, Rule
-from planner.roofline import FACT_BYTES, VALUE_BYTES, PrecisionError, ceilings, under
-from planner.transfer import (
+from planner.prediction.roofline import FACT_BYTES, VALUE_BYTES, PrecisionError, ceilings, under
+from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
     SPREAD_80,
     LayerModel,

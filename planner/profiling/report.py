@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from planner.anatomy import Anatomy, Measured, OnArray
 from planner.layout import Column, Format, Screen, counted, markdown, seconds, share, table
 from planner.plan import Estimate, Prediction
-from planner.roofline import VALUE_BYTES, Bound, LayerTime
+from planner.prediction.roofline import VALUE_BYTES, Bound, LayerTime
+from planner.profiling.anatomy import Anatomy, Measured, OnArray
+from planner.profiling.systolic import ArrayLayer
+from planner.profiling.whatif import Unanswered, WhatIf
+from planner.profiling.working_set import Knee
 from planner.store import to_json
-from planner.systolic import ArrayLayer
-from planner.whatif import Unanswered, WhatIf
-from planner.working_set import Knee
 
 SCHEMA = "planner.anatomy/v1"
 SHOWN = 12

@@ -9,8 +9,8 @@ from planner.catalog import Catalog, offers
 from planner.cost import cost_usd_per_hour, fleet_label
 from planner.layout import dollars, span_usd
 from planner.plan import Estimate, Measurement, Outlook, Prediction
-from planner.predict import End, Predictor
-from planner.question import Question, ask
+from planner.prediction.predict import End, Predictor
+from planner.prediction.question import Question, ask
 from planner.scenario import Objective
 from planner.sizing import Kind, Sized, SizedModels
 from simulator.profile import Evidence

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from calibrate.layer_facts import Facts
-from planner.training import Range
+from planner.training.closed_forms import Range
 
 WEIGHT_BYTES: Mapping[str, int] = {"fp32": 4, "tf32": 4, "amp": 4, "bf16": 2, "fp16": 2}
 """Of a parameter as the model keeps it."""

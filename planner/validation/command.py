@@ -8,7 +8,7 @@ import typer
 from planner.layout import Format
 
 if TYPE_CHECKING:
-    from planner.recording import Recording
+    from planner.validation.recording import Recording
 
 DURATION_S = 30.0
 """How long a run lasts where nobody says."""
@@ -48,9 +48,9 @@ def validate(
     """Serve a scenario for real, and put measured beside simulated. Runs the models' own code."""
     from planner.cli import emit
     from planner.layout import stdout_screen
-    from planner.recording import read_recording
-    from planner.validate import validate as compare
-    from planner.validation_report import check_form, render
+    from planner.validation.comparison import validate as compare
+    from planner.validation.page import check_form, render
+    from planner.validation.recording import read_recording
 
     check_form(form)
     if (scenario is None) == (replay is None):
@@ -82,9 +82,9 @@ def run(
     from planner.catalog import load_catalog
     from planner.cli import note, quantity, with_seed
     from planner.load import load_scenario
-    from planner.recording import check_target, write_recording
-    from planner.serving import Bench, record
     from planner.units import duration as seconds
+    from planner.validation.recording import check_target, write_recording
+    from planner.validation.serving import Bench, record
 
     if target:
         check_target(target, scenario)

@@ -1,6 +1,6 @@
 """Transfer: what times measured on one device say of another device, and of other models. Numbers only.
 
-`planner.predict` knows profiles and rules; `python -m benchmarks predictions` measures how far all this errs.
+`planner.prediction.predict` knows profiles and rules; `python -m benchmarks predictions` measures how far this errs.
 """
 
 from collections.abc import Sequence

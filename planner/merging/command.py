@@ -26,16 +26,16 @@ def analyze(
 ) -> None:
     """Say what models could share, and how much each rule saves."""
     from planner.cli import emit, knowledge, note
-    from planner.merge import analyze as analysis
-    from planner.merge import layers_of, named, own_layers
-    from planner.merge_report import analysis_json, analysis_table
+    from planner.merging.analysis import analyze as analysis
+    from planner.merging.analysis import layers_of, named, own_layers
+    from planner.merging.report import analysis_json, analysis_table
     from planner.store import to_json
 
     only(form)
     library = knowledge(None, profiles)[1] if profiles else None
     found = analysis(named(models, lambda m: own_layers(m, shape) if ":" in m else layers_of(m, library)))
     if plot:
-        from planner.merge_plot import analysis_plot
+        from planner.merging.plot import analysis_plot
 
         analysis_plot(found, plot)
     emit(to_json(analysis_json(found)) if form is Format.JSON else analysis_table(found, stdout_screen()))
@@ -65,11 +65,11 @@ def breakeven(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
     """Say where resident, swapped and merged models, or more GPUs, cost least: against load and number of models."""
-    from planner.breakeven import LOADS
-    from planner.breakeven import breakeven as compare
     from planner.cli import emit, knowledge, note, progress
     from planner.load import load_scenario
-    from planner.merge_report import breakeven_json, breakeven_table
+    from planner.merging.breakeven import LOADS
+    from planner.merging.breakeven import breakeven as compare
+    from planner.merging.report import breakeven_json, breakeven_table
     from planner.store import to_json
 
     only(form)
@@ -80,7 +80,7 @@ def breakeven(
     with progress(quiet) as tell:
         found = compare(loaded, known, library, wanted, counts, tell)
     if plot:
-        from planner.merge_plot import breakeven_plot
+        from planner.merging.plot import breakeven_plot
 
         breakeven_plot(found, plot)
     emit(to_json(breakeven_json(found)) if form is Format.JSON else breakeven_table(found, stdout_screen()))

@@ -6,9 +6,9 @@ from itertools import pairwise
 from math import isinf, isnan
 from typing import Any
 
-from planner.breakeven import Breakeven, Cell, Row
 from planner.layout import Column, Screen, counted, dollars, gigabytes, markdown, names, percent, share, table
-from planner.merge import ANALYSIS_SCHEMA, Analysis
+from planner.merging.analysis import ANALYSIS_SCHEMA, Analysis
+from planner.merging.breakeven import Breakeven, Cell, Row
 from planner.plan import Plan, WayOfServing
 
 GROUPS_SHOWN = 12

@@ -8,10 +8,10 @@ from pathlib import Path
 import yaml
 
 from calibrate.layer_facts import Facts, LayerWork
-from planner.roofline import FACT_BYTES, VALUE_BYTES
+from planner.prediction.roofline import FACT_BYTES, VALUE_BYTES
 from simulator.hardware import GPU
 
-CATALOG = Path(__file__).parent / "data" / "caches.yaml"
+CATALOG = Path(__file__).parent / "caches.yaml"
 CPU = Path("/sys/devices/system/cpu/cpu0/cache")
 MEMINFO = Path("/proc/meminfo")
 MEMORY = "memory"

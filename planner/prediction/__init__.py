@@ -1,0 +1,1 @@
+"""What nobody measured, foretold with a band."""

@@ -1,0 +1,1 @@
+"""What one model costs on one GPU, layer by layer: `planner profile`."""

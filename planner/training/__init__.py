@@ -1,0 +1,1 @@
+"""How long a training job takes, what memory and money it needs."""

@@ -1,0 +1,1 @@
+"""A deployment run for real beside the same deployment simulated."""
