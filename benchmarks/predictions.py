@@ -18,7 +18,7 @@ from benchmarks.fits import DATA
 from calibrate.layer_facts import FactsError, facts
 from calibrate.library import find_profiles
 from planner.catalog import load_catalog
-from planner.plan import Estimate
+from planner.plans import Estimate
 from planner.prediction.predict import roofline_s
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,

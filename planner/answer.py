@@ -14,7 +14,7 @@ from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.duty import offered_load
 from planner.packing import Card, Packing, Placed
-from planner.plan import (
+from planner.plans import (
     Accuracy,
     Caution,
     GpuAnswer,

@@ -17,7 +17,7 @@ from planner.catalog_files import (
     instead,
     read_all,
 )
-from planner.plan import Bottleneck, Rejection
+from planner.plans import Bottleneck, Rejection
 from planner.scenario import BuySpec, OwnMachine, PriceKind
 from planner.units import HOURS_PER_YEAR
 from simulator.hardware import GPU

@@ -20,7 +20,7 @@ from planner.validation.command import validate
 if TYPE_CHECKING:
     from calibrate.library import Library
     from planner.catalog import Catalog
-    from planner.plan import Plan
+    from planner.plans import Plan
     from planner.units import Quantity
 
 
@@ -144,9 +144,9 @@ def plan(
 
     from planner.gate import crossed, parse_conditions, weak
     from planner.load import load_scenario
-    from planner.report import render
     from planner.search import plan as search
     from planner.store import check_target
+    from planner.terminal import render
 
     if target := target_of(out, form):
         check_target(target, scenario)
@@ -196,9 +196,9 @@ def simulate(
     from datetime import UTC, datetime
 
     from planner.load import load_scenario
-    from planner.report import render
     from planner.simulation import policy_override, simulate_named, simulate_plan
     from planner.store import read_plan
+    from planner.terminal import render
 
     if (placed is None) == (gpu is None) or (gpu is None) != (count is None):
         raise typer.BadParameter("name either --gpu and --count, or --plan.")
@@ -229,7 +229,7 @@ app.command("train")(train_model)
 @app.command()
 def explain(plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")]) -> None:
     """Say why a plan is what it is, and what would change it."""
-    from planner.explain import explain as reasons
+    from planner.reasons import explain as reasons
     from planner.store import read_plan
 
     emit(reasons(read_plan(plan_file), stdout_screen()))
@@ -240,7 +240,7 @@ def init(
     file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("scenario.yaml"),
 ) -> None:
     """Write a commented scenario to start from."""
-    from planner.init import starter
+    from planner.starter import starter
     from planner.store import StoreError, write_text
 
     if file.exists():
@@ -362,7 +362,7 @@ def prices_status(catalog: Catalogs = None) -> None:
 def trace_describe(file: TraceFile, column: TraceColumn = None, function: TraceFunction = "1") -> None:
     """Count, rate and burstiness of a recording."""
     from planner.listings import trace_summary
-    from planner.trace import describe, read_trace
+    from planner.traces import describe, read_trace
 
     table = read_trace(file, column, which(function))
     emit(trace_summary(file.name, describe(table), stdout_screen()))
@@ -382,7 +382,7 @@ def trace_import(
     ] = None,
 ) -> None:
     """Turn a recording into a CSV that a scenario can name."""
-    from planner.trace import import_trace
+    from planner.traces import import_trace
     from planner.units import duration as seconds
     from planner.units import rate as per_second
 
@@ -498,7 +498,7 @@ def fail(error: Exception) -> NoReturn:
     from planner.profiling.systolic import ArrayError
     from planner.search import NothingToPlanError
     from planner.store import StoreError
-    from planner.trace import TraceError
+    from planner.traces import TraceError
     from simulator.run import DeploymentError
     from simulator.sharing import SharingError
 

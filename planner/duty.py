@@ -6,7 +6,7 @@ from math import ceil, inf, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
-from planner.plan import Bottleneck
+from planner.plans import Bottleneck
 from planner.sizing import Kind, Sized
 from simulator.profile import Profile
 from simulator.sharing import turn_order

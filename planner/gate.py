@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planner.layout import dollars, percent, seconds
-from planner.plan import Plan, Recommendation
-from planner.report import stale_prices
+from planner.plans import Plan, Recommendation
+from planner.terminal import stale_prices
 from planner.units import did_you_mean, duration, fraction, price
 from simulator.profile import Evidence
 

@@ -10,7 +10,7 @@ from calibrate.library import Library
 from planner.catalog import Catalog, Instance, Price, Purchase, stale
 from planner.layout import Column, Screen, counted, dollars, gigabytes, per_second, seconds, share, table
 from planner.scenario import PriceKind
-from planner.trace import TraceSummary
+from planner.traces import TraceSummary
 from planner.units import did_you_mean
 from simulator.profile import FitQuality, Profile
 

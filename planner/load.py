@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from planner.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
 from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
-from planner.trace import TraceError, TraceTable, read_trace
+from planner.traces import TraceError, TraceTable, read_trace
 from planner.units import did_you_mean, written_duration
 from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 

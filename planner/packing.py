@@ -22,7 +22,7 @@ from planner.duty import (
     least_work,
     weight_bytes,
 )
-from planner.plan import Bottleneck
+from planner.plans import Bottleneck
 from planner.sizing import Kind, SizedModels
 from simulator.sharing import turn_order
 

@@ -9,7 +9,7 @@ from planner.catalog import Offer
 from planner.cost import cards_label
 from planner.duty import share_served
 from planner.packing import Misfit, Packing
-from planner.plan import Bottleneck, Rejection
+from planner.plans import Bottleneck, Rejection
 from planner.scenario import MemoryPolicy
 from planner.sizing import Need, gigabytes_up
 from simulator.workload import FixedRate

@@ -15,7 +15,7 @@ from planner.catalog import Catalog, Offer, offers
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
 from planner.load import Loaded, workload
 from planner.packing import Card, Misfit, Packer, Packing
-from planner.plan import NOTHING_TRIED, Bottleneck, Caution, Plan, Recommendation, Rejection
+from planner.plans import NOTHING_TRIED, Bottleneck, Caution, Plan, Recommendation, Rejection
 from planner.prediction.ahead import look_ahead, predictions
 from planner.prediction.predict import Predictor
 from planner.prediction.question import Question, ask

@@ -11,12 +11,12 @@ from planner.catalog import Catalog, Offer, offers
 from planner.duty import Portion
 from planner.load import Loaded, workload
 from planner.packing import Card, Packing, Placed
-from planner.plan import Instances, ModelAnswer, Plan, Rejection
+from planner.plans import Instances, ModelAnswer, Plan, Rejection
 from planner.prediction.question import Question, ask
-from planner.report import Simulation
 from planner.scenario import BuySpec, OwnMachine, Scenario
 from planner.search import NothingToPlanError, Progress, evaluate, predictor_of, silent
 from planner.sizing import Kind, Profiles
+from planner.terminal import Simulation
 from planner.units import did_you_mean
 
 POLICIES = {

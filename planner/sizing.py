@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from planner.catalog import Offer
-from planner.plan import Bottleneck, Rejection
+from planner.plans import Bottleneck, Rejection
 from planner.scenario import ModelSpec, Scenario
 from simulator.deployment import SLO, Drop
 from simulator.hardware import GPU

@@ -8,7 +8,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.plan import SCHEMA, Plan
+from planner.plans import SCHEMA, Plan
 
 ABSENT = frozenset({"slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures", "evidence"})
 """Keys that may be null for a reason of their own; any other null is a figure that does not exist."""

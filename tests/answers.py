@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from planner.plan import (
+from planner.plans import (
     Accuracy,
     Bottleneck,
     Caution,

@@ -7,7 +7,7 @@ from pathlib import Path
 from planner.catalog import Offer, load_catalog
 from planner.catalog_files import Status
 from planner.load import Loaded, workload
-from planner.plan import Plan
+from planner.plans import Plan
 from planner.prediction.question import Question
 from planner.scenario import MemoryPolicy, ModelSpec, PriceKind, Scenario, SloSpec, StreamSpec
 from planner.search import plan

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.catalog import CatalogError, Offer, load_catalog, offers, stale
 from planner.catalog_files import Status
-from planner.plan import Bottleneck
+from planner.plans import Bottleneck
 from planner.scenario import BuySpec, OwnMachine, PriceKind
 
 CATALOG = load_catalog()

@@ -20,8 +20,8 @@ from answers import BEST, INFEASIBLE, PLAN
 
 from planner import cli
 from planner.gate import ConditionError, crossed, parse_conditions, weak
-from planner.report import headline
 from planner.store import read_plan, write_plan
+from planner.terminal import headline
 
 ROOT = Path(__file__).resolve().parent.parent
 VIDEO = "scenarios/video.yaml"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calibrate.library import PRECISIONS, find_profiles
-from planner import plan, report, scenario, sizing
+from planner import plans, scenario, sizing, terminal
 from planner.catalog import Offer, load_catalog
 from planner.catalog_files import ENTRIES, Status
 from planner.cost import cost_usd_per_hour
@@ -44,7 +44,7 @@ DEFINED = [
             deployment.Eviction,
             deployment.Routing,
             metrics.Verdict,
-            plan.Bottleneck,
+            plans.Bottleneck,
             profile.Evidence,
             scenario.AccuracyRule,
             scenario.Merging,
@@ -97,7 +97,7 @@ def keys_of(kind: type) -> set[str]:
     return {f.name for f in fields(kind)}.union(*map(keys_of, inside))
 
 
-@pytest.mark.parametrize("kind", [plan.Plan, report.Simulation], ids=lambda kind: str(kind.__name__))
+@pytest.mark.parametrize("kind", [plans.Plan, terminal.Simulation], ids=lambda kind: str(kind.__name__))
 def test_every_key_of_the_json_is_explained(kind: type) -> None:
     _, _, section = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("## What the JSON holds")
     keys = keys_of(kind)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.init import starter
 from planner.load import ScenarioError, load_scenario, schema, workload
 from planner.replications import confidence_of, horizon_s, requests_needed, warmup_s
 from planner.scenario import MemoryPolicy
+from planner.starter import starter
 from planner.strict_yaml import YamlError, parse
 from simulator.deployment import Eviction
 from simulator.metrics import attainment_interval

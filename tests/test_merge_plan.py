@@ -8,17 +8,17 @@ import pytest
 from calibrate.library import find_profiles
 from calibrate.shared_curve import Point, SharedCurve, curve_document
 from planner.catalog import load_catalog
-from planner.explain import explain
 from planner.layout import Screen
 from planner.load import load_scenario
 from planner.merging.analysis import MergeError, layers_of
 from planner.merging.breakeven import Breakeven, breakeven, with_load
 from planner.merging.report import breakeven_json, breakeven_table
-from planner.plan import Plan, WayOfServing
-from planner.report import plan_markdown, plan_table
+from planner.plans import Plan, WayOfServing
+from planner.reasons import explain
 from planner.scenario import Merging
 from planner.search import plan
 from planner.store import read_plan, to_json, write_plan
+from planner.terminal import plan_markdown, plan_table
 from simulator.profile import Evidence
 from simulator.sharing import groups
 

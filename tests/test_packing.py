@@ -10,7 +10,7 @@ from planning import T4, V100, model, offer, profile, question, scenario, shelf
 from planner.answer import cards_of
 from planner.duty import Portion, duty_cycle
 from planner.packing import Misfit, Packer, Packing
-from planner.plan import Bottleneck
+from planner.plans import Bottleneck
 from planner.prediction.question import Question
 from planner.sizing import Kind
 from simulator.hardware import GPU

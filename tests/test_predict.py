@@ -18,7 +18,7 @@ from calibrate.library import Library, find_profiles
 from planner import cli
 from planner.gate import weak
 from planner.layout import Format, Screen
-from planner.plan import Estimate, Plan, Rule
+from planner.plans import Estimate, Plan, Rule
 from planner.prediction import transfer
 from planner.prediction.predict import BATCHES, REACHED, End, Predictor, at_least, interpolated, roofline_s, work_of
 from planner.prediction.transfer import (
@@ -32,11 +32,11 @@ from planner.prediction.transfer import (
     pixel_scale,
     sheet_ratio,
 )
-from planner.report import render
 from planner.scenario import BuySpec, Predict, Scenario
 from planner.search import plan
 from planner.sizing import held_bytes
 from planner.store import read_plan, write_plan
+from planner.terminal import render
 from simulator.profile import Evidence, Profile
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning import T4, V100, Shelf, model, offer, planned, profile, question, scenario, shelf
 
-from planner.plan import Rejection
+from planner.plans import Rejection
 from planner.scenario import BuySpec, MemoryPolicy, OwnMachine, Scenario
 from planner.search import evaluate, force
 from simulator.deployment import Drop

@@ -12,11 +12,13 @@ from answers import BEST, INFEASIBLE, MISSED, NO_ROOM, ONE_CARD, PLAN, POLICIES,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.explain import explain
 from planner.gate import crossed, parse_conditions
 from planner.layout import Column, Format, Screen, dollars, fit, per_second, percent, ranges, seconds, span, table
-from planner.plan import NOTHING_TRIED, Accuracy, Bottleneck, Interval
-from planner.report import (
+from planner.plans import NOTHING_TRIED, Accuracy, Bottleneck, Interval
+from planner.reasons import explain
+from planner.scenario import AccuracyRule
+from planner.store import StoreError, read_plan, to_json, write_plan, write_text
+from planner.terminal import (
     bound_line,
     cautions,
     granted,
@@ -29,8 +31,6 @@ from planner.report import (
     slo_line,
     tightest,
 )
-from planner.scenario import AccuracyRule
-from planner.store import StoreError, read_plan, to_json, write_plan, write_text
 from simulator.deployment import Eviction, Failures
 
 FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)

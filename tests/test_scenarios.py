@@ -7,7 +7,7 @@ import pytest
 from calibrate.library import find_profiles
 from planner.catalog import load_catalog
 from planner.load import load_scenario
-from planner.plan import Bottleneck, Plan, Recommendation
+from planner.plans import Bottleneck, Plan, Recommendation
 from planner.search import plan
 
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"

@@ -20,7 +20,7 @@ from planner.answer import cautions, seed_of
 from planner.catalog import Offer
 from planner.cost import Fleet, cost_usd_per_hour, dominates, fleet_label, gpu_count
 from planner.packing import Packing
-from planner.plan import Bottleneck, Plan
+from planner.plans import Bottleneck, Plan
 from planner.prediction.question import Question, undominated
 from planner.refusals import missed_promise
 from planner.scenario import (

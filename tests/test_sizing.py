@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning import T4, V100, demand, model, offer, profile, question, scenario, shelf
 
-from planner.plan import Bottleneck, Rejection
+from planner.plans import Bottleneck, Rejection
 from planner.scenario import Phase, StreamSpec
 from planner.search import evaluate
 from planner.sizing import Kind, Need, Sized, design_work, least_work, most_arrivals, needs, size

@@ -8,7 +8,7 @@ import pytest
 
 from planner.layout import Screen
 from planner.listings import trace_summary
-from planner.trace import TraceError, describe, import_trace, read_trace
+from planner.traces import TraceError, describe, import_trace, read_trace
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("PLANNER_TEST_DATA", ROOT.parent / "shared" / "data"))

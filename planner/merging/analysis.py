@@ -14,7 +14,7 @@ from calibrate.layer_facts import FactsError, facts, known, traced
 from calibrate.library import Library
 from calibrate.shared_curve import SharedCurve, read_curve
 from planner.load import Loaded
-from planner.plan import Live
+from planner.plans import Live
 from planner.scenario import Merging, RetrainingSpec, Scenario, SharingRule
 from planner.units import HOURS_PER_MONTH, did_you_mean
 from simulator.model import LayerFacts

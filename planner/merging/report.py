@@ -9,7 +9,7 @@ from typing import Any
 from planner.layout import Column, Screen, counted, dollars, gigabytes, markdown, names, percent, share, table
 from planner.merging.analysis import ANALYSIS_SCHEMA, Analysis
 from planner.merging.breakeven import Breakeven, Cell, Row
-from planner.plan import Plan, WayOfServing
+from planner.plans import Plan, WayOfServing
 
 GROUPS_SHOWN = 12
 TITLE = "Each on its own, merged, or one more GPU"

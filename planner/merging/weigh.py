@@ -10,7 +10,7 @@ from planner.cost import Fleet
 from planner.load import Loaded, workload
 from planner.merging.analysis import NOTHING_MERGED, Option, options
 from planner.packing import Packer, Packing
-from planner.plan import Caution, Plan, Recommendation, Rejection, WayOfServing
+from planner.plans import Caution, Plan, Recommendation, Rejection, WayOfServing
 from planner.prediction.question import Question, ask
 from planner.scenario import Merging, Objective
 from planner.search import OTHERS_MAX, plan

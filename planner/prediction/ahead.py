@@ -8,7 +8,7 @@ from planner.answer import Trial, evidence
 from planner.catalog import Catalog, offers
 from planner.cost import cost_usd_per_hour, fleet_label
 from planner.layout import dollars, span_usd
-from planner.plan import Estimate, Measurement, Outlook, Prediction
+from planner.plans import Estimate, Measurement, Outlook, Prediction
 from planner.prediction.predict import End, Predictor
 from planner.prediction.question import Question, ask
 from planner.scenario import Objective

@@ -14,7 +14,7 @@ from math import exp, hypot, inf, log1p
 from calibrate.fit import band_log
 from calibrate.layer_facts import Facts, FactsError, facts
 from calibrate.library import PRECISIONS, Library
-from planner.plan import Estimate, Prediction, Rule
+from planner.plans import Estimate, Prediction, Rule
 from planner.prediction.roofline import FACT_BYTES, VALUE_BYTES, PrecisionError, ceilings, under
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,

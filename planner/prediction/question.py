@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import FleetProgram, dominates
 from planner.duty import Rules
-from planner.plan import Rejection
+from planner.plans import Rejection
 from planner.refusals import dominated
 from planner.scenario import MemoryPolicy, Scenario
 from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
 
 from calibrate.fit import pooled_spread, smooth_maximum
-from planner.plan import Estimate
+from planner.plans import Estimate
 from simulator.curves import SmoothMaximum
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calibrate.layer_facts import Facts, FactsError, facts, timed, traced
 from calibrate.library import Library
-from planner.plan import Prediction
+from planner.plans import Prediction
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
 from planner.profiling.systolic import ArrayError, ArrayLayer, Dataflow, SystolicArray, arrays, map_model

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from planner.layout import Column, Format, Screen, counted, markdown, seconds, share, table
-from planner.plan import Estimate, Prediction
+from planner.plans import Estimate, Prediction
 from planner.prediction.roofline import VALUE_BYTES, Bound, LayerTime
 from planner.profiling.anatomy import Anatomy, Measured, OnArray
 from planner.profiling.systolic import ArrayLayer

@@ -8,7 +8,7 @@ from calibrate.library import Library
 from planner.catalog import Catalog, Offer, Purchase, offers
 from planner.layout import ranges
 from planner.load import ScenarioError
-from planner.plan import Rejection
+from planner.plans import Rejection
 from planner.scenario import PriceKind
 from planner.training.closed_forms import (
     RUN_OVER_STEPS,

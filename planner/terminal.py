@@ -1,4 +1,4 @@
-"""Reports: a plan or a simulation as a table, CSV, Markdown or JSON. Reads only `planner.plan`."""
+"""Reports: a plan or a simulation as a table, CSV, Markdown or JSON. Reads only `planner.plans`."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ from planner.layout import (
     table,
 )
 from planner.merging.report import ways_markdown, ways_section
-from planner.plan import (
+from planner.plans import (
     Bottleneck,
     Caution,
     Estimate,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from planner.layout import Screen, dollars, gigabytes, names, promise, seconds, share
 from planner.merging.report import reasons
-from planner.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
-from planner.report import (
+from planner.plans import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
+from planner.terminal import (
     FORETOLD,
     budget_left,
     caution_texts,
