@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from simulator.errors import InputError
 from simulator.model import LayerFacts
 
 SCHEMA = "planner.layers/v1"
@@ -40,7 +41,7 @@ TIME_LIMIT_S = 300.0
 """For tracing one model of a user's."""
 
 
-class FactsError(ValueError):
+class FactsError(InputError):
     """The layers of a model are not known; the text is one line."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.errors import InputError
 from simulator.profile import Profile
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class What(StrEnum):
     """Operations and working set of each layer."""
 
 
-class PlotError(ValueError):
+class PlotError(InputError):
     """A picture that cannot be drawn; the text says why and what to do, in one line."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from simulator.curves import Interpolated
+from simulator.errors import InputError
 from simulator.model import Layer
 
 LARGEST_FILE_BYTES = 16_000_000
@@ -18,7 +19,7 @@ LEAVE = "Leave it as planner calibrate wrote it"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 
-class ProfileError(ValueError):
+class ProfileError(InputError):
     """A profile that cannot be used; the text names file, key, what is wrong and what to write."""
 
 

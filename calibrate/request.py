@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from calibrate.points import PRECISIONS, Settings
+from simulator.errors import InputError
 
 MODES = ("inference", "training", "device")
 OPTIMIZERS = ("sgd", "adam")
@@ -19,7 +20,7 @@ BYTES |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 T = TypeVar("T")
 
 
-class RequestError(ValueError):
+class RequestError(InputError):
     """A request that cannot be measured; the text names the option, its value, the rule and the way out."""
 
 

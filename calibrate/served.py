@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.deployment import Deployment
+from simulator.errors import InputError
 from simulator.records import SimulationResult
 from simulator.workload import Floats
 
@@ -15,7 +16,7 @@ ASKED = "asked to stop"
 """Why one of several processes stopped, where the reason is another's."""
 
 
-class ServeError(ValueError):
+class ServeError(InputError):
     """What cannot be served for real; the text names the place, the value, the rule and the way out."""
 
 

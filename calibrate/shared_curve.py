@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simulator.errors import InputError
 from simulator.sharing import Group, Sharing, saved_bytes
 
 CURVE_SCHEMA = "planner.sharing/v1"
 
 
-class CurveError(ValueError):
+class CurveError(InputError):
     """A curve that cannot be used, in one line with the way out."""
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from calibrate.points import Outcome, Point, Settings, Status
+from simulator.errors import InputError
 
 COMMAND = (sys.executable, "-m", "calibrate.worker")
 """What measures: it gets the device and the number of this process."""
@@ -25,7 +26,7 @@ TAIL_BYTES = 4000
 """Of what a worker says on standard error: enough to tell what killed it."""
 
 
-class WorkerError(Exception):
+class WorkerError(InputError):
     """The worker cannot measure this group at all; the text is one line."""
 
 

@@ -20,6 +20,7 @@ from planner.catalog_files import (
 from planner.plans import Bottleneck, Rejection
 from planner.scenario import BuySpec, OwnMachine, PriceKind
 from planner.units import HOURS_PER_YEAR
+from simulator.errors import InputError
 from simulator.hardware import GPU
 
 K = TypeVar("K")
@@ -32,7 +33,7 @@ STALE_DAYS = 90
 TERM_HOURS = {PriceKind.RESERVED_1Y: HOURS_PER_YEAR, PriceKind.RESERVED_3Y: 3 * HOURS_PER_YEAR}
 
 
-class CatalogError(ValueError):
+class CatalogError(InputError):
     """A catalog, or a wish that it cannot meet; one line for each thing that is wrong."""
 
 

@@ -481,33 +481,9 @@ def can_encode(text: str, encoding: str) -> bool:
 
 def fail(error: Exception) -> NoReturn:
     """End with what is wrong: the input, or the planner itself."""
-    from calibrate.layer_facts import FactsError
-    from calibrate.plot import PlotError
-    from calibrate.reader import ProfileError
-    from calibrate.request import RequestError
-    from calibrate.served import ServeError
-    from calibrate.shared_curve import CurveError
-    from calibrate.supervisor import WorkerError
-    from planner.catalog import CatalogError
-    from planner.gate import ConditionError
-    from planner.listings import ListingError
-    from planner.load import ScenarioError
-    from planner.merging.analysis import MergeError
-    from planner.prediction.roofline import PrecisionError
-    from planner.profiling.report import FormatError
-    from planner.profiling.systolic import ArrayError
-    from planner.search import NothingToPlanError
-    from planner.store import StoreError
-    from planner.traces import TraceError
-    from simulator.run import DeploymentError
-    from simulator.sharing import SharingError
+    from simulator.errors import InputError
 
-    asked_wrong = ScenarioError | CatalogError | ProfileError | NothingToPlanError | DeploymentError
-    not_measured = RequestError | WorkerError | ServeError
-    not_profiled = FactsError | PrecisionError | ArrayError | FormatError
-    not_merged = MergeError | SharingError | CurveError
-    not_kept = TraceError | StoreError | ConditionError | ListingError | PlotError
-    if isinstance(error, asked_wrong | not_measured | not_profiled | not_merged | not_kept):
+    if isinstance(error, InputError):
         note(str(error))
         sys.exit(Status.INPUT)
     if os.environ.get("PLANNER_DEBUG"):

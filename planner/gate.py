@@ -9,6 +9,7 @@ from planner.layout import dollars, percent, seconds
 from planner.plans import Plan, Recommendation
 from planner.terminal import stale_prices
 from planner.units import did_you_mean, duration, fraction, price
+from simulator.errors import InputError
 from simulator.profile import Evidence
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -47,7 +48,7 @@ METRICS = {
 """Dollars an hour, GPUs, and of the worst model the 99th percentile and the share on time."""
 
 
-class ConditionError(ValueError):
+class ConditionError(InputError):
     """A condition nobody can check, in one line."""
 
 

@@ -12,10 +12,11 @@ from planner.layout import Column, Screen, counted, dollars, gigabytes, per_seco
 from planner.scenario import PriceKind
 from planner.traces import TraceSummary
 from planner.units import did_you_mean
+from simulator.errors import InputError
 from simulator.profile import FitQuality, Profile
 
 
-class ListingError(ValueError):
+class ListingError(InputError):
     """Something asked for that is not known, in one line."""
 
 

@@ -17,6 +17,7 @@ from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
 from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
 from planner.traces import TraceError, TraceTable, read_trace
 from planner.units import did_you_mean, written_duration
+from simulator.errors import InputError
 from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 MAX_SHOWN = 200
@@ -34,7 +35,7 @@ JITTER_MAX = 0.1
 """Share of the horizon that a frame may be late by, so that frames due in it mostly arrive in it."""
 
 
-class ScenarioError(ValueError):
+class ScenarioError(InputError):
     """All that is wrong with a scenario, a line each: `file:line:column: path: what is wrong. what to write.`"""
 
     def __init__(self, problems: Sequence[str]) -> None:

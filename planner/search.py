@@ -31,6 +31,7 @@ from planner.refusals import (
 )
 from planner.scenario import Merging, Objective, Predict, Scenario
 from planner.sizing import Kind, Profiles
+from simulator.errors import InputError
 from simulator.sharing import NOTHING_SHARED, Merged
 
 Progress = Callable[[str, float], None]
@@ -58,7 +59,7 @@ def silent(_text: str, _done: float) -> None:
     """Progress that nobody hears."""
 
 
-class NothingToPlanError(ValueError):
+class NothingToPlanError(InputError):
     """A deployment that cannot be; the text says what is wrong and what to do."""
 
 

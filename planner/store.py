@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from planner.plans import SCHEMA, Plan
+from simulator.errors import InputError
 
 ABSENT = frozenset({"slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures", "evidence"})
 """Keys that may be null for a reason of their own; any other null is a figure that does not exist."""
 
 
-class StoreError(Exception):
+class StoreError(InputError):
     """A file that cannot be written, or is no plan; one line a person can read."""
 
 

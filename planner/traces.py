@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.units import did_you_mean
+from simulator.errors import InputError
 
 TIME_COLUMNS = ("arrival_s", "timestamp", "time", "arrival", "arrival_time", "time_s", "timestamp_s", "ts", "datetime")
 """Names that a column of time stamps usually has, whatever the case; the first that is there counts."""
@@ -23,7 +24,7 @@ FUNCTIONS_HEADER = ["HashOwner", "HashApp", "HashFunction", "Trigger"]
 Floats = NDArray[np.float64]
 
 
-class TraceError(ValueError):
+class TraceError(InputError):
     """A recording that cannot be used, in one line that names the file, the place and the way out."""
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 
 from simulator.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
+from simulator.errors import InputError
 from simulator.link import Link
 from simulator.model import Layer
 from simulator.profile import Profile
@@ -19,7 +20,7 @@ from simulator.server import Card
 from simulator.workload import Demand, Workload, draw
 
 
-class DeploymentError(ValueError):
+class DeploymentError(InputError):
     """A deployment that cannot exist; the text names the place, the value, the rule and the way out."""
 
 

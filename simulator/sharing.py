@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heappop, heappush
 
+from simulator.errors import InputError
 from simulator.model import Layer, LayerFacts
 
 NORMS = ("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "SyncBatchNorm", "FrozenBatchNorm", "RMSNorm")
@@ -23,7 +24,7 @@ class Rule(StrEnum):
     """Only a run of equal layers from the input on (Mainstream, ATC'18)."""
 
 
-class SharingError(ValueError):
+class SharingError(InputError):
     """Models that cannot be compared; the text is one line with the way out."""
 
 

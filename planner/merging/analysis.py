@@ -17,6 +17,7 @@ from planner.load import Loaded
 from planner.plans import Live
 from planner.scenario import Merging, RetrainingSpec, Scenario, SharingRule
 from planner.units import HOURS_PER_MONTH, did_you_mean
+from simulator.errors import InputError
 from simulator.model import LayerFacts
 from simulator.profile import Evidence
 from simulator.sharing import (
@@ -50,7 +51,7 @@ COPIES_MAX = 1000
 MONTH_S = HOURS_PER_MONTH * 3600.0
 
 
-class MergeError(ValueError):
+class MergeError(InputError):
     """Something that cannot be merged or read, in one line with the way out."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from calibrate.layer_facts import Facts, LayerWork
 from calibrate.library import DEVICE_FILE, SHIPPED, read_kind
+from simulator.errors import InputError
 from simulator.hardware import GPU
 from simulator.profile import Evidence
 
@@ -41,7 +42,7 @@ class Bound(StrEnum):
     """It does nothing: a view."""
 
 
-class PrecisionError(ValueError):
+class PrecisionError(InputError):
     """A precision that a GPU does not compute in; the text is one line."""
 
 

@@ -11,6 +11,7 @@ from planner.profiling.systolic import ArrayLayer
 from planner.profiling.whatif import Unanswered, WhatIf
 from planner.profiling.working_set import Knee
 from planner.store import to_json
+from simulator.errors import InputError
 
 SCHEMA = "planner.anatomy/v1"
 SHOWN = 12
@@ -19,7 +20,7 @@ PROBES_SHOWN = 5
 """Probes named; JSON names all."""
 
 
-class FormatError(ValueError):
+class FormatError(InputError):
     """A form that this answer is not written in; the text is one line."""
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from calibrate.layer_facts import Facts, LayerWork, Product
+from simulator.errors import InputError
 
 CATALOG = Path(__file__).parent / "systolic_arrays.yaml"
 
@@ -27,7 +28,7 @@ class Dataflow(StrEnum):
     """Outputs stay, and are added up in place."""
 
 
-class ArrayError(ValueError):
+class ArrayError(InputError):
     """A device that is not known; the text is one line."""
 
 

@@ -1,0 +1,5 @@
+"""What someone wrote or asked for cannot be used. Every package says so with a kind of this error."""
+
+
+class InputError(ValueError):
+    """One line for a person: the place, the value, the rule and the way out. Commands end with exit code 2."""
