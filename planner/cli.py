@@ -78,7 +78,10 @@ Profiles = Annotated[
     typer.Option("--profiles", metavar="DIR", help="Your profiles, before the shipped ones. Repeatable."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
-TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="Plain CSV, Azure LLM 2023 or Azure Functions 2019.")]
+TraceFile = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="CSV, Azure 2023 or 2019, BurstGPT or Mooncake."),
+]
 TraceColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Column of the time stamps.")]
 TraceFunction = Annotated[
     str, typer.Option(metavar="HASH|N", help="Azure Functions: one function, or the N busiest together.")
@@ -389,6 +392,8 @@ def trace_import(
     rate_rps = None if rate is None else quantity("--rate", per_second, rate)
     duration_s = None if duration is None else quantity("--duration", seconds, duration)
     table = import_trace(file, out, rate_rps, duration_s, which(function), column)
+    for said in table.notes:
+        note(f"{file}: {said}")
     emit(f"Wrote {table.times_s.size:,} arrivals at {table.rate_rps:.3g}/s to {out}. Use it: trace: {{file: {out}}}\n")
 
 

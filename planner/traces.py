@@ -1,9 +1,16 @@
-"""Recorded arrivals: plain CSV with time stamps, Azure LLM inference traces (2023), Azure Functions traces (2019)."""
+"""Recorded arrivals: plain CSV with time stamps, and the forms in which public recordings of requests are published.
+
+Azure LLM inference 2023 (CSV, dates), Azure Functions 2019 (CSV, counts a minute), BurstGPT (CSV, seconds) and Mooncake
+(JSON lines, milliseconds). Each may be packed by gzip.
+"""
 
 import csv
+import gzip
 import io
+import json
 import math
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -21,6 +28,11 @@ TIME_COLUMNS = ("arrival_s", "timestamp", "time", "arrival", "arrival_time", "ti
 LONGEST_S = 1e10
 """Longest recording, 300 years: beyond it, times are not in seconds."""
 FUNCTIONS_HEADER = ["HashOwner", "HashApp", "HashFunction", "Trigger"]
+BURST_COLUMNS = frozenset({"Timestamp", "Model", "Request tokens", "Response tokens", "Total tokens", "Log Type"})
+"""Of BurstGPT, github.com/HPMLL/BurstGPT; its release 2.0 has `Session ID` and `Elapsed time` besides."""
+MOONCAKE_KEYS = ("timestamp", "input_length", "output_length")
+"""Of Mooncake, github.com/kvcache-ai/Mooncake, FAST25-release; `hash_ids` beside them says nothing of time."""
+GZIP = b"\x1f\x8b"
 Floats = NDArray[np.float64]
 
 
@@ -86,29 +98,44 @@ class TraceSummary:
 
 
 def read_trace(path: Path, column: str | None = None, function: str | int = 1) -> TraceTable:
-    """Arrivals recorded in a CSV file.
+    """Arrivals recorded in a file.
 
     Plain CSV: a column of seconds or of ISO dates with times, found by its usual names or named by `column`. Times
     count from the first arrival; rows out of order are sorted. Lines that start with `#` are comments.
 
     Azure Functions 2019 (counts a minute): `function` is the hash of one function, or how many of the busiest are
     merged; the k calls of a minute are spread evenly over it, at (i + 1/2) / k.
+
+    BurstGPT: plain CSV whose token counts must be whole numbers. Mooncake: one JSON object a line.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with open_text(path) as file:
             header, start = read_header(file, path)
+            if header[0].startswith("{"):
+                return read_mooncake(file, path, column)
             if header[:4] == FUNCTIONS_HEADER:
                 return read_functions(file, path, function)
             index = time_column(header, column, path)
-            return read_stamps(file, path, index, start)
+            if header[index] == "Timestamp" and set(header) >= BURST_COLUMNS:
+                return read_burst(file, path, header, start)
+            return read_stamps(file.read(), path, index, start)
     except UnicodeDecodeError:
         raise TraceError(f"{path}: is not UTF-8 text. Save the file as UTF-8.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise TraceError(f"{path}: is broken: it cannot be unpacked by gzip. Fetch it again.") from None
     except csv.Error as error:
         raise TraceError(f"{path}: is not CSV: {error}. Write a column `arrival_s` of seconds.") from None
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file. Name a CSV file with time stamps.") from None
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def open_text(path: Path) -> TextIO:
+    """A file's text; one that gzip packed is known by its first two bytes, whatever its name."""
+    with path.open("rb") as file:
+        packed = file.read(len(GZIP)) == GZIP
+    return (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig", newline="")  # type: ignore[return-value]
 
 
 def read_header(file: TextIO, path: Path) -> tuple[list[str], int]:
@@ -137,9 +164,8 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
     )
 
 
-def read_stamps(file: TextIO, path: Path, index: int, header_line: int) -> TraceTable:
+def read_stamps(body: str, path: Path, index: int, header_line: int) -> TraceTable:
     """Arrivals from a column of seconds or dates."""
-    body = file.read()
     sample = next((row[index] for row in rows(body) if len(row) > index), None)
     if sample is None:
         raise TraceError(f"{path}: has a header but no arrivals.")
@@ -152,6 +178,11 @@ def read_stamps(file: TextIO, path: Path, index: int, header_line: int) -> Trace
         good = False
     if not good:
         refuse_first_bad(body, path, index, header_line, numeric if seconds else dated)
+    return from_stamps(stamps, path)
+
+
+def from_stamps(stamps: Floats, path: Path) -> TraceTable:
+    """Arrivals at times in seconds since any moment, in any order."""
     notes: tuple[str, ...] = ()
     if late := int(np.count_nonzero(np.diff(stamps) < 0)):
         notes = (f"{late} of {stamps.size} rows were out of order; the rows were sorted.",)
@@ -162,6 +193,56 @@ def read_stamps(file: TextIO, path: Path, index: int, header_line: int) -> Trace
     if times[-1] == 0:
         raise TraceError(f"{path}: all {times.size} arrivals have the same time. A rate needs time to pass.")
     return TraceTable(times, float(times[-1]) * times.size / (times.size - 1), str(path), notes)
+
+
+def read_burst(file: TextIO, path: Path, header: list[str], header_line: int) -> TraceTable:
+    """Arrivals of BurstGPT: seconds since midnight of the first day. A request that failed has no response tokens."""
+    body = file.read()
+    table = read_stamps(body, path, header.index("Timestamp"), header_line)
+    columns = (header.index(name) for name in ("Request tokens", "Total tokens", "Response tokens"))
+    *_, answered = (whole_numbers(body, path, index, header_line) for index in columns)
+    if not (failed := int(np.count_nonzero(answered == 0))):
+        return table
+    note = f"BurstGPT: {failed} of {answered.size} requests got no response tokens; they arrived, so they count."
+    return replace(table, notes=(*table.notes, note))
+
+
+def whole_numbers(body: str, path: Path, index: int, header_line: int) -> Floats:
+    """A column of counts."""
+    try:
+        counts = column_of(body, index, True).astype(np.float64)
+        if np.array_equal(counts, np.abs(np.floor(counts))):
+            return counts
+    except (ValueError, IndexError):
+        pass
+    refuse_first_bad(body, path, index, header_line, str.isdecimal)
+
+
+def read_mooncake(file: TextIO, path: Path, column: str | None) -> TraceTable:
+    """Arrivals of Mooncake: one JSON object a line, with `timestamp` in milliseconds."""
+    if column is not None:
+        raise TraceError(f"{path}: holds JSON lines, which have no column `{column}`. Leave the column out.")
+    file.seek(0)
+    lines = enumerate(file, start=1)
+    stamps = [mooncake_stamp(text, f"{path}:{number}") for number, text in lines if text.strip()]
+    return from_stamps(np.array(stamps), path)
+
+
+def mooncake_stamp(text: str, place: str) -> float:
+    """Time in seconds of one request."""
+    try:
+        request = json.loads(text)
+    except ValueError:
+        request = None
+    if not isinstance(request, dict):
+        raise TraceError(f"{place}: must be one JSON object on one line, got `{text.strip()[:40]}`. Mend the line.")
+    for key in MOONCAKE_KEYS:
+        got = request.get(key)
+        if isinstance(got, bool) or not isinstance(got, int | float) or not 0 <= got <= LONGEST_S * 1e3:
+            what = "milliseconds from 0 on" if key == "timestamp" else "a number of tokens"
+            said = f"got `{json.dumps(got)[:40]}`" if key in request else "but is missing"
+            raise TraceError(f"{place}: `{key}` must be {what}, {said}. Mend or remove the line.")
+    return float(request["timestamp"]) / 1e3
 
 
 def enough(times: Floats, source: str) -> Floats:
@@ -208,6 +289,12 @@ def dated(text: str) -> bool:
         return False
 
 
+WANTED: dict[Callable[[str], bool], str] = {
+    numeric: "seconds from 0 on",
+    dated: "a date with time like `2023-11-16 18:17:03.97`",
+}
+
+
 def refuse_first_bad(body: str, path: Path, index: int, header_line: int, good: Callable[[str], bool]) -> NoReturn:
     """Raises the error that names the first row which is not `good`."""
     reader = csv.reader(io.StringIO(body))
@@ -217,7 +304,7 @@ def refuse_first_bad(body: str, path: Path, index: int, header_line: int, good: 
         cell = row[index].strip() if index < len(row) else ""
         if not good(cell):
             what = f"`{cell[:40]}`" if cell else "nothing"
-            wanted = "seconds from 0 on" if good is numeric else "a date with time like `2023-11-16 18:17:03.97`"
+            wanted = WANTED.get(good, "a whole number of tokens")
             place = f"{path}:{header_line + reader.line_num}"
             raise TraceError(f"{place}: must be {wanted}, got {what}. Mend or remove the row.")
     raise TraceError(f"{path}: cannot be read as a CSV of time stamps. Write a column `arrival_s` of seconds.")
