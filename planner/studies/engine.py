@@ -1,0 +1,156 @@
+"""Where points are worked out: what an engine is given, what it gives back, and the one function that it calls.
+
+An engine never sees a study. It is opened for a context, which all points share; it takes points in any number and
+order, and hands back what came of each, in the order in which they end:
+
+    with engine as running:                   # workers start
+        running.submit(key, inputs)           # returns at once; at most `running.window` are under way
+        key, outcome = running.take()         # waits until one has ended
+
+A worker, wherever it is, calls `run_point(context, inputs)`. Both arguments can be pickled and hold all that the answer
+depends on, so that a worker reads no file but this program's own (and, of a training, the measured profiles in their
+place). The function is pure: the same arguments give the same dictionary, byte for byte as JSON, so that it does not
+matter who works a point out, when, or how often. Hence a point whose worker died is simply worked out again, by the
+engine itself; after `ATTEMPTS` deaths `take` gives `Lost`, which is not kept, so that `--resume` tries anew. A point
+that fails by itself is an outcome like any other, with its reason in one line; `take` raises nothing for it.
+
+`planner.studies.local_engine` is the example: processes of this machine. A new engine is a class with these members
+and one case in `planner.studies.command.opened`.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from calibrate.library import Library
+from planner.catalog import Catalog
+from planner.load import Loaded
+from planner.training.scenario import LoadedTraining
+from simulator.errors import InputError
+
+ATTEMPTS = 3
+"""Deaths of its worker after which a point is given up: one may be an accident, three are the point's own."""
+DAY = date(1970, 1, 1)
+"""Of every replay in a study: how old prices are is said about the study, not about a point."""
+
+Outcome = dict[str, Any]
+"""`values` by name (a number, a text, `{low, mid, high}` or None), `feasible`, `evidence`, `reason`, `failed`."""
+
+
+class Ask(StrEnum):
+    """Which command answers a point."""
+
+    PLAN = "plan"
+    SIMULATE = "simulate"
+    TRAIN = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a simulation runs on."""
+
+    gpu: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all points of a study share: sent once to each worker."""
+
+    catalog: Catalog
+    library: Library
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """One point, resolved."""
+
+    ask: Ask
+    loaded: Loaded | LoadedTraining
+    on: Machine | None = None
+    """With `simulate`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A point whose workers died; it is not kept."""
+
+    reason: str
+
+
+class Engine(Protocol):
+    """Works points out."""
+
+    @property
+    def window(self) -> int:
+        """Points that may be under way, so that no worker waits and little is lost to a kill."""
+
+    def submit(self, key: str, inputs: Inputs) -> None:
+        """Have a point worked out. Returns at once."""
+
+    def take(self) -> tuple[str, Outcome | Lost]:
+        """The next point that ends, by its key. Only while some are under way."""
+
+    def __enter__(self) -> Self:
+        """Start the workers."""
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """End them, whatever they are at."""
+
+
+def run_point(context: Context, inputs: Inputs) -> Outcome:
+    """What one point comes to. Never raises but where memory ends: a point that fails says why."""
+    from planner.store import plain
+
+    try:
+        return dict(plain(answer_of(context, inputs)))
+    except MemoryError:
+        raise  # the machine's failure, not the point's
+    except InputError as error:
+        return failed(str(error))
+    except Exception as error:
+        return failed(f"internal error: {type(error).__name__}: {error}")
+
+
+def answer_of(context: Context, inputs: Inputs) -> Outcome:
+    """The figures of the command that the study asks."""
+    from planner.studies import figures
+
+    match inputs.loaded:
+        case LoadedTraining() as training:
+            from planner.training.plan import train
+
+            return figures.of_training(train(training, context.catalog, context.library))
+        case loaded if inputs.on is None:
+            from planner.search import plan
+
+            return figures.of_plan(
+                plan(loaded, context.catalog, context.library, created_at=DAY.isoformat()), loaded.scenario
+            )
+        case loaded:
+            from planner.simulation import simulate_named
+
+            on = inputs.on
+            seen = simulate_named(loaded, context.catalog, context.library, on.gpu, on.count, DAY)
+            return figures.of_simulation(seen, loaded.scenario)
+
+
+def failed(reason: str) -> Outcome:
+    """The outcome of a point that has none."""
+    return {"values": {}, "feasible": False, "evidence": None, "reason": " ".join(reason.split())[:500], "failed": True}
+
+
+def fingerprint(context: Context) -> str:
+    """SHA-256 of all that is known of GPUs, prices and models, and of the program that reads it."""
+    from planner.search import versions
+
+    said = hashlib.sha256(repr((sorted(versions().items()), context.catalog)).encode())
+    for key, profile in sorted(context.library.profiles.items()):
+        path = context.library.paths.get(key)
+        said.update(path.read_bytes() if path else repr(profile).encode())
+    return said.hexdigest()

@@ -1,0 +1,218 @@
+"""Figures of an answer that a study can keep: their names, units, and how each is had of a plan, replay or training."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from planner.plans import GpuAnswer, Interval, ModelAnswer, Plan, Policies
+from planner.scenario import Scenario
+from planner.terminal import Simulation
+from planner.training.closed_forms import Range
+from planner.training.plan import Option, TrainingPlan
+from simulator.profile import weakest
+
+
+class Better(StrEnum):
+    """Which end of a figure one wants."""
+
+    LOW = "low"
+    HIGH = "high"
+    NEITHER = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A figure that a study can keep."""
+
+    unit: str
+    """`s`, `USD/h`, ...; empty for words and pure numbers."""
+    better: Better
+    interval: bool = False
+    """Whether it has a `low` and a `high` besides its `mid`."""
+    each: bool = False
+    """Whether it can be had for one model: `p99_s[yolov3]`."""
+
+
+SERVING = {
+    "fleet": Output("", Better.NEITHER),
+    "gpus": Output("", Better.NEITHER),
+    "gpu_count": Output("", Better.LOW),
+    "cost_usd_per_hour": Output("USD/h", Better.LOW),
+    "lower_bound_usd_per_hour": Output("USD/h", Better.LOW),
+    "attainment": Output("fraction", Better.HIGH, interval=True, each=True),
+    "p99_s": Output("s", Better.LOW, interval=True, each=True),
+    "p99_over_slo": Output("", Better.LOW, interval=True, each=True),
+    "mean_s": Output("s", Better.LOW, each=True),
+    "processed_fraction": Output("fraction", Better.HIGH, each=True),
+    "accuracy": Output("fraction", Better.HIGH, each=True),
+    "goodput_rps": Output("/s", Better.HIGH, each=True),
+    "offered_rps": Output("/s", Better.NEITHER, each=True),
+    "energy_w": Output("W", Better.LOW),
+    "utilization": Output("fraction", Better.NEITHER),
+    "load_share": Output("fraction", Better.LOW),
+    "swaps_per_s": Output("/s", Better.LOW),
+    "peak_memory_bytes": Output("bytes", Better.LOW),
+    "merging": Output("", Better.NEITHER),
+}
+"""Of a plan or a simulation; of several models the worst, of rates the sum."""
+TRAINING = {
+    "option": Output("", Better.NEITHER),
+    "gpus": Output("", Better.NEITHER),
+    "gpu_count": Output("", Better.LOW),
+    "price_kind": Output("", Better.NEITHER),
+    "time_s": Output("s", Better.LOW, interval=True),
+    "cost_usd": Output("USD", Better.LOW, interval=True),
+    "energy_j": Output("J", Better.LOW),
+    "co2_kg": Output("kg", Better.LOW),
+    "memory_bytes": Output("bytes", Better.LOW, interval=True),
+    "step_s": Output("s", Better.LOW),
+    "bottleneck": Output("", Better.NEITHER),
+}
+"""Of the cheapest option within deadline and budget, or where there is none, of the cheapest that fits in memory."""
+
+Figure = Any
+"""A number, a text, None, or `{low, mid, high}`."""
+
+
+def of_plan(plan: Plan, scenario: Scenario) -> dict[str, Any]:
+    """A plan's figures; those of the closest where none is feasible."""
+    best = plan.recommendation
+    reason = "" if best.feasible else why_not(plan)
+    chosen = next((way.what for way in plan.merging if way.chosen), str(scenario.merging))
+    values = {
+        "fleet": best.label or None,
+        "gpu_count": best.gpu_count if best.models else None,
+        "cost_usd_per_hour": best.cost_usd_per_hour,
+        "lower_bound_usd_per_hour": best.lower_bound_usd_per_hour,
+        "energy_w": best.energy_w,
+        "merging": chosen,
+        **served(best.models, best.gpus, plan.policies),
+    }
+    return outcome(values, best.feasible, best.models, reason)
+
+
+def why_not(plan: Plan) -> str:
+    """Why no fleet is feasible: what was refused about the closest, else about the first."""
+    closest = [no for no in plan.rejections if no.candidate == plan.recommendation.label]
+    return next((f"{no.candidate}: {no.reason}" for no in (*closest, *plan.rejections)), "no fleet keeps every promise")
+
+
+def of_simulation(seen: Simulation, scenario: Scenario) -> dict[str, Any]:
+    """The figures of machines that one named oneself."""
+    missed = [m.name for m in seen.models if not m.slo_met]
+    kinds = sorted({gpu.kind for gpu in seen.gpus})
+    values = {
+        "fleet": f"{len(seen.gpus)} x {', '.join(kinds)}",
+        "gpu_count": len(seen.gpus),
+        "cost_usd_per_hour": seen.cost_usd_per_hour,
+        "lower_bound_usd_per_hour": None,
+        "energy_w": sum(gpu.mean_power_w for gpu in seen.gpus),
+        "merging": str(scenario.merging),
+        **served(seen.models, seen.gpus, seen.policies),
+    }
+    reason = "" if seen.feasible else f"promises are not surely kept: {', '.join(missed)}"
+    return outcome(values, seen.feasible, seen.models, reason)
+
+
+def outcome(values: dict[str, Figure], feasible: bool, models: Sequence[ModelAnswer], reason: str) -> dict[str, Any]:
+    """What a worker hands back."""
+    evidence = str(weakest(*(model.evidence for model in models))) if models else None
+    return {"values": values, "feasible": feasible, "evidence": evidence, "reason": reason, "failed": False}
+
+
+def served(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies) -> dict[str, Figure]:
+    """Figures that a plan and a simulation share; None where nothing was replayed."""
+    if not models:
+        return {name: None for name, about in SERVING.items() if about.each} | dict.fromkeys(BY_GPU)
+    found = {name: overall(name, [of_model(name, model, policies) for model in models]) for name in EACH}
+    for model in models:
+        found |= {f"{name}[{model.name}]": of_model(name, model, policies) for name in EACH}
+    return found | dict(by_gpu(gpus))
+
+
+EACH = tuple(name for name, about in SERVING.items() if about.each)
+SUMS = ("goodput_rps", "offered_rps")
+BY_GPU = ("gpus", "utilization", "load_share", "swaps_per_s", "peak_memory_bytes")
+
+
+def of_model(name: str, model: ModelAnswer, policies: Policies) -> Figure:
+    """One model's figure."""
+    match name:
+        case "attainment":
+            return interval(model.slo_attainment)
+        case "p99_s":
+            return interval(model.p99)
+        case "p99_over_slo":
+            return interval(model.p99, 1 / model.slo_s)
+        case "accuracy":
+            return model.accuracy.under(policies)
+    return getattr(model, name)
+
+
+def overall(name: str, figures: Sequence[Figure]) -> Figure:
+    """Of all models: the sum of rates, of all else the worst."""
+    if name in SUMS:
+        return sum(figures)
+    worst = min if SERVING[name].better is Better.HIGH else max
+    known = [figure for figure in figures if math.isfinite(middle(figure))]
+    return worst(known, key=middle) if known else None
+
+
+def by_gpu(gpus: Sequence[GpuAnswer]) -> Iterator[tuple[str, Figure]]:
+    """Figures of the cards: means of shares, sums of the rest."""
+    yield "gpus", ", ".join(sorted({gpu.kind for gpu in gpus}))
+    yield "utilization", sum(gpu.utilization for gpu in gpus) / len(gpus)
+    yield "load_share", sum(gpu.load_share for gpu in gpus) / len(gpus)
+    yield "swaps_per_s", sum(gpu.swaps_per_s for gpu in gpus)
+    yield "peak_memory_bytes", sum(gpu.peak_memory_bytes for gpu in gpus)
+
+
+def interval(figure: Interval, scale: float = 1.0) -> Figure:
+    """As a study keeps it."""
+    return {"low": figure.low * scale, "mid": figure.mean * scale, "high": figure.high * scale}
+
+
+def spread(figure: Range) -> Figure:
+    """As a study keeps it."""
+    return {"low": figure.low, "mid": figure.mid, "high": figure.high}
+
+
+def middle(figure: Figure) -> float:
+    """The number of a figure; NaN where it has none."""
+    match figure:
+        case {"mid": mid}:
+            return middle(mid)
+        case bool() | None | str():
+            return math.nan
+    return float(figure)
+
+
+def of_training(plan: TrainingPlan) -> dict[str, Any]:
+    """A training's figures."""
+    fitting = [option for option in plan.options if option.fits]
+    chosen = plan.cheapest or next(iter(fitting), None)
+    if chosen is None:
+        reason = "the training fits in the memory of no GPU on offer"
+        return outcome(dict.fromkeys(TRAINING), False, (), reason)
+    reason = "" if plan.cheapest else "no option that fits keeps deadline and budget at the bad end of its range"
+    values = trained(chosen)
+    return outcome(values, plan.cheapest is not None, (), reason) | {"evidence": str(chosen.evidence)}
+
+
+def trained(option: Option) -> dict[str, Figure]:
+    """Figures of one option."""
+    return {
+        "option": f"{option.machines} x {option.instance}, {option.price_kind}",
+        "gpus": option.gpu,
+        "gpu_count": option.gpu_count,
+        "price_kind": option.price_kind,
+        "time_s": spread(option.time_s),
+        "cost_usd": spread(option.cost_usd),
+        "energy_j": option.energy_j,
+        "co2_kg": option.co2_kg,
+        "memory_bytes": spread(option.memory_range_bytes),
+        "step_s": option.step_s,
+        "bottleneck": str(option.bottleneck),
+    }
