@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from planner.horizon.sections import CalendarSpec
 from planner.units import Bytes, Duration, Fraction, PricePerHour, Rate
 from simulator.deployment import Drop, Routing, Scheduling, SwapPolicy
 
@@ -338,3 +339,5 @@ class Scenario:
     """Disturbances; none where not given."""
     validate: ValidateSpec = ValidateSpec()
     """How `planner validate` fits the scenario to a device; other commands leave it aside."""
+    calendar: CalendarSpec | None = None
+    """Days of load that rises and falls, for `planner horizon`; other commands leave it aside."""

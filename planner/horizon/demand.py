@@ -1,0 +1,158 @@
+"""Demand over days: a factor for every minute, and few levels of load that stand in for all of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.horizon.sections import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, RatesAre
+from planner.load import Loaded, ScenarioError, line
+from planner.strict_yaml import Problem, Steps, YamlError, dotted, parse, read_text
+from planner.traces import TraceError, TraceTable, read_trace
+from simulator.workload import FixedRate, Floats, Gamma, Poisson, Stream, Trace, Workload, draw
+
+MINUTE_S = 60.0
+MINUTES_PER_HOUR = 60
+MINUTES_PER_DAY = HOURS_PER_DAY * MINUTES_PER_HOUR
+FEW = 100
+"""Arrivals of which the standard error is a tenth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Minutes sorted into levels of load. Each level's factor is the mean of its minutes, so that no frame is lost."""
+
+    factor: Floats
+    """Of each level, rising."""
+    of_minute: NDArray[np.intp]
+    """Which level each minute has."""
+
+    @property
+    def minutes(self) -> NDArray[np.intp]:
+        """How many minutes each level stands for."""
+        return np.bincount(self.of_minute, minlength=len(self.factor))
+
+
+def refuse(loaded: Loaded, path: Steps, message: str) -> ScenarioError:
+    """An error with the place of a value in the scenario's file, where the file has it."""
+    place = (0, 0)
+    try:
+        places = parse(read_text(loaded.path)).places
+        place = next((places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in places), place)
+    except (ValueError, YamlError):
+        pass  # it was read before, or never lay in a file
+    return ScenarioError([line(loaded.path, Problem(*place, message, dotted(path)))])
+
+
+def calendar_of(loaded: Loaded) -> CalendarSpec:
+    """The scenario's calendar; ScenarioError where it has none."""
+    if loaded.scenario.calendar is None:
+        hint = "Write e.g. `calendar: {days: 7, hourly: [24 factors]}`"
+        raise refuse(loaded, ("calendar",), f"is missing: how does load go up and down? {hint}, see docs/horizons.md.")
+    return loaded.scenario.calendar
+
+
+def minute_factors(loaded: Loaded, calendar: CalendarSpec) -> Floats:
+    """Load of every minute over the rates of the streams, scaled to what these are said to be."""
+    if calendar.trace is not None:
+        shape = recorded(read(loaded, calendar.trace), calendar.trace, calendar.days)
+    else:
+        shape = written(calendar)
+    match calendar.rates_are:
+        case RatesAre.MEAN:
+            return shape / float(np.mean(shape))
+        case RatesAre.PEAK:
+            return shape / float(np.max(shape))
+        case RatesAre.UNIT:
+            return shape
+
+
+def written(calendar: CalendarSpec) -> Floats:
+    """Factors of `hourly` times those of the days, minute by minute."""
+    days = np.resize(np.array(calendar.weekly or (1.0,) * DAYS_PER_WEEK), calendar.days)
+    hours = np.outer(days, calendar.hourly).ravel()
+    if calendar.between is Between.STEP:
+        return np.repeat(hours, MINUTES_PER_HOUR)
+    middle = np.arange(len(hours)) + 0.5
+    at = (np.arange(len(hours) * MINUTES_PER_HOUR) + 0.5) / MINUTES_PER_HOUR
+    return np.interp(at, middle, hours, period=float(len(hours)))
+
+
+def read(loaded: Loaded, trace: CalendarTrace) -> TraceTable:
+    """The recording; ScenarioError with its place where it cannot be read."""
+    try:
+        return read_trace(loaded.path.parent / trace.file, trace.column)
+    except TraceError as error:
+        raise refuse(loaded, ("calendar", "trace", "file"), str(error)) from None
+
+
+def recorded(table: TraceTable, trace: CalendarTrace, days: int) -> Floats:
+    """Load of each minute in a recording that is stretched, and repeated until the days are full.
+
+    Arrivals are counted over as many minutes as have 100 of them on average: fewer would count chance as load.
+    """
+    minutes = days * MINUTES_PER_DAY
+    lasts_s = trace.lasts or minutes * MINUTE_S
+    stretched_min = table.times_s * (lasts_s / table.period_s / MINUTE_S)
+    width = max(1, ceil(FEW * lasts_s / MINUTE_S / len(stretched_min)))
+    counts = np.zeros(ceil(minutes / width))
+    for n in range(ceil(minutes * MINUTE_S / lasts_s)):
+        bins = ((stretched_min + n * lasts_s / MINUTE_S) / width).astype(np.intp)
+        counts += np.bincount(bins[bins < len(counts)], minlength=len(counts))
+    return np.repeat(counts / width, width)[:minutes]
+
+
+def levels(factors: Floats, count: int) -> Levels:
+    """Sort minutes into `count` equal ranges between least and most load; ranges without minutes are left out.
+
+    Factors 0, 1, 9 and 10 in two levels: 0.5 and 9.5.
+    """
+    edges = np.linspace(factors.min(), factors.max(), count + 1)[1:-1]
+    _, of_minute = np.unique(np.searchsorted(edges, factors, side="right"), return_inverse=True)
+    return Levels(np.bincount(of_minute, factors) / np.bincount(of_minute), of_minute)
+
+
+def scaled(demand: Workload, factor: float) -> Workload:
+    """The demand with all rates times a factor; time is stretched, so that gaps keep their pattern."""
+    return Workload(tuple(replace(s, arrivals=_scaled(s, factor)) for s in demand.streams))
+
+
+def _scaled(stream: Stream, factor: float) -> FixedRate | Poisson | Gamma | Trace:
+    match stream.arrivals:
+        case FixedRate(rate, phase_s, jitter_s):
+            return FixedRate(rate * factor, None if phase_s is None else phase_s / factor, jitter_s)
+        case Poisson(rate):
+            return Poisson(rate * factor)
+        case Gamma(rate, cv):
+            return Gamma(rate * factor, cv)
+        case Trace(times_s, period_s):
+            return Trace(times_s / factor, period_s / factor)
+
+
+def warped(demand: Workload, factors: Floats, start_s: float, finish_s: float, seed: int) -> Mapping[str, Floats]:
+    """Every arrival from `start_s` to `finish_s` of the calendar, by model, in seconds from `start_s`.
+
+    Drawn in a time in which the load never changes, and put where as much load has passed in the calendar's.
+    """
+    edges_s = np.arange(len(factors) + 1) * MINUTE_S
+    passed_s = np.concatenate([[0.0], np.cumsum(factors)]) * MINUTE_S
+    first, last = np.interp([start_s, finish_s], edges_s, passed_s)
+    inside = (edges_s > start_s) & (edges_s < finish_s)
+    clock_s = np.concatenate([[start_s], edges_s[inside], [finish_s]]) - start_s
+    load_s = np.concatenate([[first], passed_s[inside], [last]]) - first
+    if last <= first:
+        return {}
+    drawn = draw(demand, float(last - first), seed)
+    return {model: np.interp(found.arrival_s, load_s, clock_s) for model, found in drawn.items()}
+
+
+def stamped(arrivals_s: Mapping[str, Floats], duration_s: float) -> Workload:
+    """Arrivals that were drawn already, as a workload that replays exactly them once."""
+    return Workload(tuple(Stream(m, Trace(times, duration_s)) for m, times in arrivals_s.items() if len(times)))
+
+
+def frames(demand: Workload, factors: Floats) -> float:
+    """Frames in the whole calendar: 1,500 a second at factors of mean 1 are 907,200,000 in a week."""
+    return sum(demand.rates_rps().values()) * float(np.sum(factors)) * MINUTE_S

@@ -1,0 +1,148 @@
+"""The section `calendar` of a scenario: how load goes up and down over days, and what may be done about it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from planner.units import Duration, Fraction, PricePerHour, Rate
+
+STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
+HOURS_PER_DAY = 24
+DAYS_PER_WEEK = 7
+
+Factor = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+PositiveDuration = Annotated[Duration, Field(gt=0)]
+Machines = Annotated[int, Field(ge=1, le=10_000)]
+
+
+class Between(StrEnum):
+    """What load does from one hour's factor to the next."""
+
+    LINEAR = "linear"
+    """Each factor holds in the middle of its hour; between, load goes straight."""
+    STEP = "step"
+    """Each factor holds for its whole hour: the hardest case for what follows the load."""
+
+
+class RatesAre(StrEnum):
+    """What the rates of the scenario's streams mean in a calendar."""
+
+    MEAN = "mean"
+    """Means over the whole calendar: factors are scaled to a mean of 1."""
+    PEAK = "peak"
+    """Those of the busiest minute: factors are scaled to a maximum of 1."""
+    UNIT = "unit"
+    """Those at factor 1: factors are taken as they are."""
+
+
+class Term(StrEnum):
+    """For how long machines are reserved."""
+
+    ONE_YEAR = "reserved-1y"
+    THREE_YEARS = "reserved-3y"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarTrace:
+    """A recording as the shape of the load."""
+
+    __pydantic_config__ = STRICT
+    file: Path
+    """CSV with a column of time stamps, relative to the scenario's file."""
+    column: str | None = None
+    """Name of that column; found by its usual names where not given."""
+    lasts: Annotated[Duration, Field(ge=3600)] | None = None
+    """Stretch the recording to this, an hour or more, and repeat it; to the whole calendar where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingSpec:
+    """How the number of machines follows the load."""
+
+    __pydantic_config__ = STRICT
+    target_utilization: Annotated[Fraction, Field(gt=0, le=1)] = 0.7
+    """Load wanted of each machine: share of the most it can serve in full batches, e.g. `70 %`."""
+    boot: Duration = 90.0
+    """From the order of a machine until it runs; it is paid from the order on."""
+    load: Duration | None = None
+    """From then until its models answer; what their profiles say of loading where not given."""
+    scale_down_delay: Duration = 300.0
+    """For so long fewer machines must have been enough before any is given back."""
+    interval: PositiveDuration = 15.0
+    """How often the load is looked at; each look sees the load since the last."""
+    min: Machines = 1
+    """Fewest machines."""
+    max: Machines | None = None
+    """Most machines; as many as `buy.max_gpus` allows where not given."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that contradict each other."""
+        if self.max is not None and self.max < self.min:
+            raise ValueError(f"`max` must be at least `min`, {self.min}, got {self.max}. Exchange them.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedSpec:
+    """Machines that are paid for whether they are used or not."""
+
+    __pydantic_config__ = STRICT
+    term: Term = Term.ONE_YEAR
+    """For how long: `reserved-1y` or `reserved-3y`."""
+    price: PricePerHour | None = None
+    """An hour of one machine; the catalog's where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotSpec:
+    """Machines that are cheaper and may be taken away."""
+
+    __pydantic_config__ = STRICT
+    interruptions: Rate
+    """How often one machine is taken, e.g. `0.05 /h`: every 20 hours."""
+    notice: Duration = 120.0
+    """From the warning until it is gone; it serves meanwhile, and its replacement is ordered at once."""
+    price: PricePerHour | None = None
+    """An hour of one machine; the catalog's range where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarSpec:
+    """Days of load that rises and falls: by `hourly` and `weekly` factors, or in the shape of a `trace`."""
+
+    __pydantic_config__ = STRICT
+    days: Annotated[int, Field(ge=1, le=366)] = DAYS_PER_WEEK
+    """How many, from midnight on."""
+    hourly: tuple[Factor, ...] = ()
+    """Load of each of a day's 24 hours over the streams' rates."""
+    weekly: tuple[Factor, ...] = ()
+    """With `hourly`: factors of the days, from Monday to Sunday; all 1 where not given."""
+    trace: CalendarTrace | None = None
+    """Instead of `hourly`: a recording."""
+    between: Between = Between.LINEAR
+    """With `hourly`: `linear` from the middle of one hour to that of the next, or `step`."""
+    rates_are: RatesAre = RatesAre.MEAN
+    """What the streams' rates are: the `mean` over the calendar, its `peak`, or the `unit` of the factors."""
+    representatives: Annotated[int, Field(ge=2, le=500)] = 24
+    """Levels of load that are replayed in place of all minutes."""
+    autoscaling: AutoscalingSpec = AutoscalingSpec()
+    """How the number of machines follows the load."""
+    reserved: ReservedSpec = ReservedSpec()
+    """Which reservation is weighed for the base."""
+    spot: SpotSpec | None = None
+    """Spot machines; not weighed where not given."""
+
+    def __post_init__(self) -> None:
+        """Refuse factors that make no calendar."""
+        if bool(self.hourly) == (self.trace is not None):
+            raise ValueError("must have one of `hourly` and `trace`. Give 24 factors, or a recording.")
+        if self.hourly and len(self.hourly) != HOURS_PER_DAY:
+            raise ValueError(f"`hourly` must have 24 factors, one an hour, got {len(self.hourly)}.")
+        if self.weekly and len(self.weekly) != DAYS_PER_WEEK:
+            raise ValueError(f"`weekly` must have 7 factors, Monday to Sunday, got {len(self.weekly)}.")
+        if self.weekly and self.trace is not None:
+            raise ValueError("`weekly` goes only with `hourly`: a recording has its own days. Leave it out.")
+        if self.hourly and not (any(self.hourly) and any((self.weekly or (1.0,))[: self.days])):
+            raise ValueError("has no load at all: every factor of `hourly`, or of the days, is 0. Write some above 0.")
