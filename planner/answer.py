@@ -24,10 +24,12 @@ from planner.plans import (
     Policies,
     Recommendation,
     ReplicaAnswer,
+    Timeline,
 )
 from planner.replications import REQUESTS_MAX, confidence_of, horizon_s, looks_at, requests_needed, warmup_s
 from planner.scenario import PriceKind, Scenario
 from planner.sizing import Kind, Need
+from planner.timeline import Counts, latency_counts, timeline
 from planner.units import HOURS_PER_MONTH, written_duration
 from simulator.deployment import BatchingPolicy, Deployment, Failures, Replica, Service
 from simulator.hardware import Device, Host
@@ -130,6 +132,10 @@ class Replay:
     looks: tuple[int, ...]
     """Numbers of replications at which the intervals may be looked at before the verdict; each look has its part of
     the 5 % risk of error."""
+    latencies: tuple[Mapping[str, Counts], ...] = ()
+    """Of each model, by replication; empty where candidates are screened."""
+    timeline: Timeline | None = None
+    """A window of the first replication; None where candidates are screened."""
 
     def of(self, model: str) -> list[ModelMetrics]:
         """One model's metrics, by replication."""
@@ -263,9 +269,16 @@ def replay(
     so_far = Replay(needs, (), (), (), 0, 0.0, duration_s, early_s, looks)
     for i in range(looks[-1]):
         result = simulate(deployment, workload, duration_s, seed_of(scenario.seed, 0 if screen else 1, i))
+        summary = summarise(result, early_s)
+        if not screen:
+            so_far = replace(
+                so_far,
+                latencies=(*so_far.latencies, latency_counts(result, early_s)),
+                timeline=so_far.timeline or timeline(result, summary, early_s),
+            )
         so_far = replace(
             so_far,
-            summaries=(*so_far.summaries, summarise(result, early_s)),
+            summaries=(*so_far.summaries, summary),
             lost_is_wrong=(*so_far.lost_is_wrong, accuracy(result, base, None, early_s)),
             reuse_last=(*so_far.reuse_last, accuracy(result, base, half_life_s, early_s))
             if half_life_s is not None

@@ -53,6 +53,9 @@ class Loaded:
     path: Path
     traces: Mapping[int, TraceTable] = field(default_factory=dict)
     """Recorded arrivals, by the number of the stream that sends them."""
+    text: str = ""
+    """The file as it was."""
+    overrides: tuple[str, ...] = ()
 
 
 def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:
@@ -80,7 +83,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:
         more = [f"{path}: and {len(problems) - MAX_LINES} more."] if len(problems) > MAX_LINES else []
         raise ScenarioError([*(line(path, problem) for problem in problems[:MAX_LINES]), *more])
     sha256 = hashlib.sha256("\n--set ".join([text, *overrides]).encode())
-    return Loaded(scenario, sha256.hexdigest(), path, traces)
+    return Loaded(scenario, sha256.hexdigest(), path, traces, text, tuple(overrides))
 
 
 def line(path: Path, problem: Problem) -> str:

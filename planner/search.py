@@ -31,6 +31,7 @@ from planner.refusals import (
 )
 from planner.scenario import Merging, Objective, Predict, Scenario
 from planner.sizing import Kind, Profiles
+from planner.timeline import histograms
 from simulator.errors import InputError
 from simulator.sharing import NOTHING_SHARED, Merged
 
@@ -94,6 +95,7 @@ def plan(
         best = shown
     others = search.others(best) if best else []
     answers = [recommend(trial, bound) for trial in ([shown] if shown else []) + others]
+    promised_s = {model: need.slo.latency_s for model, need in question.needs.items()}
     ahead = look_ahead(question, catalog, predictor, best, shown, shared)
     return Plan(
         scenario=scenario.name or loaded.path.stem,
@@ -112,6 +114,10 @@ def plan(
         prices_as_of=min((i.price_as_of for a in answers[:1] for i in a.instances if i.price_as_of), default=""),
         assumptions=assumptions(scenario, shown, catalog.assumptions) if shown else (),
         warnings=search.cautions(shown, date.fromisoformat(created_at[:10])) if shown else (),
+        scenario_text=loaded.text,
+        scenario_overrides=loaded.overrides,
+        latency=histograms(promised_s, shown.replay.latencies) if shown else (),
+        timeline=shown.replay.timeline if shown else None,
     )
 
 

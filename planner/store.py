@@ -11,7 +11,7 @@ from typing import Any
 from planner.plans import SCHEMA, Plan
 from simulator.errors import InputError
 
-ABSENT = frozenset({"slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures", "evidence"})
+ABSENT = frozenset({"slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures", "evidence", "timeline"})
 """Keys that may be null for a reason of their own; any other null is a figure that does not exist."""
 
 
@@ -35,7 +35,21 @@ def to_json(answer: Any) -> str:
     """JSON of a dataclass or a mapping, schema first."""
     data = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else dict(answer)
     ordered = plain({"schema": data.pop("schema"), **data})
-    return json.dumps(ordered, indent=2, allow_nan=False) + "\n"
+    return written(ordered) + "\n"
+
+
+def written(value: Any, indent: str = "") -> str:
+    """JSON with a line for each key and item, but a column of figures on one line."""
+    inner = indent + "  "
+    match value:
+        case dict() if value:
+            lines = [f"{inner}{json.dumps(key)}: {written(item, inner)}" for key, item in value.items()]
+            return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+        case [int() | float(), *_] if all(isinstance(item, int | float) for item in value):
+            return json.dumps(value, allow_nan=False)
+        case [_, *_]:
+            return "[\n" + ",\n".join(inner + written(item, inner) for item in value) + f"\n{indent}]"
+    return json.dumps(value, allow_nan=False)
 
 
 def write_text(text: str, path: Path) -> None:
