@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -63,13 +64,28 @@ def apart(*words, **options):
     return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=60, **options)
 
 
-def test_what_readme_shows_runs(planner):
-    assert len(SHOWN) > 15
-    for command, code in SHOWN:
-        exit_code, out, err = planner(*shlex.split(command)[1:])
+def chains(shown):
+    """Commands that work on from each other's files, in order; each chain can run in a folder of its own."""
+    chains, made = [], {}
+    for command, code in shown:
+        words = shlex.split(command)
+        chain = next((made[word] for word in words if word in made), None)
+        if chain is None:
+            chain = []
+            chains.append(chain)
+        chain.append((words, int(code or 0)))
+        named = [after for word, after in pairwise(words) if word in {"-o", "--output", "--out", "--record"}]
+        made |= dict.fromkeys(named or {"plan": ["plan.json"], "init": words[2:]}.get(words[1], []), chain)
+    return chains
+
+
+@pytest.mark.parametrize("chain", chains(SHOWN), ids=lambda chain: "_".join(chain[0][0][1:4]))
+def test_what_readme_shows_runs(planner, chain):
+    for words, code in chain:
+        exit_code, out, err = planner(*words[1:])
         assert "Traceback" not in err
-        assert out, command
-        assert exit_code == int(code or 0), (command, err)
+        assert out, words
+        assert exit_code == code, (words, err)
 
 
 def test_readme_shows_every_command():
