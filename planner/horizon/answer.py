@@ -1,0 +1,142 @@
+"""The answer about a long horizon, as data. The report, the picture and the JSON read only this."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+SCHEMA = "planner.horizon/v1"
+
+
+class Way(StrEnum):
+    """A way to keep machines for a load that rises and falls."""
+
+    FIXED = "fixed"
+    """As many as the busiest minute needs, all the time."""
+    AUTOSCALED = "autoscaled"
+    """On demand, as many as the load wants."""
+    RESERVED = "reserved"
+    """A base that is reserved, and the rest on demand as the load wants."""
+    SPOT = "spot"
+    """As many as the load wants, of machines that may be taken away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """A figure with the least and the most it may be."""
+
+    low: float
+    mid: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A level of load, which stands in for all minutes that are about as busy."""
+
+    factor: float
+    """Over the rates of the streams."""
+    rate_rps: float
+    minutes: int
+    gpus_needed: int
+    """Fewest GPUs, in whole machines, on which every promise is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One model over the whole calendar."""
+
+    model: str
+    slo_attainment: float
+    """Share of its requests answered in time."""
+    slo_attainment_target: float
+    worst_hour: float
+    """The same in the hour that had least of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """What one way costs and does."""
+
+    way: Way
+    label: str
+    met: bool
+    """Whether every promise is kept over the whole calendar."""
+    cost_usd: Band
+    """Of the whole calendar. `low` and `high`: the spot price's range, and its interruptions with 95 %."""
+    cost_usd_per_month: float
+    """Of 730 hours like these, at `mid`."""
+    promises: tuple[Promise, ...]
+    gpu_hours: float
+    """Paid."""
+    wasted_gpu_hours: float
+    """Paid beyond what the load needed at that moment."""
+    short_gpu_hours: float
+    """Needed beyond what answered at that moment."""
+    gpus_max: int
+    """Most that were paid at once."""
+    base_gpus: int
+    """Of these, reserved."""
+    orders: float
+    """Machines that were booted."""
+    interruptions: float
+    """Machines that were taken away."""
+    gpus_by_hour: tuple[float, ...]
+    """Mean paid GPUs of each hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayCheck:
+    """One day of one way, replayed frame by frame, beside what the levels say of it."""
+
+    way: Way
+    day: int
+    """From 1."""
+    requests: int
+    slo_attainment: float
+    """Of all models together, replayed."""
+    slo_attainment_levels: float
+    """The same by levels."""
+    busy_gpu_hours: float
+    """GPU-hours in which a batch ran, replayed."""
+    busy_gpu_hours_levels: float
+    """The same by levels."""
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """Days of load, and ways to serve them side by side."""
+
+    scenario: str
+    scenario_sha256: str
+    seed: int
+    created_at: str
+    days: int
+    requests: float
+    """In the whole calendar."""
+    requests_by_hour: tuple[float, ...]
+    peak_factor: float
+    """The busiest minute over the mean."""
+    instance: str
+    gpu: str
+    gpus_per_machine: int
+    price_usd_per_hour: float
+    """On demand, of one machine."""
+    price_as_of: str
+    start_s: float
+    """From the order of a machine until it answers."""
+    target_utilization: float
+    levels: tuple[Level, ...]
+    gpus_needed_by_hour: tuple[float, ...]
+    """Mean of each hour."""
+    strategies: tuple[Strategy, ...]
+    """In the order of `Way`."""
+    best: str
+    """The way that keeps every promise at least cost; empty where none does."""
+    not_compared: tuple[str, ...]
+    """Ways that were left out, and why."""
+    check: DayCheck | None
+    requests_replayed: int
+    wall_s: float
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    schema: str = SCHEMA

@@ -1,0 +1,242 @@
+"""The walk of `planner horizon`: load by the minute, levels, what machines do at each, and the ways side by side."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from time import perf_counter
+
+import numpy as np
+
+from planner.answer import assumptions as of_trial
+from planner.answer import cautions, seed_of
+from planner.catalog import Catalog, Instance, stale
+from planner.catalog import Price as CatalogPrice
+from planner.horizon.answer import Band, Horizon, Level, Strategy, Way
+from planner.horizon.day import check_day
+from planner.horizon.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, minute_factors
+from planner.horizon.machines import REPLAYS, Group, group
+from planner.horizon.sections import AutoscalingSpec, CalendarSpec
+from planner.horizon.strategies import (
+    Course,
+    Prices,
+    autoscaled,
+    base,
+    fixed,
+    needed_by_hour,
+    spot,
+    strategy,
+    with_base,
+)
+from planner.load import Loaded
+from planner.scenario import PriceKind
+from planner.search import NothingToPlanError, Progress, silent
+from planner.sizing import Profiles
+from planner.units import written_duration
+from simulator.autoscaling import Autoscaling, Interruptions, Timeline
+from simulator.deployment import Drop
+
+STAGE = 4
+"""Seeds of interruptions are no others'."""
+Lines = dict[Way, tuple[list[Timeline], int]]
+"""By way: its timelines, and the machines of them that are reserved."""
+
+
+def horizon(
+    loaded: Loaded,
+    catalog: Catalog,
+    library: Profiles,
+    *,
+    created_at: str,
+    check: Way | None = None,
+    progress: Progress = silent,
+) -> Horizon:
+    """Ways to keep machines for the scenario's calendar. The same inputs give the same answer but for times.
+
+    `created_at`: an ISO time stamp. `check`: also replay this way's busiest day frame by frame.
+    """
+    began_s = perf_counter()
+    calendar = calendar_of(loaded)
+    factors = minute_factors(loaded, calendar)
+    if not factors.any():
+        raise NothingToPlanError("calendar: has no load at all. Write some factors above 0.")
+    machines = group(loaded, catalog, library, float(factors.max()), progress)
+    course = course_of(machines, factors, calendar.representatives, progress)
+    policy = policy_of(machines, calendar.autoscaling)
+    prices, left_out = prices_of(machines, catalog, calendar)
+    lines = timelines(course, policy, prices, calendar)
+    if check is not None and check not in lines:
+        known = ", ".join(lines)
+        raise NothingToPlanError(f"--check-day {check}: is not among the ways that are compared. Known: {known}.")
+    found = []
+    for i, (way, (seen, reserved)) in enumerate(lines.items()):
+        progress(f"replaying {way}", i / len(lines))
+        found.append(strategy(course, way, seen, reserved, prices))
+    day = check_day(course, check, lines[check][0][0], progress) if check else None
+    scenario = loaded.scenario
+    rate_rps = sum(machines.demand.rates_rps().values())
+    today = date.fromisoformat(created_at[:10])
+    return Horizon(
+        scenario=scenario.name or loaded.path.stem,
+        scenario_sha256=loaded.sha256,
+        seed=scenario.seed,
+        created_at=created_at,
+        days=calendar.days,
+        requests=frames(machines.demand, factors),
+        requests_by_hour=tuple((factors.reshape(-1, MINUTES_PER_HOUR).sum(axis=1) * rate_rps * MINUTE_S).tolist()),
+        peak_factor=float(factors.max() / factors.mean()),
+        instance=machines.offer.instance,
+        gpu=machines.offer.gpu.name,
+        gpus_per_machine=machines.offer.gpu_count,
+        price_usd_per_hour=machines.offer.usd_per_hour,
+        price_as_of=machines.offer.as_of,
+        start_s=policy.boot_s + policy.load_s,
+        target_utilization=policy.target_utilization,
+        levels=shown_levels(course, rate_rps),
+        gpus_needed_by_hour=needed_by_hour(course),
+        strategies=tuple(found),
+        best=best(found),
+        not_compared=tuple(left_out),
+        check=day,
+        requests_replayed=machines.requests + sum(t.replay.requests for t in [machines.trial]),
+        wall_s=perf_counter() - began_s,
+        assumptions=assumed(course, calendar, lines, catalog),
+        warnings=warned(course, catalog, lines, today),
+    )
+
+
+def course_of(machines: Group, factors: np.ndarray, representatives: int, progress: Progress) -> Course:
+    """Levels of load, and the fewest machines that keep every promise at each."""
+    found = levels(factors, representatives)
+    needed = [1]
+    for i, factor in enumerate(found.factor.tolist()):
+        progress("machines needed at each level of load", i / len(found.factor))
+        needed.append(machines.needed(factor, needed[-1]))
+    return Course(machines, factors, found, np.array(needed[1:], dtype=np.intp))
+
+
+def policy_of(machines: Group, spec: AutoscalingSpec) -> Autoscaling:
+    """The autoscaler as the simulator takes it."""
+    return Autoscaling(
+        target_utilization=spec.target_utilization,
+        boot_s=spec.boot,
+        load_s=loading_s(machines) if spec.load is None else spec.load,
+        scale_down_delay_s=spec.scale_down_delay,
+        interval_s=spec.interval,
+        machines_min=min(spec.min, machines.machines_max),
+        machines_max=min(spec.max or machines.machines_max, machines.machines_max),
+    )
+
+
+def loading_s(machines: Group) -> float:
+    """Time to bring the weights of all models into a GPU's memory one after the other, as their profiles say."""
+    profiles = {p.portion.sized.model: p.portion.sized.profile for p in machines.trial.packing.placed}
+    return sum(profile.load(profile.weight_bytes) for profile in profiles.values())
+
+
+def timelines(course: Course, policy: Autoscaling, prices: Prices, calendar: CalendarSpec) -> Lines:
+    """Machines over time for each way that has a price."""
+    following = autoscaled(course, policy)
+    lines: Lines = {Way.FIXED: ([fixed(course)], 0), Way.AUTOSCALED: ([following], 0)}
+    if prices.reserved is not None:
+        machines = base(following, prices.on_demand, prices.reserved)
+        lines[Way.RESERVED] = [with_base(course, policy, machines)], machines
+    if prices.spot is not None and calendar.spot is not None:
+        interruptions = Interruptions(rate_per_s=calendar.spot.interruptions, notice_s=calendar.spot.notice)
+        scenario = course.group.loaded.scenario
+        seeds = [seed_of(scenario.seed, STAGE, i) for i in range(scenario.replications)]
+        lines[Way.SPOT] = spot(course, policy, interruptions, seeds), 0
+    return lines
+
+
+def best(found: Sequence[Strategy]) -> str:
+    """The way that keeps every promise at least cost."""
+    met = [s for s in found if s.met]
+    return min(met, key=lambda s: s.cost_usd.mid).way if met else ""
+
+
+def instance_of(machines: Group, catalog: Catalog) -> Instance | None:
+    """The machine in the catalog; None for one's own."""
+    offer = machines.offer
+    wanted = (offer.provider, offer.region, offer.instance)
+    return next((i for i in catalog.instances if (i.provider, i.region, i.name) == wanted), None)
+
+
+def listed(machines: Group, catalog: Catalog, kind: PriceKind) -> CatalogPrice | None:
+    """The catalog's price of that kind."""
+    instance = instance_of(machines, catalog)
+    return instance.prices.get(kind) if instance else None
+
+
+def prices_of(machines: Group, catalog: Catalog, calendar: CalendarSpec) -> tuple[Prices, list[str]]:
+    """What an hour of one machine costs by kind, and which ways are left out for want of a price."""
+    found, left_out, name = Prices(machines.offer.usd_per_hour), [], machines.offer.instance
+    term = PriceKind(calendar.reserved.term)
+    reserved = listed(machines, catalog, term)
+    if usd := calendar.reserved.price or (reserved and reserved.usd_per_hour):
+        found = replace(found, reserved=usd)
+    else:
+        left_out.append(f"a reserved base: no {term} price of {name} is known. Give `calendar.reserved.price`.")
+    if calendar.spot is None:
+        left_out.append("spot: give `calendar.spot.interruptions` to have it compared.")
+        return found, left_out
+    price = listed(machines, catalog, PriceKind.SPOT)
+    if usd := calendar.spot.price:
+        found = replace(found, spot=Band(low=usd, mid=usd, high=usd))
+    elif price:
+        low, high = price.usd_per_hour_range or (price.usd_per_hour, price.usd_per_hour)
+        found = replace(found, spot=Band(low=low, mid=(low + high) / 2, high=high))
+    else:
+        left_out.append(f"spot: no spot price of {name} is known. Give `calendar.spot.price`.")
+    return found, left_out
+
+
+def shown_levels(course: Course, rate_rps: float) -> tuple[Level, ...]:
+    """Levels as a person reads them."""
+    rows = zip(course.levels.factor.tolist(), course.levels.minutes.tolist(), course.needed.tolist(), strict=True)
+    return tuple(
+        Level(
+            factor=factor,
+            rate_rps=factor * rate_rps,
+            minutes=minutes,
+            gpus_needed=needed * course.group.offer.gpu_count,
+        )
+        for factor, minutes, needed in rows
+    )
+
+
+def assumed(course: Course, calendar: CalendarSpec, lines: Lines, catalog: Catalog) -> tuple[str, ...]:
+    """What the answer takes for granted."""
+    machines, count = course.group, len(course.levels.factor)
+    said = [
+        f"{len(course.factors):,} minutes are taken for {count} levels of load; each is replayed {REPLAYS} times for "
+        f"{machines.judged_s:.3g} s or more on every number of machines that meets it",
+        "load changes by the minute; within it, requests come as the streams say",
+        "machines are paid by the second, from their order until they are given back",
+    ]
+    if machines.loaded.scenario.drop is Drop.NEVER:
+        said.append("nothing is dropped: behind a backlog all requests are late, and it is worked off in full batches")
+    if Way.RESERVED in lines:
+        said.append(f"a {calendar.reserved.term} reservation is paid for its whole term, all of it like this calendar")
+    if calendar.spot and Way.SPOT in lines:
+        often = written_duration(1 / calendar.spot.interruptions)
+        said.append(f"each spot machine is taken once in {often} on average, at random, warned "
+                    f"{calendar.spot.notice:g} s before; another can always be had at the same price")  # fmt: skip
+    return (*said, *of_trial(machines.loaded.scenario, machines.trial, catalog.assumptions))
+
+
+def warned(course: Course, catalog: Catalog, lines: Lines, today: date) -> tuple[str, ...]:
+    """What weakens the answer."""
+    machines = course.group
+    of_peak = cautions(machines.loaded.scenario, machines.demand, machines.trial, today)
+    said = [f"{c.what}: {c.remedy}" if c.remedy else c.what for c in of_peak]
+    calendar = calendar_of(machines.loaded)
+    kinds = {Way.RESERVED: PriceKind(calendar.reserved.term), Way.SPOT: PriceKind.SPOT}
+    for way, kind in kinds.items():
+        price = listed(machines, catalog, kind)
+        if way in lines and price and stale(price.as_of, today):
+            said.append(f"the {kind} price of {machines.offer.instance} is of {price.as_of}: look it up")
+    if (course.needed[-1] >= machines.machines_max) and machines.misses(
+        float(course.levels.factor[-1]), machines.machines_max
+    ):
+        said.append("even all machines that may be had miss a promise at the busiest level: raise `buy.max_gpus`")
+    return tuple(said)
