@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from planner.compare.command import diff
 from planner.layout import Format, stdout_screen
 from planner.merging.command import analyze, breakeven
 from planner.merging.train import train
 from planner.profiling.command import profile
+from planner.studies.command import study
 from planner.training.command import train as train_model
 from planner.validation.command import validate
 
@@ -227,6 +229,8 @@ merge_app.command()(train)
 merge_app.command()(breakeven)
 app.command()(profile)
 app.command("train")(train_model)
+app.command()(study)
+app.command()(diff)
 
 
 @app.command()

@@ -135,7 +135,7 @@ def open_text(path: Path) -> TextIO:
     """A file's text; one that gzip packed is known by its first two bytes, whatever its name."""
     with path.open("rb") as file:
         packed = file.read(len(GZIP)) == GZIP
-    return (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig", newline="")  # type: ignore[return-value]
+    return (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def read_header(file: TextIO, path: Path) -> tuple[list[str], int]:

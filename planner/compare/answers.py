@@ -1,0 +1,307 @@
+"""Answers of every kind in one form, so that two can be compared: inputs, parts, and figures with their intervals."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any
+
+from planner.plans import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
+from planner.store import StoreError, read_json, read_plan, revive
+from planner.terminal import Simulation, fleet, headline, simulation_headline
+
+SIMULATION, TRAINING, STUDY = "planner.simulation/v1", "planner.training/v1", "planner.study/v1"
+SERVING = (SCHEMA, SIMULATION)
+KNOWN = (*SERVING, TRAINING, STUDY)
+METRICS = {
+    "cost_usd_per_hour": "cost",
+    "cost_usd": "cost",
+    "gpu_count": "gpus",
+    "p99_s": "p99",
+    "attainment": "attainment",
+}
+"""Which metric of a condition a figure is."""
+EXACT = frozenset({"cost_usd_per_hour", "lower_bound_usd_per_hour", "gpu_count", "energy_j", "co2_kg", "step_s"})
+"""Figures of a study without chance; any other without an interval was simulated, and has one that nobody knows."""
+BANDS = frozenset({"cost_usd", "time_s", "memory_bytes"})
+"""Figures whose ends are a band in which they are foretold: no chance moves them, so two differ as their middles do."""
+Attributes = Mapping[str, object]
+Parts = Mapping[str, Mapping[str, Attributes]]
+"""By section (`machines`, `models`, ...) and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which figure of what; of the whole answer where `of` is empty."""
+
+    name: str
+    of: str = ""
+
+    @property
+    def metric(self) -> str | None:
+        """What a condition calls it."""
+        return METRICS.get(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an answer says, whatever command gave it."""
+
+    path: str
+    schema: str
+    created_at: str
+    """Empty where the answer does not say."""
+    told: str
+    """The answer in one line."""
+    feasible: bool
+    inputs: Attributes
+    parts: Parts
+    figures: Mapping[Key, Interval]
+    """A figure that is exact has no width; one whose width nobody knows has ends of NaN."""
+    arrivals: tuple[object, ...] = ()
+    """Two answers with the same one met the same arrivals; empty where nothing arrived."""
+    source: Plan | None = None
+    """The plan, where it is one."""
+
+
+def exactly(value: float) -> Interval:
+    """A figure without chance."""
+    return Interval(value, value, value)
+
+
+def read_answer(path: Path) -> Answer:
+    """The answer in a file; StoreError, in one line, where it is none that can be compared."""
+    data = read_json(path)
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema == SCHEMA:
+        return of_plan(read_plan(path), str(path))
+    if schema not in KNOWN:
+        got = f"has schema `{schema}`" if schema else "has no `schema`"
+        hint = "Name a plan, or what `--format json` of `simulate`, `train` or `study` writes"
+        raise StoreError(f"{path}: {got}: must be one of {', '.join(KNOWN)}. {hint}.")
+    try:
+        return {SIMULATION: simulated, TRAINING: trained, STUDY: studied}[schema](revive(data), str(path))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        what = " ".join(str(error).split())[:120]
+        raise StoreError(f"{path}: is no whole `{schema}`: {what}. Make it again.") from error
+
+
+# Serving
+
+
+def of_plan(plan: Plan, path: str) -> Answer:
+    """A plan: its recommendation, or the closest where none is feasible."""
+    best = plan.recommendation
+    inputs = {
+        "scenario": plan.scenario,
+        "scenario_sha256": plan.scenario_sha256,
+        "seed": plan.seed,
+        **{f"versions.{name}": version for name, version in plan.versions.items()},
+        **rules(plan.policies),
+        "prices_as_of": plan.prices_as_of,
+    }
+    whole = {
+        "cost_usd_per_hour": best.cost_usd_per_hour,
+        "lower_bound_usd_per_hour": best.lower_bound_usd_per_hour,
+        "gpu_count": float(best.gpu_count) if best.models else nan,
+    }
+    return Answer(
+        path=path,
+        schema=plan.schema,
+        created_at=plan.created_at,
+        told=headline(plan),
+        feasible=best.feasible,
+        inputs=inputs,
+        parts={
+            "machines": {machine(i): bought(i) for i in best.instances},
+            "GPUs": kinds(best.gpus),
+            **placed(best.models, best.gpus),
+        },
+        figures={**figures_of(whole), **served(best.models)},
+        arrivals=asked(plan.seed, plan.scenario_sha256, plan.policies, best.models),
+        source=plan,
+    )
+
+
+def simulated(data: Any, path: str) -> Answer:
+    """GPUs that one named oneself."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        run = TypeAdapter(Simulation).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from error
+    inputs = {
+        "scenario": run.scenario,
+        "scenario_sha256": run.scenario_sha256,
+        "seed": run.seed,
+        **rules(run.policies),
+    }
+    cost = nan if run.cost_usd_per_hour is None else run.cost_usd_per_hour
+    whole = {"cost_usd_per_hour": cost, "gpu_count": float(len(run.gpus))}
+    return Answer(
+        path=path,
+        schema=run.schema,
+        created_at="",
+        told=simulation_headline(run).partition(" replayed in ")[0] + " replayed",
+        feasible=run.feasible,
+        inputs=inputs,
+        parts={"GPUs": kinds(run.gpus), **placed(run.models, run.gpus)},
+        figures={**figures_of(whole), **served(run.models)},
+        arrivals=asked(run.seed, run.scenario_sha256, run.policies, run.models),
+    )
+
+
+def rules(policies: Policies) -> Attributes:
+    """The rules that were replayed; whether machines fail is one, and how is the same one."""
+    return {f"policies.{name}": value for name, value in asdict(policies).items()}
+
+
+def asked(seed: int, sha256: str, policies: Policies, models: tuple[ModelAnswer, ...]) -> tuple[object, ...]:
+    """What arrivals depend on, as far as an answer tells: the same text, or the same rates to the last digit."""
+    return (seed, policies.horizon_s, sha256, tuple(sorted((m.name, m.offered_rps) for m in models)))
+
+
+def machine(instances: Instances) -> str:
+    """`NC6s_v3 (V100, azure eastus)`."""
+    return fleet([instances]).partition(" x ")[2]
+
+
+def bought(instances: Instances) -> Attributes:
+    """How many of them, at which price."""
+    return {name: getattr(instances, name) for name in ("count", "usd_per_hour", "price_as_of")}
+
+
+def kinds(gpus: tuple[GpuAnswer, ...]) -> Mapping[str, Attributes]:
+    """How many cards of each kind."""
+    names = [gpu.kind for gpu in gpus]
+    return {name: {"count": names.count(name)} for name in names}
+
+
+def placed(models: tuple[ModelAnswer, ...], gpus: tuple[GpuAnswer, ...]) -> Parts:
+    """What each model is asked and promised, where it runs and how; what each card has in memory."""
+    names = ("slo_s", "slo_attainment_target", "max_queue_delay_s", "offered_rps")
+    return {
+        "promises": {m.name: {name: getattr(m, name) for name in names} for m in models},
+        "models": {m.name: placement(m) for m in models},
+        "memory": {g.id: {"peak_memory_bytes": g.peak_memory_bytes} for g in gpus},
+    }
+
+
+def placement(model: ModelAnswer) -> Attributes:
+    """How one model is placed."""
+    return {
+        "gpus": ", ".join(sorted(model.gpus)),
+        "replicas": len(model.replicas),
+        "batch_size": model.batch_size,
+        "mode": model.mode,
+        "evidence": str(model.evidence),
+    }
+
+
+def served(models: tuple[ModelAnswer, ...]) -> dict[Key, Interval]:
+    """Tail latency and share on time of each model."""
+    return {Key("p99_s", m.name): m.p99 for m in models} | {Key("attainment", m.name): m.slo_attainment for m in models}
+
+
+def figures_of(values: Mapping[str, float]) -> dict[Key, Interval]:
+    """Exact figures of the whole answer, those that exist."""
+    return {Key(name): exactly(value) for name, value in values.items() if isfinite(value)}
+
+
+# Training
+
+
+def trained(data: Any, path: str) -> Answer:
+    """Ways to train: the cheapest and the fastest, and every option."""
+    options = {option_name(o): o for o in data["options"]}
+    ends = {end: data[end] for end in ("cheapest", "fastest") if isinstance(data[end], dict)}
+    figures = {
+        Key(name, of): band(option[name])
+        for of, option in {**ends, **options}.items()
+        for name in ("cost_usd", "time_s")
+    }
+    figures |= {Key("gpu_count", of): exactly(float(option["gpu_count"])) for of, option in ends.items()}
+    names = ("fits", "within_deadline", "within_budget", "bottleneck", "evidence")
+    return Answer(
+        path=path,
+        schema=TRAINING,
+        created_at="",
+        told="; ".join(f"{end}: {option_name(option)}" for end, option in ends.items()) or "No option keeps the limits",
+        feasible="cheapest" in ends,
+        inputs={name: data[name] for name in ("name", "deadline_s", "budget_usd", "prices_as_of")},
+        parts={
+            "choice": {end: {"option": option_name(option)} for end, option in ends.items()},
+            "options": {what: {name: option[name] for name in names} for what, option in options.items()},
+        },
+        figures=figures,
+    )
+
+
+def option_name(option: Mapping[str, Any]) -> str:
+    """`4 x p3.16xlarge (32 V100), spot, batch 8192, data 32`."""
+    who = f"{option['machines']} x {option['instance']} ({option['gpu_count']} {option['gpu']}), {option['price_kind']}"
+    return f"{who}, batch {option['global_batch']}, {option['parallel']}"
+
+
+def band(found: Mapping[str, float]) -> Interval:
+    """Ends and middle of what is foretold."""
+    return Interval(found["mid"], found["low"], found["high"])
+
+
+# Studies
+
+
+def studied(data: Any, path: str) -> Answer:
+    """Every point of a study."""
+    points = {point_name(point["at"]): point for point in data["points"]}
+    figures = {
+        Key(name, what): figure
+        for what, point in points.items()
+        for name, value in point["values"].items()
+        if (figure := study_figure(name, value)) is not None
+    }
+    feasible = [point["feasible"] for point in points.values()]
+    return Answer(
+        path=path,
+        schema=STUDY,
+        created_at=str(data.get("created_at") or ""),
+        told=f"{len(points)} points, {sum(map(bool, feasible))} of them feasible",
+        feasible=any(feasible),
+        inputs=dict(study_inputs(data)),
+        parts={"points": {what: words_of(point) for what, point in points.items()}},
+        figures=figures,
+    )
+
+
+def point_name(at: Mapping[str, object]) -> str:
+    """`streams[0].count=8, gpu=T4`."""
+    return ", ".join(f"{axis}={value}" for axis, value in at.items())
+
+
+def study_inputs(data: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """What the study says of itself in single values."""
+    for name, value in data.items():
+        if isinstance(value, str | int | float) and name not in ("schema", "created_at"):
+            yield name, value
+        if name == "versions" and isinstance(value, dict):
+            yield from ((f"versions.{what}", version) for what, version in value.items())
+
+
+def words_of(point: Mapping[str, Any]) -> Attributes:
+    """What a point has besides numbers."""
+    words = {name: value for name, value in point["values"].items() if isinstance(value, str)}
+    return {"feasible": point["feasible"], **words}
+
+
+def study_figure(name: str, value: object) -> Interval | None:
+    """A point's figure, or None where it is a word or nothing."""
+    match value:
+        case {"low": low, "mid": mid, "high": high} if isfinite(mid):
+            return Interval(mid, low, high)
+        case bool():
+            return None
+        case int() | float() if isfinite(value):
+            return exactly(float(value)) if name in EXACT else Interval(float(value), nan, nan)
+    return None

@@ -1,0 +1,335 @@
+"""The difference of two answers: what was added, removed and changed, and which figures differ by more than chance."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import hypot, isclose, isfinite, nan
+
+from planner.compare.answers import BANDS, SERVING, TRAINING, Answer, Attributes, Key, exactly
+from planner.gate import INFEASIBLE, ChangeCondition, ConditionError
+from planner.layout import dollars, names
+from planner.plans import Interval, Plan, Rejection
+from planner.store import StoreError
+
+DIFF = "planner.diff/v1"
+ASKED_APART = 0.01
+"""Rates that were asked count as changed beyond this share: another seed alone moves them by less."""
+EQUAL = 1e-8
+"""Relative difference that nine written digits cannot tell from none."""
+
+
+class Sign(StrEnum):
+    """How a thing changed."""
+
+    ADDED = "+"
+    CHANGED = "~"
+    REMOVED = "-"
+
+
+class Verdict(StrEnum):
+    """Whether a figure differs."""
+
+    SAME = "same"
+    NOISE = "within noise"
+    """The interval of the difference holds zero."""
+    DIFFERS = "differs"
+    UNSURE = "interval unknown"
+    """Simulated, and by how much chance moves it nobody knows."""
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An input, or a part of the answer, that is not as it was."""
+
+    sign: Sign
+    section: str
+    """`inputs`, `machines`, `models`, ..."""
+    what: str
+    attribute: str = ""
+    """What of it changed; empty where it was added or removed."""
+    old: object = None
+    new: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure in both answers."""
+
+    name: str
+    of: str
+    """A model, a point; empty for the whole answer."""
+    old: Interval | None
+    new: Interval | None
+    difference: Interval | None
+    """New less old, with the interval in which the true one lies with 95 %."""
+    relative: float | None
+    """As a share of the old figure; None where that is nothing."""
+    overlap: bool | None
+    """Whether the two intervals overlap; None where one has none."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two answers."""
+
+    path: str
+    schema: str
+    created_at: str
+    answer: str
+    feasible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """What differs."""
+
+    old: Side
+    new: Side
+    same_arrivals: bool
+    """Whether both met the same arrivals: differences are then the answers' own."""
+    changes: tuple[Change, ...]
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...]
+    schema: str = field(default=DIFF)
+
+    def section(self, name: str) -> list[Change]:
+        """Changes of one section."""
+        return [change for change in self.changes if change.section == name]
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the answers say the same."""
+        feasible = self.old.feasible == self.new.feasible
+        return feasible and not self.changes and all(f.verdict is Verdict.SAME for f in self.figures)
+
+
+def difference(old: Interval, new: Interval) -> Interval:
+    """New less old, with the interval of two independent means: MOVER (Newcombe 1998, method 10; Zou and Donner 2008).
+
+    56 of 70 less 48 of 80 is 0.20, from 0.0524 to 0.3339. Where both met the same arrivals their means rise and fall
+    together, so the true interval is narrower than this one.
+    """
+    middle = new.mean - old.mean
+    below, above = hypot(new.mean - new.low, old.high - old.mean), hypot(new.high - new.mean, old.mean - old.low)
+    return Interval(middle, middle - below, middle + above)
+
+
+def known(figure: Interval) -> bool:
+    """Whether its interval is known."""
+    return isfinite(figure.low) and isfinite(figure.high)
+
+
+def exact(figure: Interval) -> bool:
+    """Whether nothing in it is chance."""
+    return figure.low == figure.high
+
+
+def compare(old: Answer, new: Answer) -> Diff:
+    """What differs between two answers of the same kind."""
+    family = [SERVING if one.schema in SERVING else (one.schema,) for one in (old, new)]
+    if family[0] != family[1]:
+        both = f"{old.path} is `{old.schema}`, {new.path} is `{new.schema}`"
+        raise StoreError(f"{both}: these have no figures in common. Compare plans and simulations, or two of a kind.")
+    return Diff(
+        old=side(old),
+        new=side(new),
+        same_arrivals=same_arrivals(old, new),
+        changes=(*inputs(old, new), *parts(old, new)),
+        figures=tuple(figure(key, old.figures.get(key), new.figures.get(key)) for key in keys(old, new)),
+        notes=tuple(notes(old, new)),
+    )
+
+
+def side(answer: Answer) -> Side:
+    """What the difference says of an answer itself."""
+    return Side(
+        path=answer.path,
+        schema=answer.schema,
+        created_at=answer.created_at,
+        answer=answer.told,
+        feasible=answer.feasible,
+    )
+
+
+def same_arrivals(old: Answer, new: Answer) -> bool:
+    """Whether both met the same: seed and horizon, and besides the scenario's text or every rate that came of it."""
+    if not old.arrivals or not new.arrivals:
+        return False
+    (*which, text, rates), (*other, text_2, rates_2) = old.arrivals, new.arrivals
+    return which == other and (text == text_2 or rates == rates_2)
+
+
+def inputs(old: Answer, new: Answer) -> Iterator[Change]:
+    """Inputs that changed. What only one kind of answer tells of itself is no change."""
+    for name in dict.fromkeys((*old.inputs, *new.inputs)):
+        both = name in old.inputs and name in new.inputs
+        before, after = old.inputs.get(name), new.inputs.get(name)
+        if both and not equal(before, after):
+            yield Change(sign=Sign.CHANGED, section="inputs", what=name, old=before, new=after)
+        if not both and old.schema == new.schema:
+            sign = Sign.ADDED if name in new.inputs else Sign.REMOVED
+            yield Change(sign=sign, section="inputs", what=name, old=before, new=after)
+
+
+OF_BOTH = ("promises", "memory")
+"""Sections that tell only of what both answers have: what came or went stands elsewhere."""
+
+
+def parts(old: Answer, new: Answer) -> Iterator[Change]:
+    """Parts that came, went or changed, section by section. GPUs stand for machines where an answer names none."""
+    sections = [name for name in old.parts if name in new.parts]
+    if "machines" in sections:
+        sections.remove("GPUs")
+    for section in sections:
+        before, after = old.parts[section], new.parts[section]
+        for what in dict.fromkeys((*before, *after)):
+            if what in before and what in after:
+                yield from attributes(section, what, before[what], after[what])
+            elif section not in OF_BOTH:
+                sign = Sign.ADDED if what in after else Sign.REMOVED
+                had, has = before.get(what), after.get(what)
+                yield Change(sign=sign, section=section, what=what, old=had, new=has)
+
+
+def attributes(section: str, what: str, before: Attributes, after: Attributes) -> Iterator[Change]:
+    """What of a part changed."""
+    for name in dict.fromkeys((*before, *after)):
+        had, has = before.get(name), after.get(name)
+        if not equal(had, has, ASKED_APART if name == "offered_rps" else EQUAL):
+            yield Change(sign=Sign.CHANGED, section=section, what=what, attribute=name, old=had, new=has)
+
+
+def equal(before: object, after: object, apart: float = EQUAL) -> bool:
+    """Whether two values are the same; numbers up to a share that may lie between them, NaN like NaN."""
+    if isinstance(before, float) and isinstance(after, float):
+        return isclose(before, after, rel_tol=apart) or (before != before and after != after)
+    return before == after
+
+
+def keys(old: Answer, new: Answer) -> list[Key]:
+    """Figures of either, those of the whole answer first; what only one kind of answer tells is left out."""
+    alike, both = old.schema == new.schema, old.figures.keys() & new.figures.keys()
+    found = [key for key in dict.fromkeys((*old.figures, *new.figures)) if alike or key in both]
+    return sorted(found, key=lambda key: bool(key.of))
+
+
+def figure(key: Key, old: Interval | None, new: Interval | None) -> Figure:
+    """One figure of both answers."""
+    if old is None or new is None or not (isfinite(old.mean) and isfinite(new.mean)):
+        verdict = Verdict.ADDED if old is None else Verdict.REMOVED
+        unknown = old is not None and new is not None
+        verdict = Verdict.SAME if unknown else verdict
+        return Figure(
+            name=key.name, of=key.of, old=old, new=new, difference=None, relative=None, overlap=None, verdict=verdict
+        )
+    drawn = key.name not in BANDS
+    apart = difference(old, new) if drawn else exactly(new.mean - old.mean)
+    sure = exact(old) and exact(new)
+    return Figure(
+        name=key.name,
+        of=key.of,
+        old=old,
+        new=new,
+        difference=apart,
+        relative=apart.mean / old.mean if old.mean else None,
+        overlap=None if sure or not (known(old) and known(new)) else old.low <= new.high and new.low <= old.high,
+        verdict=judge(old, new, apart),
+    )
+
+
+def judge(old: Interval, new: Interval, apart: Interval) -> Verdict:
+    """Whether a figure differs by more than chance."""
+    if equal(old.mean, new.mean):
+        return Verdict.SAME
+    if not known(apart):
+        return Verdict.UNSURE
+    return Verdict.NOISE if not exact(apart) and apart.low <= 0 <= apart.high else Verdict.DIFFERS
+
+
+# In words
+
+
+def notes(old: Answer, new: Answer) -> Iterator[str]:
+    """What helps to read the difference."""
+    if old.feasible != new.feasible:
+        yield f"{'Feasible before, no longer' if old.feasible else 'Not feasible before, feasible now'}."
+    if old.figures != new.figures and old.arrivals and new.arrivals:
+        yield chance(same_arrivals(old, new))
+    if old.source and new.source:
+        yield from fleets(old.source, new.source)
+    if old.arrivals and old.inputs.get("scenario_sha256") != new.inputs.get("scenario_sha256"):
+        yield "The scenario's text, or its --set, is another: not all of what changed in it need show here."
+
+
+def chance(same: bool) -> str:
+    """How far intervals may be trusted for differences."""
+    if same:
+        return (
+            "Both met the same arrivals (common random numbers), so chance moves both alike: what is called within"
+            " noise may be real, what differs surely does."
+        )
+    return "They met different arrivals: a difference within noise may be theirs."
+
+
+def fleets(old: Plan, new: Plan) -> Iterator[str]:
+    """What became of the older fleet, and what the newer one was before."""
+    was, now = old.recommendation, new.recommendation
+    if was.label == now.label or not was.models or not now.models:
+        return
+    if other := next((a for a in new.alternatives if a.label == was.label), None):
+        yield f"The old fleet, {was.label}, still keeps every promise, at {dollars(other.cost_usd_per_hour)}/h."
+    elif no := refused(new, was.label):
+        yield f"The old fleet, {was.label}, is refused now: {no.reason}."
+    if other := next((a for a in old.alternatives if a.label == now.label), None):
+        yield f"The new fleet, {now.label}, kept every promise before too, at {dollars(other.cost_usd_per_hour)}/h."
+    elif no := refused(old, now.label):
+        yield f"The new fleet, {now.label}, was refused before: {no.reason}."
+
+
+def refused(plan: Plan, label: str) -> Rejection | None:
+    """Why a plan did not take a fleet."""
+    return next((no for no in plan.rejections if no.candidate == label), None)
+
+
+# Conditions
+
+
+def crossed(diff: Diff, conditions: Sequence[ChangeCondition]) -> list[str]:
+    """One line for each condition that holds, and for each figure. What is lost outright makes every condition hold."""
+    if conditions and (lost := lost_feasibility(diff)):
+        return [f"--fail-on {condition.text}: {lost}." for condition in conditions]
+    return [line for c in conditions if c.name != INFEASIBLE for line in crossings(diff, c)]
+
+
+def lost_feasibility(diff: Diff) -> str:
+    """What was feasible and no longer is; empty where nothing is lost."""
+    if diff.old.feasible and not diff.new.feasible:
+        return f"{diff.new.path} is infeasible, {diff.old.path} is not"
+    points = [c.what for c in diff.section("points") if c.attribute == "feasible" and c.new is False]
+    return f"infeasible now at {names(points, 3)}" if points else ""
+
+
+def crossings(diff: Diff, condition: ChangeCondition) -> list[str]:
+    """The figures for which a condition holds; ConditionError where it cannot be checked."""
+    training = diff.new.schema == TRAINING
+    if training and condition.name == "cost" and not condition.relative:
+        raise ConditionError(f"--fail-on {condition.text}: a training has no cost by the hour. Write e.g. `cost>+5%`.")
+    mine = [f for f in diff.figures if Key(f.name).metric == condition.name and f.new is not None]
+    judged = [f for f in mine if f.of == "cheapest"] if training else mine
+    if not judged:
+        raise ConditionError(f"--fail-on {condition.text}: {diff.new.path} has no {condition.name} to check.")
+    return [line for f in judged if (line := crossing(f, condition))]
+
+
+def crossing(figure: Figure, condition: ChangeCondition) -> str:
+    """What a condition found of one figure; empty where it does not hold, or a change has nothing to start from."""
+    new = figure.new.mean if figure.new else nan
+    old = figure.old.mean if figure.old else nan
+    if not condition.crossed(old, new):
+        return ""
+    whose = f"{figure.of}: " if figure.of else ""
+    noise = ", within noise" if condition.signed and figure.verdict is Verdict.NOISE else ""
+    return f"--fail-on {condition.text}: {whose}{condition.found(old, new)}{noise}."

@@ -1,0 +1,295 @@
+"""A difference for people: `+ ~ -`, figures side by side, and what is only noise. Reads only the difference."""
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+
+from planner.compare.diff import Change, Diff, Figure, Sign, Verdict
+from planner.layout import (
+    Column,
+    Format,
+    Screen,
+    counted,
+    dollars,
+    gigabytes,
+    markdown,
+    per_second,
+    percent,
+    seconds,
+    share,
+    table,
+)
+from planner.plans import Interval
+from planner.store import to_json
+
+SHOWN = 24
+"""Rows of a table; `--format json` has all."""
+TITLES = {
+    "inputs": "Inputs",
+    "machines": "Machines",
+    "GPUs": "GPUs",
+    "promises": "Demand and promises",
+    "models": "Models",
+    "memory": "Memory used at most",
+    "choice": "Choice",
+    "options": "Options",
+    "points": "Points",
+}
+LABELS = {
+    "cost_usd_per_hour": "cost",
+    "cost_usd": "cost",
+    "lower_bound_usd_per_hour": "lower bound",
+    "gpu_count": "GPUs",
+    "p99_s": "p99",
+    "attainment": "on time",
+    "time_s": "time",
+}
+ATTRIBUTES = {
+    "offered_rps": "asked",
+    "slo_s": "latency promised",
+    "slo_attainment_target": "share promised",
+    "max_queue_delay_s": "longest wait",
+    "usd_per_hour": "price",
+    "price_as_of": "price of",
+    "batch_size": "batch",
+    "gpus": "GPUs",
+    "peak_memory_bytes": "",
+}
+"""What attributes are called, where not by their names."""
+SIGNS = {Verdict.ADDED: Sign.ADDED, Verdict.REMOVED: Sign.REMOVED}
+SHARES = ("attainment", "_fraction", "accuracy")
+"""Figures whose differences are told in points, which are hundredths."""
+
+
+def value(name: str, number: float) -> str:
+    """A figure in people's units, by the unit in its name."""
+    if not isfinite(number):
+        return "-"
+    shows: tuple[tuple[str, Callable[[float], str]], ...] = (
+        ("usd_per_hour", lambda usd: f"{dollars(usd)}/h"),
+        ("_usd", dollars),
+        ("_bytes", gigabytes),
+        ("_rps", per_second),
+        ("_w", lambda watts: f"{watts:,.0f} W"),
+        ("_count", lambda count: f"{count:.0f}"),
+        ("attainment", lambda part: f"{percent(part)} %"),
+        ("attainment_target", lambda part: f"{percent(part)} %"),
+        ("_fraction", lambda part: f"{percent(part)} %"),
+        ("_s", seconds),
+    )
+    plain = name.partition("[")[0]
+    return next((show(number) for end, show in shows if plain.endswith(end)), f"{number:.6g}")
+
+
+def stem(name: str) -> str:
+    """`p99_s[yolov3]` is `p99_s`."""
+    return name.partition("[")[0]
+
+
+def change_of(name: str, number: float) -> str:
+    """A difference with its sign: `+$3.06/h`, `-2.1 ms`, `+0.09 points`."""
+    if stem(name).endswith(SHARES):
+        return f"{number * 100:+.2f} points"
+    return f"{'-' if number < 0 else '+'}{value(name, abs(number))}"
+
+
+def with_interval(name: str, figure: Interval | None) -> str:
+    """`81.2 ms [80.8, 81.6]`; without an interval where there is no chance, or none is known."""
+    if figure is None:
+        return "-"
+    middle = value(name, figure.mean)
+    if figure.low == figure.high or not (isfinite(figure.low) and isfinite(figure.high)):
+        return middle
+    return f"{middle} [{bare(value(name, figure.low))}, {bare(value(name, figure.high))}]"
+
+
+def bare(text: str) -> str:
+    """A figure whose unit stands already beside it: `80.8 ms` is 80.8."""
+    return text.partition(" ")[0].removesuffix("/h")
+
+
+def difference_of(figure: Figure) -> str:
+    """`-2.1 ms [-2.9, -1.3]`."""
+    if (apart := figure.difference) is None:
+        return ""
+    middle = change_of(figure.name, apart.mean)
+    if apart.low == apart.high or not isfinite(apart.low):
+        return middle
+    return f"{middle} [{bare(change_of(figure.name, apart.low))}, {bare(change_of(figure.name, apart.high))}]"
+
+
+def relative_of(figure: Figure) -> str:
+    """`+16.7 %`; a share's difference is told in points alone."""
+    if figure.relative is None or stem(figure.name).endswith(SHARES):
+        return ""
+    return f"{'+' if figure.relative >= 0 else ''}{share(figure.relative, 1)}"
+
+
+def told(name: str, got: object) -> str:
+    """A value of an input or of a part; hashes shortened."""
+    match got:
+        case None | "":
+            return "nothing"
+        case bool():
+            return "yes" if got else "no"
+        case float():
+            return value(name, got)
+        case int() if name.endswith("_bytes"):
+            return gigabytes(got)
+        case str() if name.endswith("sha256"):
+            return got[:12]
+        case dict():
+            return ", ".join(f"{ATTRIBUTES.get(k, k.replace('_', ' '))} {told(k, v)}".strip() for k, v in got.items())
+    return str(got)
+
+
+def lines_of(changes: Sequence[Change]) -> list[tuple[Sign, str]]:
+    """One line for each thing that changed, all that changed of it in one."""
+    grouped: dict[tuple[str, Sign], list[Change]] = {}
+    for change in changes:
+        grouped.setdefault((change.what, change.sign), []).append(change)
+    return [(sign, f"{what}{tail(sign, group)}") for (what, sign), group in grouped.items()]
+
+
+def tail(sign: Sign, group: Sequence[Change]) -> str:
+    """What follows the name of a changed thing."""
+    if sign is not Sign.CHANGED:
+        (only,) = group
+        got = only.new if sign is Sign.ADDED else only.old
+        return f": {told(only.what, got)}" if got else ""
+    return f": {'; '.join(map(step, group))}"
+
+
+def step(change: Change) -> str:
+    """`batch 4 -> 8`."""
+    name = change.attribute or change.what
+    label = ATTRIBUTES.get(name, name.replace("_", " ")) if change.attribute else ""
+    return f"{label} {told(name, change.old)} -> {told(name, change.new)}".strip()
+
+
+def head(diff: Diff) -> tuple[str, str, str]:
+    """Both answers in a line each, and what it comes to."""
+    outcome = "No difference." if diff.nothing else summary(diff)
+    return f"- {diff.old.path}: {diff.old.answer}", f"+ {diff.new.path}: {diff.new.answer}", outcome
+
+
+def summary(diff: Diff) -> str:
+    """The difference in one line: the whole answer's figures, and how many others differ by more than chance."""
+    names = ("cost_usd_per_hour", "cost_usd", "gpu_count")
+    whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in names and f.difference]
+    said = [f"{LABELS[f.name]} {difference_of(f)} ({relative_of(f)})".replace(" ()", "") for f in whole if moved(f)]
+    said += [f"{LABELS[f.name]} as before" for f in whole if not moved(f)]
+    said += [counts(diff, name) for name in ("p99_s", "attainment", "cost_usd")]
+    line = "; ".join(filter(None, said))
+    return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
+
+
+def moved(figure: Figure) -> bool:
+    """Whether a figure is not the same."""
+    return figure.verdict is not Verdict.SAME
+
+
+def counts(diff: Diff, name: str) -> str:
+    """`p99 differs for 3 of 8, 2 within noise`."""
+    mine = [f for f in diff.figures if f.name == name and f.of not in ("", "cheapest", "fastest") and f.difference]
+    if not mine:
+        return ""
+    differ, noise = (sum(f.verdict is v for f in mine) for v in (Verdict.DIFFERS, Verdict.NOISE))
+    more = f", {noise} within noise" if noise else ""
+    return f"{LABELS[name]} differs for {differ or 'none'} of {len(mine)}{more}"
+
+
+def columns(figures: Sequence[Figure]) -> list[Column]:
+    """Figures side by side."""
+    noise = all(f.verdict is Verdict.NOISE for f in figures)
+    found = [
+        Column("", ["" if noise else SIGNS.get(f.verdict, Sign.CHANGED) for f in figures]),
+        Column("of", [f.of or "all" for f in figures]),
+        Column("figure", [label(f.name) for f in figures]),
+        Column("old", [with_interval(f.name, f.old) for f in figures], right=True),
+        Column("new", [with_interval(f.name, f.new) for f in figures], right=True),
+        Column("difference", [difference_of(f) for f in figures], right=True),
+        Column("", [relative_of(f) for f in figures], right=True),
+        Column("intervals", ["" if noise else intervals(f) for f in figures]),
+    ]
+    return [column for column in found if any(column.cells) or column.title == "difference"]
+
+
+def label(name: str) -> str:
+    """`p99`, `mean s[yolov3]`."""
+    known = stem(name)
+    return LABELS.get(known, known.replace("_", " ")) + name.removeprefix(known)
+
+
+def intervals(figure: Figure) -> str:
+    """Whether the two overlap; two that do may differ all the same."""
+    if figure.verdict is Verdict.UNSURE:
+        return "unknown"
+    return {None: "", True: "overlap", False: "apart"}[figure.overlap]
+
+
+DIFFER = "Figures that differ"
+NOISE = "Within noise: the 95 % interval of the difference holds zero"
+
+
+def figure_tables(diff: Diff) -> list[tuple[str, list[Figure]]]:
+    """What differs, and what may be chance."""
+    noise = [f for f in diff.figures if f.verdict is Verdict.NOISE]
+    differ = [f for f in diff.figures if moved(f) and f.verdict is not Verdict.NOISE]
+    return [(title, figures) for title, figures in ((DIFFER, differ), (NOISE, noise)) if figures]
+
+
+def more_line(count: int) -> list[str]:
+    """What was left out."""
+    return [f"... and {count - SHOWN} more in the JSON."] if count > SHOWN else []
+
+
+def same_line(diff: Diff) -> list[str]:
+    """How many figures did not move."""
+    same = sum(not moved(f) for f in diff.figures)
+    return [f"{counted(same, 'figure')} the same."] if same and not diff.nothing else []
+
+
+def diff_table(diff: Diff, screen: Screen) -> str:
+    """The difference for a terminal."""
+    paint = {Sign.ADDED: screen.good, Sign.REMOVED: screen.bad, Sign.CHANGED: screen.warn}
+    old, new, outcome = head(diff)
+    lines = [*map(screen.bad, screen.wrap(old, hang=2)), *map(screen.good, screen.wrap(new, hang=2))]
+    lines += [screen.bold(line) for line in screen.wrap(outcome, hang=2)]
+    lines += [line for text in diff.notes for line in screen.wrap(text, hang=2)]
+    for title, found in sections(diff):
+        lines += ["", screen.bold(title)]
+        for sign, text in found[:SHOWN]:
+            lines += [paint[sign](line) for line in screen.wrap(f"{sign} {text}", 2, 2)]
+        lines += [f"  {line}" for line in more_line(len(found))]
+    for title, figures in figure_tables(diff):
+        lines += ["", screen.bold(title), *table(columns(figures[:SHOWN]), screen)]
+        lines += [f"  {line}" for line in more_line(len(figures))]
+    return "\n".join([*lines, *same_line(diff)]) + "\n"
+
+
+def sections(diff: Diff) -> list[tuple[str, list[tuple[Sign, str]]]]:
+    """What came, went and changed, by title."""
+    found = [(title, lines_of(diff.section(section))) for section, title in TITLES.items()]
+    return [(title, lines) for title, lines in found if lines]
+
+
+def diff_markdown(diff: Diff) -> str:
+    """The difference to paste into an issue: the same words, in blocks that are coloured there."""
+    old, new, outcome = head(diff)
+    lines = ["```diff", old, new, "```", "", f"**{outcome}**", "", *(f"- {text}" for text in diff.notes)]
+    for title, found in sections(diff):
+        block = [f"{'!' if sign is Sign.CHANGED else sign} {text}" for sign, text in found[:SHOWN]]
+        lines += ["", f"#### {title}", "", "```diff", *block, *more_line(len(found)), "```"]
+    for title, figures in figure_tables(diff):
+        lines += ["", f"#### {title}", "", *markdown(columns(figures[:SHOWN])), "", *more_line(len(figures))]
+    return "\n".join([*lines, *same_line(diff)]).replace("\n\n\n", "\n\n").rstrip() + "\n"
+
+
+def render(diff: Diff, form: Format, screen: Screen) -> str:
+    """A difference in one of the formats."""
+    match form:
+        case Format.JSON:
+            return to_json(diff)
+        case Format.MD:
+            return diff_markdown(diff)
+    return diff_table(diff, screen)
