@@ -25,6 +25,10 @@ class Residency:
         """All that is taken now."""
         return self.context_bytes + self.weight_bytes + self.workspace_bytes
 
+    def fits(self, coming_bytes: int, workspace_bytes: int) -> bool:
+        """Whether so much more, with that workspace, has room beside all that is here."""
+        return self.context_bytes + self.weight_bytes + coming_bytes + workspace_bytes <= self.limit_bytes
+
     def missing(self, layers: Iterable[Layer]) -> list[Layer]:
         """Those of `layers` that are not here."""
         return [layer for layer in layers if layer.key not in self.resident]

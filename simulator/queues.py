@@ -71,8 +71,8 @@ class Queue:
 
     def __init__(self, stage: Stage, times: Sequence[float], policy: BatchingPolicy, slo_s: float, drop: Drop) -> None:
         self.stage = stage
-        self.service_s = self.answer_s = stage.service_s
-        """From the start of a batch to the end of its run here, and to its answer: later in a pipeline."""
+        self.service_s = stage.service_s
+        self.answer_after(stage.service_s)
         self.times = times
         self.policy = policy
         self.slo_s = slo_s
@@ -90,6 +90,10 @@ class Queue:
         self.wake: Callable[[], None] = _nobody
         """Tells the GPU that something is coming."""
 
+    def answer_after(self, answer_s: Sequence[float]) -> None:
+        """Times from the start of a batch to its answer, by its size: those of a pipeline's later stages included."""
+        self.answer_s, self.longest_s = answer_s, max(answer_s)
+
     def ready_at(self) -> float:
         """When the next batch may run; infinity while nothing is known to come."""
         if self.policy.max_queue_delay_s:
@@ -102,11 +106,17 @@ class Queue:
 
     def discard(self, now_s: float, start_s: float) -> None:
         """Apply the drop rule to what has arrived by `now_s`, for a batch that could start at `start_s`."""
-        if self.drop is None:
+        if self.drop is None or self._nothing_late(start_s):
             return
         head = first_kept(self.times, self.head, len(self.times), now_s, start_s, self.drop, self.slo_s, self.answer_s)
         if head > self.head:
             self._row(now_s, nan, head - self.head)
+
+    def _nothing_late(self, start_s: float) -> bool:
+        """Whether the oldest request would be on time even in the longest batch: the usual case, seen at a glance."""
+        if self.drop is not Drop.LATE or self.head >= len(self.times):
+            return False
+        return self.times[self.head] >= start_s + self.longest_s - self.slo_s
 
     def batch_size(self, now_s: float) -> int:
         """Requests in a batch that starts now."""

@@ -214,11 +214,9 @@ class World:
             chain[-1].next_stage = following
             chain.append(following)
         if len(parts) > 1:
-            sizes = range(len(parts[0].service_s))
-            chain[0].answer_s = tuple(
-                sum(part.service_s[n] for part in parts) + sum(part.transfer_s_per_sample * n for part in parts[:-1])
-                for n in sizes
-            )
+            handed_s = sum(part.transfer_s_per_sample for part in parts[:-1])
+            run_s = (sum(times) for times in zip(*(part.service_s for part in parts), strict=True))
+            chain[0].answer_after([all_s + n * handed_s for n, all_s in enumerate(run_s)])
         for name, queue in zip(replica.devices, chain, strict=True):
             self.on_device[name].append(queue)
         return chain

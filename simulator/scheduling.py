@@ -5,6 +5,7 @@ Each is a heap of queues that are not ready yet and a set of those that are, so 
 """
 
 from abc import ABC, abstractmethod
+from bisect import insort
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from math import inf
@@ -69,6 +70,18 @@ class RoundRobin(Agenda):
         """Bit i is set: queue i is ready."""
         self._last = count - 1
 
+    def take(self, now_s: float) -> int:
+        """As of any agenda, in one piece: half of the time of a replay without swapping was spent in its parts."""
+        coming, ready = self._coming, self._ready
+        while coming and coming[0][0] <= now_s:
+            ready |= 1 << heappop(coming)[1]
+        if not ready:
+            return -1
+        later = ready >> (self._last + 1)
+        number = self._last + (later & -later).bit_length() if later else (ready & -ready).bit_length() - 1
+        self._ready, self._last = ready ^ (1 << number), number
+        return number
+
     def _admit(self, number: int, priority: float) -> None:
         self._ready |= 1 << number
 
@@ -108,31 +121,37 @@ class SwapAware(Agenda):
 
     def __init__(self, missing_s: Callable[[int], float], service_s: Callable[[int], float]) -> None:
         super().__init__()
-        self._ready: dict[int, float] = {}
-        """Deadline by queue number."""
+        self._ready: list[tuple[float, int]] = []
+        """Deadline and number of each ready queue, in order."""
+        self._deadline_s: dict[int, float] = {}
+        """The same by number."""
         self._missing_s = missing_s
         self._service_s = service_s
 
     def _admit(self, number: int, priority: float) -> None:
-        self._ready[number] = priority
+        if number in self._deadline_s:
+            self._remove(number)
+        self._deadline_s[number] = priority
+        insort(self._ready, (priority, number))
 
     def _first(self, now_s: float) -> int:
         if not self._ready:
             return -1
-        by_deadline = sorted(self._ready, key=lambda n: (self._ready[n], n))
-        here = next((n for n in by_deadline if not self._missing_s(n)), -1)
+        here = next((number for _, number in self._ready if not self._missing_s(number)), -1)
         if here < 0:
-            return by_deadline[0]
+            return self._ready[0][1]
         after_s = now_s + self._service_s(here)
-        for other in by_deadline:
+        for deadline_s, other in self._ready:
             needs_s = self._missing_s(other)
+            if not needs_s or now_s + needs_s > deadline_s:
+                continue
             takes_s = needs_s + self._service_s(other)
-            if needs_s and now_s + takes_s <= self._ready[other] < after_s + takes_s:
+            if now_s + takes_s <= deadline_s < after_s + takes_s:
                 return other
         return here
 
     def _remove(self, number: int) -> None:
-        del self._ready[number]
+        self._ready.remove((self._deadline_s.pop(number), number))
 
 
 def split(count: int, shares: Sequence[float]) -> list[NDArray[np.int64]]:

@@ -1,7 +1,7 @@
 """The SimPy processes: a GPU that runs batches, its copy engine, and what happens when its host fails."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, repeat
 from math import inf
 
@@ -55,6 +55,10 @@ class Card:
         ]
         self.users: dict[str, list[Queue]] = {}
         """By layer: the queues that need it."""
+        self.missing_bytes = [queue.stage.weight_bytes for queue in queues]
+        """By queue: what it lacks of its layers now; kept up to date, because the agenda asks at every turn."""
+        self.keys = [frozenset(layer.key for layer in queue.stage.layers) for queue in queues]
+        """By queue: its layers."""
         self.served = [0] * len(queues)
         """Batches that each queue ran."""
         self.last = len(queues) - 1
@@ -90,7 +94,7 @@ class Card:
 
     def _fill(self) -> None:
         for queue in self.queues:
-            self.memory.add(self.memory.missing(queue.stage.layers))
+            self._add(self.memory.missing(queue.stage.layers))
         self.memory.workspace_bytes = max((queue.stage.workspace_bytes for queue in self.queues), default=0)
 
     def _agenda(self, scheduling: Scheduling) -> Agenda:
@@ -103,8 +107,8 @@ class Card:
                 return SwapAware(self._missing_s, self._service_s)
 
     def _missing_s(self, number: int) -> float:
-        stage = self.queues[number].stage
-        return stage.load_s(size_bytes(self.memory.missing(stage.layers)))
+        missing_bytes = self.missing_bytes[number]
+        return self.queues[number].stage.load_s(missing_bytes) if missing_bytes else 0.0
 
     def _service_s(self, number: int) -> float:
         queue = self.queues[number]
@@ -183,11 +187,15 @@ class Card:
         if self.swaps:
             self.vacate()
 
+    @cached_property
+    def known(self) -> bool:
+        """Whether it was known from the start when requests come to its queues: nobody ever rings the bell."""
+        return not self.routers and all(type(queue) is Queue for queue in self.queues)
+
     @property
     def clocked(self) -> bool:
         """Whether others can change what this GPU will find. Where nobody can, it runs ahead of the clock."""
-        known = all(type(queue) is Queue for queue in self.queues)
-        return self.swaps or bool(self.routers) or bool(self.outages) or not known
+        return self.swaps or bool(self.routers) or bool(self.outages) or not self.known
 
     def next_outage_s(self) -> float:
         """When its host fails next."""
@@ -231,8 +239,12 @@ class Card:
         """Nothing to run: sleep until something will be ready, or could be."""
         arrivals_s = (router.next_s() for router in self.routers)
         next_s = min([self.horizon_s, self.agenda.next_ready_s(), self.next_outage_s(), *arrivals_s])
+        asleep = self.env.timeout(max(0.0, next_s - self.env.now))
+        if self.known:
+            yield asleep
+            return
         self.bell = self.env.event()
-        yield self.bell | self.env.timeout(max(0.0, next_s - self.env.now))
+        yield self.bell | asleep
         self.bell = None
 
     def recover(self) -> Process:
@@ -259,10 +271,10 @@ class Card:
         """Wait for or load what `queue` lacks, and make room for its workspace. Returns whether its batch may run."""
         stage = queue.stage
         self.stalled_s = self.env.now
-        while (wanted := self.wanted(queue)) and (under_way := self.in_the_way(stage)):
+        while (wanted := self.wanted(queue)) and (under_way := self.in_the_way(queue)):
             yield under_way
         if wanted:
-            self._evict(self._victims(stage) or [])
+            self._evict(self._victims(queue) or [])
             self.memory.touch(layer for layer in stage.layers if layer.key in self.memory.resident)
             if missing := self.memory.missing(stage.layers):
                 yield from self._load(stage, missing, ahead=False)
@@ -277,24 +289,26 @@ class Card:
     def wanted(self, queue: Queue) -> bool:
         """Whether requests are left that a load begun now would serve."""
         now = self.env.now
-        missing = self.memory.missing(queue.stage.layers)
-        queue.discard(now, now + queue.stage.load_s(size_bytes(missing)))
+        queue.discard(now, now + self._missing_s(queue.number))
         return bool(queue.batch_size(now)) and now < self.next_outage_s()
 
-    def in_the_way(self, stage: Stage) -> simpy.Event | None:
-        """The end of the load under way, if `stage` needs its layers, the copy engine or more room than it leaves."""
+    def in_the_way(self, queue: Queue) -> simpy.Event | None:
+        """The end of the load under way, if `queue` needs its layers, the copy engine or more room than it leaves."""
         if self.loading is None:
             return None
         arriving, done = self.loading
-        needs = self.memory.missing(stage.layers) or not arriving.isdisjoint(layer.key for layer in stage.layers)
-        return done if needs or self._victims(stage) is None else None
+        needs = self.missing_bytes[queue.number] or not arriving.isdisjoint(self.keys[queue.number])
+        return done if needs or self._victims(queue) is None else None
 
-    def _victims(self, stage: Stage) -> list[str] | None:
-        """Layers that must go so that `stage` can run; None where it cannot be while a load is under way."""
-        coming_bytes = size_bytes(self.memory.missing(stage.layers))
-        arriving = self.loading[0] if self.loading else frozenset()
-        keep = arriving.union(layer.key for layer in stage.layers)
-        return self.memory.victims(coming_bytes, stage.workspace_bytes, keep, self._order())
+    def _victims(self, queue: Queue) -> list[str] | None:
+        """Layers that must go so that `queue` can run; None where it cannot be while a load is under way."""
+        coming_bytes, workspace_bytes = self.missing_bytes[queue.number], queue.stage.workspace_bytes
+        memory, keep = self.memory, self.keys[queue.number]
+        if memory.fits(coming_bytes, workspace_bytes):
+            return []
+        if self.loading:
+            keep |= self.loading[0]
+        return memory.victims(coming_bytes, workspace_bytes, keep, self._order())
 
     def end_stall(self) -> None:
         """Note for how long it stood still, if it did."""
@@ -309,7 +323,9 @@ class Card:
         self.last = queue.number
         self._note()
         if self.swap.prefetch and self.loading is None:
-            self.env.process(self.load_ahead(queue, finish_s))
+            number = self.agenda.peek(self.env.now, finish_s)
+            if number >= 0 and self.missing_bytes[number]:
+                self.env.process(self.load_ahead(self.queues[number], queue, finish_s))
 
     def vacate(self) -> None:
         """The batch is done: its workspace is free."""
@@ -318,38 +334,34 @@ class Card:
         self.leaving = []
         self._note()
 
-    def load_ahead(self, running: Queue, finish_s: float) -> Process:
-        """Load what will run next while `running` runs, as soon as it is known and if both fit.
+    def load_ahead(self, coming: Queue, running: Queue, finish_s: float) -> Process:
+        """Load what `coming` lacks while `running` runs, as soon as something waits for it and if both fit.
 
         Victims are chosen as they would be after the batch: should `running` be among them, it leaves when it is done.
         """
-        number = self.agenda.peek(self.env.now, finish_s)
-        if number < 0:
+        if coming.booked_s > self.env.now:
+            yield self.env.timeout(coming.booked_s - self.env.now)
+        if self.env.now >= finish_s or self.loading is not None:
             return
-        stage = self.queues[number].stage
-        yield self.env.timeout(max(0.0, self.queues[number].booked_s - self.env.now))
-        missing = self.memory.missing(stage.layers)
-        if self.env.now >= finish_s or self.loading is not None or not missing:
-            return
-        victims = self._victims(stage) or []
-        busy = {layer.key for layer in running.stage.layers}
+        missing, busy = self.memory.missing(coming.stage.layers), self.keys[running.number]
+        victims = self._victims(coming) or []
         going = [key for key in victims if key not in busy]
         freed_bytes = sum(self.memory.resident[key] for key in going)
         if self.memory.used_bytes - freed_bytes + size_bytes(missing) <= self.memory.limit_bytes:
             self._evict(going)
             self.leaving = [key for key in victims if key in busy]
-            yield from self._load(stage, missing, ahead=True)
+            yield from self._load(coming.stage, missing, ahead=True)
 
     def _load(self, stage: Stage, missing: list[Layer], *, ahead: bool) -> Process:
         """Take the room at once and bring the bytes in; a failure breaks it off, and recovery clears the memory."""
         done = self.env.event()
         self.loading = frozenset(layer.key for layer in missing), done
-        self.memory.add(missing)
+        self._add(missing)
         self._note()
         start_s, moved_bytes = self.env.now, size_bytes(missing)
-        yield self.env.timeout(stage.load_t0_s) | self.failure
+        yield self._or_failure(self.env.timeout(stage.load_t0_s))
         transfer = self.link.transfer(moved_bytes, stage.load_bytes_per_s)
-        yield transfer | self.failure
+        yield self._or_failure(transfer)
         if transfer.triggered:
             self.loads.append(Load(stage.model, self.device.id, start_s, self.env.now, moved_bytes, ahead))
         else:
@@ -357,7 +369,19 @@ class Card:
         self.loading = None
         done.succeed()
 
+    def _or_failure(self, event: simpy.Event) -> simpy.Event:
+        return event | self.failure if self.outages else event
+
+    def _add(self, layers: Sequence[Layer]) -> None:
+        self.memory.add(layers)
+        for layer in layers:
+            for queue in self.users[layer.key]:
+                self.missing_bytes[queue.number] -= layer.weight_bytes
+
     def _evict(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            for queue in self.users[key]:
+                self.missing_bytes[queue.number] += self.memory.resident[key]
         self.memory.evict(keys)
         self._note()
 
