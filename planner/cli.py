@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from planner.compare.command import diff
+from planner.horizon.command import horizon
 from planner.layout import Format, stdout_screen
 from planner.merging.command import analyze, breakeven
 from planner.merging.train import train
@@ -229,6 +230,7 @@ merge_app.command()(train)
 merge_app.command()(breakeven)
 app.command()(profile)
 app.command("train")(train_model)
+app.command()(horizon)
 app.command()(study)
 app.command()(diff)
 

@@ -207,9 +207,10 @@ def shown_levels(course: Course, rate_rps: float) -> tuple[Level, ...]:
 def assumed(course: Course, calendar: CalendarSpec, lines: Lines, catalog: Catalog) -> tuple[str, ...]:
     """What the answer takes for granted."""
     machines, count = course.group, len(course.levels.factor)
+    each_s = machines.judged_s(float(course.factors.max()))
     said = [
         f"{len(course.factors):,} minutes are taken for {count} levels of load; each is replayed {REPLAYS} times for "
-        f"{machines.judged_s:.3g} s or more on every number of machines that meets it",
+        f"{each_s:.0f} s or more on every number of machines that meets it",
         "load changes by the minute; within it, requests come as the streams say",
         "machines are paid by the second, from their order until they are given back",
     ]

@@ -1,0 +1,169 @@
+"""The answer about a long horizon for people: the cheapest way first, then all side by side."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from planner.horizon.answer import Band, DayCheck, Horizon, Strategy, Way
+from planner.layout import Column, Format, Screen, counted, dollars, markdown, per_second, percent, promise, span, table
+from planner.store import to_json
+
+SECONDS_PER_HOUR = 3600
+
+
+def render(found: Horizon, form: Format, screen: Screen) -> str:
+    """The answer as a table, as JSON or as Markdown."""
+    match form:
+        case Format.JSON:
+            return to_json(asdict(found))
+        case Format.MD:
+            return "\n".join(markdown_lines(found)) + "\n"
+    return "\n".join(lines(found, screen)) + "\n"
+
+
+def lines(found: Horizon, screen: Screen) -> list[str]:
+    """The answer for a terminal."""
+    title, *rest = headline(found)
+    missed = frozenset(i for i, s in enumerate(found.strategies) if not s.met)
+    return [
+        *screen.wrap(screen.bold(title)),
+        *(line for text in rest for line in screen.wrap(text)),
+        "",
+        *table(columns(found), screen, bad=missed),
+        "",
+        *(line for s in found.strategies for line in screen.wrap(told(s, found), 2, 2)),
+        *section("Models", models(found), screen),
+        *section("Checked frame by frame", checked(found.check), screen),
+        *section("Not compared", found.not_compared, screen),
+        *section("Taken for granted", [about(found), *found.assumptions], screen),
+        *section("Mind", found.warnings, screen),
+    ]
+
+
+def markdown_lines(found: Horizon) -> list[str]:
+    """The answer for an issue or a page."""
+    title, *rest = headline(found)
+    parts = {
+        "Models": models(found),
+        "Checked frame by frame": checked(found.check),
+        "Not compared": found.not_compared,
+        "Taken for granted": [about(found), *found.assumptions],
+        "Mind": found.warnings,
+    }
+    said = [f"# {title}", "", *rest, "", *markdown(columns(found)), "", *(f"- {told(s, found)}" for s in found.strategies)]
+    for name, texts in parts.items():
+        said += ["", f"## {name}", "", *(f"- {text}" for text in texts)] if texts else []
+    return said
+
+
+def section(title: str, texts: Sequence[str], screen: Screen) -> list[str]:
+    """A heading and its lines; nothing where there are none."""
+    if not texts:
+        return []
+    return ["", screen.bold(title), *(line for text in texts for line in screen.wrap(f"- {text}", 2, 2))]
+
+
+def headline(found: Horizon) -> list[str]:
+    """What is asked, and the answer."""
+    mean_rps = found.requests / (found.days * 24 * SECONDS_PER_HOUR)
+    load = f"{per_second(mean_rps)} on average, {per_second(mean_rps * found.peak_factor)} in the busiest minute"
+    title = f"{found.scenario}: {found.requests:,.0f} requests in {counted(found.days, 'day')}, {load}."
+    if not found.best:
+        nearest = max(found.strategies, key=shortest)
+        return [title, f"No way keeps every promise. Nearest: {nearest.way}, {percent(on_time(nearest))} % in time."]
+    best = next(s for s in found.strategies if s.way == found.best)
+    fixed = found.strategies[0]
+    saved = 1 - best.cost_usd.mid / fixed.cost_usd.mid
+    less = f", {saved:.0%} less than {Way.FIXED}" if saved >= 0.005 else ""
+    month = f"{dollars(best.cost_usd_per_month)} a month"
+    return [title, f"Cheapest that keeps every promise: {best.label}: {usd(best.cost_usd)}, {month}{less}."]
+
+
+def shortest(s: Strategy) -> float:
+    """By how much the worst promise is kept, below zero where missed."""
+    return min(p.slo_attainment - p.slo_attainment_target for p in s.promises)
+
+
+def on_time(s: Strategy) -> float:
+    """Share in time of the model that has least over its promise."""
+    return min(s.promises, key=lambda p: p.slo_attainment - p.slo_attainment_target).slo_attainment
+
+
+def columns(found: Horizon) -> list[Column]:
+    """One row a way."""
+    ways = found.strategies
+    ranged = any(s.cost_usd.low != s.cost_usd.high for s in ways)
+
+    def figures(title: str, cells: Sequence[str]) -> Column:
+        return Column(title, cells, right=True)
+
+    return [
+        Column("way", [f"{s.way}{' *' if s.way == found.best else ''}" for s in ways]),
+        figures("cost", [dollars(s.cost_usd.mid) for s in ways]),
+        *([figures("from - to", [span_of(s.cost_usd) for s in ways])] if ranged else []),
+        figures("a month", [dollars(s.cost_usd_per_month) for s in ways]),
+        figures("in time %", [percent(on_time(s)) for s in ways]),
+        figures("worst hour %", [percent(min(p.worst_hour for p in s.promises)) for s in ways]),
+        Column("kept", ["yes" if s.met else "no" for s in ways]),
+        figures("GPU-hours", [f"{s.gpu_hours:,.0f}" for s in ways]),
+        figures("wasted", [f"{s.wasted_gpu_hours:,.0f}" for s in ways]),
+        figures("short", [f"{s.short_gpu_hours:,.1f}" for s in ways]),
+        figures("most GPUs", [f"{s.gpus_max:,}" for s in ways]),
+    ]
+
+
+def span_of(band: Band) -> str:
+    """`$139 - $162`; nothing where the figure is certain."""
+    return "" if band.low == band.high else f"{dollars(band.low)} - {dollars(band.high)}"
+
+
+def usd(band: Band) -> str:
+    """`$151 ($139 to $162)`."""
+    ends = f" ({dollars(band.low)} to {dollars(band.high)})" if band.low != band.high else ""
+    return f"{dollars(band.mid)}{ends}"
+
+
+def told(s: Strategy, found: Horizon) -> str:
+    """What a way does, in a line."""
+    parts = [f"{s.way}: {s.label}"]
+    if s.orders:
+        parts.append(f"{s.orders / found.days:,.0f} machines are booted a day")
+    if s.interruptions:
+        parts.append(f"{s.interruptions / found.days:,.1f} are taken")
+    return ", ".join(parts)
+
+
+def models(found: Horizon) -> list[str]:
+    """Each model under each way, where there are several."""
+    first = found.strategies[0].promises
+    if len(first) == 1:
+        return [f"{first[0].model}: {promise(first[0].slo_attainment_target)} of requests in time are promised"]
+    return [
+        f"{p.model}: {promise(p.slo_attainment_target)} promised; "
+        + ", ".join(f"{s.way} {percent(s.promises[i].slo_attainment)}" for s in found.strategies)
+        for i, p in enumerate(first)
+    ]
+
+
+def checked(check: DayCheck | None) -> list[str]:
+    """One day replayed, beside what the levels said."""
+    if check is None:
+        return []
+    off = (check.slo_attainment_levels - check.slo_attainment) * 100
+    busy_off = check.busy_gpu_hours_levels / check.busy_gpu_hours - 1 if check.busy_gpu_hours else 0.0
+    return [
+        f"day {check.day} of {check.way}: {check.requests:,} requests in {check.wall_s:,.0f} s",
+        f"in time: {check.slo_attainment * 100:.3f} % replayed, {check.slo_attainment_levels * 100:.3f} % by levels: "
+        f"{off:+.3f} points",
+        f"GPU-hours in which a batch ran: {check.busy_gpu_hours:,.1f} replayed, {check.busy_gpu_hours_levels:,.1f} by "
+        f"levels: {busy_off:+.2%}",
+    ]
+
+
+def about(found: Horizon) -> str:
+    """On what, and how it follows the load."""
+    each = f"{dollars(found.price_usd_per_hour)}/h on demand{f' ({found.price_as_of})' if found.price_as_of else ''}"
+    start = f"answers {span(found.start_s)} after it is ordered"
+    return (
+        f"each machine is a {found.instance} ({found.gpus_per_machine} x {found.gpu}), {each}; it {start}; load is kept "
+        f"at {promise(found.target_utilization)} of what full batches can serve"
+    )
