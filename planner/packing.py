@@ -70,6 +70,15 @@ class Packing:
     held_back: bool = False
     """Whether memory keeps a batch on some card below what its SLO allows."""
 
+    def replays_like(self, other: "Packing") -> bool:
+        """Whether a replay could not tell the two apart: shares may differ by rounding."""
+        return len(self.placed) == len(other.placed) and all(
+            a.portion.sized is b.portion.sized
+            and abs(a.portion.share - b.portion.share) < SHARE_SAME
+            and (a.cards, a.batch_size_max) == (b.cards, b.batch_size_max)
+            for a, b in zip(self.placed, other.placed, strict=True)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
@@ -94,6 +103,8 @@ MOVED_PARTS = (0.5, 0.25, 0.1)
 """Parts of a model's share on one card that may move to another."""
 SHARE_MIN = 0.05
 """Smallest share of a model that is worth a copy of its weights."""
+SHARE_SAME = 1e-9
+"""Shares that differ by less are the same, but for rounding."""
 KICKS_MAX = 60
 KICKED_SCORES_MAX = 3000
 """Kicks, and cards scored after them, in search of a better optimum than the first."""

@@ -268,7 +268,8 @@ class Search:
                 if even:
                     continue
                 break
-            trial = self._replayed(offered, fleet, cards, packing)
+            known = next((t for t in missed if packing.replays_like(t.packing)), None)
+            trial = replace(known, packing=packing) if known else self._replayed(offered, fleet, cards, packing)
             if even and trial.replay.far_off:
                 missed.append(trial)
                 trial = self._apart(missed, swap) or trial

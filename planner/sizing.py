@@ -39,6 +39,10 @@ class Kind:
     gpu: GPU
     memory_bytes: int
 
+    def __hash__(self) -> int:
+        """Of the name and the size alone: packing looks kinds up a hundred thousand times."""
+        return hash((self.gpu.name, self.memory_bytes))
+
     @classmethod
     def of(cls, offer: Offer) -> "Kind":
         """The kind of card in an offer."""
