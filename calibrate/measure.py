@@ -31,6 +31,9 @@ PREFIXES = (0.125, 0.25, 0.5, 1.0)
 """Shares of a model's tensors that are loaded, to tell the time per tensor from the time per byte."""
 FEW = 5
 """Repeats of what is one of many figures."""
+COOLING = 2
+"""Times the largest cache: so much is touched to empty it."""
+USUAL_CACHE_BYTES = 32 << 20
 SCALINGS = 30
 """Steps until a loss scale of 65536, halved each time, is surely small enough."""
 ENERGY_S = 1.0
@@ -58,7 +61,7 @@ def measure(built: Built, device: Device, point: Point, rule: Rule = DEFAULT, ti
     if refusal := device.refuse(point.settings.precision):
         raise ValueError(f"{point.model}: precision: {refusal}")
     try:
-        with _switches(point.settings):
+        with switches(point.settings):
             return ways[point.what](built, device, point, rule, timer or device.timer())
     except Exception as error:
         if not device.is_out_of_memory(error):
@@ -75,16 +78,16 @@ def measure(built: Built, device: Device, point: Point, rule: Rule = DEFAULT, ti
 def load(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
     """Weights from pageable and pinned memory to memory already allocated, unloading, loading from disk, peak."""
     with _on_host(built, point.settings) as module:
-        weights = _weights(module)
+        weights, cool = _weights(module), _cooler(device)
         values: dict[str, float | None] = {"weight_bytes": _bytes(weights), "tensors": len(weights)}
         loading = os.environ.get("CUDA_MODULE_LOADING", "LAZY").lower()
         values[f"context_{'eager' if loading == 'eager' else 'lazy'}_bytes"] = device.context_bytes
         values |= _sizes_on_device(weights, device)
         pinned = device.pin(weights)
         sources = {"pageable_s": weights} | ({} if pinned is None else {"pinned_s": pinned})
-        samples = {kind: _copies(source, device, rule, timer) for kind, source in sources.items()}
+        samples = {kind: _copies(source, device, rule, timer, cool) for kind, source in sources.items()}
         samples["unload_s"], cold_s = _unloads(weights, device, rule, timer)
-        details: dict[str, Any] = {"allocating_s": cold_s, "sizes": _by_size(sources, device, rule, timer)}
+        details: dict[str, Any] = {"allocating_s": cold_s, "sizes": _by_size(sources, device, rule, timer, cool)}
         del pinned, sources
         samples["disk_s"], details["disk"] = _from_disk(module, device, rule, timer)
     return _figures(values, samples, details | _host(device))
@@ -126,7 +129,7 @@ def training(built: Built, device: Device, point: Point, rule: Rule, timer: Time
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class Model:
     """A model on the device, as its settings want it."""
 
     built: Built
@@ -155,7 +158,7 @@ class _Model:
 class _Step:
     """A training step in parts. The learning rate is 0: the work is the same, and the weights stay as they are."""
 
-    def __init__(self, model: _Model, optimizer: str) -> None:
+    def __init__(self, model: Model, optimizer: str) -> None:
         parameters = [parameter for parameter in model.module.parameters() if parameter.requires_grad]
         self.model = model
         self.optimizer: Any = (
@@ -197,7 +200,7 @@ class _Step:
 
 
 @contextmanager
-def _switches(settings: Settings) -> Iterator[None]:
+def switches(settings: Settings) -> Iterator[None]:
     """TF32 and cuDNN's choice of algorithm as set, and as before afterwards.
 
     The older names of the TF32 switches are set on purpose: they keep the newer `fp32_precision` in step, but not the
@@ -230,13 +233,13 @@ def _on_host(built: Built, settings: Settings) -> Iterator[Any]:
 
 
 @contextmanager
-def _on_device(built: Built, device: Device, settings: Settings, *, training: bool = False) -> Iterator[_Model]:
+def _on_device(built: Built, device: Device, settings: Settings, *, training: bool = False) -> Iterator[Model]:
     """The model ready to run on the device, and back on the CPU afterwards, without gradients and in eval mode."""
     with _on_host(built, settings) as module:
         try:
             device.empty_caches()
             module.to(device.label).train(training)
-            yield _Model(built, _compiled(module) if settings.compile else module, device, settings)
+            yield Model(built, _compiled(module) if settings.compile else module, device, settings)
         finally:
             module.zero_grad(set_to_none=True)
             module.to("cpu").eval()
@@ -282,10 +285,29 @@ def _fetched(weights: Sequence[torch.Tensor], device: Device) -> list[torch.Tens
     return [weight.to(device.label, copy=True) for weight in weights]
 
 
-def _copies(source: Sequence[torch.Tensor], device: Device, rule: Rule, timer: Timer) -> list[float]:
+def _cooler(device: Device) -> Callable[[], object]:
+    """Drives what was copied last out of a processor's caches: weights that are loaded again were away for a while.
+
+    A GPU's copies come from main memory by themselves.
+    """
+    if device.kind != "cpu":
+        return lambda: None
+    others = torch.zeros(COOLING * _cache_bytes(), dtype=torch.uint8)
+    return lambda: others.add_(1)
+
+
+def _cache_bytes() -> int:
+    """Of the largest cache of the first processor; `USUAL_CACHE_BYTES` where the system does not say."""
+    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max((int(size[:-1]) << 10 for size in sizes if size.endswith("K")), default=USUAL_CACHE_BYTES)
+
+
+def _copies(
+    source: Sequence[torch.Tensor], device: Device, rule: Rule, timer: Timer, cool: Callable[[], object]
+) -> list[float]:
     """Times of copying `source` over tensors that are there already: as after an eviction, when memory is at hand."""
     run = _copying(source, device)
-    return list(sample(timer, run, rule, warm_up(timer, run, rule)).wall_s)
+    return list(sample(timer, run, rule, warm_up(timer, run, rule), cool).wall_s)
 
 
 def _copying(source: Sequence[torch.Tensor], device: Device) -> Callable[[], None]:
@@ -320,20 +342,24 @@ def _unloads(
 
 
 def _by_size(
-    sources: Mapping[str, Sequence[torch.Tensor]], device: Device, rule: Rule, timer: Timer
+    sources: Mapping[str, Sequence[torch.Tensor]], device: Device, rule: Rule, timer: Timer, cool: Callable[[], object]
 ) -> list[dict[str, Any]]:
     """Times by number of tensors and bytes, from the first tensors of the model to all."""
     listed = []
     for count in sorted({max(1, round(share * len(sources["pageable_s"]))) for share in PREFIXES}):
-        taken = {kind: _a_few(_copying(source[:count], device), rule, timer) for kind, source in sources.items()}
+        taken = {kind: _a_few(_copying(held[:count], device), rule, timer, cool) for kind, held in sources.items()}
         listed.append({"tensors": count, "bytes": _bytes(sources["pageable_s"][:count]), **taken})
     return listed
 
 
-def _a_few(run: Callable[[], object], rule: Rule, timer: Timer) -> list[float]:
+def _a_few(run: Callable[[], object], rule: Rule, timer: Timer, before_each: Callable[[], object]) -> list[float]:
     """Times of up to `FEW` runs after one that does not count."""
     timer.time(run)
-    return [timer.time(run).wall_s for _ in _rounds(FEW, rule, timer)]
+    taken_s = []
+    for _ in _rounds(FEW, rule, timer):
+        before_each()
+        taken_s.append(timer.time(run).wall_s)
+    return taken_s
 
 
 def _from_disk(module: Any, device: Device, rule: Rule, timer: Timer) -> tuple[list[float], dict[str, Any]]:
@@ -389,7 +415,7 @@ def _read_from_storage_bytes() -> int | None:
 # Memory
 
 
-def _inference_memory(model: _Model, point: Point) -> Figures:
+def _inference_memory(model: Model, point: Point) -> Figures:
     weights_bytes = _bytes(_weights(model.module))
     sizes: dict[str, float | None] = {"weights_bytes": weights_bytes}
 
@@ -405,7 +431,7 @@ def _inference_memory(model: _Model, point: Point) -> Figures:
     return _figures(sizes | _peak_values(peaks), {}, {"device_bytes_by": peaks.method} | _host(model.device))
 
 
-def _training_memory(model: _Model, point: Point) -> Figures:
+def _training_memory(model: Model, point: Point) -> Figures:
     """By kind: activations are the peak of forward and backward less the rest; on small batches the optimizer's own
     temporaries (`update_bytes`) can lie above that."""
     model.module.train()

@@ -18,7 +18,7 @@ from calibrate.device import Cuda, Device, find_device
 from calibrate.executor import Executor, Line, size_bytes
 from calibrate.points import Settings
 from calibrate.resident import Weights
-from calibrate.served import Held, Served, ServeError
+from calibrate.served import Held, Served, ServeError, batch_sizes
 from simulator.deployment import Deployment, Service
 from simulator.hardware import Device as Card
 from simulator.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
@@ -94,7 +94,7 @@ def serve_alone(
     # Without a limit: on a CPU it would hold for this process ever after. There resident copies are counted.
     real.open()
     bench = Bench(real, Weights(real, pinned=deployment.swap.pinned))
-    with measure._switches(models[deployment.services[0].model].settings):
+    with measure.switches(models[deployment.services[0].model].settings):
         try:
             executor = bench.executor(deployment, demand, models)
             stopped = executor.serve(start.at_s, duration_s, start.stop)
@@ -176,7 +176,7 @@ def in_one_line(error: BaseException, device: Device) -> str:
 class Runner:
     """A real model with its inputs at hand."""
 
-    model: measure._Model
+    model: measure.Model
     inputs: Any
     """Of the largest batch, on the device; a smaller batch takes its first samples."""
 
@@ -230,7 +230,7 @@ class Bench:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         replica = service.replicas[0]
         profile, most = replica.profile, replica.batching.max_batch_size
-        model = measure._Model(built, module, self.device, settings)
+        model = measure.Model(built, module, self.device, settings)
         runner = Runner(model, model.inputs(most))
         sizes = [most if replica.batching.padded else n for n in range(1, most + 1)]
         self.runners.append(runner)
@@ -294,11 +294,6 @@ class Bench:
             torch.cuda.set_per_process_memory_fraction(1.0, self.device.index)
             self.device.close()
         return int(torch.cuda.max_memory_allocated(self.device.index))
-
-
-def batch_sizes(most: int) -> list[int]:
-    """1, 2, 4 and so on, and the largest: for 12 it is 1, 2, 4, 8, 12."""
-    return sorted({1 << power for power in range(most.bit_length())} | {most})
 
 
 # After it stopped

@@ -104,6 +104,11 @@ class Notes:
         )
 
 
+def batch_sizes(most: int) -> tuple[int, ...]:
+    """1, 2, 4 and so on, and the largest: for 12 it is 1, 2, 4, 8, 12."""
+    return tuple(sorted({1 << power for power in range(most.bit_length())} | {most}))
+
+
 def joined(deployment: Deployment, parts: Sequence[Served]) -> Served:
     """What several processes served at the same time, as one; `deployment` is the whole."""
     results = [part.result for part in parts]

@@ -162,12 +162,22 @@ def warm_up(timer: Timer, run: Callable[[], object], rule: Rule = Rule()) -> tup
     return tuple(runs)
 
 
-def sample(timer: Timer, run: Callable[[], object], rule: Rule = Rule(), before: Sequence[Sample] = ()) -> Repeats:
-    """Repeats a run that is warm, `before` being its warm-up, until the median is known or time is up."""
+def sample(
+    timer: Timer,
+    run: Callable[[], object],
+    rule: Rule = Rule(),
+    before: Sequence[Sample] = (),
+    before_each: Callable[[], object] = bool,
+) -> Repeats:
+    """Repeats a run that is warm, `before` being its warm-up, until the median is known or time is up.
+
+    `before_each` is called before each repeat, untimed.
+    """
     start_s = timer.now_s()
     samples: list[Sample] = []
     stop = None
     while stop is None:
+        before_each()
         samples.append(timer.time(run))
         stop = enough([taken.wall_s for taken in samples], timer.now_s() - start_s, rule)
     return Repeats(tuple(samples), tuple(before), stop)

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from calibrate.executor import NAP_S, interrupts_noted
-from calibrate.serve import Source, Start, alone, serve_alone
+from calibrate.serve import Source, Start, alone, requests, serve_alone
 from calibrate.served import Held, Served, ServeError, joined
 from simulator.deployment import Deployment
 from simulator.hardware import Device as Card
-from simulator.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
+from simulator.records import Batches, MemoryUse, SimulationResult
 from simulator.workload import Demand
 
 HEAD_START_S = 0.1
@@ -135,7 +135,7 @@ def _lost(job: Job, ended_s: float, why: str) -> Served:
         deployment=job.deployment,
         duration_s=ended_s,
         seed=job.seed,
-        requests={model: _waiting(demand, ended_s) for model, demand in job.demand.items()},
+        requests={model: requests((), demand, ended_s) for model, demand in job.demand.items()},
         batches=tuple(
             Batches(service.model, card.id, nothing, nothing, nothing.astype(np.int32), nothing.astype(bool))
             for service in job.deployment.services
@@ -146,13 +146,6 @@ def _lost(job: Job, ended_s: float, why: str) -> Served:
         wall_s=ended_s,
     )
     return Served(result=result, actions=(), launch_s={card.id: nothing}, held={card.id: _unseen(card)}, stopped=why)
-
-
-def _waiting(demand: Demand, ended_s: float) -> Requests:
-    known = int(np.searchsorted(demand.arrival_s, ended_s))
-    never = np.full(known, np.nan)
-    outcome = np.full(known, Outcome.WAITING, dtype=np.int8)
-    return Requests(demand.arrival_s[:known], demand.source[:known], never, never.copy(), outcome)
 
 
 def _unseen(card: Card) -> Held:

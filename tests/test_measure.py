@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from calibrate.device import Cpu, DeviceError, find_device, peak_bytes, process_bytes
-from calibrate.measure import Figures, measure
+from calibrate.measure import Figures, _cache_bytes, _cooler, measure
 from calibrate.nvml import Nvml
 from calibrate.points import Point, Settings, What
-from calibrate.timer import ReplayTimer, Rule
+from calibrate.timer import ReplayTimer, Rule, sample
 from calibrate.zoo import Built, Task, build
 
 QUICK = Rule(seconds=0.05, at_least=6, at_most=20, warm_up_s=0.0)
@@ -117,6 +117,16 @@ def test_loading(lenet: Built, cpu: Cpu) -> None:
     assert [(part["tensors"], part["bytes"]) for part in details["sizes"]][-1] == (10, 131_992)
     assert details["disk"]["file_bytes"] > 131_992
     assert "share_from_storage" in details["disk"]
+
+
+def test_caches_hold_something_else_before_each_load(cpu: Cpu) -> None:
+    cooled = []
+    rule = Rule(at_least=6, at_most=6)
+    sample(ReplayTimer([0.001] * 6), bool, rule, before_each=lambda: cooled.append(1))
+    assert len(cooled) == 6
+    touched = _cooler(cpu)()
+    assert isinstance(touched, torch.Tensor)
+    assert touched.nbytes >= 2 * _cache_bytes() >= 2 << 20
 
 
 def test_memory_of_a_batch_grows_with_it(lenet: Built, cpu: Cpu) -> None:

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from worlds import profile
 
+from calibrate.served import batch_sizes
 from planner.cli import main
 from planner.load import load_scenario
 from planner.validation import serving
 from planner.validation.fitting import offered_work
 from planner.validation.recording import read_recording
-from planner.validation.serving import Processor, batches, load_error, run_error
+from planner.validation.serving import Processor, load_error, run_error
+from planner.validation.speed import speed_of
 from simulator.profile import FitQuality
 from simulator.records import Outcome
 
@@ -91,6 +93,16 @@ def test_the_memory_limit_holds_and_the_overhead_is_told(bench: Path) -> None:
     assert found.held[device.id].weight_bytes["one"] > 100_000
 
 
+def test_it_is_rehearsed_before_and_after(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    before, after = found.rehearsals
+    for rehearsal in (before, after):
+        assert {(actions.kind, actions.model) for actions in rehearsal} == {("run", "one"), ("run", "two")}
+        assert {1, 2} <= {int(size) for actions in rehearsal for size in actions.batch}
+        assert all(np.all(actions.actual_s > 0) for actions in rehearsal)
+    assert speed_of(found).run.keys() == {"one", "two"}
+
+
 def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
     found = read_recording(bench / "run.json.gz")
     rates = {m: len(r.arrival_s) / found.result.duration_s for m, r in found.result.requests.items()}
@@ -156,6 +168,7 @@ def test_a_run_that_is_interrupted_is_kept(bench: Path) -> None:
         (["b.yaml", "--format", "csv"], "table, json or md"),
         (["two.yaml", "--record", "two.yaml"], "is the scenario itself"),
         (["two.yaml", "--record", "nowhere/run.json"], "its folder is not there"),
+        (["two.yaml", "--record", "run.txt"], "run.txt: a recording is named .json or .json.gz"),
         (["two.yaml", "--duration", "soon"], "--duration must be a duration"),
         (["--replay", "two.yaml"], "is not a recording"),
         (["--replay", "missing.json"], "cannot be read"),
@@ -187,9 +200,9 @@ def test_what_other_programs_do_is_seen() -> None:
 
 
 def test_batches_up_to_the_largest() -> None:
-    assert batches(1) == (1,)
-    assert batches(6) == (1, 2, 4, 6)
-    assert batches(8) == (1, 2, 4, 8)
+    assert batch_sizes(1) == (1,)
+    assert batch_sizes(6) == (1, 2, 4, 6)
+    assert batch_sizes(8) == (1, 2, 4, 8)
 
 
 def test_errors_that_profiles_state() -> None:

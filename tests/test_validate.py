@@ -25,6 +25,8 @@ from planner.validation.comparison import (
 from planner.validation.fitting import fit, offered_work, tight_bytes
 from planner.validation.page import BEGIN, END, render, renew
 from planner.validation.recording import Recording, encode, kept, read_recording, write_recording
+from planner.validation.rehearsal import rehearsal_s, turns
+from planner.validation.speed import Speed, speed_of
 from simulator.curves import Interpolated
 from simulator.deployment import BatchingPolicy, Deployment, Drop, Scheduling
 from simulator.metrics import summarise
@@ -302,11 +304,11 @@ def test_a_slower_device_is_seen_and_named() -> None:
     assert found.coverage.share < 0.7
     assert all(model.error["p50_s"] < -0.1 for model in found.models)
     assert "30" in found.likely_cause
-    assert "longer than the profile says" in found.likely_cause
+    assert "longer than expected" in found.likely_cause
 
 
 def test_a_faster_device_is_named_too() -> None:
-    assert "% less than the profile says" in validate(recorded(*busy(), slower=0.8)).likely_cause
+    assert "% less than expected" in validate(recorded(*busy(), slower=0.8)).likely_cause
 
 
 def test_a_stated_error_widens_the_intervals_until_they_hold() -> None:
@@ -325,10 +327,91 @@ def test_arrivals_are_those_of_the_run() -> None:
         assert high - low < 0.1 * model.measured["throughput_rps"]
 
 
+def took(model: str, device: str, ratios: list[float], *, at_s: float, kind: str = "run") -> Actions:
+    """One action after another, each expected to take 0.1 s."""
+    actual_s = 0.1 * np.array(ratios)
+    return Actions(
+        kind=kind,
+        model=model,
+        device=device,
+        start_s=at_s + np.cumsum(actual_s) - actual_s,
+        batch=np.ones(len(ratios), dtype=np.int32),
+        expected_s=np.full(len(ratios), 0.1),
+        actual_s=actual_s,
+    )
+
+
+def by_turns(*, beside: float) -> tuple[Actions, ...]:
+    """Two processes, each alone for a second, then both at once, when they take `beside` times as long."""
+    parts = [("resnet50", "process-1"), ("tiny_yolov3", "process-2")]
+    alone = [took(model, device, [1.0] * 10, at_s=n) for n, (model, device) in enumerate(parts)]
+    both = [took(model, device, [beside] * 5, at_s=2.0) for model, device in parts]
+    return (*alone, *both)
+
+
+def rehearsal(run: float, load: float) -> tuple[Actions, ...]:
+    """Of two models whose batches take `run` times as long as they should, more or less, and loads `load` times."""
+    runs = [took(model, "gpu", [0.9 * run, run, 1.1 * run], at_s=0.0) for model in ("a", "b")]
+    return (*runs, took("a", "gpu", [load], at_s=1.0, kind="load"))
+
+
+def test_speed_is_the_mean_of_both_rehearsals() -> None:
+    found = speed_of(recorded(*busy(), rehearsals=(rehearsal(1.2, 2.0), rehearsal(1.0, 1.0))))
+    assert found.run == pytest.approx({"a": 1.1, "b": 1.1})
+    assert found.load == pytest.approx({"a": 1.5})
+    assert (found.before, found.after) == (pytest.approx(1.2), pytest.approx(1.0))
+    assert found.drift == pytest.approx(np.log(1.2) / 2)
+    assert found.cv == pytest.approx(0.1)
+    assert found.run_error["a"] == pytest.approx(0.1 / np.sqrt(6))
+    assert found.slowdown == {}
+
+
+def test_processes_that_overlap_tell_how_much_they_slow_each_other_down() -> None:
+    made = case("two-processes")
+    found = speed_of(recorded(made.deployment, made.workload, rehearsals=(by_turns(beside=1.5),)))
+    assert found.slowdown == pytest.approx({"process-1": 1.5, "process-2": 1.5})
+    assert found.run == pytest.approx({"resnet50": 1.0, "tiny_yolov3": 1.0}), "what overlaps is not the speed alone"
+    assert found.after is None
+
+
+def test_a_run_nobody_rehearsed_has_no_speed() -> None:
+    assert speed_of(recorded(*busy())) == Speed()
+
+
+def test_a_device_as_slow_as_it_was_rehearsed_lies_in_the_intervals() -> None:
+    world, workload = busy()
+    slow = (rehearsal(1.3, 1.0), rehearsal(1.3, 1.0))
+    found = validate(recorded(world, workload, slower=1.3, rehearsals=slow))
+    assert found.coverage.share >= 0.85
+    assert "expected" in found.likely_cause
+    assert "right before, batches took 1.3 times what profiles say, right after 1.3" in render(
+        found, Format.TABLE, Screen(200)
+    )
+
+
+def test_all_models_take_turns_in_a_rehearsal() -> None:
+    found = turns(case("four-models").deployment, 10.0)
+    sizes = {model: np.unique(demand.arrival_s, return_counts=True)[1] for model, demand in found.items()}
+    assert all(set(counts) == {1, 2} for counts in sizes.values())
+    assert len({len(counts) for counts in sizes.values()}) <= 2
+    assert max(demand.arrival_s.max() for demand in found.values()) < 10.0
+
+
+def test_processes_rehearse_alone_and_together() -> None:
+    found = turns(case("two-processes").deployment, 6.0)
+    busy_in = {m: sorted({int(at_s) for at_s in demand.arrival_s}) for m, demand in found.items()}
+    assert busy_in == {"resnet50": [0, 2, 3, 5], "tiny_yolov3": [1, 2, 4, 5]}
+
+
+def test_a_rehearsal_lasts_a_fifth_of_the_run_and_ten_seconds_at_most() -> None:
+    assert rehearsal_s(30) == 6
+    assert rehearsal_s(600) == 10
+
+
 def test_processes_slow_each_other_down() -> None:
     made = case("two-processes")
     free = validate(recorded(made.deployment, made.workload))
-    tied = validate(recorded(made.deployment, made.workload, slowdown={"process-1": 2.0, "process-2": 2.0}))
+    tied = validate(recorded(made.deployment, made.workload, rehearsals=(by_turns(beside=2.0),)))
     for before, after in zip(free.models, tied.models, strict=True):
         factor = after.simulated["p50_s"] / before.simulated["p50_s"]
         assert 1.1 < factor < 2
@@ -389,7 +472,7 @@ def test_json_has_the_same_metrics_on_both_sides(found: Validation) -> None:
         assert all(set(row[part]) == set(MODEL_METRICS) for part in ("measured", "simulated", "error", "intervals"))
     assert set(raw["device"]["measured"]) == set(DEVICE_METRICS)
     assert set(raw["coverage"]) == {"inside", "of", "fixed", "share"}
-    assert {"overhead", "machine", "timings", "largest_error", "likely_cause"} <= set(raw)
+    assert {"overhead", "machine", "speed", "timings", "largest_error", "likely_cause"} <= set(raw)
 
 
 @pytest.mark.parametrize("width", [60, 120])
@@ -412,6 +495,7 @@ def test_the_page_is_made_from_recordings(tmp_path: Path) -> None:
     assert text.endswith(f"{END}\nafter\n")
     assert "old" not in text
     assert "## some-machine" in text
+    assert "by profiles alone, as if nobody had rehearsed" in text
     assert "host cpu some, torch 2.13.0, recorded 2026-08-01" in text
     renew(document, tmp_path / "recordings")
     assert document.read_text() == text

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrate.served import Actions
 from planner.validation.recording import Recording
+from planner.validation.speed import Speed, load_errors, run_errors, speed_of
 from simulator.curves import Interpolated, LoadTime
 from simulator.deployment import Deployment, Service
 from simulator.metrics import Summary, summarise
@@ -57,7 +58,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What one kind of action took for one model, against what its profile says."""
+    """What one kind of action took for one model, against what its profile and the device's speed at that time say."""
 
     kind: str
     model: str
@@ -115,6 +116,8 @@ class Validation:
     requests: int
     models: tuple[Compared, ...]
     device: Compared
+    speed: Speed
+    """Of the device in the rehearsals; the simulation and `timings` take it for granted."""
     timings: tuple[Timing, ...]
     coverage: Coverage
     overhead: Overhead
@@ -126,16 +129,17 @@ class Validation:
 def validate(recording: Recording, replications: int = REPLICATIONS) -> Validation:
     """Simulate anew what was recorded, and compare."""
     result = recording.result
-    runs = predict(recording, replications)
+    speed = speed_of(recording)
+    runs = predict(recording, speed, replications)
     real = summarise(result, recording.warmup_s)
     models = tuple(
         compared(model, model_figures(real, model), [model_figures(run, model) for run in runs])
         for model in result.requests
     )
     device = compared(device_name(result), device_figures(real), [device_figures(run) for run in runs])
-    times = timings(recording)
+    times = timings(recording, speed)
     over = overhead(recording)
-    largest, cause = explained(models, device, times, over, result.deployment)
+    largest, cause = explained(models, device, times, over, result.deployment, speed.cv)
     return Validation(
         scenario=recording.scenario,
         created_at=recording.created_at,
@@ -150,6 +154,7 @@ def validate(recording: Recording, replications: int = REPLICATIONS) -> Validati
         models=models,
         device=device,
         timings=times,
+        speed=speed,
         coverage=coverage((*models, device)),
         overhead=over,
         largest_error=largest,
@@ -160,39 +165,39 @@ def validate(recording: Recording, replications: int = REPLICATIONS) -> Validati
 # Simulating
 
 
-def predict(recording: Recording, replications: int) -> list[Summary]:
-    """One run after another: the arrivals that came, fresh noise, and costs as far off as their profiles may be."""
+def predict(recording: Recording, speed: Speed, replications: int) -> list[Summary]:
+    """One run after another: the arrivals that came, fresh noise, and costs as far off as they may be."""
     result = recording.result
     same = Workload(
         tuple(
             Stream(model, Trace(requests.arrival_s, result.duration_s)) for model, requests in result.requests.items()
         )
     )
-    together = shared(recording, same)
+    together = shared(recording, speed, same)
     seeds = np.random.SeedSequence(result.seed).spawn(replications)
     summaries = []
     for number, seed in enumerate(seeds):
-        world = disturbed(together, recording, np.random.default_rng(seed))
+        world = disturbed(together, recording, speed, np.random.default_rng(seed))
         summaries.append(summarise(simulate(world, same, result.duration_s, number), recording.warmup_s))
     return summaries
 
 
-def shared(recording: Recording, same: Workload) -> Deployment:
-    """The deployment as the simulator takes it: processes that share a device slow each other down.
+def shared(recording: Recording, speed: Speed, same: Workload) -> Deployment:
+    """The deployment as the simulator takes it: as fast as it was rehearsed, processes slowing each other down.
 
     A process whose batches take k times as long while the others run too, which they do for a share u of the time,
     takes 1 + (k - 1) u times as long on average. The shares are those of a first simulation without it, then of a
     second with it.
     """
-    deployment, slowdown = recording.result.deployment, recording.slowdown
-    if not slowdown:
+    deployment = stretched(recording.result.deployment, speed.run, speed.load, speed.cv)
+    if not speed.slowdown:
         return deployment
     slowed = deployment
     for _ in range(2):
         busy = summarise(simulate(slowed, same, recording.result.duration_s)).devices
         factor = {
             name: 1 + (k - 1) * max(busy[other].utilization for other in busy if other != name)
-            for name, k in slowdown.items()
+            for name, k in speed.slowdown.items()
         }
         slowed = stretched(
             deployment, {s.model: factor.get(s.replicas[0].devices[0], 1.0) for s in deployment.services}
@@ -200,45 +205,51 @@ def shared(recording: Recording, same: Workload) -> Deployment:
     return slowed
 
 
-def disturbed(deployment: Deployment, recording: Recording, rng: np.random.Generator) -> Deployment:
-    """The same with all run times off by one draw of the error that profiles state, and all load times by another.
-
-    One draw for all models: a device that is slower than it was when it was measured is slower at everything. Factors
-    are lognormal, for a cost is never below zero.
+def disturbed(deployment: Deployment, recording: Recording, speed: Speed, rng: np.random.Generator) -> Deployment:
+    """The same with run times off by one draw of the error that all models share and one of each model's own, and all
+    load times by another. Factors are lognormal, for a cost is never below zero.
     """
     run, load = rng.standard_normal(2)
+    common, own = run_errors(recording, speed)
+    loads = load_errors(recording, speed)
+    models = [service.model for service in deployment.services]
     return stretched(
         deployment,
-        {s.model: float(np.exp(run * recording.run_error.get(s.model, 0.0))) for s in deployment.services},
-        {s.model: float(np.exp(load * recording.load_error.get(s.model, 0.0))) for s in deployment.services},
+        {m: float(np.exp(run * common.get(m, 0.0) + rng.standard_normal() * own.get(m, 0.0))) for m in models},
+        {m: float(np.exp(load * loads.get(m, 0.0))) for m in models},
     )
 
 
-def stretched(deployment: Deployment, run: Figures, load: Figures | None = None) -> Deployment:
-    """The same deployment with run and load times of each model times a factor."""
+def stretched(deployment: Deployment, run: Figures, load: Figures | None = None, cv: float | None = None) -> Deployment:
+    """The same deployment with run and load times of each model times a factor, 1 where none is named.
+
+    `cv`: spread of one batch's run time instead of the profiles'.
+    """
+    load = load or {}
     services = tuple(
-        stretched_service(service, run[service.model], load[service.model] if load else 1.0)
+        stretched_service(service, run.get(service.model, 1.0), load.get(service.model, 1.0), cv)
         for service in deployment.services
     )
     return replace(deployment, services=services)
 
 
-def stretched_service(service: Service, run: float, load: float) -> Service:
+def stretched_service(service: Service, run: float, load: float, cv: float | None) -> Service:
     """One model."""
     replicas = tuple(
-        replace(one, profile=stretched_profile(one.profile, one.batching.max_batch_size, run, load))
+        replace(one, profile=stretched_profile(one.profile, one.batching.max_batch_size, run, load, cv))
         for one in service.replicas
     )
     return replace(service, replicas=replicas)
 
 
-def stretched_profile(profile: Profile, most: int, run: float, load: float) -> Profile:
+def stretched_profile(profile: Profile, most: int, run: float, load: float, cv: float | None) -> Profile:
     """One profile, for batches up to `most`."""
     batches = range(1, most + 1)
     pageable = profile.pageable_bytes_per_s
     return replace(
         profile,
         latency=Interpolated(tuple(map(float, batches)), tuple(run * profile.latency(n) for n in batches)),
+        latency_cv=profile.latency_cv if cv is None else cv,
         load=LoadTime(load * profile.load.t0_s, profile.load.bytes_per_s / load),
         pageable_bytes_per_s=None if pageable is None else pageable / load,
     )
@@ -323,18 +334,19 @@ def coverage(rows: Sequence[Compared]) -> Coverage:
 # Explaining
 
 
-def timings(recording: Recording) -> tuple[Timing, ...]:
+def timings(recording: Recording, speed: Speed) -> tuple[Timing, ...]:
     """Every kind of action that takes time, by model."""
     groups: dict[tuple[str, str], list[Actions]] = {}
     for actions in recording.actions:
         if len(actions.start_s) and actions.expected_s.sum() > 0:
             groups.setdefault((actions.kind, actions.model), []).append(actions)
-    return tuple(timing(kind, model, found) for (kind, model), found in groups.items())
+    factors = {"run": speed.run, "load": speed.load}
+    return tuple(timing(kind, model, found, factors[kind].get(model, 1.0)) for (kind, model), found in groups.items())
 
 
-def timing(kind: str, model: str, found: Sequence[Actions]) -> Timing:
-    """One kind of one model."""
-    expected_s = np.concatenate([actions.expected_s for actions in found])
+def timing(kind: str, model: str, found: Sequence[Actions], factor: float) -> Timing:
+    """One kind of one model, expected to take `factor` times what its profile says."""
+    expected_s = factor * np.concatenate([actions.expected_s for actions in found])
     actual_s = np.concatenate([actions.actual_s for actions in found])
     known = expected_s > 0
     ratio = actual_s[known] / expected_s[known]
@@ -369,6 +381,7 @@ def explained(
     times: Sequence[Timing],
     over: Overhead,
     deployment: Deployment,
+    cv: float | None,
 ) -> tuple[str, str]:
     """The largest error in a sentence, and what most likely made it."""
     rows = [(abs(row.error[m]), row, m) for row in (*models, device) for m in row.error if isfinite(row.error[m])]
@@ -380,7 +393,9 @@ def explained(
     unit = "points" if metric in SHARES else "%"
     low = "less" if row.error[metric] < 0 else "more"
     said = f"{metric} of {row.name}: simulated {figure(size * 100)} {unit} {low} than measured."
-    return said, cause(slower=simulated_is_quicker(metric, row.error[metric]), times=times, over=over, world=deployment)
+    return said, cause(
+        slower=simulated_is_quicker(metric, row.error[metric]), times=times, over=over, world=deployment, cv=cv
+    )
 
 
 def figure(value: float) -> str:
@@ -393,8 +408,8 @@ def simulated_is_quicker(metric: str, error: float) -> bool:
     return error < 0 if metric.endswith("_s") or metric in DEVICE_METRICS or metric == "mean_batch_size" else error > 0
 
 
-def cause(*, slower: bool, times: Sequence[Timing], over: Overhead, world: Deployment) -> str:
-    """What took longer, or less long, than its profile says: the action that cost or saved most time in all."""
+def cause(*, slower: bool, times: Sequence[Timing], over: Overhead, world: Deployment, cv: float | None) -> str:
+    """What took longer, or less long, than expected: the action that cost or saved most time in all."""
     sign = 1 if slower else -1
     excess = {one: sign * one.count * (one.actual_s - one.expected_s) for one in times if abs(one.error) > SAME}
     worst = max(excess, key=lambda one: excess[one], default=None)
@@ -403,17 +418,17 @@ def cause(*, slower: bool, times: Sequence[Timing], over: Overhead, world: Deplo
         off = abs(worst.actual_s / worst.expected_s - 1)
         longer = f"{figure(off * 100)} % {'longer' if slower else 'less'}"
         return (
-            f"{what} of {worst.model} took {longer} than the profile says: {worst.actual_s * 1e3:.4g} ms instead of "
+            f"{what} of {worst.model} took {longer} than expected: {worst.actual_s * 1e3:.4g} ms instead of "
             f"{worst.expected_s * 1e3:.4g} ms on average ({worst.count})."
         )
-    stated = {service.model: service.replicas[0].profile.latency_cv for service in world.services}
+    stated = {s.model: s.replicas[0].profile.latency_cv if cv is None else cv for s in world.services}
     uneven = [one for one in times if one.kind == "run" and one.spread > 1.5 * stated[one.model] + 0.01]
     if uneven:
         one = max(uneven, key=lambda found: found.spread * found.count * found.expected_s)
         return (
-            f"Batches of {one.model} took {one.spread * 100:.3g} % more or less each time; its profile says "
-            f"{stated[one.model] * 100:.3g} %. On average they took what it says."
+            f"Batches of {one.model} took {one.spread * 100:.3g} % more or less each time, where "
+            f"{stated[one.model] * 100:.3g} % was expected. On average they took what was expected."
         )
     if over.batches and over.share > SAME / 2:
         return f"The harness took {over.mean_s * 1e3:.3g} ms for each batch, {over.share * 100:.2g} % of the time."
-    return f"No action differs from its profile by more than {SAME * 100:.0f} %: chance of one run."
+    return f"No action differs from what was expected by more than {SAME * 100:.0f} %: chance of one run."

@@ -3,15 +3,17 @@
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from planner.layout import Column, Format, Screen, counted, markdown, per_second, seconds, table
 from planner.store import StoreError, to_json, write_text
 from planner.validation.comparison import SCHEMA, SHARES, Compared, Coverage, Validation, validate
 from planner.validation.recording import read_recording
+from planner.validation.speed import Speed
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
 DISTURBING_CORES = 0.2
@@ -111,13 +113,23 @@ def headline(answer: Validation) -> str:
 def summary(answer: Validation) -> list[str]:
     """Largest error, its cause, how honest the intervals are, what the harness took."""
     over = answer.overhead
+    speed = [speed_line(answer.speed)] if answer.speed.run else []
     took = f"{over.mean_s * 1e6:.0f} us a batch on average, {over.p99_s * 1e3:.2f} ms in the slowest of 100"
     return [
         f"Largest error: {answer.largest_error}",
         f"Likely cause: {answer.likely_cause}",
+        *speed,
         coverage_line(answer.coverage),
         f"Harness: {took}, {over.share * 100:.2f} % of the time." if over.batches else "Harness: no batch was started.",
     ]
+
+
+def speed_line(found: Speed) -> str:
+    """`Speed: right before, batches took 1.08 times what profiles say, right after 1.05 times, loads 1.2 times.`"""
+    after = "" if found.after is None else f", right after {found.after:.3g} times"
+    loads = f", loads {fmean(found.load.values()):.3g} times" if found.load else ""
+    shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in found.slowdown.items())
+    return f"Speed: right before, batches took {found.before:.3g} times what profiles say{after}{loads}{shared}."
 
 
 def coverage_line(found: Coverage) -> str:
@@ -187,6 +199,10 @@ def rows_markdown(answers: Sequence[Validation]) -> list[str]:
 def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
     """One row for each run: what the device did, how many figures lie in their intervals, and why the rest differ."""
 
+    def speed(answer: Validation) -> str:
+        found = (answer.speed.before, answer.speed.after)
+        return " / ".join("-" if value is None else f"{value:.2f}" for value in found)
+
     def both(metric: str) -> list[str]:
         return [
             f"{figure(metric, a.device.measured[metric])} / {figure(metric, a.device.simulated[metric])}"
@@ -197,6 +213,7 @@ def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
         [
             Column("scenario", [a.scenario for a in answers]),
             Column("requests", [f"{a.requests:,}" for a in answers], right=True),
+            Column("speed", [speed(a) for a in answers], right=True),
             Column("time loading", both("load_share"), right=True),
             Column("peak memory", both("peak_memory_bytes"), right=True),
             Column("in their intervals", [f"{a.coverage.inside} of {a.coverage.of}" for a in answers], right=True),
@@ -204,6 +221,15 @@ def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
             Column("largest error, and its likely cause", [f"{a.largest_error} {a.likely_cause}" for a in answers]),
         ]
     )
+
+
+def bands(answers: Sequence[Validation], alone: Sequence[Validation]) -> list[str]:
+    """How far all runs together are off, `alone` being the same runs without their rehearsals."""
+    lines = ["Errors over all models of all runs:", "", *overall(answers), f"- {coverage_line(pooled(answers))}"]
+    if alone:
+        lines += ["", "The same by profiles alone, as if nobody had rehearsed:", "", *overall(alone)]
+        lines.append(f"- {coverage_line(pooled(alone))}")
+    return lines
 
 
 def overall(answers: Sequence[Validation]) -> list[str]:
@@ -236,22 +262,23 @@ def machine_line(answer: Validation) -> str:
     return ", ".join([*parts, f"recorded {answer.created_at[:10]}"])
 
 
-def section(name: str, answers: Sequence[Validation]) -> list[str]:
+def section(name: str, answers: Sequence[Validation], alone: Sequence[Validation] = ()) -> list[str]:
     """All runs of one machine."""
     return [
         *(f"## {name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
-        *("Errors over all models of all runs:", "", *overall(answers), f"- {coverage_line(pooled(answers))}", ""),
+        *(*bands(answers, alone), ""),
         *("Measured / simulated, and the error:", "", *rows_markdown(answers), ""),
         *device_rows_markdown(answers),
     ]
 
 
-def page(recordings: Path) -> list[str]:
+def page(directory: Path) -> list[str]:
     """A section for each folder of recordings, a folder for each machine."""
     lines: list[str] = []
-    for folder in sorted(path for path in recordings.glob("*") if path.is_dir()):
-        found = [validate(read_recording(path)) for path in sorted(folder.glob("*.json*"))]
-        lines += ["", *section(folder.name, found)] if found else []
+    for folder in sorted(path for path in directory.glob("*") if path.is_dir()):
+        recordings = [read_recording(path) for path in sorted(folder.glob("*.json*"))]
+        alone = [validate(replace(recording, rehearsals=())) for recording in recordings]
+        lines += ["", *section(folder.name, list(map(validate, recordings)), alone)] if recordings else []
     return lines
 
 

@@ -34,6 +34,7 @@ from simulator.workload import Floats
 SCHEMA = "planner.recording/v1"
 TICK_S = 1e-6
 """Times are kept in whole microseconds: finer than any clock of a request, and short in a file."""
+SUFFIXES = (".json", ".json.gz")
 LARGEST_BYTES = 500_000_000
 
 
@@ -64,8 +65,8 @@ class Recording:
     """By model: the error its profile states of run times, one standard deviation as a share."""
     load_error: Mapping[str, float] = field(default_factory=dict)
     """The same of load times."""
-    slowdown: Mapping[str, float] = field(default_factory=dict)
-    """By device, where several processes share one: its run times while the others run too, over those alone."""
+    rehearsals: tuple[tuple[Actions, ...], ...] = ()
+    """What actions took right before the run, and right after it."""
 
 
 def write_recording(recording: Recording, path: Path) -> None:
@@ -80,6 +81,8 @@ def write_recording(recording: Recording, path: Path) -> None:
 
 def check_target(target: Path, scenario: Path) -> None:
     """StoreError where a recording would replace its own scenario, or a file that is none, or cannot be written."""
+    if not target.name.endswith(SUFFIXES):
+        raise StoreError(f"{target}: a recording is named .json or .json.gz. Name it so with --record.")
     if target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with --record.")
     if target.is_file() and target.stat().st_size:
@@ -143,7 +146,7 @@ def encode(recording: Recording) -> dict[str, Any]:
         "wall_s": round(result.wall_s, 6),
         "run_error": dict(recording.run_error),
         "load_error": dict(recording.load_error),
-        "slowdown": dict(recording.slowdown),
+        "rehearsals": [[encode_actions(one) for one in rehearsal] for rehearsal in recording.rehearsals],
         "scenario_text": recording.scenario_text,
         "deployment": encode_deployment(result.deployment),
         "requests": {model: encode_requests(one) for model, one in result.requests.items()},
@@ -269,7 +272,7 @@ def decode(raw: Mapping[str, Any]) -> Recording:
         stopped=str(raw["stopped"]),
         run_error=dict(raw["run_error"]),
         load_error=dict(raw["load_error"]),
-        slowdown=dict(raw["slowdown"]),
+        rehearsals=tuple(tuple(map(decode_actions, rehearsal)) for rehearsal in raw.get("rehearsals", [])),
     )
 
 

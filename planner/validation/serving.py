@@ -6,27 +6,25 @@ Planning never comes here: this is the way to torch.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log1p
+from math import log1p
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calibrate.library import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.provenance import differing
-from calibrate.served import Actions
+from calibrate.served import batch_sizes
 from planner.catalog import Catalog
 from planner.layout import counted
 from planner.load import Loaded
 from planner.scenario import ModelSpec
 from planner.validation.fitting import Case, fit
 from planner.validation.recording import Recording, kept
-from simulator.deployment import Drop, Service
+from planner.validation.rehearsal import rehearsal_s, rehearse
 from simulator.hardware import GPU
 from simulator.profile import Profile
 from simulator.run import DeploymentError
-from simulator.workload import Demand, draw
+from simulator.workload import draw
 
 if TYPE_CHECKING:
     from calibrate.serve import Source
@@ -37,10 +35,6 @@ UNKNOWN_ERROR = 0.05
 """One standard deviation of run or load times of a profile that states no error of its own."""
 ABSOLUTE = 1.2533
 """Standard deviation over mean absolute deviation of a normal distribution: the root of pi / 2."""
-CONTENTION_S = 3.0
-"""How long processes that share a device are run to see how much they slow each other down."""
-BACKLOG = 3.0
-"""Times as many requests as the profile says can be served meanwhile."""
 SECONDS_PER_POINT = 3.0
 """A comparison is worth no more than its profiles: longer than `planner calibrate` takes by itself."""
 Note = Callable[[str], None]
@@ -68,8 +62,7 @@ def record(loaded: Loaded, bench: Bench, duration_s: float, created_at: str, not
     case = fit(loaded, gpu, library)
     for line in strangers(case, library, machine):
         note(line)
-    note(f"Serving {counted(len(case.deployment.services), 'model')} on {kind} for {duration_s:g} s.")
-    return kept(serve(loaded, case, bench.device, duration_s, created_at, machine, library))
+    return kept(serve(loaded, case, bench.device, duration_s, created_at, machine, library, note))
 
 
 def provenance(device: str) -> Mapping[str, Any]:
@@ -124,7 +117,7 @@ def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str]) -> None:
     request = Request(
         models=tuple(wanted),
         device=bench.device,
-        batches=batches(loaded.scenario.validate.batch_size),
+        batches=batch_sizes(loaded.scenario.validate.batch_size),
         modes=("inference",),
         settings=tuple(Settings(precision=precision) for precision in sorted(precisions)),
         seconds_per_point=SECONDS_PER_POINT,
@@ -137,11 +130,6 @@ def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str]) -> None:
         raise DeploymentError(str(error)) from error
     if code:
         raise DeploymentError(f"{', '.join(wanted)}: could not be measured (exit {code}). The lines above say why.")
-
-
-def batches(most: int) -> tuple[int, ...]:
-    """Powers of two up to the largest batch, and that one: 1, 2, 4, 6 for 6."""
-    return tuple(sorted({most, *(1 << n for n in range(most.bit_length()) if 1 << n <= most)}))
 
 
 def strangers(case: Case, library: Library, machine: Mapping[str, Any]) -> list[str]:
@@ -171,18 +159,25 @@ def serve(
     created_at: str,
     machine: Mapping[str, Any],
     library: Library,
+    note: Note,
 ) -> Recording:
-    """Run it for real."""
+    """Run it for real, with a rehearsal before and, unless it was stopped, after."""
     from calibrate.serve import serve as run
 
     scenario = loaded.scenario
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
     models = sources(loaded, profiles)
-    contention = slowdown(case, models, device) if len(case.deployment.devices) > 1 else {}
     demand = draw(case.workload, duration_s, scenario.seed)
+    lasts_s = rehearsal_s(duration_s)
+    note(f"Rehearsing for {lasts_s:g} s.")
+    rehearsals = [rehearse(case.deployment, models, device, lasts_s)]
+    note(f"Serving {counted(len(models), 'model')} on {machine['gpu']} for {duration_s:g} s.")
     before = Processor.now()
     served = run(case.deployment, demand, models, device, duration_s, seed=scenario.seed)
     others = Processor.now().others_cores(before)
+    if not served.stopped:
+        note(f"Rehearsing again for {lasts_s:g} s.")
+        rehearsals.append(rehearse(case.deployment, models, device, lasts_s))
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.path.read_text(encoding="utf-8"),
@@ -197,7 +192,7 @@ def serve(
         stopped=served.stopped or "",
         run_error={model: run_error(profile) for model, profile in profiles.items()},
         load_error={model: load_error(library.measured(profile)) for model, profile in profiles.items()},
-        slowdown=contention,
+        rehearsals=tuple(rehearsals),
     )
 
 
@@ -240,40 +235,6 @@ def sources(loaded: Loaded, profiles: Mapping[str, Profile]) -> dict[str, "Sourc
         spec.name: Source(name=name_of(spec), settings=Settings(precision=profiles[spec.name].precision))
         for spec in loaded.scenario.models
     }
-
-
-def slowdown(case: Case, models: Mapping[str, "Source"], device: str) -> dict[str, float]:
-    """By process: how much longer its batches take while all others run without pause, over what they take alone.
-
-    Both are measured, with requests that are never used up.
-    """
-    from calibrate.serve import alone
-    from calibrate.serve import serve as run
-
-    patient = tuple(replace(service, drop=Drop.NEVER) for service in case.deployment.services)
-    world = replace(case.deployment, services=patient)
-    demand = {service.model: backlog(service) for service in patient}
-    beside = run_s(run(world, demand, models, device, CONTENTION_S).actions)
-    factors = {}
-    for part in (alone(world, card) for card in world.devices):
-        mine = {service.model: demand[service.model] for service in part.services}
-        by_itself = run_s(run(part, mine, models, device, CONTENTION_S).actions)
-        ratios = [beside[model] / by_itself[model] for model in mine if model in beside and model in by_itself]
-        factors[part.devices[0].id] = max(1.0, sum(ratios) / len(ratios)) if ratios else float(len(world.devices))
-    return factors
-
-
-def backlog(service: Service) -> Demand:
-    """More requests than can be served meanwhile, all there from the start."""
-    replica = service.replicas[0]
-    most = replica.batching.max_batch_size
-    count = most * (ceil(BACKLOG * CONTENTION_S / replica.profile.latency(most)) + 1)
-    return Demand(np.zeros(count), np.zeros(count, dtype=np.int32))
-
-
-def run_s(actions: Sequence[Actions]) -> dict[str, float]:
-    """Median run time by model."""
-    return {one.model: float(np.median(one.actual_s)) for one in actions if one.kind == "run" and len(one.actual_s)}
 
 
 def run_error(profile: Profile) -> float:

@@ -1,0 +1,169 @@
+"""Speed: what batches and loads took in the rehearsals around a run, over what their profiles say.
+
+Profiles are measured once, and a device is not always as fast as then: others share its processor, memory or power.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, hypot, log, sqrt
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrate.served import Actions
+from planner.validation.recording import Recording
+
+ALONE, BESIDE = 0.2, 0.8
+"""Most and least share of a batch's time in which other processes ran, to count as alone or as beside them."""
+Shares = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Costs at the time of the run over what profiles say; without a rehearsal nothing is known and nothing changed."""
+
+    run: Shares = field(default_factory=dict)
+    """By model: its run times, both rehearsals alike."""
+    load: Shares = field(default_factory=dict)
+    """The same of load times."""
+    before: float | None = None
+    """Run times right before the run, geometric mean over models."""
+    after: float | None = None
+    """The same right after it."""
+    drift: float = 0.0
+    """One standard deviation of the speed during the run around that of the rehearsals, a share."""
+    run_error: Shares = field(default_factory=dict)
+    """By model: the same of `run`, for it is known from few batches."""
+    load_error: float = 0.0
+    """The same of `load`, of all models alike."""
+    cv: float | None = None
+    """Coefficient of variation of one batch's run time."""
+    slowdown: Shares = field(default_factory=dict)
+    """By device, where several processes share one: run times while the others run too, over those alone."""
+
+
+class Taken(NamedTuple):
+    """One action."""
+
+    rehearsal: int
+    device: str
+    model: str
+    expected_s: float
+    actual_s: float
+    overlap: float
+    """Share of its time in which other processes ran a batch."""
+
+    @property
+    def ratio(self) -> float:
+        """Actual over expected."""
+        return self.actual_s / self.expected_s
+
+
+def speed_of(recording: Recording) -> Speed:
+    """What the rehearsals say."""
+    runs = [taken for number, one in enumerate(recording.rehearsals) for taken in listed(number, one, "run")]
+    loads = [taken for number, one in enumerate(recording.rehearsals) for taken in listed(number, one, "load")]
+    alone = [taken for taken in runs if taken.overlap < ALONE]
+    if not alone:
+        return Speed()
+    levels = [level(alone, number) for number in range(len(recording.rehearsals))]
+    known = [found for found in levels if found is not None]
+    spread = pooled_cv(alone)
+    return Speed(
+        run=by_model(alone),
+        load=by_model(loads),
+        before=levels[0],
+        after=levels[1] if len(levels) > 1 else None,
+        drift=abs(log(known[0] / known[-1])) / 2,
+        run_error={model: spread / sqrt(count(alone, model)) for model in models_of(alone)},
+        load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
+        cv=spread,
+        slowdown=slowdown(runs),
+    )
+
+
+def listed(number: int, rehearsal: Sequence[Actions], kind: str) -> list[Taken]:
+    """Actions of a kind, one by one."""
+    spans = [(a.device, a.start_s, a.start_s + a.actual_s) for a in rehearsal if a.kind == "run"]
+    found = []
+    for actions in (a for a in rehearsal if a.kind == kind):
+        others = [(starts, ends) for device, starts, ends in spans if device != actions.device]
+        for start_s, expected_s, actual_s in zip(actions.start_s, actions.expected_s, actions.actual_s, strict=True):
+            both_s = sum(
+                float(np.clip(np.minimum(ends, start_s + actual_s) - np.maximum(starts, start_s), 0.0, None).sum())
+                for starts, ends in others
+            )
+            found.append(Taken(number, actions.device, actions.model, expected_s, actual_s, both_s / actual_s))
+    return found
+
+
+def models_of(taken: Sequence[Taken]) -> list[str]:
+    """Each once."""
+    return list(dict.fromkeys(one.model for one in taken))
+
+
+def count(taken: Sequence[Taken], model: str) -> int:
+    """Actions of one model."""
+    return sum(one.model == model for one in taken)
+
+
+def by_model(taken: Sequence[Taken]) -> dict[str, float]:
+    """Mean ratio of each model; each rehearsal counts alike, whatever it was able to do in its time."""
+    found = {}
+    for model in models_of(taken):
+        numbers = {one.rehearsal for one in taken if one.model == model}
+        found[model] = fmean(ratio_of([t for t in taken if t.model == model and t.rehearsal == n]) for n in numbers)
+    return found
+
+
+def ratio_of(taken: Sequence[Taken]) -> float:
+    """What all took over what all should have taken."""
+    return sum(one.actual_s for one in taken) / sum(one.expected_s for one in taken)
+
+
+def level(taken: Sequence[Taken], number: int) -> float | None:
+    """Geometric mean over models of one rehearsal; None where nothing ran."""
+    mine = [one for one in taken if one.rehearsal == number]
+    ratios = [ratio_of([one for one in mine if one.model == model]) for model in models_of(mine)]
+    return exp(fmean(map(log, ratios))) if ratios else None
+
+
+def pooled_cv(taken: Sequence[Taken]) -> float:
+    """Spread of ratios around the mean of their model and rehearsal; 0 where there is one of each only."""
+    groups: dict[tuple[int, str], list[float]] = {}
+    for one in taken:
+        groups.setdefault((one.rehearsal, one.model), []).append(one.ratio)
+    squares = sum((ratio / fmean(ratios) - 1) ** 2 for ratios in groups.values() for ratio in ratios)
+    freedom = sum(len(ratios) - 1 for ratios in groups.values())
+    return sqrt(squares / freedom) if freedom else 0.0
+
+
+def slowdown(runs: Sequence[Taken]) -> dict[str, float]:
+    """By device: batches beside others over batches alone, mean over its models; at least 1."""
+    found = {}
+    for device in dict.fromkeys(one.device for one in runs):
+        mine = [one for one in runs if one.device == device]
+        alone = by_model([one for one in mine if one.overlap < ALONE])
+        beside = by_model([one for one in mine if one.overlap > BESIDE])
+        if ratios := [beside[model] / alone[model] for model in alone.keys() & beside.keys()]:
+            found[device] = max(1.0, fmean(ratios))
+    return found
+
+
+def run_errors(recording: Recording, speed: Speed) -> tuple[Shares, Shares]:
+    """One standard deviation of run times, by model: of what all models have in common, and of each by itself.
+
+    Where nobody rehearsed it is what the profiles state, for all in common: a device that is slower than it was when it
+    was measured is slower at everything.
+    """
+    if speed.run:
+        return dict.fromkeys(speed.run, speed.drift), speed.run_error
+    return recording.run_error, {}
+
+
+def load_errors(recording: Recording, speed: Speed) -> Shares:
+    """The same of load times, in common."""
+    if speed.load:
+        return {model: hypot(speed.drift, speed.load_error) for model in speed.load}
+    return recording.load_error
