@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from planner.compare.command import diff
+from planner.compare.command import diff, reprice
+from planner.export.command import export
 from planner.horizon.command import horizon
 from planner.layout import Format, stdout_screen
 from planner.merging.command import analyze, breakeven
@@ -229,10 +230,12 @@ merge_app.command()(analyze)
 merge_app.command()(train)
 merge_app.command()(breakeven)
 app.command()(profile)
+app.command()(export)
 app.command("train")(train_model)
 app.command()(horizon)
 app.command()(study)
 app.command()(diff)
+app.command()(reprice)
 
 
 @app.command()
@@ -259,11 +262,16 @@ def init(
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    training: Annotated[bool, typer.Option("--training", help="Of training scenarios, for `planner train`.")] = False,
+) -> None:
     """Print the JSON Schema of scenarios, for editors."""
     import json
 
-    from planner.load import schema as scenario_schema
+    if training:
+        from planner.training.scenario import schema as scenario_schema
+    else:
+        from planner.load import schema as scenario_schema
 
     emit(json.dumps(scenario_schema(), indent=2) + "\n")
 
