@@ -38,6 +38,8 @@ class TrainingJob:
     forward_s: float
     """The whole model, one micro-batch."""
     backward_s: float
+    hand_over_s: float = 0.0
+    """Between two stages: activations of one micro-batch, or their gradients."""
     all_reduce_s: float = 0.0
     """Gradients of all copies, what the backward pass hides left out; asynchronous: to and from the server."""
     update_s: float = 0.0
@@ -157,19 +159,21 @@ def compute(env: simpy.Environment, job: TrainingJob, factor: float, records: Tr
     if job.stages == 1:
         yield env.timeout(job.micro_batches * (job.forward_s + job.backward_s) * factor)
     else:
-        stages = [simpy.Resource(env) for _ in range(job.stages)]
-        for order, whole_s in ((stages, job.forward_s), (stages[::-1], job.backward_s)):
+        for whole_s in (job.forward_s, job.backward_s):
+            line = [
+                simpy.Resource(env) for _ in range(2 * job.stages - 1)
+            ]  # stages, and a link after each but the last
             part_s = whole_s * factor / job.stages
-            yield env.all_of([env.process(through(env, order, part_s)) for _ in range(job.micro_batches)])
+            yield env.all_of([env.process(through(env, job, line, part_s)) for _ in range(job.micro_batches)])
     records.computed_s += env.now - begun_s
 
 
-def through(env: simpy.Environment, stages: list[simpy.Resource], part_s: float) -> Process:
-    """One micro-batch, stage after stage."""
-    for stage in stages:
-        with stage.request() as turn:
+def through(env: simpy.Environment, job: TrainingJob, line: list[simpy.Resource], part_s: float) -> Process:
+    """One micro-batch, through stages and the links between them."""
+    for i, place in enumerate(line):
+        with place.request() as turn:
             yield turn
-            yield env.timeout(part_s)
+            yield env.timeout(job.hand_over_s if i % 2 else part_s)
 
 
 def together(

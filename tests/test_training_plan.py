@@ -91,16 +91,16 @@ def test_gpt3_takes_355_years_or_1024_gpus() -> None:
 
 def test_llama_is_told_by_a_band_not_by_one_utilization() -> None:
     plan = answer(
-        "gpt3", "speed=[]", "train.recompute=none", "train.micro_batch=1", "parallel.pipeline=1", "parallel.zero=3",
+        "gpt3", "speed=[]", "train.recompute=selective", "train.accumulation=4", "parallel={zero: 3}",
         f"model={{transformer: {LLAMA}}}",
-        "data.tokens=15e12",
+        "data.tokens=15e12", "network.bandwidth=400 GB/s",
         "buy={own: [{name: h100, gpu: H100, gpu_count: 8, price: $20/h, count: 128}], max_gpus: 1024}",
         "counts=[1024]",
     )  # fmt: skip
     (o,) = plan.options
     hours = [t / 3600 * 1024 for t in (o.time_s.low, o.time_s.mid, o.time_s.high)]
     assert hours[0] < 1.46e6 < hours[2]
-    assert hours[2] / hours[0] == pytest.approx(END_TO_END[2] / END_TO_END[0])
+    assert hours[2] / hours[0] == pytest.approx(END_TO_END[2] / END_TO_END[0], rel=0.001)
     assert o.fits
 
 
@@ -280,7 +280,7 @@ MOE = "{transformer: {layers: 2, hidden: 64, heads: 4, sequence: 128, params: 67
 BAD = {
     "a batch that no GPU count divides": (
         ("global_batch: 64", "global_batch: 63"), ("[1, 2, 4]", "[2, 4]"),
-        "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs as GPUs. Write a batch"),
+        "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs. Write a batch"),
     "zero epochs": (("epochs: 2", "epochs: 0"), "s.yaml:3:17: train.epochs: must be above 0, got 0."),
     "a loader rate of 0": (("100 /s", "0"), "s.yaml:2:50: data.loader.rate: must be above 0, got 0. Write e.g."),
     "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),

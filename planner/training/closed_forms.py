@@ -166,12 +166,16 @@ def exposed_s(communication_s: float, compute_step_s: float, overlap: bool) -> f
     return max(0.0, communication_s - BACKWARD_SHARE * compute_step_s) if overlap else communication_s
 
 
-def pipeline_s(micro_batch_s: float, stages: int, micro_batches: int) -> float:
+def pipeline_s(micro_batch_s: float, stages: int, micro_batches: int, hand_over_s: float = 0.0) -> float:
     """GPipe: (m + p - 1) x t/p, with t the whole model's time for a micro-batch. Huang et al. (2019).
 
-    4 stages, 8 micro-batches of 40 ms: 11 x 10 ms = 110 ms, where 80 would do without the bubble.
+    4 stages, 8 micro-batches of 40 ms: 11 x 10 ms = 110 ms, where 80 would do without the bubble. Each link between two
+    stages is at work like a stage: the first micro-batch passes p stages and p - 1 links, and the others follow in the
+    time of the slower of the two, forward and then backward. With 1 ms to hand over: 116 ms.
     """
-    return (micro_batches + stages - 1) * micro_batch_s / stages
+    parts = [share * micro_batch_s / stages for share in (1 - BACKWARD_SHARE, BACKWARD_SHARE)]
+    slower = sum(max(part, hand_over_s) if stages > 1 else part for part in parts)
+    return stages * sum(parts) + 2 * (stages - 1) * hand_over_s + (micro_batches - 1) * slower
 
 
 def bubble(stages: int, micro_batches: int) -> float:

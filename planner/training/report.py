@@ -104,6 +104,7 @@ def columns(shown: Sequence[Option]) -> list[Column]:
         column("", [f"{m}{'*' if o.pareto else ' '}" for m, o in zip(marks, shown, strict=True)], False),
         column("machines", [f"{o.machines} x {o.instance}" for o in shown], False),
         column("GPUs", [f"{o.gpu_count} {o.gpu}" for o in shown]),
+        *([column("divided", [o.parallel for o in shown], False)] if any(map(is_divided, shown)) else []),
         column("price", [o.price_kind for o in shown], False),
         column("batch", [f"{o.global_batch:,}" for o in shown]),
         column("GB a GPU", [f"{o.memory_bytes / 1e9:.1f}" for o in shown]),
@@ -116,6 +117,11 @@ def columns(shown: Sequence[Option]) -> list[Column]:
         column("held by", [str(o.bottleneck) for o in shown], False),
         column("evidence", [str(o.evidence) for o in shown], False),
     ]
+
+
+def is_divided(o: Option) -> bool:
+    """Whether its GPUs share the work otherwise than as plain copies of the model."""
+    return o.parallel not in ("one GPU", f"data {o.gpu_count}")
 
 
 def step(step_s: float) -> str:

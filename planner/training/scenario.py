@@ -390,6 +390,7 @@ def wrong(s: TrainingScenario) -> Iterator[Wrong]:
     yield from _model(s)
     yield from _data(s)
     yield from _train(s)
+    yield from _parallel(s)
     yield from _words(s)
     for i, speed in enumerate(s.speed):
         given = [key for key in SPEEDS if getattr(speed, key) is not None]
@@ -411,8 +412,16 @@ def _model(s: TrainingScenario) -> Iterator[Wrong]:
         yield ("model",), "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
     if m.transformer and (m.pixels or m.channels):
         yield ("model",), "has `pixels` or `channels`, which a transformer by shape does not. Leave them out."
-    if (t := m.transformer) and t.active_params and t.active_params > (t.params or t.active_params):
-        yield ("model", "transformer", "active_params"), "must be at most `params`. Exchange them."
+    if m.transformer:
+        yield from _shape(m.transformer)
+
+
+def _shape(t: TransformerSpec) -> Iterator[Wrong]:
+    where = ("model", "transformer")
+    if t.active_params and t.active_params > (t.params or t.active_params):
+        yield (*where, "active_params"), "must be at most `params`. Exchange them."
+    if t.hidden % t.heads:
+        yield (*where, "heads"), f"must divide `hidden`, {t.hidden}, got {t.heads}."
 
 
 def _data(s: TrainingScenario) -> Iterator[Wrong]:
@@ -428,28 +437,51 @@ def _data(s: TrainingScenario) -> Iterator[Wrong]:
 
 
 def _train(s: TrainingScenario) -> Iterator[Wrong]:
-    t, p = s.train, s.parallel
+    t = s.train
     if (t.epochs is None) == (not t.epochs_to_target) and not (t.epochs is None and s.data.tokens):
         yield ("train",), "must have one of `epochs` and `epochs_to_target`. Write e.g. `epochs: 90`."
     if (t.global_batch is None) == (t.micro_batch is None):
         yield ("train",), "must have one of `global_batch` and `micro_batch`. Write e.g. `global_batch: 256`."
-    if p.zero == 3 and p.pipeline > 1:
-        yield ("parallel", "zero"), "must be below 3 with a pipeline, whose stages need their weights. Write 1 or 2."
-    if not p.synchronous and p.tensor * p.pipeline > 1:
-        yield ("parallel", "synchronous"), "must be true where a model is divided. Leave out `tensor` and `pipeline`."
+    if t.recompute == "selective" and s.model.transformer is None:
+        yield (
+            ("train", "recompute"),
+            "selective drops attention's part of a `transformer` by shape. Write full.",
+        )
     if t.global_batch is not None:
         yield from _divided(s, t.global_batch)
+
+
+def _parallel(s: TrainingScenario) -> Iterator[Wrong]:
+    p, parts = s.parallel, s.parallel.tensor * s.parallel.pipeline
+    if p.zero == 3 and p.pipeline > 1:
+        yield ("parallel", "zero"), "must be below 3 with a pipeline, whose stages need their weights. Write 1 or 2."
+    if not p.synchronous and parts > 1:
+        yield ("parallel", "synchronous"), "must be true where a model is divided. Leave out `tensor` and `pipeline`."
+    if not p.synchronous and p.zero:
+        yield ("parallel", "zero"), "must be 0 where copies do not wait for each other. Leave it out."
+    if p.synchronous and p.epochs_per_staleness:
+        yield ("parallel", "epochs_per_staleness"), "needs `synchronous: false`: gradients are never late otherwise."
+    if p.sequence_parallel and p.tensor == 1:
+        yield ("parallel", "sequence_parallel"), "needs `tensor` above 1: it divides the rest of a divided layer."
+    if (shape := s.model.transformer) and shape.heads % p.tensor:
+        yield ("parallel", "tensor"), f"must divide `heads`, {shape.heads}, got {p.tensor}."
+    if parts > 1 and all(count % parts for count in s.gpu_counts):
+        divided = f"tensor {p.tensor} x pipeline {p.pipeline}"
+        yield ("parallel",), f"{divided} divide none of {_counts(s)} GPUs. Write other parts, or other `counts`."
 
 
 def _divided(s: TrainingScenario, batch: int) -> Iterator[Wrong]:
     if any(batch_of(s, count) for count in s.gpu_counts):
         return
-    counts = ", ".join(map(str, s.gpu_counts[:12]))
-    each = f" x {s.train.accumulation} passes" if s.train.accumulation > 1 else ""
+    each = f" with {s.train.accumulation} passes a step" if s.train.accumulation > 1 else ""
     share = s.parallel.tensor * s.parallel.pipeline
-    what = f"copies of the model on {share} GPUs each" if share > 1 else "GPUs"
+    copies = f" as copies of the model on {share} each" if share > 1 else ""
     hint = "Write a batch that one of them divides, or other `counts`."
-    yield ("train", "global_batch"), f"{batch} is divided by none of {counts} GPUs as {what}{each}. {hint}"
+    yield ("train", "global_batch"), f"{batch} is divided by none of {_counts(s)} GPUs{copies}{each}. {hint}"
+
+
+def _counts(s: TrainingScenario) -> str:
+    return ", ".join(map(str, s.gpu_counts[:12]))
 
 
 def batch_of(s: TrainingScenario, count: int) -> float | None:

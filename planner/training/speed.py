@@ -5,7 +5,7 @@ roofline of the model's layers; operations over a share of the peak.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -70,6 +70,11 @@ class Subject:
         """Whether its steps take longer over inference than others'."""
         return self.facts is not None and is_depthwise(self.facts)
 
+    @property
+    def layers(self) -> int:
+        """Among which a pipeline can divide it: blocks, or layers that compute."""
+        return self.shape.layers if self.shape else sum(x.flops > 0 for x in self.facts.layers) if self.facts else 1
+
     def step_flops(self, samples: float, per_param_token: float) -> float:
         """Operations of a training step."""
         if self.shape:
@@ -88,6 +93,9 @@ class Speed:
     source: str
     whole: bool = False
     """Whether links, waiting and restarts are in it already."""
+    least_s: float = 0.0
+    """Where `whole` is a band of other runs: computing alone takes so long at best, and what this run's links and
+    waiting add to that none of them had."""
 
 
 def subject(s: TrainingScenario) -> Subject:
@@ -137,9 +145,7 @@ def again(found: Speed, s: TrainingScenario) -> Speed:
     """With one more forward pass where activations are computed again."""
     if s.train.recompute != "full" or found.whole:
         return found
-    return Speed(
-        pass_s=found.pass_s * (4 / 3), limit=found.limit, evidence=found.evidence, source=found.source, whole=False
-    )
+    return replace(found, pass_s=found.pass_s * (4 / 3))
 
 
 def achieved(speeds: Iterable[SpeedSpec], gpu: GPU) -> SpeedSpec | None:
@@ -233,7 +239,7 @@ def from_roofline(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, li
         pass_s=Range(low=ideal_s / fast, mid=ideal_s / usual, high=ideal_s / slow),
         limit=Limit(line.bound.value) if line.bound is not Bound.NONE else Limit.OVERHEAD,
         evidence=Evidence.ASSUMED,
-        source=f"the vendor's peaks and the model's layers, at {slow:.0%} to {fast:.0%} of them".replace("%", " %"),
+        source=f"the vendor's peaks and the model's layers, at {share(slow, fast)} of them",
     )
 
 
@@ -247,9 +253,16 @@ def from_peak(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, librar
         pass_s=Range(low=ideal_s / fast, mid=ideal_s / usual, high=ideal_s / slow),
         limit=Limit.ARITHMETIC,
         evidence=Evidence.ASSUMED,
-        source=f"{slow:.0%} to {fast:.0%} of the vendor's peak, end to end".replace("%", " %"),
+        source=f"{share(slow, fast)} of the vendor's peak, end to end",
         whole=True,
+        least_s=ideal_s / fast,
     )
+
+
+def share(low: float, high: float) -> str:
+    """`14 % to 52 %`, `40 %`."""
+    ends = dict.fromkeys(f"{100 * end:.0f} %" for end in (low, high))
+    return " to ".join(ends)
 
 
 def launches_s(what: Subject) -> float:

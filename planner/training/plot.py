@@ -1,0 +1,99 @@
+"""Training options as a picture: cost by time, those that nothing beats joined by a line, deadline and budget."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
+from planner.profiling.plot import FORMS
+from planner.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
+from planner.training.plan import Option, TrainingPlan
+from planner.training.report import length, usd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
+MARKERS = "osD^vP"
+NAMED = 10
+"""Options on the line up to which each is named; more would overlap."""
+MINUTE_S, HOUR_S = 60.0, 3600.0
+TICKS_S = (
+    *(n * unit for unit in (1.0, MINUTE_S) for n in (1, 2, 5, 10, 20, 30)),
+    *(n * HOUR_S for n in (1, 2, 4, 8, 16)),
+    *(n * SECONDS_PER_DAY for n in (1, 2, 5, 10, 20, 50, 100, 200)),
+    *(n * SECONDS_PER_YEAR for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+)
+"""Round lengths of time, for the axis."""
+
+
+def draw(plan: TrainingPlan, path: Path) -> None:
+    """The picture, as PNG or SVG by its name; PlotError where it cannot be."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.") from None
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        fill(figure.subplots(), plan)
+        try:
+            figure.savefig(path, format=FORMS[path.suffix.lower()], dpi=DOTS_PER_INCH)
+        except OSError as error:
+            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from error
+
+
+def fill(axes: "Axes", plan: TrainingPlan) -> None:
+    """All options that fit, by kind of GPU."""
+    fitting = [o for o in plan.options if o.fits and 0 < o.cost_usd.mid < float("inf")]
+    kinds = dict.fromkeys(o.gpu for o in fitting)
+    for i, gpu in enumerate(kinds):
+        some = [o for o in fitting if o.gpu == gpu]
+        x, y = [o.time_s.mid for o in some], [o.cost_usd.mid for o in some]
+        axes.plot(x, y, MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], label=gpu)
+    best(axes, [o for o in fitting if o.pareto])
+    limits(axes, plan)
+    axes.set(xscale="log", yscale="log", xlabel="time of the training", ylabel="cost")
+    axes.set_title(f"{plan.name}: cost by time. Nothing is faster and cheaper than *; bars show how sure that is")
+    axes.legend(bbox_to_anchor=(1, 1), loc="upper left")
+    label(axes)
+
+
+def label(axes: "Axes") -> None:
+    """Round lengths of time and sums of money along the axes."""
+    least, most = axes.get_xlim()
+    ticks = [t for t in TICKS_S if least <= t <= most]
+    axes.set_xticks(ticks, [length(t) for t in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(least, most)
+    axes.yaxis.set_major_formatter(money)
+    axes.yaxis.set_minor_formatter(money)
+    axes.tick_params(which="minor", labelsize="small")
+
+
+def money(value: float, _: object) -> str:
+    """Of a tick."""
+    return usd(value)
+
+
+def best(axes: "Axes", ends: Sequence[Option]) -> None:
+    """Those that nothing beats, with their bands and names."""
+    line = sorted(ends, key=lambda o: o.time_s.mid)
+    x, y = ([getattr(o, key) for o in line] for key in ("time_s", "cost_usd"))
+    axes.errorbar(
+        [t.mid for t in x], [c.mid for c in y],
+        xerr=[[t.mid - t.low for t in x], [t.high - t.mid for t in x]],
+        yerr=[[c.mid - c.low for c in y], [c.high - c.mid for c in y]],
+        color=GREY, elinewidth=0.8, linewidth=1, zorder=1,
+    )  # fmt: skip
+    for o in line if len(line) <= NAMED else ():
+        text = f"* {o.gpu_count} {o.gpu}, {o.price_kind}"
+        axes.annotate(text, (o.time_s.mid, o.cost_usd.mid), (5, 6), textcoords="offset points", fontsize="small")
+
+
+def limits(axes: "Axes", plan: TrainingPlan) -> None:
+    """Deadline and budget."""
+    if plan.deadline_s:
+        axes.axvline(plan.deadline_s, color=GREY, linestyle="--", label=f"deadline {length(plan.deadline_s)}")
+    if plan.budget_usd:
+        axes.axhline(plan.budget_usd, color=GREY, linestyle=":", label=f"budget {usd(plan.budget_usd)}")

@@ -1,0 +1,90 @@
+"""Machines to train on: rented at each kind of price, one's own, or bought."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from planner.catalog import Catalog, Offer, Purchase, offers
+from planner.plans import Rejection
+from planner.training.closed_forms import Range, exactly
+from planner.training.cost import HOURS_PER_YEAR, Ownership
+from planner.training.scenario import TrainingScenario
+from simulator.hardware import GPU
+
+PURCHASE = "purchase"
+YEARS = 3
+"""Over which a machine's dollars for each TFLOP/s are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Machines of one kind at one price."""
+
+    instance: str
+    gpu: GPU
+    gpus_each: int
+    usd_per_hour: Range
+    usd_in_all: float
+    """Of `YEARS` years: what buying takes, or that time's rent."""
+    price_kind: str
+    memory_bytes: int
+    count_max: int | None = None
+    as_of: str = ""
+
+
+def sources(s: TrainingScenario, catalog: Catalog) -> tuple[list[Source], list[Rejection]]:
+    """Machines at all kinds of price asked for, and what was refused at each of them."""
+    found: list[Source] = []
+    refused: list[Rejection] = []
+    for i, kind in enumerate(s.price_kinds):
+        at_price, no = offers(catalog, replace(s.buy, price=kind))
+        found += [_rented(o) for o in at_price if o.price_kind or i == 0]  # one's own have no price kind: once
+        refused += no
+    return found + _to_buy(s, catalog), refused
+
+
+def _rented(offer: Offer) -> Source:
+    low, high = offer.spot_range or (offer.usd_per_hour, offer.usd_per_hour)
+    return Source(
+        instance=offer.instance,
+        gpu=offer.gpu,
+        gpus_each=offer.gpu_count,
+        usd_per_hour=Range(low=low, mid=offer.usd_per_hour, high=high),
+        usd_in_all=YEARS * HOURS_PER_YEAR * offer.usd_per_hour,
+        price_kind=str(offer.price_kind or "own"),
+        memory_bytes=offer.memory_bytes,
+        count_max=offer.count_max,
+        as_of=offer.as_of,
+    )
+
+
+def _to_buy(s: TrainingScenario, catalog: Catalog) -> list[Source]:
+    own = s.purchase
+    if own is None:
+        return []
+    terms = Ownership(
+        years=own.years, interest=own.interest, used=own.used, usd_per_kwh=own.electricity, overhead=own.overhead
+    )
+    wanted = (p for p in catalog.purchases if not s.buy.gpus or p.gpu in s.buy.gpus)
+    return [_bought(p, catalog.gpus[p.gpu], terms) for p in wanted]
+
+
+def _bought(machine: Purchase, gpu: GPU, terms: Ownership) -> Source:
+    return Source(
+        instance=machine.machine,
+        gpu=gpu,
+        gpus_each=machine.gpu_count,
+        usd_per_hour=exactly(terms.usd_per_hour(machine.usd, machine.gpu_count * gpu.tdp_w)),
+        usd_in_all=machine.usd,
+        price_kind=PURCHASE,
+        memory_bytes=gpu.memory_bytes,
+        as_of=machine.as_of,
+    )
+
+
+def counts(s: TrainingScenario, source: Source) -> Iterator[int]:
+    """Numbers of GPUs that whole machines make up."""
+    for count in s.gpu_counts:
+        machines, rest = divmod(count, source.gpus_each)
+        if not rest and count <= s.buy.max_gpus and machines <= (source.count_max or math.inf):
+            yield count
