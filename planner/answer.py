@@ -349,6 +349,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
                 count=n,
                 usd_per_hour=offer.usd_per_hour,
                 price_as_of=offer.as_of,
+                price_kind=offer.price_kind,
             )
             for offer, n in offers
         ),

@@ -1,6 +1,6 @@
 """Catalog: kinds of GPU and dated prices, where a user's own files overlay the shipped ones; and what is on offer."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -293,6 +293,19 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     )
 
 
+def load_prices(path: Path) -> tuple[Instance, ...]:
+    """Instances of a file of prices, or of the prices.yaml in a directory; its kinds of GPU need not be known."""
+    file = path / "prices.yaml" if path.is_dir() else path
+    errors = [] if file.exists() else [f"{file}: no such file. Name a file like the shipped prices.yaml."]
+    found: list[Instance] = []
+    for read in read_all([file], PriceFile, errors):
+        kinds = {entry.gpu for entry in (*read.entries.instances, *read.entries.purchases)}
+        found += _instances(read, kinds).values()
+    if errors:
+        raise CatalogError("\n".join(errors))
+    return tuple(found)
+
+
 def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:
     merged: dict[K, V] = {}
     for layer in layers:
@@ -339,7 +352,7 @@ def _assumed(files: Sequence[CatalogFile]) -> Iterator[str]:
         seen |= new.keys()
 
 
-def _instances(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[tuple[str, str, str], Instance]:
+def _instances(file: CatalogFile, gpus: Collection[str]) -> dict[tuple[str, str, str], Instance]:
     found: dict[tuple[str, str, str], Instance] = {}
     for i, entry in enumerate(file.entries.instances):
         where = ("instances", i)

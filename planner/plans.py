@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import nan
 
-from planner.scenario import AccuracyRule, MemoryPolicy, Merging
+from planner.scenario import AccuracyRule, MemoryPolicy, Merging, PriceKind
 from simulator.deployment import Drop, Eviction, Failures, Routing, Scheduling
 from simulator.profile import Evidence
 
@@ -144,6 +144,8 @@ class Instances:
     """One machine."""
     price_as_of: str
     """ISO date; empty for machines of one's own."""
+    price_kind: PriceKind | None = None
+    """None for machines of one's own, and where an older planner did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,6 +191,8 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection] = ()) -> 
     known = " on GPUs that have profiles" if any(no.bottleneck is Bottleneck.PROFILE for no in rejections) else ""
     known = " at the bad end of what is foretold" if answer.foretold else known
     bound = answer.lower_bound_usd_per_hour
+    if math.isnan(bound):
+        return "What nothing can beat is not known at these prices: only fleets that were replayed were compared."
     if not saving(answer):
         proven = "Cheapest" if answer.foretold else "Proven cheapest"
         return f"{proven}{known}: nothing under {dollars(bound)}/h can serve this."
@@ -342,7 +344,7 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
     lines = [refusal(one) for one in no[after : after + OTHERS_SHOWN]]
     if len(no) > after + OTHERS_SHOWN:
         lines.append(f"{len(no) - after - OTHERS_SHOWN} more fleets were refused; the JSON has them all.")
-    if not no and best.feasible and not saving(best):
+    if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
         lines.append(
             f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work, whatever the placement."
         )

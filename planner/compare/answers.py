@@ -1,11 +1,12 @@
 """Answers of every kind in one form, so that two can be compared: inputs, parts, and figures with their intervals."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
+from planner.layout import counted
 from planner.plans import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
 from planner.store import StoreError, read_json, read_plan, revive
 from planner.terminal import Simulation, fleet, headline, simulation_headline
@@ -23,7 +24,7 @@ METRICS = {
 """Which metric of a condition a figure is."""
 EXACT = frozenset({"cost_usd_per_hour", "lower_bound_usd_per_hour", "gpu_count", "energy_j", "co2_kg", "step_s"})
 """Figures of a study without chance; any other without an interval was simulated, and has one that nobody knows."""
-BANDS = frozenset({"cost_usd", "time_s", "memory_bytes"})
+BANDS = frozenset({"cost_usd", "time_s", "memory_bytes", "threshold"})
 """Figures whose ends are a band in which they are foretold: no chance moves them, so two differ as their middles do."""
 Attributes = Mapping[str, object]
 Parts = Mapping[str, Mapping[str, Attributes]]
@@ -254,24 +255,30 @@ def band(found: Mapping[str, float]) -> Interval:
 
 
 def studied(data: Any, path: str) -> Answer:
-    """Every point of a study."""
-    points = {point_name(point["at"]): point for point in data["points"]}
-    figures = {
-        Key(name, what): figure
+    """Every point of a study, each by the values of its axes."""
+    points = {point_name(point["axes"]): point for point in data["points"]}
+    found = {
+        Key(name, what): study_figure(name, value)
         for what, point in points.items()
-        for name, value in point["values"].items()
-        if (figure := study_figure(name, value)) is not None
+        for name, value in {"threshold": point["threshold"], **point["values"]}.items()
     }
-    feasible = [point["feasible"] for point in points.values()]
+    feasible = sum(bool(point["feasible"]) for point in points.values())
+    names = ("name", "ask", "base", "on", "seed", "fingerprint", "prices_as_of", "design")
+    changes = ", ".join(data["changes"])
     return Answer(
         path=path,
         schema=STUDY,
-        created_at=str(data.get("created_at") or ""),
-        told=f"{len(points)} points, {sum(map(bool, feasible))} of them feasible",
-        feasible=any(feasible),
-        inputs=dict(study_inputs(data)),
+        created_at="",
+        told=f"{data['name']}: {counted(len(points), 'point')}, {feasible} of them feasible",
+        feasible=feasible > 0,
+        inputs={
+            **{name: data[name] for name in names},
+            "changes": changes,
+            **{f"versions.{name}": version for name, version in data["versions"].items()},
+        },
         parts={"points": {what: words_of(point) for what, point in points.items()}},
-        figures=figures,
+        figures={key: figure for key, figure in found.items() if figure is not None},
+        arrivals=() if data["seed"] is None else (data["seed"], (data["base"], changes), (data["base"], changes)),
     )
 
 
@@ -280,19 +287,10 @@ def point_name(at: Mapping[str, object]) -> str:
     return ", ".join(f"{axis}={value}" for axis, value in at.items())
 
 
-def study_inputs(data: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """What the study says of itself in single values."""
-    for name, value in data.items():
-        if isinstance(value, str | int | float) and name not in ("schema", "created_at"):
-            yield name, value
-        if name == "versions" and isinstance(value, dict):
-            yield from ((f"versions.{what}", version) for what, version in value.items())
-
-
 def words_of(point: Mapping[str, Any]) -> Attributes:
     """What a point has besides numbers."""
     words = {name: value for name, value in point["values"].items() if isinstance(value, str)}
-    return {"feasible": point["feasible"], **words}
+    return {"feasible": point["feasible"], "reason": point["reason"], **words}
 
 
 def study_figure(name: str, value: object) -> Interval | None:

@@ -1,5 +1,6 @@
 """The commands `planner diff` and `planner reprice`: two answers side by side, and one at other prices."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -39,3 +40,49 @@ def diff(
     for line in over:
         note(line)
     raise typer.Exit(Status.THRESHOLD if over else Status.FEASIBLE)
+
+
+class PriceChoice(StrEnum):
+    """Kinds of price, as in `planner.scenario`, which help must not import."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED_1Y = "reserved-1y"
+    RESERVED_3Y = "reserved-3y"
+
+
+def reprice(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")],
+    prices: Annotated[
+        Path, typer.Option(metavar="FILE", help="Prices like the shipped prices.yaml, or a --catalog directory.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the plan at its new prices here.")
+    ] = None,
+    kind: Annotated[
+        PriceChoice | None, typer.Option("--price", help="Another kind of price than the plan was made with.")
+    ] = None,
+    form: Compared = Format.TABLE,
+) -> None:
+    """Say what a plan costs at other prices, without simulating again."""
+    from datetime import UTC, datetime
+
+    from planner.cli import emit, note
+    from planner.compare.report import render_reprice
+    from planner.compare.reprice import read_prices
+    from planner.compare.reprice import reprice as at_prices
+    from planner.layout import stdout_screen
+    from planner.scenario import PriceKind
+    from planner.store import check_target, read_plan, write_plan
+
+    if form is Format.CSV:
+        raise typer.BadParameter("--format: must be table, json or md, got csv.")
+    if out:
+        check_target(out, prices)
+    known = read_prices(prices, PriceKind(kind) if kind else None)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    new, found = at_prices(read_plan(plan), str(plan), known, now)
+    emit(render_reprice(found, form, stdout_screen()))
+    if out:
+        write_plan(new, out)
+        note(f"Plan kept in {out}. What differs: planner diff {plan} {out}")

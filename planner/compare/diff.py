@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import ndiff
 from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
@@ -137,7 +138,7 @@ def compare(old: Answer, new: Answer) -> Diff:
         old=side(old),
         new=side(new),
         same_arrivals=same_arrivals(old, new),
-        changes=(*inputs(old, new), *parts(old, new)),
+        changes=(*inputs(old, new), *scenarios(old, new), *parts(old, new)),
         figures=tuple(figure(key, old.figures.get(key), new.figures.get(key)) for key in keys(old, new)),
         notes=tuple(notes(old, new)),
     )
@@ -172,6 +173,22 @@ def inputs(old: Answer, new: Answer) -> Iterator[Change]:
         if not both and old.schema == new.schema:
             sign = Sign.ADDED if name in new.inputs else Sign.REMOVED
             yield Change(sign=sign, section="inputs", what=name, old=before, new=after)
+
+
+def scenarios(old: Answer, new: Answer) -> Iterator[Change]:
+    """Lines of the scenario that came and went, and `--set` values, where both answers keep them."""
+    if not (old.source and new.source and old.source.scenario_text and new.source.scenario_text):
+        return
+    before, after = (scenario_lines(one.source) for one in (old, new) if one.source)
+    for line in ndiff(before, after):
+        if line[:2] in ("+ ", "- ") and line[2:].strip():
+            yield Change(sign=Sign(line[0]), section="scenario", what=line[2:].strip())
+
+
+def scenario_lines(plan: Plan) -> list[str]:
+    """A scenario's text without its comments' own lines, and what was set besides."""
+    lines = [line for line in plan.scenario_text.splitlines() if not line.lstrip().startswith("#")]
+    return [*lines, *(f"--set {override}" for override in plan.scenario_overrides)]
 
 
 OF_BOTH = ("promises", "memory")
@@ -256,11 +273,13 @@ def notes(old: Answer, new: Answer) -> Iterator[str]:
     """What helps to read the difference."""
     if old.feasible != new.feasible:
         yield f"{'Feasible before, no longer' if old.feasible else 'Not feasible before, feasible now'}."
-    if old.figures != new.figures and old.arrivals and new.arrivals:
+    drawn = [{key: figure for key, figure in one.figures.items() if key.of} for one in (old, new)]
+    if drawn[0] != drawn[1] and old.arrivals and new.arrivals:
         yield chance(same_arrivals(old, new))
     if old.source and new.source:
         yield from fleets(old.source, new.source)
-    if old.arrivals and old.inputs.get("scenario_sha256") != new.inputs.get("scenario_sha256"):
+    told = any(change.section == "scenario" for change in scenarios(old, new))
+    if old.arrivals and not told and old.inputs.get("scenario_sha256") != new.inputs.get("scenario_sha256"):
         yield "The scenario's text, or its --set, is another: not all of what changed in it need show here."
 
 

@@ -1,9 +1,10 @@
-"""A difference for people: `+ ~ -`, figures side by side, and what is only noise. Reads only the difference."""
+"""Differences for people: `+ ~ -`, figures side by side, what is only noise; and what other prices change."""
 
 from collections.abc import Callable, Sequence
 from math import isfinite
 
 from planner.compare.diff import Change, Diff, Figure, Sign, Verdict
+from planner.compare.reprice import Repriced, relative
 from planner.layout import (
     Column,
     Format,
@@ -25,6 +26,7 @@ SHOWN = 24
 """Rows of a table; `--format json` has all."""
 TITLES = {
     "inputs": "Inputs",
+    "scenario": "Scenario",
     "machines": "Machines",
     "GPUs": "GPUs",
     "promises": "Demand and promises",
@@ -40,7 +42,7 @@ LABELS = {
     "lower_bound_usd_per_hour": "lower bound",
     "gpu_count": "GPUs",
     "p99_s": "p99",
-    "attainment": "on time",
+    "attainment": "on time, %",
     "time_s": "time",
 }
 ATTRIBUTES = {
@@ -86,9 +88,9 @@ def stem(name: str) -> str:
 
 
 def change_of(name: str, number: float) -> str:
-    """A difference with its sign: `+$3.06/h`, `-2.1 ms`, `+0.09 points`."""
+    """A difference with its sign: `+$3.06/h`, `-2.1 ms`; of a share in points, `+0.09`."""
     if stem(name).endswith(SHARES):
-        return f"{number * 100:+.2f} points"
+        return f"{number * 100:+.2f}"
     return f"{'-' if number < 0 else '+'}{value(name, abs(number))}"
 
 
@@ -96,7 +98,7 @@ def with_interval(name: str, figure: Interval | None) -> str:
     """`81.2 ms [80.8, 81.6]`; without an interval where there is no chance, or none is known."""
     if figure is None:
         return "-"
-    middle = value(name, figure.mean)
+    middle = bare(value(name, figure.mean)) if stem(name) == "attainment" else value(name, figure.mean)
     if figure.low == figure.high or not (isfinite(figure.low) and isfinite(figure.high)):
         return middle
     return f"{middle} [{bare(value(name, figure.low))}, {bare(value(name, figure.high))}]"
@@ -153,9 +155,8 @@ def lines_of(changes: Sequence[Change]) -> list[tuple[Sign, str]]:
 def tail(sign: Sign, group: Sequence[Change]) -> str:
     """What follows the name of a changed thing."""
     if sign is not Sign.CHANGED:
-        (only,) = group
-        got = only.new if sign is Sign.ADDED else only.old
-        return f": {told(only.what, got)}" if got else ""
+        got = group[0].new if sign is Sign.ADDED else group[0].old
+        return f": {told(group[0].what, got)}" if got else ""
     return f": {'; '.join(map(step, group))}"
 
 
@@ -178,7 +179,7 @@ def summary(diff: Diff) -> str:
     whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in names and f.difference]
     said = [f"{LABELS[f.name]} {difference_of(f)} ({relative_of(f)})".replace(" ()", "") for f in whole if moved(f)]
     said += [f"{LABELS[f.name]} as before" for f in whole if not moved(f)]
-    said += [counts(diff, name) for name in ("p99_s", "attainment", "cost_usd")]
+    said += [counts(diff, name).replace(", % differs", " differs") for name in ("p99_s", "attainment", "cost_usd")]
     line = "; ".join(filter(None, said))
     return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
 
@@ -293,3 +294,63 @@ def render(diff: Diff, form: Format, screen: Screen) -> str:
         case Format.MD:
             return diff_markdown(diff)
     return diff_table(diff, screen)
+
+
+# Other prices
+
+
+def part(old: float, new: float) -> str:
+    """`+16.7 %`."""
+    return f"{'+' if new >= old else ''}{share(relative(old, new), 1)}"
+
+
+def reprice_headline(found: Repriced) -> str:
+    """What the plan costs now, in one line."""
+    old, new = found.old_usd_per_hour, found.new_usd_per_hour
+    monthly = f"{dollars(found.old_usd_per_month)} -> {dollars(found.new_usd_per_month)}/month"
+    line = f"{found.fleets[0].label}: {dollars(old)}/h -> {dollars(new)}/h ({part(old, new)}), {monthly}"
+    return line if found.feasible else f"No feasible plan. The closest: {line}"
+
+
+def machine_columns(found: Repriced) -> list[Column]:
+    """What an hour of each machine costs."""
+    m = found.machines
+    return [
+        Column("machine", [x.machine for x in m]),
+        Column("price", [str(x.price_kind or "your own") for x in m]),
+        Column("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in m], right=True),
+        Column("of", [x.old_as_of or "-" for x in m]),
+        Column("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in m], right=True),
+        Column("of", [x.new_as_of or "-" for x in m]),
+        Column("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in m], right=True),
+    ]
+
+
+def fleet_columns(found: Repriced) -> list[Column]:
+    """What each fleet costs."""
+    f = found.fleets[:SHOWN]
+    return [
+        Column("fleet", [x.label for x in f]),
+        Column("", [x.role for x in f]),
+        Column("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in f], right=True),
+        Column("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in f], right=True),
+        Column("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in f], right=True),
+    ]
+
+
+def render_reprice(found: Repriced, form: Format, screen: Screen) -> str:
+    """What other prices change, in one of the formats."""
+    tables = (("Machines", machine_columns(found)), ("Fleets", fleet_columns(found)))
+    more = more_line(len(found.fleets))
+    if form is Format.JSON:
+        return to_json(found)
+    if form is Format.MD:
+        lines = [f"**{reprice_headline(found)}**", "", *(f"- {text}" for text in found.notes)]
+        for title, shown in tables:
+            lines += ["", f"#### {title}", "", *markdown(shown)]
+        return "\n".join([*lines, *more]) + "\n"
+    lines = [screen.bold(line) for line in screen.wrap(reprice_headline(found), hang=2)]
+    lines += [line for text in found.notes for line in screen.wrap(text, hang=2)]
+    for title, shown in tables:
+        lines += ["", screen.bold(title), *table(shown, screen)]
+    return "\n".join([*lines, *(f"  {line}" for line in more)]) + "\n"
