@@ -37,7 +37,7 @@ DAY = date(1970, 1, 1)
 """Of every replay in a study: how old prices are is said about the study, not about a point."""
 
 Outcome = dict[str, Any]
-"""`values` by name (a number, a text, `{low, mid, high}` or None), `feasible`, `evidence`, `reason`, `failed`."""
+"""`values` by name (a number, a text, None, or `{low, mid, high}`), and what each point says besides; see `failed`."""
 
 
 class Ask(StrEnum):
@@ -112,7 +112,7 @@ def run_point(context: Context, inputs: Inputs) -> Outcome:
     except MemoryError:
         raise  # the machine's failure, not the point's
     except InputError as error:
-        return failed(str(error))
+        return failed(str(error).replace(f"{inputs.loaded.path}: ", ""))  # results do not depend on where files lie
     except Exception as error:
         return failed(f"internal error: {type(error).__name__}: {error}")
 
@@ -142,7 +142,8 @@ def answer_of(context: Context, inputs: Inputs) -> Outcome:
 
 def failed(reason: str) -> Outcome:
     """The outcome of a point that has none."""
-    return {"values": {}, "feasible": False, "evidence": None, "reason": " ".join(reason.split())[:500], "failed": True}
+    why = " ".join(reason.split())[:500]
+    return {"values": {}, "feasible": False, "evidence": None, "foretold": False, "reason": why, "failed": True}
 
 
 def fingerprint(context: Context) -> str:

@@ -33,11 +33,13 @@ class Output:
     """Whether it has a `low` and a `high` besides its `mid`."""
     each: bool = False
     """Whether it can be had for one model: `p99_s[yolov3]`."""
+    number: bool = True
+    """Else it is in words."""
 
 
 SERVING = {
-    "fleet": Output("", Better.NEITHER),
-    "gpus": Output("", Better.NEITHER),
+    "fleet": Output("", Better.NEITHER, number=False),
+    "gpus": Output("", Better.NEITHER, number=False),
     "gpu_count": Output("", Better.LOW),
     "cost_usd_per_hour": Output("USD/h", Better.LOW),
     "lower_bound_usd_per_hour": Output("USD/h", Better.LOW),
@@ -54,21 +56,21 @@ SERVING = {
     "load_share": Output("fraction", Better.LOW),
     "swaps_per_s": Output("/s", Better.LOW),
     "peak_memory_bytes": Output("bytes", Better.LOW),
-    "merging": Output("", Better.NEITHER),
+    "merging": Output("", Better.NEITHER, number=False),
 }
 """Of a plan or a simulation; of several models the worst, of rates the sum."""
 TRAINING = {
-    "option": Output("", Better.NEITHER),
-    "gpus": Output("", Better.NEITHER),
+    "option": Output("", Better.NEITHER, number=False),
+    "gpus": Output("", Better.NEITHER, number=False),
     "gpu_count": Output("", Better.LOW),
-    "price_kind": Output("", Better.NEITHER),
+    "price_kind": Output("", Better.NEITHER, number=False),
     "time_s": Output("s", Better.LOW, interval=True),
     "cost_usd": Output("USD", Better.LOW, interval=True),
     "energy_j": Output("J", Better.LOW),
     "co2_kg": Output("kg", Better.LOW),
     "memory_bytes": Output("bytes", Better.LOW, interval=True),
     "step_s": Output("s", Better.LOW),
-    "bottleneck": Output("", Better.NEITHER),
+    "bottleneck": Output("", Better.NEITHER, number=False),
 }
 """Of the cheapest option within deadline and budget, or where there is none, of the cheapest that fits in memory."""
 
@@ -119,7 +121,9 @@ def of_simulation(seen: Simulation, scenario: Scenario) -> dict[str, Any]:
 def outcome(values: dict[str, Figure], feasible: bool, models: Sequence[ModelAnswer], reason: str) -> dict[str, Any]:
     """What a worker hands back."""
     evidence = str(weakest(*(model.evidence for model in models))) if models else None
-    return {"values": values, "feasible": feasible, "evidence": evidence, "reason": reason, "failed": False}
+    foretold = any(model.foretold for model in models)
+    about = {"feasible": feasible, "evidence": evidence, "foretold": foretold, "reason": reason, "failed": False}
+    return {"values": values, **about}
 
 
 def served(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies) -> dict[str, Figure]:

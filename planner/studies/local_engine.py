@@ -26,6 +26,11 @@ LOOK_S = 0.5
 Job = tuple[str, Inputs]
 
 
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Worker:
     """A process that works points out, one at a time."""
 
@@ -118,19 +123,19 @@ class LocalEngine:
 
     def _feed(self) -> None:
         """One worker after the other, each until it dies."""
-        worker = self._start()
-        while worker and (job := self.jobs.get()):
+        worker: Worker | None = None
+        while job := self.jobs.get():
             key, inputs = job
             ended: Outcome | Lost = Lost("")
             for _ in range(ATTEMPTS):
-                if worker is None:
+                if (worker := worker or self._start()) is None:
                     return
                 try:
                     ended = worker.ask(inputs)
                     break
                 except (EOFError, OSError, pickle.UnpicklingError):
                     ended = Lost(f"its process died {ATTEMPTS} times, the last time with {self._bury(worker)}")
-                    worker = self._start()
+                    worker = None
             self.ended.put((key, ended))
         if worker:
             self._bury(worker)

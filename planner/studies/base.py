@@ -1,0 +1,205 @@
+"""The scenario that a study changes: read once, resolved anew for every point."""
+
+import json
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from planner.load import Loaded, ScenarioError, ScenarioReader, child, line
+from planner.scenario import Scenario
+from planner.strict_yaml import Document, Problem, YamlError, parse, read_text
+from planner.studies.engine import Ask, Inputs, Machine
+from planner.traces import TraceError, TraceTable, read_trace
+from planner.training.scenario import LoadedTraining, TrainingReader, odd
+from planner.units import did_you_mean, rate
+
+LOAD = "load"
+"""The path that scales the rates of all streams."""
+EVERY = "[*]"
+SERVING_KEYS = {"models", "streams"}
+TRAINING_KEYS = {"model", "data", "train"}
+
+
+class Unresolved(Exception):
+    """Changes with which a base is no scenario."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(f"{no.path}: {no.message}" if no.path else no.message for no in problems))
+        self.problems = tuple(problems)
+
+
+def change(path: str, value: Any) -> str:
+    """`path=value` as `--set` reads it, for JSON is YAML."""
+    return f"{path}={json.dumps(value)}"
+
+
+def read_base(path: Path, ask: Ask | None) -> "Base":
+    """The scenario at `path`; ScenarioError where it is no YAML. Its keys show its kind; else what is asked does."""
+    try:
+        document = parse(read_text(path))
+    except YamlError as error:
+        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+    except ValueError as error:
+        raise ScenarioError([f"{path}: {error}"]) from None
+    keys = document.data.keys() if isinstance(document.data, dict) else set()
+    training = not SERVING_KEYS & keys and bool(TRAINING_KEYS & keys or ask is Ask.TRAIN)
+    return Base(path, document, training)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A scenario before it is changed."""
+
+    path: Path
+    document: Document
+    training: bool
+    tables: dict[tuple[Path, str | None], TraceTable] = field(default_factory=dict)
+    """Recordings by file and column: read once for all points."""
+
+    def resolve(self, changes: Sequence[str], on: Machine | None) -> Inputs:
+        """The scenario after `path=value` changes in their order, `load` last; Unresolved says what is wrong."""
+        document = replace(self.document, data=deepcopy(self.document.data), problems=list(self.document.problems))
+        reader = TrainingReader(document) if self.training else ScenarioReader(document)
+        whole: dict[str, str] = {}
+        scale, machine = "", on
+        for text in changes:
+            path, _, value = text.partition("=")
+            try:
+                match path.strip():
+                    case "load":
+                        scale = text
+                    case "on.gpu" | "on.count" if machine:
+                        machine = moved(machine, path.strip(), parse(value).data)
+                    case _:
+                        for one in expanded(reader, text):
+                            whole[one] = text
+                            reader.override(one)
+            except ValueError as error:
+                reader.problems.append(Problem(0, 0, str(error), "", text))
+        if scale:
+            self.scale(reader, scale)
+        loaded = self.trained(reader) if isinstance(reader, TrainingReader) else self.served(reader)
+        if loaded is None or reader.problems:
+            raise Unresolved([replace(no, override=whole.get(no.override, no.override)) for no in reader.problems])
+        ask = Ask.TRAIN if self.training else Ask.SIMULATE if machine else Ask.PLAN
+        return Inputs(ask, loaded, machine)
+
+    def served(self, reader: ScenarioReader) -> Loaded | None:
+        """A scenario of serving with its recordings; None, or problems, where it is none."""
+        scenario = reader.scenario()
+        if scenario is None or reader.problems:
+            return None
+        found = {}
+        for i, stream in enumerate(scenario.streams):
+            if stream.trace:
+                try:
+                    found[i] = self.table(stream.trace.file, stream.trace.column)
+                except TraceError as error:
+                    reader.report(("streams", i, "trace", "file"), str(error))
+        loaded = Loaded(scenario, "", self.path, found)
+        if not reader.problems:
+            reader.check_demand(loaded)
+        return loaded
+
+    def trained(self, reader: TrainingReader) -> LoadedTraining | None:
+        """A scenario of training; None, or problems, where it is none."""
+        scenario = reader.training()
+        return None if scenario is None else LoadedTraining(scenario, self.path, tuple(odd(scenario)))
+
+    def table(self, file: Path, column: str | None) -> TraceTable:
+        """A recording."""
+        if (file, column) not in self.tables:
+            self.tables[file, column] = read_trace(self.path.parent / file, column)
+        return self.tables[file, column]
+
+    def scale(self, reader: ScenarioReader, text: str) -> None:
+        """Multiplies the rates of all streams. What is no rate is left for the scenario's own checks to name."""
+        value = text.partition("=")[2]
+        factor = parse(value).data if value.strip() else None
+        if self.training or not isinstance(factor, int | float) or isinstance(factor, bool) or not 0 < factor < 1e9:
+            rule = "a training has no streams" if self.training else "it must be a number above 0, e.g. `2`"
+            reader.problems.append(Problem(0, 0, f"`load` multiplies the rates of all streams: {rule}.", "", text))
+            return
+        data = reader.document.data
+        streams = data.get("streams") if isinstance(data, dict) else None
+        for stream in streams if isinstance(streams, list) else []:
+            if isinstance(stream, dict):
+                self.scale_stream(stream, float(factor))
+
+    def scale_stream(self, stream: dict[str, Any], factor: float) -> None:
+        """The same of one."""
+        for holder, key in ((stream, "rate"), (stream, "poisson"), (stream.get("gamma"), "rate")):
+            if isinstance(holder, dict) and holder.get(key) is not None:
+                multiply(holder, key, factor)
+        trace = stream.get("trace")
+        if isinstance(trace, dict) and isinstance(trace.get("file"), str):
+            if trace.get("rate") is None:
+                try:
+                    trace["rate"] = self.table(Path(trace["file"]), trace.get("column")).rate_rps
+                except TraceError:
+                    return
+            multiply(trace, "rate", factor)
+
+
+def multiply(holder: dict[str, Any], key: str, factor: float) -> None:
+    """A rate times a number."""
+    try:
+        holder[key] = rate(holder[key]) * factor
+    except ValueError:
+        return  # named where the scenario is checked
+
+
+def moved(machine: Machine, path: str, value: Any) -> Machine:
+    """The machine with another GPU, or more of them."""
+    if path == "on.gpu" and isinstance(value, str):
+        return replace(machine, gpu=value)
+    if path == "on.count" and isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10_000:
+        return replace(machine, count=value)
+    wanted = "the name of a kind of GPU" if path == "on.gpu" else "a whole number from 1 to 10000"
+    raise ValueError(f"`{path}` must be {wanted}, got {json.dumps(value)[:40]}.")
+
+
+def expanded(reader: ScenarioReader, text: str) -> Iterator[str]:
+    """`streams[*].rate=2` for each stream."""
+    before, every, after = text.partition(EVERY)
+    if not every or "=" in before:
+        yield text
+        return
+    steps, _ = reader.assignment(f"{before}=")
+    target: Any = reader.document.data
+    for step in steps:
+        target = child(target, step)
+    if not isinstance(target, list) or not target:
+        raise ValueError(f"`{before}` is no list with items, and `[*]` means each of them.{near(reader, before)}")
+    for i in range(len(target)):
+        yield from expanded(reader, f"{before}[{i}]{after}")
+
+
+def near(reader: ScenarioReader, word: str) -> str:
+    """A key like it."""
+    return did_you_mean(word, list(reader.document.data)) if isinstance(reader.document.data, dict) else ""
+
+
+def key_of(inputs: Inputs, fingerprint: str) -> str:
+    """SHA-256 of all that a point's answer depends on. Names of files do not, what is in them does."""
+    scenario = inputs.loaded.scenario
+    recorded = []
+    if isinstance(inputs.loaded, Loaded):
+        recorded = [
+            (i, sha256(table.times_s.tobytes()).hexdigest()) for i, table in sorted(inputs.loaded.traces.items())
+        ]
+    on = asdict(inputs.on) if inputs.on else None
+    files = [sha256(path.read_bytes()).hexdigest() for path in sharing_files(inputs) if path.is_file()]
+    said = [fingerprint, inputs.ask, on, asdict(scenario), recorded, files]
+    return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def sharing_files(inputs: Inputs) -> list[Path]:
+    """What a scenario names to be read by merging."""
+    if not isinstance(inputs.loaded.scenario, Scenario):
+        return []
+    about = inputs.loaded.scenario.sharing
+    return [inputs.loaded.path.parent / file for file in (about.table, about.curve) if file]

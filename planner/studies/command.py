@@ -1,0 +1,121 @@
+"""The command `planner study`: one question at many points."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.layout import Format
+
+if TYPE_CHECKING:
+    from planner.studies.engine import Context, Engine
+    from planner.studies.run import Ran
+
+
+class EngineName(StrEnum):
+    """Where points are worked out."""
+
+    LOCAL = "local"
+
+
+def study(
+    file: Annotated[Path, typer.Argument(metavar="STUDY", help="YAML file, as in scenarios/studies.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the base, for all points. Repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where points and results go; study-NAME.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the points that are there; none is worked out twice.")
+    ] = False,
+    engine: Annotated[EngineName, typer.Option(help="local: processes of this machine.")] = EngineName.LOCAL,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=1024, help="Processes; one for each core if not given.")
+    ] = None,
+    catalog: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Your gpus.yaml and prices.yaml, before the shipped ones. Repeatable."),
+    ] = None,
+    profiles: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Your profiles, before the shipped ones. Repeatable.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=2**32 - 1, help="Start of all random numbers, the same for all points."),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.TABLE,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+) -> None:
+    """Answer one question at many points, and say what matters most."""
+    from planner.cli import emit, knowledge, note
+    from planner.layout import stdout_screen
+    from planner.store import to_json
+    from planner.studies.engine import Context
+    from planner.studies.journal import FILE
+    from planner.studies.report import report
+    from planner.studies.results import write
+    from planner.studies.run import run_study
+    from planner.studies.scenario import load_study
+
+    if form not in (Format.TABLE, Format.JSON):
+        raise typer.BadParameter(f"--format: must be table or json, got {form}.")
+    asked = load_study(file, overrides or [], seed)
+    context = Context(*knowledge(catalog, profiles))
+    directory = out or Path(f"study-{file.stem}")
+    try:
+        with progress(quiet) as tell:
+            ran = run_study(asked, context, opened(engine, context, workers), directory, resume=resume, tell=tell)
+    except KeyboardInterrupt:
+        if not quiet:
+            note(f"Interrupted. What is finished is in {directory / FILE}; go on with --resume.")
+        raise
+    written = write(ran.answer, directory)
+    emit(to_json(ran.answer) if form is Format.JSON else report(ran.answer, stdout_screen()))
+    if not quiet:
+        for line in said(ran, directory, written):
+            note(line)
+    raise typer.Exit(status(ran))
+
+
+def opened(engine: EngineName, context: "Context", workers: int | None) -> "Engine":
+    """The engine that was named."""
+    from planner.studies.local_engine import LocalEngine, cores
+
+    match engine:
+        case EngineName.LOCAL:
+            return LocalEngine(context, workers or cores())
+
+
+def said(ran: "Ran", directory: Path, written: list[str]) -> Iterator[str]:
+    """What was done, beside the answer."""
+    from planner.studies.results import PARQUET
+
+    before = f", {ran.taken} taken from before" if ran.taken else ""
+    yield f"\n{ran.computed} points worked out{before}. Kept in {directory}: {', '.join(written)}."
+    if PARQUET not in written:
+        yield f"No {PARQUET}, which takes duckdb: pip install 'gpu-capacity-planner[parquet]'."
+    for reason in ran.lost:
+        yield f"Lost, to be tried anew with --resume: {reason}."
+
+
+def status(ran: "Ran") -> int:
+    """The exit code: 0 where some point is feasible."""
+    from planner.cli import Status
+
+    if ran.lost:
+        return Status.INTERNAL
+    return Status.FEASIBLE if any(point.feasible for point in ran.answer.points) else Status.INFEASIBLE
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """A bar on standard error."""
+    from planner.cli import progress as bar
+
+    with bar(quiet) as tell:
+        yield lambda done, of, points: tell(f"{done} of {of} rows, {points} points worked out", done / of)

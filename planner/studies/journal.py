@@ -1,0 +1,109 @@
+"""Finished points on disk: one JSON line each, there before the next one is stored. Only one study writes a journal."""
+
+import fcntl
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from planner.store import StoreError
+from planner.studies.engine import Outcome
+
+FILE = "points.jsonl"
+KEYS = {"key", "values", "feasible", "evidence", "foretold", "reason", "failed"}
+
+
+class Journal:
+    """The points that a folder holds, and the way to add one."""
+
+    def __init__(self, directory: Path, *, resume: bool) -> None:
+        """Open it, new or, with `resume`, as it was left. A last line that was not finished is cut off."""
+        self.path = directory / FILE
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be written: {error.strerror}. Name a directory with -o.") from None
+        try:
+            self._lock()
+            self.outcomes = self._read()
+            if self.outcomes and not resume:
+                held = f"{self.path}: holds {len(self.outcomes)} points already."
+                raise StoreError(f"{held} Continue with --resume, or name another directory with -o.")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Have it until the end of the block."""
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Let another study have it."""
+        self.close()
+
+    def close(self) -> None:
+        """Let another study have it."""
+        os.close(self.file)
+
+    def keep(self, key: str, outcome: Outcome) -> None:
+        """Store a point for good."""
+        data, whole_bytes = line(key, outcome), os.fstat(self.file).st_size
+        try:
+            while data:
+                data = data[os.write(self.file, data) :]
+            os.fsync(self.file)
+        except OSError as error:
+            with suppress(OSError):  # a line that a full disk cut short would spoil the next
+                os.ftruncate(self.file, whole_bytes)
+            raise StoreError(
+                f"{self.path}: cannot be written: {error.strerror}. Then continue with --resume."
+            ) from None
+        self.outcomes[key] = outcome
+
+    def sort(self, first: Sequence[str]) -> None:
+        """Write the lines anew in this order, then all others, so that equal studies leave equal files."""
+        order = dict.fromkeys([*(key for key in first if key in self.outcomes), *sorted(self.outcomes)])
+        part = self.path.with_name(f".{FILE}.part")
+        try:
+            with part.open("wb") as file:
+                file.writelines(line(key, self.outcomes[key]) for key in order)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: cannot be written: {error.strerror}. Then continue with --resume."
+            ) from None
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(f"{self.path}: another study is writing it. Wait, or name another with -o.") from None
+
+    def _read(self) -> dict[str, Outcome]:
+        raw = self.path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        outcomes = {}
+        for number, text in enumerate(whole.splitlines(), start=1):
+            try:
+                found = json.loads(text)
+                if not isinstance(found, dict) or found.keys() != KEYS:
+                    raise ValueError
+            except ValueError:
+                raise StoreError(f"{self.path}:{number}: is no point of a study. Remove that line.") from None
+            outcomes[str(found.pop("key"))] = found
+        if len(whole) < len(raw):
+            os.ftruncate(self.file, len(whole))
+        return outcomes
+
+
+def line(key: str, outcome: Outcome) -> bytes:
+    """One point as it is stored."""
+    return json.dumps({"key": key, **outcome}, allow_nan=False, separators=(",", ":")).encode() + b"\n"

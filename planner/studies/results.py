@@ -1,0 +1,273 @@
+"""What a study found, as data: `study.json`, and the same as CSV and Parquet. Equal studies give equal bytes."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.store import StoreError, to_json, write_text
+from planner.studies.engine import Ask
+from planner.studies.figures import Figure, middle
+from planner.studies.scenario import Label, output_of
+
+SCHEMA = "planner.study/v1"
+JSON, CSV, PARQUET = "study.json", "results.csv", "results.parquet"
+ENDS = ("low", "high")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisAnswer:
+    """What was varied."""
+
+    name: str
+    values: tuple[Label, ...]
+    """As they were written."""
+    numbers: tuple[float, ...] | None
+    """The same as numbers, for plots; None where some value is a word."""
+    unit: str
+    """Of the numbers."""
+    log: bool
+    """Whether the steps are equal ratios."""
+    reference: int
+    """Number of the value that the base has, else of the one in the middle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputAnswer:
+    """A figure that was kept."""
+
+    name: str
+    unit: str
+    better: str
+    """`low`, `high` or empty."""
+    interval: bool
+    """Whether it has `low` and `high` besides `mid`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAnswer:
+    """What was searched for."""
+
+    path: str
+    between: tuple[Label, Label]
+    unit: str
+    find: str
+    where: tuple[str, ...]
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointAnswer:
+    """One point. With a search: the last value that held, or where none did, the end that is easiest to hold."""
+
+    axes: Mapping[str, Label]
+    threshold: Figure
+    """`mid` held; the threshold lies between `low` and `high`. None where nothing was searched for, or nothing held."""
+    values: Mapping[str, Figure]
+    """By output."""
+    evidence: str | None
+    """The weakest that the figures rest on."""
+    foretold: bool
+    """Whether some figure of serving rests on a prediction's bad end, because nobody measured the model on that GPU."""
+    feasible: bool
+    """Of a search: whether anything held."""
+    failed: bool
+    """Whether it has no answer at all."""
+    reason: str
+    """Why it is not feasible, or failed."""
+    tried: int
+    """Values that were tried: 1, more with a search."""
+    key: str
+    """SHA-256 of all inputs; empty where they could not be made out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swing:
+    """What one axis does to one output, the others as in the base."""
+
+    output: str
+    axis: str
+    low: Label
+    """Value of the axis with the least figure."""
+    low_figure: float
+    high: Label
+    """Value of the axis with the greatest."""
+    high_figure: float
+    reference_figure: float | None
+    """At the base; None where that point has none."""
+    left_out: tuple[Label, ...]
+    """Values whose points are not feasible or failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyAnswer:
+    """The answer to a study."""
+
+    schema: str = SCHEMA
+    name: str
+    ask: Ask
+    base: str
+    """The scenario's file, as the study names it."""
+    seed: int | None
+    """Start of all random numbers, the same for all points; None where none are drawn."""
+    versions: Mapping[str, str]
+    fingerprint: str
+    """SHA-256 of catalog, profiles and versions."""
+    prices_as_of: str
+    """Oldest price in the catalog."""
+    on: str
+    """What was simulated on; empty where something else was asked."""
+    changes: tuple[str, ...]
+    """Of the base, for all points."""
+    design: str
+    axes: tuple[AxisAnswer, ...]
+    search: SearchAnswer | None
+    outputs: tuple[OutputAnswer, ...]
+    points: tuple[PointAnswer, ...]
+    """The last axis fastest."""
+    sensitivity: tuple[Swing, ...]
+    """By output; of each, what matters most first."""
+
+
+def sensitivity(
+    axes: Sequence[AxisAnswer], outputs: Sequence[str], points: Sequence[PointAnswer], ask: Ask
+) -> tuple[Swing, ...]:
+    """What each axis does to each output, the others held at their reference."""
+    at = {tuple(point.axes.values()): point for point in points}
+    base = tuple(axis.values[axis.reference] for axis in axes)
+    found = []
+    for output in outputs:
+        swings = [s for i in range(len(axes)) if (s := swing(axes, i, output, at, base, ask))]
+        found += sorted(swings, key=lambda s: (s.low_figure - s.high_figure, s.axis))
+    return tuple(found)
+
+
+def swing(
+    axes: Sequence[AxisAnswer],
+    i: int,
+    output: str,
+    at: Mapping[tuple[Label, ...], PointAnswer],
+    base: tuple[Label, ...],
+    ask: Ask,
+) -> Swing | None:
+    """What axis number `i` does to an output; None where fewer than two of its points have that figure."""
+    figures: dict[Label, float] = {}
+    left_out = []
+    for value in axes[i].values:
+        point = at.get((*base[:i], value, *base[i + 1 :]))
+        counts = point is not None and not point.failed and (point.feasible or ask is Ask.SIMULATE)
+        number = figure_of(point, output) if point and counts else math.nan
+        if math.isfinite(number):
+            figures[value] = number
+        else:
+            left_out.append(value)
+    if len(figures) < 2:
+        return None
+    low, high = min(figures, key=figures.__getitem__), max(figures, key=figures.__getitem__)
+    return Swing(
+        output=output,
+        axis=axes[i].name,
+        low=low,
+        low_figure=figures[low],
+        high=high,
+        high_figure=figures[high],
+        reference_figure=figures.get(base[i]),
+        left_out=tuple(left_out),
+    )
+
+
+def figure_of(point: PointAnswer, output: str) -> float:
+    """The number of an output, or of the threshold; NaN where there is none."""
+    return middle(point.threshold if output == "threshold" else point.values.get(output))
+
+
+def columns(answer: StudyAnswer) -> dict[str, str]:
+    """Columns of the CSV, each with its type in SQL."""
+    types = {axis.name: "VARCHAR" if axis.numbers is None or axis.unit else "DOUBLE" for axis in answer.axes}
+    if answer.search:
+        types |= dict.fromkeys(("threshold", "threshold_low", "threshold_high"), "DOUBLE")
+    for output in answer.outputs:
+        known = output_of(output.name, answer.ask)
+        types[output.name] = "DOUBLE" if known.number else "VARCHAR"
+        if output.interval:
+            types |= dict.fromkeys((f"{output.name}_{end}" for end in ENDS), "DOUBLE")
+    return types | {
+        "feasible": "BOOLEAN",
+        "failed": "BOOLEAN",
+        "evidence": "VARCHAR",
+        "foretold": "BOOLEAN",
+        "reason": "VARCHAR",
+        "tried": "BIGINT",
+        "key": "VARCHAR",
+    }
+
+
+def flat(point: PointAnswer, answer: StudyAnswer) -> dict[str, object]:
+    """A point as a row; None is an empty cell."""
+    figures = {output.name: point.values.get(output.name) for output in answer.outputs}
+    if answer.search:
+        figures = {"threshold": point.threshold} | figures
+    row: dict[str, object] = dict(point.axes)
+    for name, figure in figures.items():
+        if isinstance(figure, dict):
+            row |= {name: figure["mid"]} | {f"{name}_{end}": figure[end] for end in ENDS}
+        else:
+            row[name] = figure
+    said = ("feasible", "failed", "evidence", "foretold", "reason", "tried", "key")
+    return row | {name: getattr(point, name) for name in said}
+
+
+def to_csv(answer: StudyAnswer) -> str:
+    """One line for each point."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(columns(answer)), restval="", lineterminator="\n")
+    writer.writeheader()
+    for point in answer.points:
+        writer.writerow({name: cell(value) for name, value in flat(point, answer).items()})
+    return out.getvalue()
+
+
+def cell(value: object) -> object:
+    """As a CSV has it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case None:
+            return ""
+    return value
+
+
+def write(answer: StudyAnswer, directory: Path) -> list[str]:
+    """Write all forms; names of those that were written. Parquet takes duckdb."""
+    write_text(to_json(answer), directory / JSON)
+    write_text(to_csv(answer), directory / CSV)
+    return [JSON, CSV, *([PARQUET] if write_parquet(answer, directory) else [])]
+
+
+def write_parquet(answer: StudyAnswer, directory: Path) -> bool:
+    """The table of the CSV with its types; False where duckdb is not installed."""
+    try:
+        import duckdb
+    except ImportError:
+        return False
+    part = directory / f".{PARQUET}.part"
+    types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns(answer).items())
+    table = f"read_csv({literal(str(directory / CSV))}, header=true, auto_detect=false, columns={{{types}}})"
+    try:
+        with duckdb.connect() as db:
+            db.execute("SET threads = 1")  # so that the same rows make the same file
+            db.execute(f"COPY (SELECT * FROM {table}) TO {literal(str(part))} (FORMAT parquet)")
+        part.replace(directory / PARQUET)
+    except (OSError, duckdb.Error) as error:
+        with suppress(OSError):
+            part.unlink()
+        raise StoreError(f"{directory / PARQUET}: cannot be written: {' '.join(str(error).split())}") from error
+    return True
+
+
+def literal(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"

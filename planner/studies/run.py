@@ -1,0 +1,263 @@
+"""Runs a study: hands points to an engine, stores each that ends, goes on where an earlier run stopped."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planner.scenario import Scenario
+from planner.studies.base import Unresolved, change, key_of
+from planner.studies.engine import Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
+from planner.studies.figures import Figure
+from planner.studies.journal import Journal
+from planner.studies.results import (
+    AxisAnswer,
+    OutputAnswer,
+    PointAnswer,
+    SearchAnswer,
+    StudyAnswer,
+    sensitivity,
+)
+from planner.studies.scenario import Find, Search, Study, output_of
+from planner.studies.threshold import bracket, holds, next_values
+
+Tell = Callable[[int, int, int], None]
+"""Hears how many rows are done, of how many, and how many points were worked out."""
+
+
+def unheard(_done: int, _of: int, _points: int) -> None:
+    """Progress that nobody hears."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One combination of the axes' values: a point, or with a search the points that are tried."""
+
+    at: tuple[int, ...]
+    search: Search | None
+    outcomes: dict[float | None, tuple[str, Outcome]] = field(default_factory=dict)
+    """Key and outcome by the value that was tried; None: there is no search."""
+    asked: set[float | None] = field(default_factory=set)
+
+    def wanted(self) -> list[float | None]:
+        """What has to be worked out next and is not yet."""
+        if self.search is None:
+            return [value for value in (None,) if value not in self.asked]
+        return [value for value in next_values(self.search, self.held()) if value not in self.asked]
+
+    def held(self) -> dict[float, bool]:
+        """Whether all conditions held, by value."""
+        assert self.search
+        return {v: holds(self.search, outcome) for v, (_, outcome) in self.outcomes.items() if v is not None}
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to try."""
+        return len(self.asked) == len(self.outcomes) and not self.wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run of a study left."""
+
+    answer: StudyAnswer
+    computed: int
+    """Points that were worked out now."""
+    taken: int
+    """Points that were there already."""
+    lost: tuple[str, ...]
+    """Why points are missing; they count as failed in the answer, and are tried anew with `--resume`."""
+
+
+class Runner:
+    """A study on its way."""
+
+    def __init__(self, study: Study, context: Context, journal: Journal, engine: Engine, tell: Tell) -> None:
+        self.study = study
+        self.context = context
+        self.journal = journal
+        self.engine = engine
+        self.tell = tell
+        self.fingerprint = fingerprint(context)
+        self.rows = [Row(at, study.search) for at in study.combinations()]
+        self.ready = deque((row, value) for row in self.rows for value in self.ask(row))
+        self.waiting: dict[str, list[tuple[Row, float | None]]] = {}
+        """Who waits for the points that are under way, by key."""
+        self.found_before = frozenset(journal.outcomes)
+        self.taken: set[str] = set()
+        self.computed = 0
+        self.lost: list[str] = []
+        self.rows_done = 0
+
+    def run(self) -> None:
+        """Until every row is done."""
+        while self.ready or self.waiting:
+            while self.ready and len(self.waiting) < self.engine.window:
+                self.start(*self.ready.popleft())
+            if self.waiting:
+                self.finish(*self.engine.take())
+
+    def start(self, row: Row, value: float | None) -> None:
+        """Have a point worked out, unless it is known already or is no scenario at all."""
+        try:
+            inputs = self.inputs(row, value)
+        except Unresolved as error:
+            self.learn(row, value, "", failed(str(error)))
+            return
+        key = key_of(inputs, self.fingerprint)
+        if key in self.journal.outcomes:
+            self.taken |= {key} & self.found_before
+            self.learn(row, value, key, self.journal.outcomes[key])
+        elif key in self.waiting:
+            self.waiting[key].append((row, value))
+        else:
+            self.waiting[key] = [(row, value)]
+            self.engine.submit(key, inputs)
+
+    def inputs(self, row: Row, value: float | None) -> Inputs:
+        """A point, resolved."""
+        changes = self.study.changes_at(row.at)
+        if row.search and value is not None:
+            changes = (*changes, change(row.search.path, row.search.written(value)))
+        return self.study.base.resolve(changes, self.study.on)
+
+    def finish(self, key: str, outcome: Outcome | Lost) -> None:
+        """Store what an engine gave, and tell those who wait for it."""
+        waiting = self.waiting.pop(key)
+        if isinstance(outcome, Lost):
+            self.lost.append(outcome.reason)
+            outcome = failed(outcome.reason)
+        else:
+            self.journal.keep(key, outcome)
+            self.computed += 1
+        for row, value in waiting:
+            self.learn(row, value, key, outcome)
+
+    def learn(self, row: Row, value: float | None, key: str, outcome: Outcome) -> None:
+        """Give a row an outcome; what it wants next comes first, so that rows end one after the other."""
+        row.outcomes[value] = (key, outcome)
+        self.ready.extendleft((row, further) for further in reversed(self.ask(row)))
+        self.rows_done += row.done
+        self.tell(self.rows_done, len(self.rows), self.computed)
+
+    def ask(self, row: Row) -> list[float | None]:
+        """What a row wants now; it is asked for once."""
+        wanted = row.wanted()
+        row.asked |= set(wanted)
+        return wanted
+
+
+def run_study(
+    study: Study, context: Context, engine: Engine, directory: Path, *, resume: bool = False, tell: Tell = unheard
+) -> Ran:
+    """The answer to a study. Every point that ends is stored in `directory` at once; `resume` begins with those.
+
+    The same study gives the same answer, whatever the engine, the order in which points end, and interruptions.
+    """
+    with Journal(directory, resume=resume) as journal, engine as running:
+        runner = Runner(study, context, journal, running, tell)
+        runner.run()
+        journal.sort([key for row in runner.rows for _, (key, _) in sorted_outcomes(row)])
+    answer = answer_of(study, runner.rows, context, runner.fingerprint)
+    return Ran(answer, runner.computed, len(runner.taken), tuple(dict.fromkeys(runner.lost)))
+
+
+def sorted_outcomes(row: Row) -> list[tuple[float | None, tuple[str, Outcome]]]:
+    """A row's outcomes by value."""
+    return sorted(row.outcomes.items(), key=lambda item: -1.0 if item[0] is None else item[0])
+
+
+def answer_of(study: Study, rows: Sequence[Row], context: Context, known: str) -> StudyAnswer:
+    """All that a study found."""
+    from planner.search import versions
+
+    axes = tuple(
+        AxisAnswer(
+            name=axis.name,
+            values=tuple(value.label for value in axis.values),
+            numbers=axis.numbers,
+            unit=axis.unit,
+            log=axis.log,
+            reference=axis.reference,
+        )
+        for axis in study.axes
+    )
+    points = tuple(point_of(study, row) for row in rows)
+    swung = ("threshold", *study.outputs) if study.search else study.outputs
+    scenario = study.base.resolve(study.changes, study.on).loaded.scenario
+    return StudyAnswer(
+        name=study.name,
+        ask=study.ask,
+        base=study.base_as_written,
+        seed=scenario.seed if isinstance(scenario, Scenario) else None,
+        versions=versions(),
+        fingerprint=known,
+        prices_as_of=min((p.as_of for i in context.catalog.instances for p in i.prices.values()), default=""),
+        on=f"{study.on.count} x {study.on.gpu}" if study.on else "",
+        changes=study.changes,
+        design=study.design,
+        axes=axes,
+        search=searched(study.search),
+        outputs=tuple(output_answer(study, name) for name in study.outputs),
+        points=points,
+        sensitivity=sensitivity(axes, swung, points, study.ask),
+    )
+
+
+def output_answer(study: Study, name: str) -> OutputAnswer:
+    """What is known about an output."""
+    about = output_of(name, study.ask)
+    return OutputAnswer(name=name, unit=about.unit, better=about.better, interval=about.interval)
+
+
+def searched(search: Search | None) -> SearchAnswer | None:
+    """What was searched for."""
+    if search is None:
+        return None
+    return SearchAnswer(
+        path=search.path,
+        between=(search.written(search.low), search.written(search.high)),
+        unit=search.unit,
+        find=search.find,
+        where=tuple(condition.text for condition in search.conditions),
+        tolerance=search.tolerance,
+    )
+
+
+def point_of(study: Study, row: Row) -> PointAnswer:
+    """What one combination came to."""
+    labels = {axis.name: axis.values[i].label for axis, i in zip(study.axes, row.at, strict=True)}
+    shown, threshold, reason = chosen(row)
+    key, outcome = row.outcomes[shown]
+    return PointAnswer(
+        axes=labels,
+        threshold=threshold,
+        values=kept(outcome["values"], study.outputs),
+        evidence=outcome["evidence"],
+        foretold=bool(outcome["foretold"]),
+        feasible=bool(outcome["feasible"]) if row.search is None else threshold is not None,
+        failed=bool(outcome["failed"]),
+        reason=reason or outcome["reason"],
+        tried=len(row.outcomes),
+        key=key,
+    )
+
+
+def kept(values: Mapping[str, Figure], outputs: Sequence[str]) -> dict[str, Figure]:
+    """Only what the study asks for."""
+    return {name: values.get(name) for name in outputs}
+
+
+def chosen(row: Row) -> tuple[float | None, Figure, str]:
+    """Which of a row's values is shown, the threshold, and what is to be said about it."""
+    if row.search is None:
+        return None, None, ""
+    search, found = row.search, bracket(row.search, row.held())
+    largest = search.find is Find.LARGEST
+    if found.good is None:
+        easiest = search.low if largest else search.high
+        why = row.outcomes[easiest][1]["reason"] or f"{', '.join(c.text for c in search.conditions)} does not hold"
+        return easiest, None, f"not even at {search.written(easiest)}: {why}"
+    ends = {"low": found.good, "high": found.bad} if largest else {"low": found.bad, "high": found.good}
+    beyond = f"holds at {search.written(found.good)}, the end of the search" if found.bad is None else ""
+    return found.good, {"low": ends["low"], "mid": found.good, "high": ends["high"]}, beyond
