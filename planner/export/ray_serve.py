@@ -1,0 +1,113 @@
+"""Ray Serve: an application for each model, with replicas, parts of GPUs and batching, and the code that serves it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import floor
+from pathlib import Path
+from typing import Any
+
+from planner.export.demand import scenario_of
+from planner.export.fleet import Machine, Served
+from planner.export.kubernetes import as_yaml
+from planner.export.names import file_names, printable
+from planner.plans import Plan
+
+FILL_IN = "FILL_IN"
+PORT = 8000
+TORCHVISION = {
+    **{f"resnet{layers}": (f"resnet{layers}", 224) for layers in (18, 34, 50, 101, 152)},
+    **{name: (name, 224) for name in ("alexnet", "convnext_tiny", "efficientnet_b0", "mobilenet_v3_large")},
+    **{name: (name, 224) for name in ("vgg16", "vgg19", "vit_b_16")},
+    "inceptionv3": ("inception_v3", 299),
+}
+"""Models of the zoo that torchvision makes without arguments, one tensor in, one out: name there, pixels."""
+
+
+def serve_files(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
+    """The configuration, and the application that it names."""
+    app = Path(__file__).with_name("templates").joinpath("serve_app.py").read_text(encoding="utf-8")
+    text = "\n".join([*comments(plan), as_yaml(config(plan, fleet))])
+    return {"serve_app.py": app, "serve_config.yaml": text}
+
+
+def comments(plan: Plan) -> Iterator[str]:
+    """What the file cannot say itself."""
+    yield f"# {printable(plan.scenario)}: {printable(plan.recommendation.label)}."
+    yield f"# To fill in, where it says {FILL_IN}: `factory`, your function that makes the model as"
+    yield "# package.module:function, and `shape` of one sample. torchvision's have random weights: for timing only."
+    yield "# In a folder with serve_app.py and your modules, on a cluster with all GPUs: serve run serve_config.yaml"
+
+
+def config(plan: Plan, fleet: Sequence[Machine]) -> dict[str, Any]:
+    """All of `serve_config.yaml`."""
+    names = file_names(model.name for model in plan.recommendation.models)
+    profiles = profiles_of(plan)
+    return {
+        "proxy_location": "EveryNode",
+        "http_options": {"host": "0.0.0.0", "port": PORT},
+        "applications": [
+            application(model.name, names[model.name], profiles.get(model.name, model.name), fleet)
+            for model in plan.recommendation.models
+        ],
+    }
+
+
+def profiles_of(plan: Plan) -> dict[str, str]:
+    """Which profile each model has, where it is of another name."""
+    scenario = scenario_of(plan)
+    return {spec.name: spec.profile for spec in scenario.models if spec.profile} if scenario else {}
+
+
+def application(model: str, name: str, profile: str, fleet: Sequence[Machine]) -> dict[str, Any]:
+    """One model."""
+    here = [(machine, served) for machine in fleet for served in machine.served if served.model.name == model]
+    known, pixels = TORCHVISION.get(profile, ("", 0))
+    return {
+        "name": name,
+        "route_prefix": f"/v2/models/{name}",
+        "import_path": "serve_app:build",
+        "args": {
+            "name": name,
+            "factory": f"torchvision.models:{known}" if known else FILL_IN,
+            "shape": [3, pixels, pixels] if known else FILL_IN,
+        },
+        "deployments": [deployment(here)],
+    }
+
+
+def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:
+    """Replicas of one model. While one batch runs, the next is gathered: so two batches are let in."""
+    batch_size = max(served.batch_size for _, served in here)
+    return {
+        "name": "Model",
+        "num_replicas": sum(len(served.cards) for _, served in here),
+        "max_replicas_per_node": max(len(served.cards) for _, served in here),
+        "max_ongoing_requests": 2 * batch_size,
+        "ray_actor_options": {"num_gpus": part_of_gpu(here)},
+        "user_config": {
+            "max_batch_size": batch_size,
+            "batch_wait_timeout_s": max(served.model.max_queue_delay_s for _, served in here),
+        },
+    }
+
+
+def part_of_gpu(here: Sequence[tuple[Machine, Served]]) -> float:
+    """Share of a GPU that one replica holds: a card of three gives each a third. The least, where cards differ.
+
+    So the placement of the plan always fits; Ray counts in ten-thousandths.
+    """
+    crowd = max(machine.replicas_on(card) for machine, served in here for card in served.cards)
+    return floor(1e4 / crowd) / 1e4
+
+
+def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
+    """What Ray Serve does in another way than the plan replayed, a sentence each."""
+    crowds = Counter(m.replicas_on(card) for m in fleet for card in {c for s in m.served for c in s.cards})
+    said = ["Ray chooses which replica goes on which GPU, and sends a request to the less busy of two replicas."]
+    if any(crowd > 1 for crowd in crowds):
+        said.append(
+            "Models that share a GPU run in processes of their own: batches overlap, and each process holds a context, "
+            "where the plan counts one context a card and runs one batch at a time."
+        )
+    said.append(f"Nothing is dropped; the plan's rule is `{plan.policies.drop}`.")
+    return said

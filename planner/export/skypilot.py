@@ -1,0 +1,74 @@
+"""SkyPilot: a task for each type of machine, which rents them and starts Triton on each."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from planner.catalog import OWN
+from planner.export.demand import price_kind
+from planner.export.fleet import ExportError, Machine
+from planner.export.kubernetes import IMAGE, as_yaml, cloud_name
+from planner.export.names import dns_name, dns_names, file_names, printable
+from planner.plans import Instances, Plan
+from planner.scenario import PriceKind
+
+ACCELERATORS = {"A100-40GB": "A100"}
+"""Where SkyPilot's name of a GPU is not the catalog's."""
+
+
+def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
+    """A file for each type of machine that is rented; ExportError where none is."""
+    kind = price_kind(plan)
+    rented = [machine for machine in fleet if machine.instances.provider != OWN]
+    if not rented:
+        raise ExportError("all machines of the plan are your own: there is nothing to rent. Export to triton.")
+    by_type = [(key, list(found)) for key, found in groupby(rented, key=lambda machine: machine.instances)]
+    names = dns_names(label(instances) for instances, _ in by_type)
+    folders = file_names(machine.name for machine in fleet)
+    return {
+        f"{names[label(instances)]}.sky.yaml": "\n".join(
+            [*comments(plan, instances, kind), as_yaml(task(plan, instances, found, folders, kind))]
+        )
+        for instances, found in by_type
+    }
+
+
+def label(instances: Instances) -> str:
+    """A name for machines of one type."""
+    return f"{instances.provider}-{instances.region}-{instances.instance}"
+
+
+def comments(plan: Plan, instances: Instances, kind: PriceKind | None) -> Iterator[str]:
+    """What the file cannot say itself."""
+    cost = f"${instances.usd_per_hour:g}/h each"
+    yield f"# {instances.count} x {instances.instance} for {printable(plan.scenario)}, {cost}."
+    yield "# First put the models into models/, as each config.pbtxt says. Then:"
+    name = dns_name(label(instances))
+    yield f"#   sky launch -c {name} {name}.sky.yaml"
+    yield "# Port 8000 is open to everybody: take `ports` away where the clients are in the same network."
+    if kind is None:
+        yield "# The plan does not say how the machines are paid for: on demand is assumed."
+    elif kind in (PriceKind.RESERVED_1Y, PriceKind.RESERVED_3Y):
+        yield f"# The plan's price is {kind}: these start on demand, and your reservation must cover them."
+
+
+def task(
+    plan: Plan, instances: Instances, found: Sequence[Machine], folders: dict[str, str], kind: PriceKind | None
+) -> dict[str, Any]:
+    """The task of the machines of one type; each node takes the repository of its rank."""
+    gpu = ACCELERATORS.get(instances.gpu, instances.gpu)
+    return {
+        "name": dns_name(plan.scenario),
+        "num_nodes": len(found),
+        "resources": {
+            "infra": f"{instances.provider}/{instances.region}",
+            "instance_type": cloud_name(instances),
+            "accelerators": {gpu: instances.gpu_count},
+            "use_spot": kind is PriceKind.SPOT,
+            "image_id": f"docker:{IMAGE}",
+            "ports": [8000],
+        },
+        "file_mounts": {f"/models/{folders[machine.name]}": f"./models/{folders[machine.name]}" for machine in found},
+        "run": f"machines=({' '.join(folders[machine.name] for machine in found)})\n"
+        "exec tritonserver --model-repository=/models/${machines[$SKYPILOT_NODE_RANK]} --rate-limit=execution_count\n",
+    }

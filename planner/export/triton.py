@@ -1,0 +1,155 @@
+"""Triton: a model repository for each machine, with how each model is batched and on which cards it runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planner.export.fleet import Machine, Served
+from planner.export.names import file_names, printable
+from planner.layout import percent, seconds
+from planner.plans import Plan, Policies
+from simulator.deployment import Drop
+
+PUT_HERE = "put-the-model-here.txt"
+TURN = "turn"
+"""Resource that a batch holds while it runs, one for each card: a card that several models use runs one batch at a
+time, as in the plan. Without it Triton would run batches of different models beside each other."""
+TO_FILL_IN = """\
+# To fill in: the plan knows neither the model's file nor its tensors. Put the file into 1/.
+# model.onnx, model.plan, an OpenVINO model: Triton completes backend, input and output from it (auto-complete).
+# model.pt, and whatever else does not describe itself: say them here, for example
+#   backend: "pytorch"
+#   input [ { name: "INPUT__0", data_type: TYPE_FP32, dims: [ 3, 224, 224 ] } ]
+#   output [ { name: "OUTPUT__0", data_type: TYPE_FP32, dims: [ 1000 ] } ]
+# The first dimension of every tensor must be the batch, of any size; dims leave it out.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A value of an enumeration, which stands without quotes."""
+
+    name: str
+
+
+def folders_of(plan: Plan) -> dict[str, str]:
+    """Each model's folder, which is its name for Triton: the same on every machine."""
+    return file_names(model.name for model in plan.recommendation.models)
+
+
+def repository(plan: Plan, machine: Machine) -> dict[str, str]:
+    """Files of one machine's model repository, by path."""
+    folders = folders_of(plan)
+    files = {}
+    for served in machine.served:
+        folder = folders[served.model.name]
+        files[f"{folder}/config.pbtxt"] = config(plan, machine, served, folder)
+        files[f"{folder}/1/{PUT_HERE}"] = f"Put {printable(served.model.name)} here, as config.pbtxt says.\n"
+    return files
+
+
+def config(plan: Plan, machine: Machine, served: Served, folder: str) -> str:
+    """`config.pbtxt` of one model on one machine."""
+    fields = {
+        "name": folder,
+        "max_batch_size": served.batch_size,
+        **batching(served, plan.policies),
+        "instance_group": instance_groups(machine, served),
+    }
+    return "\n".join([*headline(machine, served), TO_FILL_IN, *write(fields), ""])
+
+
+def headline(machine: Machine, served: Served) -> Iterator[str]:
+    """What the plan says of it, as comments."""
+    model, share = served.model, f"{100 * served.share:.4g} % of " if served.share < 1 else ""
+    yield (
+        f"# {printable(model.name)} on {printable(machine.name)} ({printable(machine.instances.gpu)}): "
+        f"{share}{model.offered_rps:.6g} requests a second."
+    )
+    yield (
+        f"# Promised: {percent(model.slo_attainment_target)} % within {seconds(model.slo_s)}. "
+        f"Replayed: {percent(model.slo_attainment.mean)} %, p99 {seconds(model.p99_s)}."
+    )
+
+
+def batching(served: Served, policies: Policies) -> dict[str, Any]:
+    """The dynamic batcher. Where the plan drops late frames, those are refused that waited for all of the promise."""
+    fields: dict[str, Any] = {}
+    if served.batch_size > 1:
+        fields["preferred_batch_size"] = [served.batch_size]
+        fields["max_queue_delay_microseconds"] = round(served.model.max_queue_delay_s * 1e6)
+    if policies.drop in (Drop.LATE, Drop.NEWEST_AND_LATE):
+        fields["default_queue_policy"] = {
+            "timeout_action": Word("REJECT"),
+            "default_timeout_microseconds": round(served.model.slo_s * 1e6),
+        }
+    return {"dynamic_batching": fields} if fields else {}
+
+
+def instance_groups(machine: Machine, served: Served) -> list[dict[str, Any]]:
+    """So many copies on which cards; those that share a card take turns."""
+    groups = []
+    for card in sorted(set(served.cards)):
+        group = {"count": served.cards.count(card), "kind": Word("KIND_GPU"), "gpus": [card]}
+        turns = {"rate_limiter": {"resources": [{"name": TURN, "count": 1}]}}
+        groups.append(group | (turns if machine.replicas_on(card) > 1 else {}))
+    return groups
+
+
+def write(fields: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
+    """A protobuf message as text."""
+    blank = " " * indent
+    for name, value in fields.items():
+        match value:
+            case dict():
+                yield f"{blank}{name} {{"
+                yield from write(value, indent + 2)
+                yield f"{blank}}}"
+            case [dict(), *_]:
+                yield f"{blank}{name} ["
+                for number, item in enumerate(value, 1):
+                    yield f"{blank}  {{"
+                    yield from write(item, indent + 4)
+                    yield f"{blank}  }}{',' if number < len(value) else ''}"
+                yield f"{blank}]"
+            case list():
+                yield f"{blank}{name}: [ {', '.join(map(scalar, value))} ]"
+            case _:
+                yield f"{blank}{name}: {scalar(value)}"
+
+
+def scalar(value: str | int | Word) -> str:
+    """One value; bytes of a text that are not plain are written in octal."""
+    if isinstance(value, Word):
+        return value.name
+    if isinstance(value, int):
+        return str(value)
+    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in value.encode())
+    return f'"{escaped}"'
+
+
+def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
+    """What Triton does in another way than the plan replayed, a sentence each."""
+    said = []
+    if any(machine.replicas_on(card) > 1 for machine in fleet for served in machine.served for card in served.cards):
+        said.append(
+            "Cards with several models run one batch at a time, by Triton's rate limiter "
+            "(`--rate-limit=execution_count`); it lets models take turns, where the plan's rule is "
+            f"`{plan.policies.scheduling}`."
+        )
+    match plan.policies.drop:
+        case Drop.NEWEST | Drop.NEWEST_AND_LATE:
+            said.append(
+                f"The plan drops frames by the rule `{plan.policies.drop}`; Triton cannot keep the newest only."
+            )
+        case Drop.LATE:
+            said.append(
+                "The plan drops a frame that would end late; Triton refuses one that has waited as long as is promised."
+            )
+    if any(len({round(s.share / len(s.cards), 6) for m in fleet for s in m.served if s.model is model}) > 1
+           for model in plan.recommendation.models):  # fmt: skip
+        said.append(
+            "Some models have replicas with unequal shares of the requests: `promise.json` has the shares by machine; "
+            "whoever spreads the requests must keep to them."
+        )
+    return said
