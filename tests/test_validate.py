@@ -25,7 +25,7 @@ from planner.validation.comparison import (
 from planner.validation.fitting import fit, offered_work, tight_bytes
 from planner.validation.page import BEGIN, END, render, renew
 from planner.validation.recording import Recording, encode, kept, read_recording, write_recording
-from planner.validation.rehearsal import rehearsal_s, turns
+from planner.validation.rehearsal import at_once, rehearsal_s, turns
 from planner.validation.speed import Speed, speed_of
 from simulator.curves import Interpolated
 from simulator.deployment import BatchingPolicy, Deployment, Drop, Scheduling
@@ -390,17 +390,26 @@ def test_a_device_as_slow_as_it_was_rehearsed_lies_in_the_intervals() -> None:
 
 
 def test_all_models_take_turns_in_a_rehearsal() -> None:
-    found = turns(case("four-models").deployment, 10.0)
+    made = case("four-models")
+    found = turns(made, 10.0)
     sizes = {model: np.unique(demand.arrival_s, return_counts=True)[1] for model, demand in found.items()}
     assert all(set(counts) == {1, 2} for counts in sizes.values())
-    assert len({len(counts) for counts in sizes.values()}) <= 2
+    assert max(map(len, sizes.values())) - min(map(len, sizes.values())) <= 1
     assert max(demand.arrival_s.max() for demand in found.values()) < 10.0
 
 
-def test_processes_rehearse_alone_and_together() -> None:
-    found = turns(case("two-processes").deployment, 6.0)
-    busy_in = {m: sorted({int(at_s) for at_s in demand.arrival_s}) for m, demand in found.items()}
-    assert busy_in == {"resnet50": [0, 2, 3, 5], "tiny_yolov3": [1, 2, 4, 5]}
+@pytest.mark.parametrize("name", ["one-30", "one-60", "one-95", "two-models", "swap-round-robin"])
+def test_a_rehearsal_keeps_the_device_as_busy_as_the_run(name: str) -> None:
+    made = case(name)
+    again = Workload(tuple(Stream(m, Trace(d.arrival_s, 60.0)) for m, d in turns(made, 60.0).items()))
+    run, rehearsed = (
+        summarise(simulate(made.deployment, asked, 60.0)).devices["process-1"] for asked in (made.workload, again)
+    )
+    assert rehearsed.utilization + rehearsed.load_share == pytest.approx(run.utilization + run.load_share, abs=0.08)
+
+
+def test_batches_at_once_are_those_of_a_busy_period() -> None:
+    assert [at_once(load) for load in (0.05, 0.3, 0.6, 0.8, 0.95)] == [1, 1, 2, 5, 20]
 
 
 def test_a_rehearsal_lasts_a_fifth_of_the_run_and_ten_seconds_at_most() -> None:

@@ -1,19 +1,21 @@
 """Rehearsal: a short run in which every model takes its turn, to see what the device's costs are at that time.
 
-Processes that share the device are alone by turns, then all at once. What is seen says nothing of the requests that the
-run itself serves: other arrivals, no queues. Comes to torch through the executor alone.
+It keeps the device as busy as the run will, for a processor that rests between batches is slower at the next one. It
+has other arrivals than the run and says nothing of how long requests wait. Comes to torch through the executor alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count, cycle
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrate.served import Actions, batch_sizes
-from planner.validation.fitting import swaps
-from simulator.deployment import BatchingPolicy, Deployment, Drop, Replica, Service
+from planner.validation.fitting import Case, swaps
+from simulator.deployment import BatchingPolicy, Drop, Replica, Service
+from simulator.metrics import summarise
+from simulator.run import simulate
 from simulator.workload import Demand
 
 if TYPE_CHECKING:
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 SHARE = 0.2
 """Of the run's time that a rehearsal takes."""
 LONGEST_S = 10.0
-PHASE_S = 1.0
-"""How long one process of several is alone, or all run at once."""
+BUSIEST = 0.95
+"""A device that is foretold to be busier than this rehearses as if it were so busy."""
+FORETOLD_S = 60.0
+"""How long a run is simulated to know how busy the device will be."""
 
 
 def rehearsal_s(duration_s: float) -> float:
@@ -31,14 +35,12 @@ def rehearsal_s(duration_s: float) -> float:
     return min(SHARE * duration_s, LONGEST_S)
 
 
-def rehearse(
-    deployment: Deployment, models: Mapping[str, "Source"], device: str, lasts_s: float
-) -> tuple[Actions, ...]:
+def rehearse(case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float) -> tuple[Actions, ...]:
     """What each load and each batch took, of those that ended in time. KeyboardInterrupt where Ctrl-C ended it."""
     from calibrate.serve import serve
 
-    world = replace(deployment, services=tuple(patient(service) for service in deployment.services))
-    served = serve(world, turns(world, lasts_s), models, device, lasts_s)
+    world = replace(case.deployment, services=tuple(patient(service) for service in case.deployment.services))
+    served = serve(world, turns(case, lasts_s), models, device, lasts_s)
     if served.stopped == "interrupted":
         raise KeyboardInterrupt
     return tuple(actions for actions in served.actions if actions.kind in ("run", "load"))
@@ -55,32 +57,42 @@ def prompt(replica: Replica) -> Replica:
     return replace(replica, batching=BatchingPolicy(batching.max_batch_size, 0.0, batching.padded))
 
 
-def turns(deployment: Deployment, lasts_s: float) -> dict[str, Demand]:
-    """Arrivals by model: batches of every size, each due when by the profiles the one before it is done."""
-    names = [card.id for card in deployment.devices]
+def turns(case: Case, lasts_s: float) -> dict[str, Demand]:
+    """Arrivals by model: batches of every size, some at once and then a rest, as busy as the run will be."""
+    deployment, busy = case.deployment, busy_shares(case)
     due: dict[str, list[float]] = {service.model: [] for service in deployment.services}
-    for name in names:
-        mine = [service for service in deployment.services if service.replicas[0].devices == (name,)]
-        batches = in_turn(mine, loading=swaps(deployment, name), pinned=deployment.swap.pinned)
-        for start_s, finish_s in phases(name, names, lasts_s):
-            at_s = start_s
-            while at_s < finish_s:
+    for card in deployment.devices:
+        mine = [service for service in deployment.services if service.replicas[0].devices == (card.id,)]
+        batches = in_turn(mine, loading=swaps(deployment, card.id), pinned=deployment.swap.pinned)
+        at_s = 0.0
+        while at_s < lasts_s:
+            busy_s = 0.0
+            for _ in range(at_once(busy[card.id])):
                 model, size, took_s = next(batches)
-                due[model] += [at_s] * size
-                at_s += took_s
-    return {model: Demand(np.array(times_s), np.zeros(len(times_s), dtype=np.int32)) for model, times_s in due.items()}
+                due[model] += [at_s + busy_s] * size
+                busy_s += took_s
+            at_s += busy_s / busy[card.id]
+    return {model: demand(times_s, lasts_s) for model, times_s in due.items()}
 
 
-def phases(name: str, names: Sequence[str], lasts_s: float) -> Iterator[tuple[float, float]]:
-    """When a process runs. Of a and b, a: from 0 to 1 s alone, from 2 to 3 s with b, from 3 to 4 s alone, ..."""
-    if len(names) == 1:
-        yield 0.0, lasts_s
-        return
-    for number, active in zip(count(), cycle([*([one] for one in names), names])):
-        if number * PHASE_S >= lasts_s:
-            return
-        if name in active:
-            yield number * PHASE_S, min((number + 1) * PHASE_S, lasts_s)
+def busy_shares(case: Case) -> dict[str, float]:
+    """By device: the share of its time that it will run or load, by its profiles."""
+    found = summarise(simulate(case.deployment, case.workload, FORETOLD_S)).devices
+    return {name: min(BUSIEST, max(one.utilization + one.load_share, 1 - BUSIEST)) for name, one in found.items()}
+
+
+def at_once(busy: float) -> int:
+    """Batches between two rests: where arrivals are random, a server that is busy half of the time serves 2 in a row.
+
+    1 / (1 - load), the mean number served in a busy period of M/M/1. Kleinrock, Queueing Systems 1 (1975), 5.8.
+    """
+    return round(1 / (1 - busy))
+
+
+def demand(times_s: Sequence[float], lasts_s: float) -> Demand:
+    """Those that are due in time."""
+    within = np.array([at_s for at_s in times_s if at_s < lasts_s])
+    return Demand(within, np.zeros(len(within), dtype=np.int32))
 
 
 def in_turn(services: Sequence[Service], *, loading: bool, pinned: bool) -> Iterator[tuple[str, int, float]]:

@@ -170,14 +170,14 @@ def serve(
     demand = draw(case.workload, duration_s, scenario.seed)
     lasts_s = rehearsal_s(duration_s)
     note(f"Rehearsing for {lasts_s:g} s.")
-    rehearsals = [rehearse(case.deployment, models, device, lasts_s)]
+    rehearsals = [rehearse(case, models, device, lasts_s)]
     note(f"Serving {counted(len(models), 'model')} on {machine['gpu']} for {duration_s:g} s.")
     before = Processor.now()
     served = run(case.deployment, demand, models, device, duration_s, seed=scenario.seed)
     others = Processor.now().others_cores(before)
     if not served.stopped:
         note(f"Rehearsing again for {lasts_s:g} s.")
-        rehearsals.append(rehearse(case.deployment, models, device, lasts_s))
+        rehearsals.append(rehearse(case, models, device, lasts_s))
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.path.read_text(encoding="utf-8"),

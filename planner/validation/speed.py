@@ -13,9 +13,8 @@ import numpy as np
 
 from calibrate.served import Actions
 from planner.validation.recording import Recording
+from simulator.workload import Floats
 
-ALONE, BESIDE = 0.2, 0.8
-"""Most and least share of a batch's time in which other processes ran, to count as alone or as beside them."""
 Shares = Mapping[str, float]
 
 
@@ -59,14 +58,19 @@ class Taken(NamedTuple):
         """Actual over expected."""
         return self.actual_s / self.expected_s
 
+    def without(self, slowdown: float) -> "Taken":
+        """As long as it would have taken alone: 0.3 s with others for half of it, where they double it, are 0.2 s."""
+        return self._replace(actual_s=self.actual_s / (1 + (slowdown - 1) * self.overlap))
+
 
 def speed_of(recording: Recording) -> Speed:
     """What the rehearsals say."""
     runs = [taken for number, one in enumerate(recording.rehearsals) for taken in listed(number, one, "run")]
     loads = [taken for number, one in enumerate(recording.rehearsals) for taken in listed(number, one, "load")]
-    alone = [taken for taken in runs if taken.overlap < ALONE]
-    if not alone:
+    if not runs:
         return Speed()
+    together = slowdown(runs)
+    alone = [one.without(together.get(one.device, 1.0)) for one in runs]
     levels = [level(alone, number) for number in range(len(recording.rehearsals))]
     known = [found for found in levels if found is not None]
     spread = pooled_cv(alone)
@@ -79,7 +83,7 @@ def speed_of(recording: Recording) -> Speed:
         run_error={model: spread / sqrt(count(alone, model)) for model in models_of(alone)},
         load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
         cv=spread,
-        slowdown=slowdown(runs),
+        slowdown=together,
     )
 
 
@@ -131,24 +135,49 @@ def level(taken: Sequence[Taken], number: int) -> float | None:
 
 def pooled_cv(taken: Sequence[Taken]) -> float:
     """Spread of ratios around the mean of their model and rehearsal; 0 where there is one of each only."""
-    groups: dict[tuple[int, str], list[float]] = {}
-    for one in taken:
-        groups.setdefault((one.rehearsal, one.model), []).append(one.ratio)
-    squares = sum((ratio / fmean(ratios) - 1) ** 2 for ratios in groups.values() for ratio in ratios)
-    freedom = sum(len(ratios) - 1 for ratios in groups.values())
+    groups = [[one.ratio for one in group] for group in grouped(taken)]
+    squares = sum((ratio / fmean(ratios) - 1) ** 2 for ratios in groups for ratio in ratios)
+    freedom = sum(len(ratios) - 1 for ratios in groups)
     return sqrt(squares / freedom) if freedom else 0.0
 
 
 def slowdown(runs: Sequence[Taken]) -> dict[str, float]:
-    """By device: batches beside others over batches alone, mean over its models; at least 1."""
-    found = {}
-    for device in dict.fromkeys(one.device for one in runs):
-        mine = [one for one in runs if one.device == device]
-        alone = by_model([one for one in mine if one.overlap < ALONE])
-        beside = by_model([one for one in mine if one.overlap > BESIDE])
-        if ratios := [beside[model] / alone[model] for model in alone.keys() & beside.keys()]:
-            found[device] = max(1.0, fmean(ratios))
-    return found
+    """By device, where others share it: run times while the others run too over those alone.
+
+    Slope of the straight line through (overlap, run time), each over the mean of its model and rehearsal, so that the
+    drift of the machine and the size of models play no part. At least 1, and at most the number of processes.
+    """
+    devices = list(dict.fromkeys(one.device for one in runs))
+    return {
+        device: steepness([one for one in runs if one.device == device], len(devices))
+        for device in devices[1:] and devices
+    }
+
+
+def steepness(runs: Sequence[Taken], processes: int) -> float:
+    """The same of one device."""
+    groups = grouped(runs)
+    overlap = np.concatenate([[one.overlap for one in group] for group in groups])
+    centred = np.concatenate([centre([one.overlap for one in group]) for group in groups])
+    times = np.concatenate([np.array([one.ratio for one in group]) / fmean(o.ratio for o in group) for group in groups])
+    if not (squares := float(centred @ centred)):
+        return 1.0
+    slope = float(centred @ times) / squares
+    alone = 1 - slope * float(overlap.mean())
+    return min(max(1.0, 1 + slope / alone), float(processes)) if alone > 0 else float(processes)
+
+
+def centre(values: Sequence[float]) -> Floats:
+    """Distances from the mean."""
+    return np.array(values) - fmean(values)
+
+
+def grouped(taken: Sequence[Taken]) -> list[list[Taken]]:
+    """By rehearsal and model."""
+    groups: dict[tuple[int, str], list[Taken]] = {}
+    for one in taken:
+        groups.setdefault((one.rehearsal, one.model), []).append(one)
+    return list(groups.values())
 
 
 def run_errors(recording: Recording, speed: Speed) -> tuple[Shares, Shares]:
