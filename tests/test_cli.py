@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -12,12 +11,12 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import typer
 from answers import BEST, INFEASIBLE, PLAN
+from shown import SHOWN, chains
 
 from planner import cli
 from planner.gate import ConditionError, crossed, parse_conditions, weak
@@ -28,11 +27,6 @@ ROOT = Path(__file__).resolve().parent.parent
 VIDEO = "scenarios/video.yaml"
 TRACE = "scenarios/trace.yaml"
 PLANNER = [sys.executable, "-m", "planner"]
-SHOWN = re.findall(
-    r"^\$ (planner .*?)(?:\s+# exit (\d))?$",
-    "\n".join(re.findall(r"^```console\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)),
-    re.M,
-)
 
 
 @pytest.fixture
@@ -62,21 +56,6 @@ def planner(here, monkeypatch, capsys):
 def apart(*words, **options):
     """The same in a process of its own."""
     return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=60, **options)
-
-
-def chains(shown):
-    """Commands that work on from each other's files, in order; each chain can run in a folder of its own."""
-    chains, made = [], {}
-    for command, code in shown:
-        words = shlex.split(command)
-        chain = next((made[word] for word in words if word in made), None)
-        if chain is None:
-            chain = []
-            chains.append(chain)
-        chain.append((words, int(code or 0)))
-        named = [after for word, after in pairwise(words) if word in {"-o", "--output", "--out", "--record"}]
-        made |= dict.fromkeys(named or {"plan": ["plan.json"], "init": words[2:]}.get(words[1], []), chain)
-    return chains
 
 
 @pytest.mark.parametrize("chain", chains(SHOWN), ids=lambda chain: "_".join(chain[0][0][1:4]))
