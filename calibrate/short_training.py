@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from statistics import mean, median
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from calibrate.points import Point, Settings, What
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 POOL = 512
 """Different samples at most; an epoch draws from them."""
 LEARNING_RATE = 1e-3
-SPLIT = 4
-"""Parts of the epoch; between them steps are measured again, so that both see the machine in the same state."""
+SPLIT = 8
+"""Parts of the epoch; steps are measured before each, so that both see the machine in the same state."""
 FETCHES = 10
+WARM_UP = 3
+"""Batches of a loader before its pace is measured: those that its workers made while it started."""
 SEED = 0
 
 
@@ -44,6 +46,8 @@ class Asked:
     input_shape: tuple[int, ...] | None
     seconds: float
     threads: int | None
+    workers: int = 0
+    """Of the loader; 0: the process that trains makes the batches itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +60,14 @@ class Trained:
     steps: int
     step_s: float
     """Measured by itself, on data that is there already: the mean of what was measured around the epoch's parts."""
+    workers: int
     load_s: float
-    """To make one batch ready; the same process trains, so that it adds up."""
+    """To make one batch ready: without workers by the process that trains, so that it adds up; else the time between
+    batches of the loader alone."""
+    start_s: float
+    """Until a loader with workers has its first batch; 0 without."""
     predicted_s: float
-    """Of the epoch: steps x (step_s + load_s)."""
+    """Of the epoch: steps x (step_s + load_s), or with workers start_s + steps x the longer of the two."""
     epoch_s: float
     """Measured."""
     real_step_s: float
@@ -103,32 +111,43 @@ def train(asked: Asked) -> Trained:
     built = build(asked.model, asked.input_shape)
     settings = Settings(precision=asked.precision, resolution=asked.resolution)
     samples = pool(built, settings, min(asked.samples, POOL))
-    load_s = fetching_s(samples, asked.batch)
     steps = max(1, asked.samples // asked.batch)
-    parts = split(steps)
-    measured = [steps_s(built, device, asked, settings)]
-    epochs = []
+    ready = loading(samples, asked, built)
+    measured, epoch = [], []
     run = trainer(built, device, asked, settings)
-    for count in parts:
-        epochs.append(run(samples, count))
+    for count in [steps] if asked.workers else split(steps):
         measured.append(steps_s(built, device, asked, settings))
-    real = [t for part in epochs for t in part.steps_s]
-    step_s, busy_s = (mean(found) for found in zip(*measured, strict=True))  # an epoch is a sum: disturbances are in it
+        epoch.append(run(samples, count))
+    if asked.workers:
+        measured.append(steps_s(built, device, asked, settings))
+    return report(asked, device, ready, measured, epoch)
+
+
+def report(
+    asked: Asked, device: "Device", ready: "Loading", measured: Sequence[tuple[float, float]], epoch: Sequence["Part"]
+) -> Trained:
+    """What was measured before and between, beside the epoch in its parts."""
+    real = [t for part in epoch for t in part.steps_s]
+    # Means, not medians: an epoch is a sum, and disturbances are in it.
+    step_s, busy_s = (mean(found) for found in zip(*measured, strict=True))
     on_cpu = device.kind == "cpu"
+    own_load_s = 0.0 if asked.workers else ready.batch_s
     return Trained(
         model=asked.model,
         device=device.name,
         batch=asked.batch,
-        steps=steps,
+        steps=len(real),
         step_s=step_s,
-        load_s=load_s,
-        predicted_s=steps * (step_s + load_s),
-        epoch_s=sum(part.took_s for part in epochs),
+        workers=asked.workers,
+        load_s=ready.batch_s,
+        start_s=ready.start_s,
+        predicted_s=ready.start_s + len(real) * max(step_s + own_load_s, ready.batch_s),
+        epoch_s=sum(part.took_s for part in epoch),
         real_step_s=mean(real),
-        busy_predicted_s=steps * (busy_s + load_s) if on_cpu else None,
-        busy_epoch_s=sum(part.busy_s for part in epochs) if on_cpu else None,
-        loss_first=epochs[0].losses[0],
-        loss_last=epochs[-1].losses[-1],
+        busy_predicted_s=len(real) * (busy_s + own_load_s) if on_cpu else None,
+        busy_epoch_s=sum(part.busy_s for part in epoch) if on_cpu else None,
+        loss_first=epoch[0].losses[0],
+        loss_last=epoch[-1].losses[-1],
     )
 
 
@@ -146,33 +165,49 @@ def pool(built: "Built", settings: Settings, count: int) -> list[Any]:
     return list(built.make_input(count, "cpu", settings))
 
 
-def fetch(samples: Sequence[Any], batch: int, order: Sequence[int], *, as_list: bool) -> Any:
-    """A batch of the samples that `order` names."""
-    import torch
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What it takes to have batches ready."""
 
-    chosen = [samples[i % len(samples)] for i in order[:batch]]
-    return chosen if as_list else torch.stack(chosen)
-
-
-def batches(samples: Sequence[Any], batch: int, *, as_list: bool) -> Iterator[Any]:
-    """Shuffled batches without end."""
-    import torch
-
-    while True:
-        order = torch.randint(len(samples), (batch,)).tolist()
-        yield fetch(samples, batch, order, as_list=as_list)
+    batch_s: float
+    start_s: float
 
 
-def fetching_s(samples: Sequence[Any], batch: int) -> float:
-    """To make one batch ready."""
-    source = batches(samples, batch, as_list=False)
+def batches(samples: Sequence[Any], count: int, asked: Asked, *, as_list: bool) -> Iterator[Any]:
+    """So many shuffled batches, by PyTorch's own loader."""
+    from torch.utils.data import DataLoader, RandomSampler
+
+    sampler = RandomSampler(samples, replacement=True, num_samples=count * asked.batch)
+    loader: Any = DataLoader(
+        samples,  # type: ignore[arg-type]
+        asked.batch,
+        sampler=sampler,
+        num_workers=asked.workers,
+        collate_fn=list if as_list else None,
+    )
+    return iter(loader)
+
+
+def loading(samples: Sequence[Any], asked: Asked, built: "Built") -> Loading:
+    """The loader alone, while nothing is trained."""
+    start_s = time.perf_counter()
+    more = WARM_UP + 2 * asked.workers  # each worker has two ready
+    source = batches(samples, more + FETCHES, asked, as_list=is_list(built))
     next(source)
-    taken = []
-    for _ in range(FETCHES):
-        start_s = time.perf_counter()
+    started_s = time.perf_counter() - start_s
+    for _ in range(more - 1):
         next(source)
-        taken.append(time.perf_counter() - start_s)
-    return median(taken)
+    begun_s = time.perf_counter()
+    for _ in range(FETCHES):
+        next(source)
+    return Loading((time.perf_counter() - begun_s) / FETCHES, started_s if asked.workers else 0.0)
+
+
+def is_list(built: "Built") -> bool:
+    """Whether a batch is a list of pictures, for they differ in size."""
+    from calibrate.zoo import Task
+
+    return built.task is Task.DETECTION
 
 
 # Steps
@@ -183,7 +218,7 @@ def steps_s(built: "Built", device: "Device", asked: Asked, settings: Settings) 
     from calibrate.measure import measure
     from calibrate.timer import Rule
 
-    rule = Rule(seconds=asked.seconds / (SPLIT + 1), at_least=3)
+    rule = Rule(seconds=asked.seconds / SPLIT, at_least=3)
     point = Point(
         what=What.TRAINING, model=asked.model, batch=asked.batch, optimizer=asked.optimizer, settings=settings
     )
@@ -207,7 +242,6 @@ def trainer(built: "Built", device: "Device", asked: Asked, settings: Settings) 
     import torch
 
     from calibrate.measure import AUTOCAST
-    from calibrate.zoo import Task
 
     module = built.module
     parameters = [p for p in module.parameters() if p.requires_grad]
@@ -225,12 +259,11 @@ def trainer(built: "Built", device: "Device", asked: Asked, settings: Settings) 
 
     def run(samples: Sequence[Any], count: int) -> Part:
         module.to(device.label).train()
-        source = batches(samples, asked.batch, as_list=built.task is Task.DETECTION)
         steps, losses = [], []
         device.synchronise()
         start_s, busy_s = time.perf_counter(), time.process_time()
-        for _ in range(count):
-            inputs = moved(next(source), device.label)
+        for batch in batches(samples, count, asked, as_list=is_list(built)):
+            inputs = moved(batch, device.label)
             step_start_s = time.perf_counter()
             with cast():
                 loss = built.loss(module, inputs)
@@ -268,6 +301,7 @@ def read(arguments: Sequence[str] | None = None) -> Asked:
     add("--input", default="")
     add("--seconds", type=float, default=5.0)
     add("--threads", type=int)
+    add("--workers", type=int, default=0)
     given = options.parse_args(arguments)
     shape = tuple(map(int, given.input.split("x"))) if given.input else None
     return Asked(
@@ -281,6 +315,7 @@ def read(arguments: Sequence[str] | None = None) -> Asked:
         input_shape=shape,
         seconds=given.seconds,
         threads=given.threads,
+        workers=given.workers,
     )
 
 

@@ -13,9 +13,11 @@ import typer
 from planner.compare.command import diff, reprice
 from planner.export.command import export
 from planner.horizon.command import horizon
+from planner.importing.command import from_triton
 from planner.layout import Format, stdout_screen
 from planner.merging.command import analyze, breakeven
 from planner.merging.train import train
+from planner.page.command import report
 from planner.profiling.command import profile
 from planner.studies.command import study
 from planner.training.command import train as train_model
@@ -235,7 +237,9 @@ app.command("train")(train_model)
 app.command()(horizon)
 app.command()(study)
 app.command()(diff)
+app.command()(report)
 app.command()(reprice)
+app.command()(from_triton)
 
 
 @app.command()
@@ -250,6 +254,7 @@ def explain(plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A pl
 @app.command()
 def init(
     file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("scenario.yaml"),
+    training: Annotated[bool, typer.Option("--training", help="Of a training, for `planner train`.")] = False,
 ) -> None:
     """Write a commented scenario to start from."""
     from planner.starter import starter
@@ -257,8 +262,8 @@ def init(
 
     if file.exists():
         raise StoreError(f"{file}: exists already. Name another file.")
-    write_text(starter(), file)
-    emit(f"Wrote {file}. Next: planner plan {file}\n")
+    write_text(starter(training=training), file)
+    emit(f"Wrote {file}. Next: planner {'train' if training else 'plan'} {file}\n")
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 
-def starter() -> str:
-    """A commented scenario that a newcomer can edit; it plans as it is."""
-    return Path(__file__).with_name("template.yaml").read_text(encoding="utf-8")
+def starter(*, training: bool = False) -> str:
+    """A commented scenario that a newcomer can edit; it plans, or trains, as it is."""
+    folder = Path(__file__).parent / ("training" if training else "")
+    return (folder / "template.yaml").read_text(encoding="utf-8")

@@ -42,7 +42,12 @@ class Check:
     """Of the epoch: predicted over measured, less one."""
     busy_error: float | None
     """The same in time of the processor, which other processes take none of; None on a GPU."""
+    workers: int
+    """Of the loader; 0: the process that trains makes the batches itself."""
     load_s: float
+    """Between batches of the loader alone."""
+    start_s: float
+    """Until its workers have the first batch."""
     whole_s: Range
     """The scenario's training on this device: between what was foretold and what was measured."""
 
@@ -74,7 +79,9 @@ def check(
         measured_epoch_s=found["epoch_s"],
         error=found["predicted_s"] / found["epoch_s"] - 1,
         busy_error=found["busy_predicted_s"] / found["busy_epoch_s"] - 1 if found["busy_epoch_s"] else None,
+        workers=found["workers"],
         load_s=found["load_s"],
+        start_s=found["start_s"],
         whole_s=Range(low=ends[0], mid=sum(ends) / 2, high=ends[1]),
     )
 
@@ -97,6 +104,7 @@ def command(
         raise ScenarioError(wrong)
     words = [m.zoo or m.factory or "", "--device", device, "--batch", str(batch), "--samples", str(samples)]
     words += ["--optimizer", optimizer or "", "--precision", s.train.precision, "--seconds", str(budget_s)]
+    words += ["--workers", str(s.data.loader.workers)] if s.data.loader else []
     words += ["--resolution", str(m.pixels)] if m.pixels else []
     words += ["--input", "x".join(map(str, m.input))] if m.input else []
     return words + (["--threads", str(threads)] if threads else [])
