@@ -1,0 +1,1 @@
+"""Answers as one HTML file that opens offline."""

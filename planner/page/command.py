@@ -1,0 +1,22 @@
+"""The command `planner report`: an answer as one HTML file that opens offline."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    answer: Annotated[Path, typer.Argument(metavar="ANSWER", help="A plan.json or a study.json.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The HTML to write.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Write an answer as one HTML page that opens offline and can be sent on."""
+    from planner.cli import emit
+    from planner.page.render import report_page
+    from planner.store import write_text
+
+    page = report_page(answer)
+    write_text(page, out)
+    emit(f"Wrote {out}: {len(page.encode()) / 1e3:.0f} kB. Open it in a browser; it needs no network.\n")
