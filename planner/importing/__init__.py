@@ -1,0 +1,1 @@
+"""Questions made of what already runs elsewhere."""
