@@ -1,6 +1,7 @@
-"""A real browser without a window, spoken to through a pair of pipes: the DevTools protocol, one JSON text at a time."""
+"""A real browser without a window, spoken to through two pipes: the DevTools protocol, one JSON text at a time."""
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium-headless-shell", "chromium", "google-chrome", "chrome")
-WAIT_S = 60.0
 
 
 def find_browser() -> str | None:
@@ -98,22 +98,16 @@ def browser(program: str, home: Path) -> Iterator[Browser]:
     """A browser that is gone afterwards. It reads commands from descriptor 3 and answers on 4."""
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
-
-    def arrange() -> None:
-        kept_in, kept_out = os.dup(theirs_in), os.dup(theirs_out)  # they might be 3 and 4 the other way round
-        os.dup2(kept_in, 3)
-        os.dup2(kept_out, 4)
-
+    high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]  # neither is 3 or 4 already
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
     process = subprocess.Popen(
-        [program, *options, f"--user-data-dir={home}", "about:blank"],
-        preexec_fn=arrange,
-        close_fds=False,
+        ["sh", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]}', "sh", program, *options, f"--user-data-dir={home}"],
+        pass_fds=high,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    os.close(theirs_in)
-    os.close(theirs_out)
+    for end in (theirs_in, theirs_out, *high):
+        os.close(end)
     opened = None
     try:
         opened = Browser(ours_out, ours_in)

@@ -9,8 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from planner.page.plan_page import plan_page
+from planner.page.study_page import read_study, study_page
 from planner.plans import SCHEMA
 from planner.store import StoreError, read_json, read_plan
+from planner.studies.results import SCHEMA as STUDY
 
 FOLDER = Path(__file__).parent
 
@@ -21,6 +23,8 @@ def report_page(path: Path) -> str:
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema == SCHEMA:
         return render("plan.html.j2", plan_page(read_plan(path)))
+    if schema == STUDY:
+        return render("study.html.j2", study_page(read_study(data, path)))
     got = f"has schema `{schema}`" if schema else "has no `schema`"
     raise StoreError(f"{path}: {got}, and no report is made of that. Name a plan.json or a study.json.")
 
