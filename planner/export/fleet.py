@@ -71,8 +71,11 @@ def machines(best: Recommendation) -> list[Machine]:
 
 
 def kinds_of(best: Recommendation, hosts: Sequence[str]) -> dict[str, Instances]:
-    """Which type each host is of: its name is that of the type with a number."""
-    return {host: next(kind for kind in best.instances if host.rpartition("-")[0] == kind.instance) for host in hosts}
+    """Which type each host is of: its name is that of the type, with a number."""
+    types = {kind.instance: kind for kind in best.instances}
+    if lost := [host for host in hosts if host.rpartition("-")[0] not in types]:
+        raise ExportError(f"gpus: host {lost[0]} is of no type in `instances` ({', '.join(types)}). Plan again.")
+    return {host: types[host.rpartition("-")[0]] for host in hosts}
 
 
 def served_on(best: Recommendation, host: str) -> tuple[Served, ...]:

@@ -6,7 +6,7 @@ they are asynchronous events in lanes of their own. ui.perfetto.dev and chrome:/
 
 import heapq
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planner.export.fleet import ExportError
@@ -22,8 +22,10 @@ def trace(plan: Plan) -> str:
     timeline = plan.timeline
     if timeline is None:
         raise ExportError("the plan holds no timeline: nothing was replayed, or it is of an older version. Plan again.")
-    about = {"scenario": plan.scenario, "seed": timeline.seed, "window_begins_s": timeline.start_s}
-    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events(plan, timeline))
+    window = {"window_begins_s": timeline.start_s, "window_ends_s": timeline.end_s}
+    about = {"scenario": plan.scenario, "seed": timeline.seed, **window}
+    placed = (at_replication_time(event, timeline.start_s) for event in events(plan, timeline))
+    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in placed)
     return f'{{"displayTimeUnit":"ms","otherData":{json.dumps(about)},"traceEvents":[\n{lines}\n]}}\n'
 
 
@@ -43,6 +45,11 @@ def events(plan: Plan, timeline: Timeline) -> Iterator[Event]:
     yield from memory(timeline)
     yield from queues(timeline)
     yield from requests(timeline)
+
+
+def at_replication_time(event: Event, window_begins_s: float) -> Event:
+    """The event at its time in the replication: what began before the window has a negative time within it."""
+    return {**event, "ts": round(event["ts"] + micros(window_begins_s), 3)} if "ts" in event else event
 
 
 def process(gpu: int) -> int:
@@ -148,10 +155,10 @@ def counter(name: str, pid: int, time_s: float, **value: int) -> Event:
 def requests(timeline: Timeline) -> Iterator[Event]:
     """Every request from its arrival to its answer, on its GPU; within it, how long it waited and when it ran."""
     r = timeline.requests
-    for i, lane in enumerate(lanes(r)):
+    for i, lane in lanes(r):
         model, answered = timeline.models[r.model[i]], r.gpu[i] >= 0
         pid = process(r.gpu[i]) if answered else lost_process(timeline)
-        track = {"cat": "request", "id": f"{model}:{lane}", "pid": pid, "tid": QUEUE}
+        track = {"cat": "request", "id": f"{r.gpu[i]}:{model}:{lane}", "pid": pid, "tid": QUEUE}
         marks = [("b", model, r.arrival_s[i]), ("b", "waits", r.arrival_s[i]), ("e", "waits", r.start_s[i])]
         if answered:
             marks += [("b", "runs", r.start_s[i]), ("e", "runs", r.finish_s[i])]
@@ -159,16 +166,15 @@ def requests(timeline: Timeline) -> Iterator[Event]:
             yield {"ph": phase, "name": name, **track, "ts": micros(time_s)}
 
 
-def lanes(r: RequestColumns) -> Sequence[int]:
-    """The lowest lane that is free when each request arrives, by model and GPU, so that those in one never overlap."""
+def lanes(r: RequestColumns) -> Iterator[tuple[int, int]]:
+    """Requests in the order of their arrival, each with the lowest lane of its model and GPU that is free then."""
     busy: dict[tuple[int, int], list[tuple[float, int]]] = {}
     free: dict[tuple[int, int], list[int]] = {}
-    found = [0] * len(r.model)
     for i in sorted(range(len(r.model)), key=lambda i: r.arrival_s[i]):
         key = (r.gpu[i], r.model[i])
         running, spare = busy.setdefault(key, []), free.setdefault(key, [])
         while running and running[0][0] <= r.arrival_s[i]:
             heapq.heappush(spare, heapq.heappop(running)[1])
-        found[i] = heapq.heappop(spare) if spare else len(running)
-        heapq.heappush(running, (r.finish_s[i], found[i]))
-    return found
+        lane = heapq.heappop(spare) if spare else len(running)
+        heapq.heappush(running, (r.finish_s[i], lane))
+        yield i, lane
