@@ -21,6 +21,8 @@ TODO = "TODO"
 """Stands in the scenario where only its reader knows; `planner plan` refuses it, line by line."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*")
+NOTE_BYTES = 4096
+"""Smaller files are notes and placeholders, not models."""
 CODE = ("python",)
 """Backends whose model files are code: their size says nothing of the weights."""
 
@@ -107,7 +109,8 @@ def newest(folder: Path, config: TritonConfig) -> int | None:
 
 def size_bytes(folder: Path) -> int:
     """Of all files below, links followed to files but not to folders."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return sum(size for size in sizes if size >= NOTE_BYTES)
 
 
 def cautions(models: Sequence[Served]) -> Iterator[str]:
@@ -117,7 +120,7 @@ def cautions(models: Sequence[Served]) -> Iterator[str]:
     alone = [m.name for m in models if not m.config.dynamic and not m.config.stateful]
     batched = [f"{m.name} {m.config.max_batch_size}" for m in models if m.config.max_batch_size > 1]
     if stateful:
-        yield f"sequence batching keeps a sequence on one instance; the scenario has single requests: {names(stateful)}."
+        yield f"sequence batching keeps a sequence on one instance, which is not simulated: {names(stateful)}."
     if limited:
         yield f"rate limiters are not simulated: {names(limited)}."
     if alone:
@@ -204,7 +207,8 @@ def model_lines(model: Served, wished: Wishes, profiled: bool) -> Iterator[str]:
     """One model of the scenario, below what Triton says of it."""
     yield f"  # {comment(told(model))}."
     if model.weights_bytes is not None:
-        yield f"  # Weights about {megabytes(model.weights_bytes)}: the size of version {model.version} on disk (evidence: assumed)."
+        size = f"{megabytes(model.weights_bytes)}, the size of version {model.version} on disk"
+        yield f"  # Weights: about {size} (evidence: assumed)."
     yield f"  - name: {quoted(model.name)}"
     if not profiled:
         yield "    # profile: NAME # no profile has this name: see `planner profiles list`, or `planner calibrate`"

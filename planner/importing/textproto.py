@@ -6,6 +6,7 @@ Knows the grammar alone: `planner.importing.triton_config` knows the fields. Ext
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 from simulator.errors import InputError
@@ -175,13 +176,13 @@ class Reader:
         start, raw = self.token, b""
         while self.token.kind == "string":
             token = self.take()
-            raw += ESCAPES.sub(lambda found, at=token: self.unescaped(found, at), token.text[1:-1].encode())
+            raw += ESCAPES.sub(partial(self.unescaped, token), token.text[1:-1].encode())
         try:
             return raw.decode()
         except UnicodeDecodeError:
             self.refuse("UTF-8 text", start)
 
-    def unescaped(self, found: "re.Match[bytes]", token: Token) -> bytes:
+    def unescaped(self, token: Token, found: "re.Match[bytes]") -> bytes:
         """Bytes of one escape sequence."""
         letter, octal, hexadecimal, short, long, other = found.groups()
         if letter:

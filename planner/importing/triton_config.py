@@ -3,9 +3,10 @@
 The fields are those of `model_config.proto` (github.com/triton-inference-server/common).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from planner.importing.textproto import Message, TextprotoError, Value, parse
 from planner.strict_yaml import read_text
@@ -84,7 +85,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 }
 """Type of each field by message; `*`: repeated."""
 BOOLEANS = {"true": True, "True": True, "t": True, "false": False, "False": False, "f": False}
-Config = Mapping[str, "object"]
+Config = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +195,7 @@ def one(config: Config, name: str) -> Config:
     return found
 
 
-def many(config: Config, name: str) -> Sequence[object]:
+def many(config: Config, name: str) -> list[Any]:
     """Values of a repeated field."""
     found = config.get(name, [])
     assert isinstance(found, list)
