@@ -16,7 +16,7 @@ from calibrate.served import batch_sizes
 from planner.cli import main
 from planner.load import load_scenario
 from planner.validation import serving
-from planner.validation.fitting import offered_work
+from planner.validation.fitting import Pace, offered_work
 from planner.validation.recording import read_recording
 from planner.validation.serving import Processor, load_error, run_error
 from planner.validation.speed import speed_of
@@ -100,13 +100,14 @@ def test_it_is_rehearsed_before_and_after(bench: Path) -> None:
         assert {(actions.kind, actions.model) for actions in rehearsal} == {("run", "one"), ("run", "two")}
         assert {1, 2} <= {int(size) for actions in rehearsal for size in actions.batch}
         assert all(np.all(actions.actual_s > 0) for actions in rehearsal)
-    assert speed_of(found).run.keys() == {"one", "two"}
+    assert speed_of(found.rehearsals).run.keys() == {"one", "two"}
 
 
 def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
     found = read_recording(bench / "run.json.gz")
     rates = {m: len(r.arrival_s) / found.result.duration_s for m, r in found.result.requests.items()}
-    assert offered_work(found.result.deployment, rates) == pytest.approx(0.05, rel=0.3)
+    pace = Pace(run=speed_of(found.rehearsals[:1]).run)
+    assert offered_work(found.result.deployment, rates, pace) == pytest.approx(0.05, rel=0.3)
 
 
 def test_a_kept_run_is_compared_without_torch(bench: Path) -> None:

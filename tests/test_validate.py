@@ -22,7 +22,7 @@ from planner.validation.comparison import (
     stretched,
     validate,
 )
-from planner.validation.fitting import fit, offered_work, tight_bytes
+from planner.validation.fitting import Pace, fit, offered_work, tight_bytes
 from planner.validation.page import BEGIN, END, render, renew
 from planner.validation.recording import Recording, encode, kept, read_recording, write_recording
 from planner.validation.rehearsal import at_once, rehearsal_s, turns
@@ -156,6 +156,17 @@ def test_the_scenarios_are_those_that_were_asked_for() -> None:
     assert any(stream.gamma and stream.gamma.cv == 4 for s in found.values() for stream in s.streams)
     assert any(s.validate.processes == 2 for s in found.values())
     assert any(s.validate.delay_scale and s.validate.batch_size > 1 for s in found.values())
+
+
+def test_a_slow_device_gets_as_much_less_to_do_as_it_is_slow() -> None:
+    path = next(p for p in SCENARIOS if p.stem == "batching")
+    pace = Pace(run={"resnet50": 2.0})
+    usual, slow = case("batching"), fit(load_scenario(path), worlds.CARD, Shelf(), pace)
+    assert slow.workload.rates_rps()["resnet50"] == pytest.approx(usual.workload.rates_rps()["resnet50"] / 2)
+    (one,), (two,) = usual.deployment.services, slow.deployment.services
+    assert two.slo.latency_s == pytest.approx(2 * one.slo.latency_s)
+    assert two.replicas[0].batching.max_queue_delay_s == pytest.approx(2 * one.replicas[0].batching.max_queue_delay_s)
+    assert two.replicas[0].profile == one.replicas[0].profile
 
 
 def test_promises_and_waits_are_in_run_times() -> None:
@@ -356,26 +367,32 @@ def rehearsal(run: float, load: float) -> tuple[Actions, ...]:
 
 
 def test_speed_is_the_mean_of_both_rehearsals() -> None:
-    found = speed_of(recorded(*busy(), rehearsals=(rehearsal(1.2, 2.0), rehearsal(1.0, 1.0))))
+    found = speed_of((rehearsal(1.2, 2.0), rehearsal(1.0, 1.0)))
     assert found.run == pytest.approx({"a": 1.1, "b": 1.1})
     assert found.load == pytest.approx({"a": 1.5})
     assert (found.before, found.after) == (pytest.approx(1.2), pytest.approx(1.0))
-    assert found.drift == pytest.approx(np.log(1.2) / 2)
     assert found.cv == pytest.approx(0.1)
     assert found.run_error["a"] == pytest.approx(0.1 / np.sqrt(6))
     assert found.slowdown == {}
 
 
+def test_drift_is_what_neighbouring_stretches_differ_by() -> None:
+    flat = [(took("a", "gpu", [level] * 4, at_s=0.0),) for level in (1.2, 1.0)]
+    found = speed_of(flat)
+    # Halves do not differ, the rehearsals do: an Allan variance of (0 + 0 + ln(1.2)^2) / 3 / 2.
+    assert found.drift == pytest.approx(np.log(1.2) / np.sqrt(6) * np.sqrt(1.5))
+    assert speed_of((flat[0], flat[0])).drift == pytest.approx(0.0)
+
+
 def test_processes_that_overlap_tell_how_much_they_slow_each_other_down() -> None:
-    made = case("two-processes")
-    found = speed_of(recorded(made.deployment, made.workload, rehearsals=(by_turns(beside=1.5),)))
+    found = speed_of((by_turns(beside=1.5),))
     assert found.slowdown == pytest.approx({"process-1": 1.5, "process-2": 1.5})
     assert found.run == pytest.approx({"resnet50": 1.0, "tiny_yolov3": 1.0}), "what overlaps is not the speed alone"
     assert found.after is None
 
 
 def test_a_run_nobody_rehearsed_has_no_speed() -> None:
-    assert speed_of(recorded(*busy())) == Speed()
+    assert speed_of(()) == Speed()
 
 
 def test_a_device_as_slow_as_it_was_rehearsed_lies_in_the_intervals() -> None:

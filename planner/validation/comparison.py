@@ -129,7 +129,7 @@ class Validation:
 def validate(recording: Recording, replications: int = REPLICATIONS) -> Validation:
     """Simulate anew what was recorded, and compare."""
     result = recording.result
-    speed = speed_of(recording)
+    speed = speed_of(recording.rehearsals)
     runs = predict(recording, speed, replications)
     real = summarise(result, recording.warmup_s)
     models = tuple(

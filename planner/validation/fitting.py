@@ -1,7 +1,7 @@
 """Fitting: a scenario on one device of its own, at rates and promises that suit what the device can do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from planner.load import Loaded, workload
 from planner.scenario import ModelSpec, Scenario, ValidateSpec
@@ -26,11 +26,25 @@ class Case:
     """Start of the run that is left out of the figures."""
 
 
-def fit(loaded: Loaded, gpu: GPU, library: Profiles) -> Case:
-    """The scenario with all its models on one device of kind `gpu`. DeploymentError where that cannot be."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Costs now over what profiles say, by model; 1 for models that are not named."""
+
+    run: Mapping[str, float] = field(default_factory=dict)
+    load: Mapping[str, float] = field(default_factory=dict)
+
+
+AS_PROFILED = Pace()
+
+
+def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -> Case:
+    """The scenario with all its models on one device of kind `gpu`, at rates and promises that suit its pace.
+
+    DeploymentError where that cannot be.
+    """
     scenario, asked = loaded.scenario, workload(loaded)
     profiles = {spec.name: profile_of(spec, gpu, library, scenario.validate) for spec in scenario.models}
-    services = tuple(service(spec, profiles[spec.name], scenario) for spec in scenario.models)
+    services = tuple(service(spec, profiles[spec.name], scenario, pace) for spec in scenario.models)
     groups = dealt(services, scenario.validate.processes)
     cards = tuple(card(number, group, gpu, scenario) for number, group in enumerate(groups, start=1))
     placed = (on(one, device.id) for device, group in zip(cards, groups, strict=True) for one in group)
@@ -44,7 +58,7 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles) -> Case:
     )
     check(deployment, asked)
     if scenario.validate.load is not None:
-        asked = faster(asked, scenario.validate.load / offered_work(deployment, asked.rates_rps()))
+        asked = faster(asked, scenario.validate.load / offered_work(deployment, asked.rates_rps(), pace))
     return Case(deployment=deployment, workload=asked, warmup_s=scenario.warmup or 0.0)
 
 
@@ -62,14 +76,14 @@ def profile_of(spec: ModelSpec, gpu: GPU, library: Profiles, asked: ValidateSpec
     return profile
 
 
-def service(spec: ModelSpec, profile: Profile, scenario: Scenario) -> Service:
+def service(spec: ModelSpec, profile: Profile, scenario: Scenario, pace: Pace) -> Service:
     """One replica of a model; its promise and its longest wait in run times, where the scenario says so."""
-    asked = scenario.validate
+    asked, slower = scenario.validate, pace.run.get(spec.name, 1.0)
     slo_s, wait_s = spec.slo.latency, spec.max_queue_delay
     if asked.slo_scale is not None:
-        slo_s = asked.slo_scale * profile.latency(asked.batch_size)
+        slo_s = asked.slo_scale * slower * profile.latency(asked.batch_size)
     if asked.delay_scale is not None:
-        wait_s = asked.delay_scale * profile.latency(1)
+        wait_s = asked.delay_scale * slower * profile.latency(1)
     if wait_s >= slo_s:
         raise DeploymentError(
             f"{spec.name}: waits {wait_s * 1e3:.4g} ms for its batch to fill, and {slo_s * 1e3:.4g} ms are promised. "
@@ -113,7 +127,7 @@ def on(one: Service, device: str) -> Service:
     return replace(one, replicas=(replace(one.replicas[0], devices=(device,)),))
 
 
-def offered_work(deployment: Deployment, rates_rps: Mapping[str, float]) -> float:
+def offered_work(deployment: Deployment, rates_rps: Mapping[str, float], pace: Pace = AS_PROFILED) -> float:
     """Share of its time that the device works at full batches, loading included where not all models fit.
 
     20 rps of batches of 4 that take 0.1 s: 20 / 4 x 0.1 = 0.5.
@@ -124,7 +138,8 @@ def offered_work(deployment: Deployment, rates_rps: Mapping[str, float]) -> floa
         most = replica.batching.max_batch_size
         load = replica.profile.load_from(pinned=deployment.swap.pinned)
         moved_s = load(replica.profile.weight_bytes) if swaps(deployment, replica.devices[0]) else 0.0
-        work += rates_rps[one.model] / most * (replica.profile.latency(most) + moved_s)
+        run_s = pace.run.get(one.model, 1.0) * replica.profile.latency(most)
+        work += rates_rps[one.model] / most * (run_s + pace.load.get(one.model, 1.0) * moved_s)
     return work
 
 

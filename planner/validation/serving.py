@@ -18,9 +18,10 @@ from planner.catalog import Catalog
 from planner.layout import counted
 from planner.load import Loaded
 from planner.scenario import ModelSpec
-from planner.validation.fitting import Case, fit
+from planner.validation.fitting import Case, Pace, fit
 from planner.validation.recording import Recording, kept
 from planner.validation.rehearsal import rehearsal_s, rehearse
+from planner.validation.speed import speed_of
 from simulator.hardware import GPU
 from simulator.profile import Profile
 from simulator.run import DeploymentError
@@ -59,10 +60,10 @@ def record(loaded: Loaded, bench: Bench, duration_s: float, created_at: str, not
         note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
         calibrate(loaded, bench, wanted)
     gpu, library = known(bench, kind)
-    case = fit(loaded, gpu, library)
-    for line in strangers(case, library, machine):
+    for line in strangers(fit(loaded, gpu, library), library, machine):
         note(line)
-    return kept(serve(loaded, case, bench.device, duration_s, created_at, machine, library, note))
+    bench_now = Now(bench.device, machine, gpu, library, created_at)
+    return kept(serve(loaded, bench_now, duration_s, note))
 
 
 def provenance(device: str) -> Mapping[str, Any]:
@@ -151,38 +152,46 @@ PER_MODEL = ("precision", "channels_last", "cudnn_benchmark", "compile", "resolu
 """Keys of a provenance that a model's settings make, not the machine."""
 
 
-def serve(
-    loaded: Loaded,
-    case: Case,
-    device: str,
-    duration_s: float,
-    created_at: str,
-    machine: Mapping[str, Any],
-    library: Library,
-    note: Note,
-) -> Recording:
-    """Run it for real, with a rehearsal before and, unless it was stopped, after."""
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a run meets: the device, what it is, and what is known of it."""
+
+    device: str
+    machine: Mapping[str, Any]
+    gpu: GPU
+    library: Library
+    created_at: str
+
+
+def serve(loaded: Loaded, now: Now, duration_s: float, note: Note) -> Recording:
+    """Run it for real, with a rehearsal before and, unless it was stopped, after.
+
+    Rates and promises are fitted to the device as the first rehearsal finds it: 60 % load of a device that happens to
+    be slow today is less than of the one that was profiled.
+    """
     from calibrate.serve import serve as run
 
-    scenario = loaded.scenario
+    scenario, case = loaded.scenario, fit(loaded, now.gpu, now.library)
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
     models = sources(loaded, profiles)
-    demand = draw(case.workload, duration_s, scenario.seed)
     lasts_s = rehearsal_s(duration_s)
     note(f"Rehearsing for {lasts_s:g} s.")
-    rehearsals = [rehearse(case, models, device, lasts_s)]
-    note(f"Serving {counted(len(models), 'model')} on {machine['gpu']} for {duration_s:g} s.")
+    rehearsals = [rehearse(case, models, now.device, lasts_s)]
+    found = speed_of(rehearsals)
+    case = fit(loaded, now.gpu, now.library, Pace(run=found.run, load=found.load))
+    demand = draw(case.workload, duration_s, scenario.seed)
+    note(f"Serving {counted(len(models), 'model')} on {now.machine['gpu']} for {duration_s:g} s.")
     before = Processor.now()
-    served = run(case.deployment, demand, models, device, duration_s, seed=scenario.seed)
+    served = run(case.deployment, demand, models, now.device, duration_s, seed=scenario.seed)
     others = Processor.now().others_cores(before)
     if not served.stopped:
         note(f"Rehearsing again for {lasts_s:g} s.")
-        rehearsals.append(rehearse(case, models, device, lasts_s))
+        rehearsals.append(rehearse(case, models, now.device, lasts_s))
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.path.read_text(encoding="utf-8"),
-        created_at=created_at,
-        machine=machine,
+        created_at=now.created_at,
+        machine=now.machine,
         result=replace(served.result, deployment=case.deployment),
         warmup_s=case.warmup_s,
         actions=served.actions,
@@ -191,7 +200,7 @@ def serve(
         others_cores=others,
         stopped=served.stopped or "",
         run_error={model: run_error(profile) for model, profile in profiles.items()},
-        load_error={model: load_error(library.measured(profile)) for model, profile in profiles.items()},
+        load_error={model: load_error(now.library.measured(profile)) for model, profile in profiles.items()},
         rehearsals=tuple(rehearsals),
     )
 

@@ -5,6 +5,7 @@ Profiles are measured once, and a device is not always as fast as then: others s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import exp, hypot, log, sqrt
 from statistics import fmean
 from typing import NamedTuple
@@ -46,6 +47,7 @@ class Taken(NamedTuple):
     """One action."""
 
     rehearsal: int
+    start_s: float
     device: str
     model: str
     expected_s: float
@@ -63,23 +65,22 @@ class Taken(NamedTuple):
         return self._replace(actual_s=self.actual_s / (1 + (slowdown - 1) * self.overlap))
 
 
-def speed_of(recording: Recording) -> Speed:
-    """What the rehearsals say."""
-    runs = [taken for number, one in enumerate(recording.rehearsals) for taken in listed(number, one, "run")]
-    loads = [taken for number, one in enumerate(recording.rehearsals) for taken in listed(number, one, "load")]
+def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> Speed:
+    """What the rehearsals right before and right after a run say."""
+    runs = [taken for number, one in enumerate(rehearsals) for taken in listed(number, one, "run")]
+    loads = [taken for number, one in enumerate(rehearsals) for taken in listed(number, one, "load")]
     if not runs:
         return Speed()
     together = slowdown(runs)
     alone = [one.without(together.get(one.device, 1.0)) for one in runs]
-    levels = [level(alone, number) for number in range(len(recording.rehearsals))]
-    known = [found for found in levels if found is not None]
+    levels = [level(alone, number) for number in range(len(rehearsals))]
     spread = pooled_cv(alone)
     return Speed(
         run=by_model(alone),
         load=by_model(loads),
         before=levels[0],
         after=levels[1] if len(levels) > 1 else None,
-        drift=abs(log(known[0] / known[-1])) / 2,
+        drift=drift_of(alone),
         run_error={model: spread / sqrt(count(alone, model)) for model in models_of(alone)},
         load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
         cv=spread,
@@ -98,7 +99,8 @@ def listed(number: int, rehearsal: Sequence[Actions], kind: str) -> list[Taken]:
                 float(np.clip(np.minimum(ends, start_s + actual_s) - np.maximum(starts, start_s), 0.0, None).sum())
                 for starts, ends in others
             )
-            found.append(Taken(number, actions.device, actions.model, expected_s, actual_s, both_s / actual_s))
+            overlap = both_s / actual_s
+            found.append(Taken(number, start_s, actions.device, actions.model, expected_s, actual_s, overlap))
     return found
 
 
@@ -131,6 +133,28 @@ def level(taken: Sequence[Taken], number: int) -> float | None:
     mine = [one for one in taken if one.rehearsal == number]
     ratios = [ratio_of([one for one in mine if one.model == model]) for model in models_of(mine)]
     return exp(fmean(map(log, ratios))) if ratios else None
+
+
+def drift_of(taken: Sequence[Taken]) -> float:
+    """How far the speed during a run lies from the mean of its rehearsals, one standard deviation.
+
+    Neighbouring stretches of time - the halves of each rehearsal, and the rehearsals - differ by root 2 of the Allan
+    deviation s of the device's speed, which for slow noise (1/f) hardly depends on how long they are. With a level of
+    its own for the run and for each of n rehearsals the distance is s x root(1 + 1/n). Allan, Proc. IEEE 54 (1966).
+    """
+    usual = by_model(taken)
+    numbers = sorted({one.rehearsal for one in taken})
+    whole = {n: sorted((one for one in taken if one.rehearsal == n), key=lambda one: one.start_s) for n in numbers}
+    pairs = [(mine[: len(mine) // 2], mine[len(mine) // 2 :]) for mine in whole.values()]
+    pairs += list(pairwise(whole.values()))
+    steps = [log(relative(later, usual) / relative(before, usual)) for before, later in pairs if before and later]
+    allan = sqrt(fmean(step**2 for step in steps) / 2) if steps else 0.0
+    return allan * sqrt(1 + 1 / len(numbers))
+
+
+def relative(taken: Sequence[Taken], usual: Shares) -> float:
+    """Mean ratio over that which is usual for the model."""
+    return fmean(one.ratio / usual[one.model] for one in taken)
 
 
 def pooled_cv(taken: Sequence[Taken]) -> float:
