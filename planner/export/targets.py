@@ -170,7 +170,7 @@ def readme(plan: Plan, target: str, steps: Sequence[str], differs: Sequence[str]
         "",
         *numbered,
         "",
-        "`check_promise.py` sends the planned load for a minute and compares with the promise of the plan. Exit code 0:",
+        "`check_promise.py` sends the planned load for a minute and compares with the plan's promise. Exit code 0:",
         "all models keep it; 4: one does not; 2: it could not be measured.",
         "",
         "What differs from the plan:",
