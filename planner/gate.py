@@ -93,9 +93,9 @@ class ChangeCondition:
         got = self.measured(old, new)
         return isfinite(new) and self.holds(round(got, 12) if isfinite(got) else got, self.limit)
 
-    def found(self, old: float, new: float) -> str:
-        """`it is $5.25/h`, `it went from $5.00/h to $5.50/h (+10.0 %)`."""
-        show = METRICS[self.name].show
+    def found(self, old: float, new: float, show: Callable[[float], str] | None = None) -> str:
+        """`it is $5.25/h`, `it went from $5.00/h to $5.50/h (+10.0 %)`; `show` where the figure has another unit."""
+        show = show or METRICS[self.name].show
         if not self.signed:
             return f"it is {show(new)}"
         part = f" ({'+' if new > old else ''}{share((new - old) / old, 1)})" if self.relative and old else ""
@@ -150,6 +150,8 @@ def parse_change(text: str) -> ChangeCondition:
 
 def magnitude(name: str, text: str, relative: bool) -> float:
     """Size of a limit in the unit of its figure, or as a share; none at all is a size too."""
+    if text[:1] in ("+", "-"):
+        raise ValueError(f"must have one sign, got a second before `{text[1:40]}`. Write e.g. `+5%`.")
     if relative:
         number = re.fullmatch(rf"({NUMBER})\s*%", text)
         if number is None:

@@ -333,13 +333,12 @@ def lost_feasibility(diff: Diff) -> str:
 
 def crossings(diff: Diff, condition: ChangeCondition) -> list[str]:
     """The figures for which a condition holds; ConditionError where it cannot be checked."""
-    training = diff.new.schema == TRAINING
-    if training and condition.name == "cost" and not condition.relative:
-        raise ConditionError(f"--fail-on {condition.text}: a training has no cost by the hour. Write e.g. `cost>+5%`.")
     mine = [f for f in diff.figures if Key(f.name).metric == condition.name and f.new is not None]
-    judged = [f for f in mine if f.of == "cheapest"] if training else mine
+    judged = [f for f in mine if f.of == "cheapest"] if diff.new.schema == TRAINING else mine
     if not judged:
         raise ConditionError(f"--fail-on {condition.text}: {diff.new.path} has no {condition.name} to check.")
+    if not condition.relative and any(f.name == "cost_usd" for f in judged):
+        raise ConditionError(f"--fail-on {condition.text}: a training has no cost by the hour. Write e.g. `cost>+5%`.")
     return [line for f in judged if (line := crossing(f, condition))]
 
 
@@ -351,4 +350,4 @@ def crossing(figure: Figure, condition: ChangeCondition) -> str:
         return ""
     whose = f"{figure.of}: " if figure.of else ""
     noise = ", within noise" if condition.signed and figure.verdict is Verdict.NOISE else ""
-    return f"--fail-on {condition.text}: {whose}{condition.found(old, new)}{noise}."
+    return f"--fail-on {condition.text}: {whose}{condition.found(old, new, dollars if figure.name == 'cost_usd' else None)}{noise}."

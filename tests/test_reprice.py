@@ -1,0 +1,161 @@
+"""A plan at other prices: sums that anyone can check, nothing simulated, and nothing believed that was not replayed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from answers import BEST, DEARER, ONE_CARD, PLAN
+from typer.testing import CliRunner
+
+from planner import cli
+from planner.catalog import SHIPPED, CatalogError
+from planner.compare.reprice import RepriceError, read_prices, reprice
+from planner.layout import Screen
+from planner.plans import NOTHING_TRIED, Bottleneck, Caution
+from planner.scenario import PriceKind
+from planner.store import read_plan, write_plan
+from planner.terminal import bound_line, plan_table, stale_prices
+
+NOW = "2026-11-22T08:00:00+00:00"
+PRICES = """sources: {{quote: {{title: A quote, as_of: {as_of}}}}}
+instances:
+  - {{provider: azure, region: eastus, instance: NC6s_v3, gpu: V100, gpu_count: 1, status: {status},
+     prices: {{on-demand: {{usd_per_hour: {azure}, source: quote}}, spot: {{usd_per_hour: 1.1, source: quote}}}}}}
+  - {{provider: aws, region: us-east-1, instance: g5.xlarge, gpu: A10G, gpu_count: 1,
+     prices: {{on-demand: {{usd_per_hour: {aws}, source: quote}}}}}}
+"""
+AZURE = replace(BEST.instances[0], price_kind=PriceKind.ON_DEMAND)
+AWS = replace(AZURE, provider="aws", region="us-east-1", instance="g5.xlarge", gpu="A10G", usd_per_hour=4.0, count=3)
+RIVAL = replace(DEARER, label="3 x g5.xlarge (A10G), resident", instances=(AWS,), cost_usd_per_hour=12.0)
+THREE = replace(DEARER, instances=(replace(AZURE, count=3),))
+RENTED = replace(PLAN, recommendation=replace(BEST, instances=(AZURE,)), alternatives=(THREE, RIVAL))
+
+
+def prices(folder, azure=2.5, aws=4.0, as_of="2026-11-01", status="active", kind=None):
+    path = folder / "p.yaml"
+    path.write_text(PRICES.format(azure=azure, aws=aws, as_of=as_of, status=status), encoding="utf-8")
+    return read_prices(path, kind)
+
+
+def test_costs_are_counts_times_prices_and_the_rest_stays(tmp_path):
+    new, found = reprice(RENTED, "plan.json", prices(tmp_path), NOW)
+    best = new.recommendation
+    assert best.cost_usd_per_hour == pytest.approx(2 * 2.5)
+    assert best.cost_usd_per_month == pytest.approx(2 * 2.5 * 730)
+    assert [a.cost_usd_per_hour for a in new.alternatives] == pytest.approx([7.5, 12.0])
+    assert (best.models, best.gpus, best.label) == (BEST.models, BEST.gpus, BEST.label)
+    assert new.prices_as_of == best.instances[0].price_as_of == "2026-11-01"
+    assert new.created_at == NOW
+    assert not stale_prices(new)
+    assert any(PLAN.created_at in text and NOW in text for text in new.assumptions)
+    assert (found.old_usd_per_hour, found.new_usd_per_hour, found.cheaper) == (6.12, 5.0, None)
+    assert "None of the 2 other fleets that kept every promise is cheaper at these prices." in found.notes
+
+
+def test_refused_fleets_get_their_new_cost_by_their_label(tmp_path):
+    dominated = replace(ONE_CARD, bottleneck=Bottleneck.COST, candidate="NC12s_v3 (2 x V100, azure eastus)")
+    elsewhere = replace(ONE_CARD, candidate="1 x NC6s_v3 (V100, azure westus), resident")
+    both = replace(ONE_CARD, candidate="2 x NC6s_v3 (V100) + 1 x g5.xlarge (A10G, aws us-east-1), swapped")
+    plan = replace(RENTED, rejections=(ONE_CARD, dominated, elsewhere, both))
+    new, found = reprice(plan, "plan.json", prices(tmp_path), NOW)
+    assert [no.cost_usd_per_hour for no in new.rejections] == [2.5, None, pytest.approx(9.0)]
+    assert any("1 candidates were refused for their old price" in note for note in found.notes)
+    assert [f.role for f in found.fleets] == ["recommended", "alternative", "alternative", "refused", "refused"]
+
+
+def test_an_alternative_that_is_cheaper_now_is_said_and_not_taken(tmp_path):
+    new, found = reprice(RENTED, "plan.json", prices(tmp_path, aws=1.0), NOW)
+    assert found.cheaper == RIVAL.label
+    assert new.recommendation.label == BEST.label
+    assert new.alternatives[0].label == RIVAL.label
+    assert any(RIVAL.label in caution.what for caution in new.warnings)
+    assert RIVAL.label in new.pareto
+
+
+def test_nothing_is_said_of_a_bound(tmp_path):
+    new, _ = reprice(RENTED, "plan.json", prices(tmp_path), NOW)
+    assert "not known at these prices" in bound_line(new.recommendation)
+    write_plan(new, tmp_path / "new.json")
+    assert json.loads((tmp_path / "new.json").read_text())["recommendation"]["lower_bound_usd_per_hour"] is None
+    text = plan_table(read_plan(tmp_path / "new.json"), Screen())
+    assert "nan" not in text.lower()
+    assert "prices of 2026-11-01" in text
+
+
+def test_another_kind_of_price(tmp_path):
+    new, _ = reprice(replace(RENTED, alternatives=()), "plan.json", prices(tmp_path, kind=PriceKind.SPOT), NOW)
+    assert new.recommendation.cost_usd_per_hour == pytest.approx(2.2)
+    assert new.recommendation.instances[0].price_kind is PriceKind.SPOT
+
+
+def test_stale_and_retired_are_cautions_and_old_ones_go(tmp_path):
+    before = replace(RENTED, warnings=(Caution(what="the price of NC6s_v3 is of 2026-06-18", remedy="look it up"),))
+    new, _ = reprice(before, "plan.json", prices(tmp_path), NOW)
+    assert new.warnings == ()
+    again, found = reprice(before, "plan.json", prices(tmp_path, as_of="2026-01-01", status="retired"), NOW)
+    assert [caution.what for caution in again.warnings] == [
+        "the price of NC6s_v3 is of 2026-01-01",
+        "azure no longer sells NC6s_v3",
+    ]
+    assert stale_prices(again)
+    assert any("2026-01-01" in note for note in found.notes)
+
+
+def test_machines_of_ones_own_keep_their_price(tmp_path):
+    own = replace(AZURE, provider="own", region="", price_as_of="", price_kind=None, usd_per_hour=0.3)
+    new, _ = reprice(
+        replace(RENTED, recommendation=replace(BEST, instances=(own,))), "plan.json", prices(tmp_path), NOW
+    )
+    assert new.recommendation.cost_usd_per_hour == pytest.approx(0.6)
+
+
+def without(plan, **changes):
+    return replace(plan, recommendation=replace(BEST, instances=(replace(AZURE, **changes),)), alternatives=())
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (without(RENTED, instance="NC6s_v9"), "p.yaml: has no price of NC6s_v9, azure eastus. Did you mean `NC6s_v3`?"),
+        (without(RENTED, region="westus"), "p.yaml: has no price of NC6s_v3, azure westus."),
+        (without(RENTED, gpu_count=2), "has 1 x V100, and the plan 2 x V100. Mend `gpu` and `gpu_count` there."),
+        (without(RENTED, price_kind=PriceKind.RESERVED_1Y), "has no reserved-1y price of NC6s_v3, azure eastus, only"),
+        (without(RENTED, price_kind=None), "plan.json: does not say which kind of price it took for NC6s_v3"),
+        (replace(PLAN, recommendation=NOTHING_TRIED), "plan.json: recommends nothing, so nothing has a price."),
+    ],
+)
+def test_what_has_no_price_is_named_with_the_way_out(tmp_path, plan, said):
+    with pytest.raises(RepriceError) as error:
+        reprice(plan, "plan.json", prices(tmp_path), NOW)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_alternative_without_a_price_is_left_out(tmp_path):
+    unknown = replace(RIVAL, instances=(replace(AWS, instance="g9.xlarge"),), label="3 x g9.xlarge (A10G), resident")
+    new, found = reprice(replace(RENTED, alternatives=(THREE, unknown)), "plan.json", prices(tmp_path), NOW)
+    assert [a.label for a in new.alternatives] == [THREE.label]
+    assert any("Left out, for want of a price" in note and unknown.label in note for note in found.notes)
+
+
+def test_files_of_prices_are_checked_like_a_catalog(tmp_path):
+    assert {i.name for i in read_prices(SHIPPED).instances} >= {"NC6s_v3", "g4dn.xlarge"}
+    with pytest.raises(CatalogError, match="no such file"):
+        read_prices(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("sources: {}\ninstances: [{provider: x}]\n")
+    with pytest.raises(CatalogError, match=r"bad\.yaml:2:13: instances\[0\]"):
+        read_prices(tmp_path / "bad.yaml")
+
+
+def test_the_command_writes_a_plan_that_other_commands_read(tmp_path):
+    write_plan(RENTED, tmp_path / "plan.json")
+    prices(tmp_path)
+    words = ["reprice", tmp_path / "plan.json", "--prices", tmp_path / "p.yaml"]
+    done = CliRunner().invoke(cli.app, [*map(str, words), "-o", str(tmp_path / "new.json")])
+    assert done.exit_code == 0
+    assert "$6.12/h -> $5.00/h (-18.3 %), $4,468 -> $3,650/month" in done.stdout
+    assert read_plan(tmp_path / "new.json").recommendation.cost_usd_per_hour == 5
+    assert json.loads(CliRunner().invoke(cli.app, [*map(str, words), "--format", "json"]).stdout)["cheaper"] is None
+    assert CliRunner().invoke(cli.app, [*map(str, words), "--format", "md"]).stdout.startswith("**2 x NC6s_v3")
+    explained = CliRunner().invoke(cli.app, ["explain", str(tmp_path / "new.json")])
+    assert "prices of 2026-11-01" in explained.stdout
