@@ -278,7 +278,7 @@ def studied(data: Any, path: str) -> Answer:
         },
         parts={"points": {what: words_of(point) for what, point in points.items()}},
         figures={key: figure for key, figure in found.items() if figure is not None},
-        arrivals=() if data["seed"] is None else (data["seed"], (data["base"], changes), (data["base"], changes)),
+        arrivals=() if data["seed"] is None else (data["seed"], data["base"], data["base"]),
     )
 
 

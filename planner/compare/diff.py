@@ -6,7 +6,7 @@ from difflib import ndiff
 from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
-from planner.compare.answers import BANDS, SERVING, TRAINING, Answer, Attributes, Key, exactly
+from planner.compare.answers import BANDS, SERVING, STUDY, TRAINING, Answer, Attributes, Key, exactly
 from planner.gate import INFEASIBLE, ChangeCondition, ConditionError
 from planner.layout import dollars, names
 from planner.plans import Interval, Plan, Rejection
@@ -275,7 +275,7 @@ def notes(old: Answer, new: Answer) -> Iterator[str]:
         yield f"{'Feasible before, no longer' if old.feasible else 'Not feasible before, feasible now'}."
     drawn = [{key: figure for key, figure in one.figures.items() if key.of} for one in (old, new)]
     if drawn[0] != drawn[1] and old.arrivals and new.arrivals:
-        yield chance(same_arrivals(old, new))
+        yield chance(same_arrivals(old, new), old)
     if old.source and new.source:
         yield from fleets(old.source, new.source)
     told = any(change.section == "scenario" for change in scenarios(old, new))
@@ -283,8 +283,11 @@ def notes(old: Answer, new: Answer) -> Iterator[str]:
         yield "The scenario's text, or its --set, is another: not all of what changed in it need show here."
 
 
-def chance(same: bool) -> str:
+def chance(same: bool, old: Answer) -> str:
     """How far intervals may be trusted for differences."""
+    if old.schema == STUDY:
+        demand = f"seed {old.arrivals[0]}, so points of the same demand met the same arrivals (common random numbers)"
+        return f"Both draw from {demand}." if same else "The studies draw from different seeds, or differ in more."
     if same:
         return (
             "Both met the same arrivals (common random numbers), so chance moves both alike: what is called within"
@@ -350,4 +353,5 @@ def crossing(figure: Figure, condition: ChangeCondition) -> str:
         return ""
     whose = f"{figure.of}: " if figure.of else ""
     noise = ", within noise" if condition.signed and figure.verdict is Verdict.NOISE else ""
-    return f"--fail-on {condition.text}: {whose}{condition.found(old, new, dollars if figure.name == 'cost_usd' else None)}{noise}."
+    found = condition.found(old, new, dollars if figure.name == "cost_usd" else None)
+    return f"--fail-on {condition.text}: {whose}{found}{noise}."

@@ -58,6 +58,8 @@ ATTRIBUTES = {
 }
 """What attributes are called, where not by their names."""
 SIGNS = {Verdict.ADDED: Sign.ADDED, Verdict.REMOVED: Sign.REMOVED}
+COUNTED = ("cost_usd_per_hour", "cost_usd", "gpu_count", "p99_s", "attainment")
+"""Figures of models or points that the first lines count."""
 SHARES = ("attainment", "_fraction", "accuracy")
 """Figures whose differences are told in points, which are hundredths."""
 
@@ -76,6 +78,7 @@ def value(name: str, number: float) -> str:
         ("attainment", lambda part: f"{percent(part)} %"),
         ("attainment_target", lambda part: f"{percent(part)} %"),
         ("_fraction", lambda part: f"{percent(part)} %"),
+        ("p99_over_slo", lambda part: f"{part:.3f}"),
         ("_s", seconds),
     )
     plain = name.partition("[")[0]
@@ -179,7 +182,7 @@ def summary(diff: Diff) -> str:
     whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in names and f.difference]
     said = [f"{LABELS[f.name]} {difference_of(f)} ({relative_of(f)})".replace(" ()", "") for f in whole if moved(f)]
     said += [f"{LABELS[f.name]} as before" for f in whole if not moved(f)]
-    said += [counts(diff, name).replace(", % differs", " differs") for name in ("p99_s", "attainment", "cost_usd")]
+    said += [counts(diff, name).replace(", % differs", " differs") for name in COUNTED]
     line = "; ".join(filter(None, said))
     return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
 
