@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium-headless-shell", "chromium", "google-chrome", "chrome")
+AS_3_AND_4 = "import os, sys; [os.dup2(int(sys.argv[i]), i + 2) for i in (1, 2)]; os.execv(sys.argv[3], sys.argv[3:])"
 
 
 def find_browser() -> str | None:
@@ -101,7 +103,7 @@ def browser(program: str, home: Path) -> Iterator[Browser]:
     high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]  # neither is 3 or 4 already
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
     process = subprocess.Popen(
-        ["sh", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]}', "sh", program, *options, f"--user-data-dir={home}"],
+        [sys.executable, "-c", AS_3_AND_4, *map(str, high), program, *options, f"--user-data-dir={home}"],
         pass_fds=high,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
