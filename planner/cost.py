@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -126,6 +126,11 @@ class FleetProgram:
         solution = self._solve(self._prices(), [], inf, design=0.0)
         return solution and solution.bound
 
+    def least_gpus(self) -> int | None:
+        """GPUs that no plan can do with fewer of; None where no fleet within the limits can carry the work."""
+        solution = self._solve(self._gpus(), [], inf, design=0.0)
+        return solution and ceil(solution.bound - 1e-6)
+
     def propose(
         self,
         objective: Objective = Objective.COST,
@@ -142,9 +147,11 @@ class FleetProgram:
     def _prices(self) -> NDArray[np.float64]:
         return np.array([o.usd_per_hour for o in self.offers] + [0.0] * len(self._pairs))
 
+    def _gpus(self) -> NDArray[np.float64]:
+        return np.array([float(o.gpu_count) for o in self.offers] + [0.0] * len(self._pairs))
+
     def _weights(self, objective: Objective) -> NDArray[np.float64]:
-        prices = self._prices()
-        gpus = np.array([float(o.gpu_count) for o in self.offers] + [0.0] * len(self._pairs))
+        prices, gpus = self._prices(), self._gpus()
         match objective:
             case Objective.COST:
                 return prices + 1e-7 * gpus

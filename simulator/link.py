@@ -46,6 +46,10 @@ class Link:
         self._share()
         return flight.done
 
+    def alone_s(self, size_bytes: float, most_bytes_per_s: float) -> float:
+        """How long a transfer takes that shares the link with no other."""
+        return size_bytes / min(most_bytes_per_s, self._capacity)
+
     def stop(self, done: simpy.Event) -> None:
         """Break off the transfer that would fire `done`; the others share what it leaves."""
         self._advance()

@@ -242,6 +242,9 @@ class World:
                 if any(chain[0] in card.queues for chain in self.queues[model])
             ]
             cards[device.id] = card
+        loading = Counter(card.device.host for card in cards.values() if card.swaps)
+        for card in cards.values():
+            card.shares_link = loading[card.device.host] > 1
         return cards
 
     def run(self) -> None:

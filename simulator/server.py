@@ -1,6 +1,7 @@
 """The SimPy processes: a GPU that runs batches, its copy engine, and what happens when its host fails."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, repeat
 from math import inf
@@ -20,6 +21,13 @@ from simulator.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware
 Process = simpy.events.ProcessGenerator
 
 
+@dataclass(slots=True)
+class Clock:
+    """The time of a card that runs ahead of all others."""
+
+    now: float = 0.0
+
+
 class Card:
     """One GPU: the queues it serves, what is in its memory, and the process that decides what runs."""
 
@@ -37,11 +45,14 @@ class Card:
         rng: np.random.Generator,
     ) -> None:
         self.env = env
+        self.clock: simpy.Environment | Clock = env
         self.device = device
         self.queues = queues
         self.routers: list[Router] = []
         self.swap = swap
         self.link = link
+        self.shares_link = False
+        """Whether other cards of its host load too."""
         self.outages = list(outages)
         self.failure = env.event()
         """When its host fails next; never, without outages."""
@@ -65,6 +76,8 @@ class Card:
         """Number of the queue that ran last."""
         self.loading: tuple[frozenset[str], simpy.Event] | None = None
         """Layers under way, and when they are here."""
+        self.arrives_s = inf
+        """When those are here, where it runs ahead of the clock."""
         self.bell: simpy.Event | None = None
         """Wakes it from idleness."""
         self.leaving: list[str] = []
@@ -112,7 +125,7 @@ class Card:
 
     def _service_s(self, number: int) -> float:
         queue = self.queues[number]
-        return queue.stage.service_s[max(1, queue.batch_size(self.env.now))]
+        return queue.stage.service_s[max(1, queue.batch_size(self.clock.now))]
 
     def start(self) -> None:
         """Serve until the horizon; at once, where nobody can change what this GPU will find."""
@@ -121,6 +134,8 @@ class Card:
         if self.clocked:
             self.watch_host()
             self.env.process(self.run())
+        elif self.swaps:
+            self.swap_ahead()
         else:
             self.run_ahead()
 
@@ -141,10 +156,69 @@ class Card:
                 now = finish_s
             self.book(queue)
 
+    def swap_ahead(self) -> None:
+        """As `run`, without waiting for the clock: who has the link alone knows at once when a load will end."""
+        clock = self.clock = Clock()
+        while clock.now < self.horizon_s:
+            queue = self.pick()
+            if queue is None:
+                clock.now += min(self.horizon_s, self.agenda.next_ready_s()) - clock.now
+            elif self._brought_in(queue, clock):
+                self._run_batch_ahead(queue, clock)
+        clock.now = self.horizon_s
+
+    def _brought_in(self, queue: Queue, clock: Clock) -> bool:
+        """As `bring_in`: whether the batch may run, at the time that it then is."""
+        self.stalled_s = clock.now
+        self._end_load(clock.now)
+        while (wanted := self.wanted(queue)) and self.in_the_way(queue):
+            clock.now = self.arrives_s
+            if clock.now >= self.horizon_s:
+                return False
+            self._end_load(clock.now)
+        if wanted and (missing := self._room_made(queue)):
+            clock.now = self._load_from(clock.now, queue.stage, missing, ahead=False)
+            if clock.now >= self.horizon_s:
+                return False
+            self._end_load(clock.now)
+        return self._may_run(queue)
+
+    def _run_batch_ahead(self, queue: Queue, clock: Clock) -> None:
+        """As `run_batch`, with what is loaded meanwhile."""
+        now = clock.now
+        queue.discard(now, now)
+        count = queue.batch_size(now)
+        if not count:
+            self.book(queue)
+            return
+        finish_s = now + queue.service_s[count] * next(self.noise[queue.number])
+        queue.begin(now, finish_s, count)
+        self.book(queue)
+        coming = self.occupy(queue, finish_s)
+        if coming is not None:
+            clock.now = max(now, now + (coming.booked_s - now))
+            if clock.now < self.horizon_s and (missing := self._room_beside(coming, queue, finish_s)):
+                self._load_from(clock.now, coming.stage, missing, ahead=True)
+        clock.now = finish_s
+        if finish_s < self.horizon_s:
+            self.vacate()
+
+    def _load_from(self, start_s: float, stage: Stage, missing: list[Layer], *, ahead: bool) -> float:
+        """Take the room at once; when the bytes will be in."""
+        moved_bytes = self._begin_load(missing)
+        self.arrives_s = start_s + stage.load_t0_s + self.link.alone_s(moved_bytes, stage.load_bytes_per_s)
+        if self.arrives_s < self.horizon_s:
+            self.loads.append(Load(stage.model, self.device.id, start_s, self.arrives_s, moved_bytes, ahead))
+        return self.arrives_s
+
+    def _end_load(self, now: float) -> None:
+        if self.arrives_s <= now:
+            self.loading, self.arrives_s = None, inf
+
     def run(self) -> Process:
         """Pick a model, bring its weights in, run a batch, again, until the clock stops."""
         while True:
-            if self.env.now >= self.next_outage_s():
+            if self.clock.now >= self.next_outage_s():
                 yield from self.recover()
             elif (queue := self.pick()) is None:
                 yield from self.idle()
@@ -153,7 +227,7 @@ class Card:
 
     def pick(self) -> Queue | None:
         """The queue whose turn it is; None where nothing may run."""
-        now = self.env.now
+        now = self.clock.now
         if self.routers:
             self.route(now)
         while (number := self.agenda.take(now)) >= 0:
@@ -165,7 +239,7 @@ class Card:
 
     def run_batch(self, queue: Queue) -> Process:
         """Run what waits in `queue`, unless the drop rule leaves nothing, or as far as a failure lets it."""
-        now = self.env.now
+        now = self.clock.now
         queue.discard(now, now)
         count = queue.batch_size(now)
         if not count:
@@ -181,8 +255,8 @@ class Card:
             return
         queue.begin(now, finish_s, count)
         self.book(queue)
-        if self.swaps:
-            self.occupy(queue, finish_s)
+        if self.swaps and (coming := self.occupy(queue, finish_s)):
+            self.env.process(self.load_ahead(coming, queue, finish_s))
         yield self.env.timeout(service_s)
         if self.swaps:
             self.vacate()
@@ -195,7 +269,7 @@ class Card:
     @property
     def clocked(self) -> bool:
         """Whether others can change what this GPU will find. Where nobody can, it runs ahead of the clock."""
-        return self.swaps or bool(self.routers) or bool(self.outages) or not self.known
+        return (self.swaps and self.shares_link) or bool(self.outages) or not self.known
 
     def next_outage_s(self) -> float:
         """When its host fails next."""
@@ -203,7 +277,7 @@ class Card:
 
     def watch_host(self) -> None:
         """Know when its host fails next."""
-        away_s = self.next_outage_s() - self.env.now
+        away_s = self.next_outage_s() - self.clock.now
         self.failure = self.env.timeout(max(0.0, away_s)) if self.outages else self.env.event()
 
     def book(self, queue: Queue) -> None:
@@ -239,7 +313,7 @@ class Card:
         """Nothing to run: sleep until something will be ready, or could be."""
         arrivals_s = (router.next_s() for router in self.routers)
         next_s = min([self.horizon_s, self.agenda.next_ready_s(), self.next_outage_s(), *arrivals_s])
-        asleep = self.env.timeout(max(0.0, next_s - self.env.now))
+        asleep = self.env.timeout(max(0.0, next_s - self.clock.now))
         if self.known:
             yield asleep
             return
@@ -253,42 +327,49 @@ class Card:
             yield self.loading[1]
         outage = self.outages.pop(0)
         self._evict(list(self.memory.resident))
-        yield self.env.timeout(max(0.0, outage.finish_s - self.env.now))
+        yield self.env.timeout(max(0.0, outage.finish_s - self.clock.now))
         self.watch_host()
         if not self.swaps:
             yield from self.reload()
 
     def reload(self) -> Process:
         """Bring in what all models need; another failure ends it."""
-        self.stalled_s = self.env.now
+        self.stalled_s = self.clock.now
         for queue in self.queues:
             missing = self.memory.missing(queue.stage.layers)
-            if missing and self.env.now < self.next_outage_s():
+            if missing and self.clock.now < self.next_outage_s():
                 yield from self._load(queue.stage, missing, ahead=False)
         self.end_stall()
 
     def bring_in(self, queue: Queue) -> Process:
         """Wait for or load what `queue` lacks, and make room for its workspace. Returns whether its batch may run."""
         stage = queue.stage
-        self.stalled_s = self.env.now
+        self.stalled_s = self.clock.now
         while (wanted := self.wanted(queue)) and (under_way := self.in_the_way(queue)):
             yield under_way
-        if wanted:
-            self._evict(self._victims(queue) or [])
-            self.memory.touch(layer for layer in stage.layers if layer.key in self.memory.resident)
-            if missing := self.memory.missing(stage.layers):
-                yield from self._load(stage, missing, ahead=False)
+        if wanted and (missing := self._room_made(queue)):
+            yield from self._load(stage, missing, ahead=False)
         if self.routers:
-            self.route(self.env.now)
+            self.route(self.clock.now)
+        return self._may_run(queue)
+
+    def _room_made(self, queue: Queue) -> list[Layer]:
+        """Evict what is in the way of `queue`, note that its layers are used; those that must be loaded."""
+        self._evict(self._victims(queue) or [])
+        self.memory.touch(layer for layer in queue.stage.layers if layer.key in self.memory.resident)
+        return self.memory.missing(queue.stage.layers)
+
+    def _may_run(self, queue: Queue) -> bool:
+        """Whether the batch may run, now that its layers are here."""
         self.end_stall()
-        may_run = queue.ready_at() <= self.env.now < self.next_outage_s()
+        may_run = queue.ready_at() <= self.clock.now < self.next_outage_s()
         if not may_run:  # its requests were dropped, or taken by another replica, or the host failed
             self.book(queue)
         return may_run
 
     def wanted(self, queue: Queue) -> bool:
         """Whether requests are left that a load begun now would serve."""
-        now = self.env.now
+        now = self.clock.now
         queue.discard(now, now + self._missing_s(queue.number))
         return bool(queue.batch_size(now)) and now < self.next_outage_s()
 
@@ -312,20 +393,20 @@ class Card:
 
     def end_stall(self) -> None:
         """Note for how long it stood still, if it did."""
-        if self.env.now > self.stalled_s:
-            self.stalls.append(Stall(self.device.id, self.stalled_s, self.env.now))
+        if self.clock.now > self.stalled_s:
+            self.stalls.append(Stall(self.device.id, self.stalled_s, self.clock.now))
         self.stalled_s = inf
 
-    def occupy(self, queue: Queue, finish_s: float) -> None:
-        """A batch begins: its workspace is taken; meanwhile the next model may be loaded."""
+    def occupy(self, queue: Queue, finish_s: float) -> Queue | None:
+        """A batch begins: its workspace is taken. What may be loaded meanwhile; None where nothing is to be."""
         self.memory.workspace_bytes = queue.stage.workspace_bytes
         self.served[queue.number] += 1
         self.last = queue.number
         self._note()
-        if self.swap.prefetch and self.loading is None:
-            number = self.agenda.peek(self.env.now, finish_s)
-            if number >= 0 and self.missing_bytes[number]:
-                self.env.process(self.load_ahead(self.queues[number], queue, finish_s))
+        if not self.swap.prefetch or self.loading is not None:
+            return None
+        number = self.agenda.peek(self.clock.now, finish_s)
+        return self.queues[number] if number >= 0 and self.missing_bytes[number] else None
 
     def vacate(self) -> None:
         """The batch is done: its workspace is free."""
@@ -335,35 +416,46 @@ class Card:
         self._note()
 
     def load_ahead(self, coming: Queue, running: Queue, finish_s: float) -> Process:
-        """Load what `coming` lacks while `running` runs, as soon as something waits for it and if both fit.
+        """Load what `coming` lacks while `running` runs, as soon as something waits for it and if both fit."""
+        if coming.booked_s > self.clock.now:
+            yield self.env.timeout(coming.booked_s - self.clock.now)
+        if missing := self._room_beside(coming, running, finish_s):
+            yield from self._load(coming.stage, missing, ahead=True)
+
+    def _room_beside(self, coming: Queue, running: Queue, finish_s: float) -> list[Layer]:
+        """Evict what is in the way of `coming` while `running` runs; what to load, nothing where both do not fit.
 
         Victims are chosen as they would be after the batch: should `running` be among them, it leaves when it is done.
         """
-        if coming.booked_s > self.env.now:
-            yield self.env.timeout(coming.booked_s - self.env.now)
-        if self.env.now >= finish_s or self.loading is not None:
-            return
+        if self.clock.now >= finish_s or self.loading is not None:
+            return []
         missing, busy = self.memory.missing(coming.stage.layers), self.keys[running.number]
         victims = self._victims(coming) or []
         going = [key for key in victims if key not in busy]
         freed_bytes = sum(self.memory.resident[key] for key in going)
-        if self.memory.used_bytes - freed_bytes + size_bytes(missing) <= self.memory.limit_bytes:
-            self._evict(going)
-            self.leaving = [key for key in victims if key in busy]
-            yield from self._load(coming.stage, missing, ahead=True)
+        if self.memory.used_bytes - freed_bytes + size_bytes(missing) > self.memory.limit_bytes:
+            return []
+        self._evict(going)
+        self.leaving = [key for key in victims if key in busy]
+        return missing
+
+    def _begin_load(self, missing: list[Layer]) -> int:
+        """Take the room for `missing`, which are under way from now on; their bytes."""
+        self.loading = frozenset(layer.key for layer in missing), self.env.event()
+        self._add(missing)
+        self._note()
+        return size_bytes(missing)
 
     def _load(self, stage: Stage, missing: list[Layer], *, ahead: bool) -> Process:
         """Take the room at once and bring the bytes in; a failure breaks it off, and recovery clears the memory."""
-        done = self.env.event()
-        self.loading = frozenset(layer.key for layer in missing), done
-        self._add(missing)
-        self._note()
-        start_s, moved_bytes = self.env.now, size_bytes(missing)
+        start_s, moved_bytes = self.clock.now, self._begin_load(missing)
+        assert self.loading is not None
+        done = self.loading[1]
         yield self._or_failure(self.env.timeout(stage.load_t0_s))
         transfer = self.link.transfer(moved_bytes, stage.load_bytes_per_s)
         yield self._or_failure(transfer)
         if transfer.triggered:
-            self.loads.append(Load(stage.model, self.device.id, start_s, self.env.now, moved_bytes, ahead))
+            self.loads.append(Load(stage.model, self.device.id, start_s, self.clock.now, moved_bytes, ahead))
         else:
             self.link.stop(transfer)
         self.loading = None
@@ -391,7 +483,7 @@ class Card:
     def _next_use(self, key: str) -> tuple[float, int]:
         count = len(self.queues)
         return min(
-            (max(queue.ready_at(), self.env.now), (queue.number - self.last - 1) % count) for queue in self.users[key]
+            (max(queue.ready_at(), self.clock.now), (queue.number - self.last - 1) % count) for queue in self.users[key]
         )
 
     def _worth(self, key: str) -> float:
@@ -399,7 +491,7 @@ class Card:
         return sum(self.served[q.number] * q.stage.load_s(layer_bytes) for q in self.users[key]) / layer_bytes
 
     def _note(self) -> None:
-        self.memory_at_s.append(self.env.now)
+        self.memory_at_s.append(self.clock.now)
         self.memory_used.append(self.memory.used_bytes)
 
 

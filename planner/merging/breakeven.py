@@ -9,7 +9,7 @@ from planner.catalog import Catalog
 from planner.cost import Fleet
 from planner.load import Loaded, workload
 from planner.merging.analysis import NOTHING_MERGED, MergeError, Option, options
-from planner.merging.weigh import tried_on
+from planner.merging.weigh import SAME_USD, tried_on
 from planner.prediction.question import Question, ask
 from planner.replications import longest_slo_s, warmup_s
 from planner.scenario import MemoryPolicy, Merging, Objective
@@ -25,8 +25,6 @@ FLEETS_MAX = 8
 """Fleets tried for each way, cheapest first; a way that needs more counts as too dear to matter."""
 HORIZON_S = 20.0
 """Judged time of each of two replays: what is sought is where ways cross, not whether a promise is surely kept."""
-SAME = 0.005
-"""Dollars a month that count as no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Row:
     def wins(self) -> str:
         """The cheapest way, the simpler one of equals; empty where none serves."""
         least = min(cell.usd_per_month for cell in self.cells)
-        return "" if isinf(least) else next(c.way for c in self.cells if c.usd_per_month <= least + SAME)
+        return "" if isinf(least) else next(c.way for c in self.cells if c.usd_per_month <= least + SAME_USD)
 
 
 @dataclass(frozen=True, slots=True)

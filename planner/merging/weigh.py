@@ -15,44 +15,65 @@ from planner.prediction.question import Question, ask
 from planner.scenario import Merging, Objective
 from planner.search import OTHERS_MAX, plan
 from planner.sizing import Profiles
+from planner.units import HOURS_PER_MONTH
 from simulator.profile import Evidence, weakest
 
 SCREENED = 3
 """Replications to begin with where a way of serving is only compared: more follow while they decide nothing."""
+SAME_USD = 0.005
+"""Dollars a month that count as no difference."""
 MODES = (", resident", ", swapped")
 """How the label of a fleet ends."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way of merging with the plan that came of it."""
+    """A way of merging, with the plan that came of it."""
 
     option: Option
-    plan: Plan
     question: Question
+    plan: Plan | None
+    """None where no plan of this way can be better than another way's."""
 
     @property
-    def best(self) -> Recommendation:
-        """The plan's recommendation."""
-        return self.plan.recommendation
+    def best(self) -> Recommendation | None:
+        """The plan's recommendation; None where nothing was tried."""
+        return self.plan.recommendation if self.plan and self.plan.recommendation.models else None
 
-    @property
-    def total_usd_per_month(self) -> float:
-        """Machines and training."""
-        return self.best.cost_usd_per_month + self.option.bill.usd_per_month
+    def answer_on(self, fleet: Recommendation) -> Recommendation | None:
+        """Its own answer, where that buys the same fleet."""
+        return self.best if self.best and self.best.instances == fleet.instances else None
 
-    def rank(self, objective: Objective) -> tuple[bool, float, float]:
+    def rank(self, objective: Objective) -> "Rank":
         """Lower is better: what keeps every promise first, then the objective, then cost; else what came nearest."""
+        if self.best is None:
+            return True, inf, inf
+        usd_per_month = self.best.cost_usd_per_month + self.option.bill.usd_per_month
         if not self.best.feasible:
-            return True, -nearness(self.best), self.total_usd_per_month
+            return True, -nearness(self.best), usd_per_month
         match objective:
             case Objective.COST:
-                goal = self.total_usd_per_month
+                return False, usd_per_month, usd_per_month
             case Objective.GPUS:
-                goal = float(self.best.gpu_count)
+                return False, float(self.best.gpu_count), usd_per_month
             case Objective.ENERGY:
-                goal = self.best.energy_w
-        return False, goal, self.total_usd_per_month
+                return False, self.best.energy_w, usd_per_month
+
+
+Rank = tuple[bool, float, float]
+
+
+def best_rank(question: Question, option: Option) -> Rank:
+    """A rank that no plan of a way can beat by more than half a cent: proven for cost and GPUs, unknown for energy."""
+    machines_usd_per_month = question.lower_bound_usd_per_hour() * HOURS_PER_MONTH
+    usd_per_month = machines_usd_per_month + option.bill.usd_per_month + SAME_USD
+    match question.scenario.objective:
+        case Objective.COST:
+            return False, usd_per_month, usd_per_month
+        case Objective.GPUS:
+            return False, float(question.program().least_gpus() or 0), usd_per_month
+        case Objective.ENERGY:
+            return False, -inf, usd_per_month
 
 
 def nearness(answer: Recommendation) -> float:
@@ -64,33 +85,42 @@ def nearness(answer: Recommendation) -> float:
 def weigh(
     loaded: Loaded, catalog: Catalog, library: Profiles, *, created_at: str, progress: Callable[[str, float], None]
 ) -> Plan:
-    """The best plan over all ways of merging that the scenario allows, and how the others compare."""
+    """The best plan over all ways of merging that the scenario allows, and how the others compare.
+
+    The simplest way comes first. One that cannot beat the best so far even at its lower bound is not planned: it is
+    only compared, on the fleet that the others need.
+    """
     found: list[Way] = []
     nothing: list[str] = []
+    objective = loaded.scenario.objective
     for option in options(loaded, library):
         if option.merging is not Merging.NONE and not option.merged.sharing and loaded.scenario.merging is Merging.AUTO:
             nothing += option.said
             continue
         given = option.of(loaded)
-        made = plan(given, catalog, library, created_at=created_at, progress=progress, shared=option.merged)
         question, _ = ask(given.scenario, workload(given), catalog, library, option.merged)
-        found.append(Way(option, made, question))
-    best = min(found, key=lambda way: way.rank(loaded.scenario.objective))
+        least = min((way.rank(objective) for way in found), default=(True, inf, inf))
+        made = None
+        if not question.served or best_rank(question, option) < least:
+            made = plan(given, catalog, library, created_at=created_at, progress=progress, shared=option.merged)
+        found.append(Way(option, question, made))
+    best = min(found, key=lambda way: way.rank(objective))
     return joined(best, found, tuple(ways(best, found, loaded, catalog, library)), nothing)
 
 
 def joined(best: Way, found: Sequence[Way], rows: tuple[WayOfServing, ...], nothing: Sequence[str]) -> Plan:
     """The best way's plan, with the others' answers among the alternatives and their refusals after its own."""
-    others = [way for way in found if way is not best]
-    feasible = [named(way.best, way.option) for way in others if way.best.feasible]
+    assert best.plan is not None  # the first way is always planned, and an unplanned one never ranks before it
+    others = [way for way in found if way is not best and way.plan]
+    feasible = [named(way.best, way.option) for way in others if way.best and way.best.feasible]
     kept = [named(rec, best.option) for rec in best.plan.alternatives]
-    bounds = [w.best.lower_bound_usd_per_hour for w in found if not isnan(w.best.lower_bound_usd_per_hour)]
-    recommendation = replace(named(best.best, best.option), lower_bound_usd_per_hour=min(bounds, default=nan))
+    bounds = [way.question.lower_bound_usd_per_hour() for way in found]
+    shown = named(best.plan.recommendation, best.option)
     refused = [refusal for way in (best, *others) for refusal in refusals(way)]
     said = [text for way in found for text in way.option.said] + list(nothing)
     return replace(
         best.plan,
-        recommendation=recommendation,
+        recommendation=replace(shown, lower_bound_usd_per_hour=min(bounds)) if best.best else shown,
         alternatives=tuple(sorted([*feasible, *kept], key=lambda r: (r.cost_usd_per_hour, r.label))[:OTHERS_MAX]),
         pareto=tuple(with_way(label, best.option) for label in best.plan.pareto),
         rejections=tuple(dict.fromkeys(refused)),
@@ -102,7 +132,7 @@ def joined(best: Way, found: Sequence[Way], rows: tuple[WayOfServing, ...], noth
 
 def refusals(way: Way) -> Iterator[Rejection]:
     """What was refused on the way, by the name that tells it from the same fleet on another."""
-    for no in way.plan.rejections:
+    for no in way.plan.rejections if way.plan else ():
         yield replace(no, candidate=with_way(no.candidate, way.option))
 
 
@@ -142,37 +172,30 @@ def ways(
     best: Way, found: Sequence[Way], loaded: Loaded, catalog: Catalog, library: Profiles
 ) -> Iterator[WayOfServing]:
     """Each way on the smallest fleet that any of them needs, then each way's own plan, then one more GPU."""
-    tried = [way for way in found if way.best.models]
-    if not tried:
+    answers = [way.best for way in found if way.best]
+    if not answers:
         return
-    alone = next((way for way in tried if way.option.merging is Merging.NONE), None)
+    base = min(answers, key=lambda answer: answer.cost_usd_per_hour)
+    alone = next((way for way in found if way.option.merging is Merging.NONE), None)
     if alone is None:
-        alone = unmerged(loaded, catalog, library, best)
-    base = min((way.best for way in tried), key=lambda rec: rec.cost_usd_per_hour)
-    everyone = [alone, *(way for way in tried if way is not alone)]
-    for way in everyone:
-        own = way.best if way.best.models and same_fleet(way.best, base) else None
+        alone = unmerged(loaded, catalog, library)
+    for way in [alone, *(way for way in found if way is not alone)]:
+        own = way.answer_on(base)
         answer = own or on_fleet(way.question, base, 0)
         if answer is not None:
             yield row(way, answer, chosen=way is best and own is not None)
-        if own is None and way.best.feasible:
+        if own is None and way.best and way.best.feasible:
             yield row(way, way.best, chosen=way is best, more=way.best.gpu_count - base.gpu_count)
-    if not alone.best.feasible or same_fleet(alone.best, base):
+    if not (alone.best and alone.best.feasible) or alone.answer_on(base):
         answer = on_fleet(alone.question, base, 1)
         if answer is not None:
             yield row(alone, answer, chosen=False, more=answer.gpu_count - base.gpu_count)
 
 
-def unmerged(loaded: Loaded, catalog: Catalog, library: Profiles, best: Way) -> Way:
+def unmerged(loaded: Loaded, catalog: Catalog, library: Profiles) -> Way:
     """Every model on its own, to compare with; not planned for, because the scenario forbids it."""
     question, _ = ask(loaded.scenario, workload(loaded), catalog, library)
-    untried = replace(best.best, feasible=False, models=(), gpus=())
-    return Way(NOTHING_MERGED, replace(best.plan, recommendation=untried), question)
-
-
-def same_fleet(a: Recommendation, b: Recommendation) -> bool:
-    """Whether two answers buy the same."""
-    return a.instances == b.instances
+    return Way(NOTHING_MERGED, question, None)
 
 
 def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendation | None:
@@ -182,9 +205,14 @@ def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendat
         return None
     offered = tuple(offer for offer, _ in bought if offer)
     fleet = tuple(n + more * (i == 0) for i, (_, n) in enumerate(bought))
-    trials = [trial for swap in question.policies if (trial := tried_on(question, offered, fleet, swap))]
-    best = max(trials, key=lambda t: (t.replay.met, t.replay.nearness), default=None)
-    return recommend(best, nan) if best else None
+    trials: list[Trial] = []
+    for swap in question.policies:
+        trial = tried_on(question, offered, fleet, swap)
+        if trial and trial.replay.met:
+            return recommend(trial, nan)
+        trials += [trial] if trial else []
+    nearest = max(trials, key=lambda t: t.replay.nearness, default=None)
+    return recommend(nearest, nan) if nearest else None
 
 
 def offers_of(question: Question, answer: Recommendation) -> Iterator[tuple[Offer | None, int]]:
