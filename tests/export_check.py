@@ -5,6 +5,7 @@
 
 import importlib.resources
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -42,11 +43,12 @@ def check_skypilot(folder: Path) -> str:
     said = f"SkyPilot {sky.__version__}: {len(files)} task(s) agree with its schema"
     try:
         tasks = [sky.Task.from_yaml(str(file)) for file in files]
-    except Exception as error:  # whatever it raises where it has no network
+        looked_up = [f"{task.num_nodes} x {resources}" for task in tasks for resources in task.resources]
+    except Exception as error:  # whatever it raises where there is no network
         return (
-            f"{said}; its catalog could not be fetched ({type(error).__name__}), so types and prices were not looked up"
+            f"{said}; its catalog could not be fetched ({type(error).__name__}): types and prices were not looked up."
         )
-    return f"{said}; as its own class: {[(task.num_nodes, str(task.resources)) for task in tasks]}"
+    return f"{said}; in its catalog: {', '.join(looked_up)}."
 
 
 def check_perfetto(folder: Path) -> str:
@@ -67,7 +69,7 @@ def check_perfetto(folder: Path) -> str:
     assert answers["runs"][0][0] == runs, (answers["runs"], runs)
     assert answers["counters"] == [(phases["C"],)], (answers["counters"], phases["C"])
     assert answers["open"] == [(0,)], answers["open"]
-    return f"Perfetto: {sum(phases.values())} events read without a complaint; {computed} batches, {runs} requests that ran"
+    return f"Perfetto: {sum(phases.values())} events read, no complaint; {computed} batches, {runs} answered requests"
 
 
 def query(file: Path, queries: list[str]) -> list[list[tuple[Any, ...]]]:
@@ -138,5 +140,6 @@ def rows(result: Any) -> list[tuple[Any, ...]]:
 
 if __name__ == "__main__":
     exports = Path(sys.argv[1])
+    os.environ["HOME"] = tempfile.mkdtemp()  # where SkyPilot keeps state
     print(check_skypilot(exports / "skypilot"))
     print(check_perfetto(exports / "perfetto"))
