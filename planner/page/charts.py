@@ -46,10 +46,10 @@ def steps(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def log_steps(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten from `low` to `high`; powers alone where that would be many."""
+    """Round values from `low` to `high` in about equal ratios, the fewer the more powers of ten they span."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    few = (1, 2, 5) if len(powers) <= 3 else (1,)
-    return [m * 10.0**p for p in powers for m in few if low * (1 - 1e-9) <= m * 10.0**p <= high * (1 + 1e-9)]
+    each = (1, 2, 5) if high < 30 * low else (1, 3) if high < 1000 * low else (1,)
+    return [m * 10.0**p for p in powers for m in each if low * (1 - 1e-9) <= m * 10.0**p <= high * (1 + 1e-9)]
 
 
 @dataclass(frozen=True, slots=True)

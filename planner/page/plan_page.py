@@ -226,8 +226,8 @@ def cost(best: Recommendation) -> Table:
         money(best.cost_usd_per_month, "recommendation.cost_usd_per_month", ""),
     )
     figures = ("GPUs in one", "machines", "$/h each", "$/h", "hours", "$/month")
-    titles = ("instance", "where", "GPUs in one", "machines", "$/h each", "price of", "$/h", "hours", "$/month")
-    return Table("Cost", heads(*titles, right=figures), (*rows, Row(total, total=True)))
+    titles = ("instance", "where", "GPUs in one", "machines", "$/h each", "price as of", "$/h", "hours", "$/month")
+    return Table("Cost", heads(*titles, right=figures), (*rows, Row(total, total=True)), prose=True)
 
 
 def models(best: Recommendation) -> Table:
@@ -265,7 +265,7 @@ def models(best: Recommendation) -> Table:
 
     titles = (
         "model",
-        "largest batch",
+        "batch",
         "GPUs",
         "mode",
         "median",
@@ -506,7 +506,7 @@ def evidence(plan: Plan) -> Table:
     runs = counted(best.replications, "replication")
     rows.append(Row(words("latency, share on time, load, memory used, power", "simulated", runs, "95 % intervals")))
     rows.append(Row(words("promises, demand, rules", "given", "the scenario", "")))
-    return Table("Where the figures come from", heads("figure", "evidence", "source", "of"), tuple(rows))
+    return Table("Where the figures come from", heads("figure", "evidence", "source", "of"), tuple(rows), prose=True)
 
 
 def kinds(model: ModelAnswer, best: Recommendation) -> list[str]:
@@ -582,7 +582,8 @@ def scenario_note(plan: Plan) -> str:
 def provenance(plan: Plan) -> tuple[tuple[str, str], ...]:
     """What made the answer."""
     best = plan.recommendation
-    bound = f"{dollars(best.lower_bound_usd_per_hour)}/h, {dollars(saving(best))}/h below the answer"
+    below = f", {dollars(saving(best))}/h below the answer" if saving(best) else ", the answer itself"
+    bound = f"{dollars(best.lower_bound_usd_per_hour)}/h{below}"
     return (
         ("made", plan.created_at),
         *((name, version) for name, version in plan.versions.items()),

@@ -40,9 +40,18 @@ def render(template: str, page: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    known.filters["code"] = code
     return known.get_template(template).render(
         page=page,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=f"sha256-{digest}",
     )
+
+
+def code(text: str) -> Markup:
+    """What stands between backticks as code: `planner calibrate`."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one is without its partner
+        return Markup("{}").format(text)
+    return Markup("").join(Markup("<code>{}</code>" if i % 2 else "{}").format(part) for i, part in enumerate(parts))
