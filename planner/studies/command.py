@@ -19,6 +19,7 @@ class EngineName(StrEnum):
     """Where points are worked out."""
 
     LOCAL = "local"
+    RAY = "ray"
 
 
 def study(
@@ -33,7 +34,12 @@ def study(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the points that are there; none is worked out twice.")
     ] = False,
-    engine: Annotated[EngineName, typer.Option(help="local: processes of this machine.")] = EngineName.LOCAL,
+    engine: Annotated[
+        EngineName, typer.Option(help="local: processes of this machine. ray: tasks on a Ray cluster that is there.")
+    ] = EngineName.LOCAL,
+    address: Annotated[
+        str | None, typer.Option(metavar="A", help="Of the Ray cluster: auto, this machine's, or ray://HOST:10001.")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=1024, help="Processes; one for each core if not given.")
     ] = None,
@@ -69,7 +75,9 @@ def study(
     directory = out or Path(f"study-{file.stem}")
     try:
         with progress(quiet) as tell:
-            ran = run_study(asked, context, opened(engine, context, workers), directory, resume=resume, tell=tell)
+            ran = run_study(
+                asked, context, opened(engine, context, workers, address), directory, resume=resume, tell=tell
+            )
     except KeyboardInterrupt:
         if not quiet:
             note(f"Interrupted. What is finished is in {directory / FILE}; go on with --resume.")
@@ -82,13 +90,32 @@ def study(
     raise typer.Exit(status(ran))
 
 
-def opened(engine: EngineName, context: "Context", workers: int | None) -> "Engine":
+def opened(engine: EngineName, context: "Context", workers: int | None, address: str | None) -> "Engine":
     """The engine that was named."""
-    from planner.studies.local_engine import LocalEngine, cores
-
     match engine:
         case EngineName.LOCAL:
+            if address:
+                raise typer.BadParameter(f"--address {address} goes with --engine ray alone.")
+            from planner.studies.local_engine import LocalEngine, cores
+
             return LocalEngine(context, workers or cores())
+        case EngineName.RAY:
+            if workers:
+                raise typer.BadParameter(f"--workers {workers}: with --engine ray the cluster says how many.")
+            return on_cluster(context, address or "auto")
+
+
+def on_cluster(context: "Context", address: str) -> "Engine":
+    """The engine of a Ray cluster, where Ray is installed."""
+    from importlib.util import find_spec
+
+    from simulator.errors import InputError
+
+    if find_spec("ray") is None:
+        raise InputError("--engine ray takes Ray: pip install 'gpu-capacity-planner[cluster]'.")
+    from planner.studies.ray_engine import RayEngine
+
+    return RayEngine(context, address)
 
 
 def said(ran: "Ran", directory: Path, written: list[str]) -> Iterator[str]:
