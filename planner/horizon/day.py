@@ -1,5 +1,6 @@
 """One whole day frame by frame, to see what the levels of load are off by."""
 
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -29,7 +30,7 @@ def check_day(course: Course, way: Way, timeline: Timeline, progress: Progress) 
     day = busiest(course)
     edges_s = pieces(timeline, day * DAY_S, (day + 1) * DAY_S)
     requests, judged, timely, busy_gpu_s_seen = 0, 0, 0.0, 0.0
-    for i, (start_s, finish_s) in enumerate(zip(edges_s, edges_s[1:], strict=False)):
+    for i, (start_s, finish_s) in enumerate(pairwise(edges_s)):
         progress(f"day {day + 1}, frame by frame", (start_s - day * DAY_S) / DAY_S)
         machines = int(timeline.ready[np.searchsorted(timeline.at_s, start_s, side="right") - 1])
         found = piece(course, machines, start_s, finish_s, i)

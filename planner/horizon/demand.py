@@ -77,7 +77,8 @@ def written(calendar: CalendarSpec) -> Floats:
         return np.repeat(hours, MINUTES_PER_HOUR)
     middle = np.arange(len(hours)) + 0.5
     at = (np.arange(len(hours) * MINUTES_PER_HOUR) + 0.5) / MINUTES_PER_HOUR
-    return np.interp(at, middle, hours, period=float(len(hours)))
+    between: Floats = np.interp(at, middle, hours, period=float(len(hours)))
+    return between
 
 
 def read(loaded: Loaded, trace: CalendarTrace) -> TraceTable:

@@ -1,4 +1,4 @@
-"""Machines of one type: which type serves the busiest minute cheapest, and what so many of them do at a level of load."""
+"""Machines of one type: which serves the busiest minute cheapest, and what so many of them do at a level of load."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 COLOURS = {Way.FIXED: GREY, Way.AUTOSCALED: BLUE, Way.RESERVED: GREEN, Way.SPOT: ORANGE}
 WIDTHS = {Way.FIXED: 1.6, Way.AUTOSCALED: 2.2, Way.RESERVED: 1.4, Way.SPOT: 1.0}
 TICKS_MAX = 12
+SHORT = 3
+"""Days up to which hours are marked."""
+ROOM = 1.35
+"""Height over the highest line, so that the legend hides none."""
 
 
 def horizon_plot(found: Horizon, path: Path) -> None:
@@ -32,25 +36,31 @@ def horizon_plot(found: Horizon, path: Path) -> None:
             raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from None
 
 
+def across(found: Horizon) -> tuple[str, list[float], int]:
+    """What is written below, where each hour begins and the last ends, and every how many of these a mark stands."""
+    hours = 24 * found.days
+    if found.days <= SHORT:
+        return "hour", [float(hour) for hour in range(hours + 1)], 3 * found.days
+    return "day", [hour / 24 for hour in range(hours + 1)], -(-found.days // TICKS_MAX)
+
+
 def load(axes: "Axes", found: Horizon) -> None:
     """Requests a second, the mean of each hour."""
     rates = [count / 3600 for count in found.requests_by_hour]
-    days = [hour / 24 for hour in range(len(rates) + 1)]
-    axes.stairs(rates, days, color=PURPLE, fill=True, alpha=0.25)
-    axes.stairs(rates, days, color=PURPLE)
-    axes.set(title=f"{found.scenario}: load", ylabel="requests/s", ylim=(0, None), xlim=(0, days[-1]))
+    _, edges, _ = across(found)
+    axes.stairs(rates, edges, color=PURPLE, fill=True, alpha=0.25)
+    axes.stairs(rates, edges, color=PURPLE)
+    axes.set(title=f"{found.scenario}: load", ylabel="requests/s", ylim=(0, None), xlim=(0, edges[-1]))
 
 
 def gpus(axes: "Axes", found: Horizon) -> None:
     """GPUs needed, and paid by each way, the mean of each hour."""
-    days = [hour / 24 for hour in range(len(found.gpus_needed_by_hour) + 1)]
-    axes.stairs(found.gpus_needed_by_hour, days, color=GREY, fill=True, alpha=0.25, label="needed")
+    unit, edges, step = across(found)
+    axes.stairs(found.gpus_needed_by_hour, edges, color=GREY, fill=True, alpha=0.25, label="needed")
     for s in found.strategies:
         label = f"{s.way}: ${s.cost_usd.mid:,.0f}, {s.wasted_gpu_hours:,.0f} GPU-hours wasted"
-        axes.stairs(s.gpus_by_hour, days, color=COLOURS[s.way], linewidth=WIDTHS[s.way], baseline=None, label=label)
-    axes.set(title="GPUs paid", xlabel="day", ylabel=found.gpu, ylim=(0, None))
-    step = -(-found.days // TICKS_MAX)
-    axes.set_xticks(range(0, found.days + 1, step))
-    top = max(s.gpus_max for s in found.strategies)
-    axes.set_ylim(0, top * 1.35)
+        axes.stairs(s.gpus_by_hour, edges, color=COLOURS[s.way], linewidth=WIDTHS[s.way], baseline=None, label=label)
+    most = max(max(s.gpus_by_hour) for s in found.strategies)
+    axes.set(title="GPUs paid", xlabel=unit, ylabel=found.gpu, ylim=(0, most * ROOM))
+    axes.set_xticks(range(0, int(edges[-1]) + 1, step))
     axes.legend(loc="upper right", ncols=2, fontsize=8)

@@ -49,7 +49,15 @@ def markdown_lines(found: Horizon) -> list[str]:
         "Taken for granted": [about(found), *found.assumptions],
         "Mind": found.warnings,
     }
-    said = [f"# {title}", "", *rest, "", *markdown(columns(found)), "", *(f"- {told(s, found)}" for s in found.strategies)]
+    said = [
+        f"# {title}",
+        "",
+        *rest,
+        "",
+        *markdown(columns(found)),
+        "",
+        *(f"- {told(s, found)}" for s in found.strategies),
+    ]
     for name, texts in parts.items():
         said += ["", f"## {name}", "", *(f"- {text}" for text in texts)] if texts else []
     return said
@@ -164,6 +172,6 @@ def about(found: Horizon) -> str:
     each = f"{dollars(found.price_usd_per_hour)}/h on demand{f' ({found.price_as_of})' if found.price_as_of else ''}"
     start = f"answers {span(found.start_s)} after it is ordered"
     return (
-        f"each machine is a {found.instance} ({found.gpus_per_machine} x {found.gpu}), {each}; it {start}; load is kept "
-        f"at {promise(found.target_utilization)} of what full batches can serve"
+        f"each machine is a {found.instance} ({found.gpus_per_machine} x {found.gpu}), {each}; it {start}; "
+        f"load is kept at {promise(found.target_utilization)} of what full batches can serve"
     )

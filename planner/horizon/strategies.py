@@ -232,7 +232,7 @@ def _needed(course: Course, cut: Stretches) -> NDArray[np.intp]:
     return course.needed[course.levels.of_minute[cut.minute]]
 
 
-def _hours(cut: Stretches, machines: Floats) -> float:
+def _hours(cut: Stretches, machines: Floats | NDArray[np.intp]) -> float:
     """Machine-hours, where they are above 0."""
     return float(np.maximum(machines, 0) @ cut.lengths_s) / HOUR_S
 
