@@ -73,12 +73,12 @@ def reprice(
     from planner.compare.reprice import reprice as at_prices
     from planner.layout import stdout_screen
     from planner.scenario import PriceKind
-    from planner.store import check_target, read_plan, write_plan
+    from planner.store import StoreError, is_answer, read_plan, write_plan
 
     if form is Format.CSV:
         raise typer.BadParameter("--format: must be table, json or md, got csv.")
-    if out:
-        check_target(out, prices)
+    if out and out.is_file() and not is_answer(out):
+        raise StoreError(f"{out}: exists and is no plan. Name another file with -o.")
     known = read_prices(prices, PriceKind(kind) if kind else None)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     new, found = at_prices(read_plan(plan), str(plan), known, now)

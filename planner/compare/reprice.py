@@ -302,7 +302,7 @@ def warnings(best: Recommendation, cheaper: Recommendation | None, prices: Price
     for i in best.instances:
         if stale(i.price_as_of, date.fromisoformat(now[:10])):
             what = f"the price of {i.instance} is of {i.price_as_of}"
-            yield Caution(what=what, remedy=f"look it up and write a newer one into {prices.path.name}")
+            yield Caution(what=what, remedy=f"look it up and write a newer one into {prices.path}")
         found = prices.by_place.get((i.provider, i.region, i.instance))
         if found and found.status is Status.RETIRED:
             yield Caution(what=f"{i.provider} no longer sells {i.instance}", remedy="run `planner plan` with --catalog")
