@@ -50,6 +50,8 @@ from simulator.workload import Workload
 MILE = 0.05
 """A first run that misses its target by so much more than three times the allowed misses is not repeated. One run of a
 minute may be off by a few allowed misses, and by a point or two where few ask; hardly by five points besides."""
+SCREENED = 3
+"""Replications after which a screening that surely keeps every promise ends: a confirmation by other seeds follows."""
 OUTAGES_MIN = 20
 """Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
 
@@ -257,8 +259,9 @@ def replay(
 
     Once only where nothing is random: equal replications are no evidence. Replication i of every deployment meets the
     same arrivals. `screen`: a candidate is given up after one that misses by a mile, once a promise is missed on the
-    mean, and where 40 would not decide. Otherwise the seeds are others than those of any screening, and the verdict
-    falls at one of a few looks, whose intervals are wider for it (Bonferroni).
+    mean, and where 40 would not decide; one that keeps all after three is left to its confirmation. Otherwise the seeds
+    are others than those of any screening, and the verdict falls at one of a few looks, whose intervals are wider for
+    it (Bonferroni).
     `tell` hears how much of the way to the next look is done.
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
@@ -287,7 +290,7 @@ def replay(
             wall_s=so_far.wall_s + result.wall_s,
         )
         tell((i + 1) / next(look for look in looks if look > i))
-        if screen and i == 0 and so_far.far_off:
+        if screen and ((i == 0 and so_far.far_off) or (i + 1 == SCREENED and so_far.met)):
             break
         if i + 1 in looks and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
             break

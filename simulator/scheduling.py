@@ -113,13 +113,23 @@ class EarliestFirst(Agenda):
         heappop(self._ready)
 
 
+def _unknown_s(_number: int) -> float:
+    return inf
+
+
 class SwapAware(Agenda):
     """What is resident first, unless a queue that must be loaded would then miss its deadline; ties by deadline.
 
-    `missing_s(number)`: seconds to load what queue `number` lacks. `service_s(number)`: seconds its batch would take.
+    `missing_s(number)`: seconds to load what queue `number` lacks. `service_s(number)`: seconds its batch would take;
+    `longest_s(number)`: what that never exceeds, where it is known, to tell at a glance who has time.
     """
 
-    def __init__(self, missing_s: Callable[[int], float], service_s: Callable[[int], float]) -> None:
+    def __init__(
+        self,
+        missing_s: Callable[[int], float],
+        service_s: Callable[[int], float],
+        longest_s: Callable[[int], float] = _unknown_s,
+    ) -> None:
         super().__init__()
         self._ready: list[tuple[float, int]] = []
         """Deadline and number of each ready queue, in order."""
@@ -127,6 +137,7 @@ class SwapAware(Agenda):
         """The same by number."""
         self._missing_s = missing_s
         self._service_s = service_s
+        self._longest_s = longest_s
 
     def _admit(self, number: int, priority: float) -> None:
         if number in self._deadline_s:
@@ -144,6 +155,8 @@ class SwapAware(Agenda):
         for deadline_s, other in self._ready:
             needs_s = self._missing_s(other)
             if not needs_s or now_s + needs_s > deadline_s:
+                continue
+            if after_s + (needs_s + self._longest_s(other)) <= deadline_s:
                 continue
             takes_s = needs_s + self._service_s(other)
             if now_s + takes_s <= deadline_s < after_s + takes_s:

@@ -117,7 +117,7 @@ class Card:
             case Scheduling.FCFS | Scheduling.EDF:
                 return EarliestFirst()
             case Scheduling.SWAP_AWARE:
-                return SwapAware(self._missing_s, self._service_s)
+                return SwapAware(self._missing_s, self._service_s, lambda number: self.queues[number].longest_s)
 
     def _missing_s(self, number: int) -> float:
         missing_bytes = self.missing_bytes[number]

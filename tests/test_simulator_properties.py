@@ -333,17 +333,26 @@ def noisy(service: Service) -> Service:
 @given(st.data())
 @settings(max_examples=60)
 def test_running_ahead_of_the_clock_changes_nothing(data: st.DataObject) -> None:
-    deployment = data.draw(deployments(failing=False))
-    roomy = replace(
+    deployment, roomy = data.draw(deployments(failing=False)), data.draw(st.booleans())
+    calm = replace(
         deployment,
         services=tuple(noisy(service) for service in deployment.services),
-        devices=tuple(replace(d, memory_bytes=10**9) for d in deployment.devices),
+        devices=tuple(
+            replace(d, memory_bytes=10**9 if roomy else d.memory_bytes, host=d.id) for d in deployment.devices
+        ),
+        hosts=tuple(replace(deployment.hosts[0], id=d.id) for d in deployment.devices),
     )
-    workload = Workload(tuple(Stream(s.model, Poisson(60.0)) for s in roomy.services))
-    ahead = simulate(roomy, workload, DURATION_S)
+    workload = Workload(tuple(Stream(s.model, Poisson(60.0)) for s in calm.services))
+    ahead = simulate(calm, workload, DURATION_S)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Watched, "clocked", property(lambda self: True))
-        clocked = simulate(roomy, workload, DURATION_S)
+        clocked = simulate(calm, workload, DURATION_S)
+    for seen in ("loads", "stalls"):
+        found, expected = getattr(ahead, seen), getattr(clocked, seen)
+        assert [(x.device, getattr(x, "ahead", None)) for x in found] == [
+            (x.device, getattr(x, "ahead", None)) for x in expected
+        ]
+        assert [x.finish_s for x in found] == pytest.approx([x.finish_s for x in expected], abs=1e-9)
     for model, requests in ahead.requests.items():
         assert np.array_equal(requests.outcome, clocked.requests[model].outcome)
         for column in ("start_s", "finish_s"):

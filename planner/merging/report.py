@@ -1,15 +1,19 @@
 """Reports on merging: what could be shared, which way of serving wins and why, and where the ways break even."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from math import isinf, isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.layout import Column, Screen, counted, dollars, gigabytes, markdown, names, percent, share, table
 from planner.merging.analysis import ANALYSIS_SCHEMA, Analysis
-from planner.merging.breakeven import Breakeven, Cell, Row
 from planner.plans import Plan, WayOfServing
+
+if TYPE_CHECKING:  # what plans are shown with needs no search
+    from planner.merging.breakeven import Breakeven, Cell, Row
 
 GROUPS_SHOWN = 12
 TITLE = "Each on its own, merged, or one more GPU"
@@ -32,6 +36,12 @@ def mebibytes(size_bytes: float) -> str:
 
 def analysis_headline(found: Analysis) -> str:
     """What could be shared, in one line."""
+    if len(found.models) == 1:
+        name = found.models[0]
+        return f"{name}: {mebibytes(found.total_bytes)} of weights. Name others, or `{name}*2`, to see what they share."
+    if not found.groups:
+        total = mebibytes(found.total_bytes)
+        return f"{counted(len(found.models), 'model')}, {total} of weights: no two layers are equal, nothing is shared."
     part = f"{mebibytes(found.shareable_bytes)} of {mebibytes(found.total_bytes)} ({of(found.shareable_bytes, found)})"
     return f"{counted(len(found.models), 'model')}: {part} need not be held where equal layers are stored once."
 
@@ -94,7 +104,7 @@ def analysis_table(found: Analysis, screen: Screen) -> str:
     more = len(found.groups) - GROUPS_SHOWN
     lines = [
         *(screen.bold(line) for line in screen.wrap(analysis_headline(found), hang=2)),
-        *("", *table(rule_columns(found), screen)),
+        *(("", *table(rule_columns(found), screen)) if found.groups else ()),
         *("", screen.bold("Models"), *table(model_columns(found), screen)),
     ]
     if found.groups:

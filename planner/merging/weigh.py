@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
-from planner.answer import Trial, cards_of, deploy, recommend, replay
+from planner.answer import SCREENED, Trial, cards_of, deploy, recommend, replay
 from planner.catalog import Catalog, Offer
 from planner.cost import Fleet
 from planner.load import Loaded, workload
@@ -18,8 +18,6 @@ from planner.sizing import Profiles
 from planner.units import HOURS_PER_MONTH
 from simulator.profile import Evidence, weakest
 
-SCREENED = 3
-"""Replications to begin with where a way of serving is only compared: more follow while they decide nothing."""
 SAME_USD = 0.005
 """Dollars a month that count as no difference."""
 MODES = (", resident", ", swapped")
