@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from planner.layout import dollars
 from planner.plans import GpuAnswer, Interval, ModelAnswer, Plan, Policies
 from planner.scenario import Scenario
 from planner.terminal import Simulation
@@ -200,9 +201,21 @@ def of_training(plan: TrainingPlan) -> dict[str, Any]:
     if chosen is None:
         reason = "the training fits in the memory of no GPU on offer"
         return outcome(dict.fromkeys(TRAINING), False, (), reason)
-    reason = "" if plan.cheapest else "no option that fits keeps deadline and budget at the bad end of its range"
+    reason = "" if plan.cheapest else beyond(plan, fitting)
     values = trained(chosen)
     return outcome(values, plan.cheapest is not None, (), reason) | {"evidence": str(chosen.evidence)}
+
+
+def beyond(plan: TrainingPlan, fitting: Sequence[Option]) -> str:
+    """Why no option that fits is allowed."""
+    fastest_s = min(option.time_s.high for option in fitting)
+    cheapest_usd = min(option.cost_usd.high for option in fitting)
+    said = []
+    if plan.deadline_s is not None:
+        said.append(f"the fastest may take {fastest_s / 3600:.3g} h of {plan.deadline_s / 3600:.3g} h")
+    if plan.budget_usd is not None:
+        said.append(f"the cheapest may cost {dollars(cheapest_usd)} of {dollars(plan.budget_usd)}")
+    return f"no option that fits in memory keeps its bounds at its bad end: {' and '.join(said)}"
 
 
 def trained(option: Option) -> dict[str, Figure]:

@@ -1,0 +1,509 @@
+"""Studies: points are never lost nor worked out twice, results are the same bytes however they came about, thresholds
+are found, and what is written wrong is named with its place."""
+
+import csv
+import json
+import os
+import random
+import signal
+import time
+import warnings
+from collections import deque
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Self
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from planner.cli import app, knowledge
+from planner.load import ScenarioError, load_scenario
+from planner.search import plan
+from planner.store import StoreError, plain
+from planner.studies import results, scenario
+from planner.studies.base import change, key_of
+from planner.studies.engine import DAY, Context, Inputs, Lost, Outcome, fingerprint, run_point
+from planner.studies.journal import FILE, Journal
+from planner.studies.local_engine import LocalEngine
+from planner.studies.results import PointAnswer, write
+from planner.studies.run import Ran, run_study
+from planner.studies.scenario import Condition, Find, Search, Study, load_study
+from planner.studies.threshold import bracket, next_values, one_holds
+
+ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = sorted((ROOT / "scenarios" / "studies").glob("*.yaml"))
+CONTEXT = Context(*knowledge(None, None))
+
+BASE = """
+models:
+  - {name: watch, profile: resnet50_v2, slo: {latency: 100 ms, attainment: 95 %}}
+  - {name: look, profile: resnet18_v2, slo: {latency: 100 ms, attainment: 95 %}}
+streams:
+  - {model: watch, count: 2, rate: 10 fps}
+  - {model: look, count: 2, poisson: 10 rps}
+buy: {own: [{name: box, gpu: V100, price: $1/h, count: 4}]}
+predict: never
+horizon: 3 s
+replications: 2
+"""
+STUDY = """
+base: base.yaml
+axes:
+  load: [1, 4, 40]
+  buy.max_gpus: [1, 4]
+"""
+POINTS = 6
+SIMULATED = """
+base: base.yaml
+on: {gpu: V100, count: 1}
+axes: {load: [1, 30]}
+"""
+
+
+class Here:
+    """An engine in this process."""
+
+    window = 2
+
+    def __init__(self, context: Context = CONTEXT) -> None:
+        self.context = context
+        self.jobs: deque[tuple[str, Inputs]] = deque()
+        self.asked: list[str] = []
+
+    def submit(self, key: str, inputs: Inputs) -> None:
+        self.asked.append(key)
+        self.jobs.append((key, inputs))
+
+    def take(self) -> tuple[str, Outcome | Lost]:
+        key, inputs = self.jobs.pop()  # the last first: the order must not matter
+        return key, run_point(self.context, inputs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.jobs.clear()
+
+
+def written(folder: Path, study: str = STUDY, base: str = BASE) -> Path:
+    """A study's file, and its base."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "base.yaml").write_text(base, encoding="utf-8")
+    path = folder / "study.yaml"
+    path.write_text(study, encoding="utf-8")
+    return path
+
+
+def drive(path: Path, out: Path) -> None:
+    """A run that a test may kill."""
+    keep(run_study(load_study(path), CONTEXT, Here(), out, resume=True), out)
+
+
+def forked(path: Path, out: Path) -> int:
+    """A process that drives the study; its number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, about threads, which numpy has
+        process = os.fork()
+    if process == 0:
+        try:
+            drive(path, out)
+        finally:
+            os._exit(0)
+    return process
+
+
+def keep(ran: Ran, out: Path) -> None:
+    """Write all results."""
+    assert write(ran.answer, out) == ["study.json", "results.csv", "results.parquet"]
+
+
+def content(out: Path) -> dict[str, bytes]:
+    """All files of a folder."""
+    return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("small"), STUDY)
+
+
+@pytest.fixture(scope="module")
+def whole(small: Path) -> dict[str, bytes]:
+    """What an uninterrupted run leaves."""
+    out = small.parent / "whole"
+    drive(small, out)
+    return content(out)
+
+
+# Nothing is lost
+
+
+def test_a_study_killed_at_ten_moments_loses_nothing(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    moments, kept = random.Random(8), []
+    for i in range(10):
+        out = tmp_path / str(i)
+        driver = forked(small, out)
+        time.sleep(moments.uniform(0.05, 0.6))
+        os.kill(driver, signal.SIGKILL)
+        os.waitpid(driver, 0)
+        out.mkdir(exist_ok=True)
+        (out / FILE).touch()
+        before = (out / FILE).read_bytes().count(b"\n")
+        engine = Here()
+        keep(run_study(load_study(small), CONTEXT, engine, out, resume=True), out)
+        assert len(engine.asked) == POINTS - before
+        assert content(out) == whole
+        kept.append(before)
+    assert len(set(kept)) > 1, "all kills fell between the same two points"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_give_the_same_bytes(workers: int, small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    keep(run_study(load_study(small), CONTEXT, LocalEngine(CONTEXT, workers), tmp_path), tmp_path)
+    assert content(tmp_path) == whole
+
+
+def test_a_killed_worker_loses_no_point(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    engine = LocalEngine(CONTEXT, 1)
+    killed = []
+
+    def kill(_done: int, _of: int, points: int) -> None:
+        if points == 2 and not killed:
+            killed.extend([worker.kill() for worker in engine.workers])
+
+    keep(run_study(load_study(small), CONTEXT, engine, tmp_path, tell=kill), tmp_path)
+    assert killed
+    assert content(tmp_path) == whole
+
+
+def test_a_point_that_kills_its_workers_is_given_up_and_not_kept(small: Path, tmp_path: Path) -> None:
+    class Deadly(Here):
+        def take(self) -> tuple[str, Outcome | Lost]:
+            key, outcome = super().take()
+            return key, Lost("its process died") if key == self.asked[0] else outcome
+
+    ran = run_study(load_study(small), CONTEXT, Deadly(), tmp_path)
+    assert ran.lost == ("its process died",)
+    assert [point.reason for point in ran.answer.points if point.failed] == ["its process died"]
+    again = Here()
+    assert not run_study(load_study(small), CONTEXT, again, tmp_path, resume=True).lost
+    assert len(again.asked) == 1
+
+
+def test_a_torn_last_line_is_cut_off_and_points_are_not_overwritten(
+    small: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    lines = whole[FILE].splitlines(keepends=True)
+    (tmp_path / FILE).write_bytes(b"".join(lines[:3]) + lines[3][:40])
+    with pytest.raises(StoreError, match=r"holds 3 points already\. Continue with --resume"):
+        Journal(tmp_path, resume=False)
+    engine = Here()
+    keep(run_study(load_study(small), CONTEXT, engine, tmp_path, resume=True), tmp_path)
+    assert len(engine.asked) == POINTS - 3
+    assert content(tmp_path) == whole
+
+
+def test_only_one_study_writes_a_journal(tmp_path: Path) -> None:
+    with Journal(tmp_path, resume=True), pytest.raises(StoreError, match="another study is writing it"):
+        Journal(tmp_path, resume=True)
+    (tmp_path / FILE).write_text('{"key": 1}\n')
+    with pytest.raises(StoreError, match=r"points\.jsonl:1: is no point of a study"):
+        Journal(tmp_path, resume=True)
+
+
+# Points
+
+
+def test_a_point_is_what_the_command_says(small: Path, whole: dict[str, bytes]) -> None:
+    changes = ["streams[0].rate=40", "streams[1].poisson=40", "buy.max_gpus=1"]
+    loaded = load_scenario(small.parent / "base.yaml", changes)
+    best = plan(loaded, CONTEXT.catalog, CONTEXT.library, created_at=DAY.isoformat()).recommendation
+    answer = json.loads(whole["study.json"])
+    (point,) = [p for p in answer["points"] if p["axes"] == {"load": 4, "buy.max_gpus": 1}]
+    worst = min((m.slo_attainment for m in best.models), key=lambda a: a.mean)
+    assert point["values"]["cost_usd_per_hour"] == best.cost_usd_per_hour
+    assert point["values"]["gpu_count"] == best.gpu_count
+    assert point["values"]["attainment"] == plain({"low": worst.low, "mid": worst.mean, "high": worst.high})
+    assert point["values"]["p99_s"]["mid"] == plain(max(m.p99_s for m in best.models))
+
+
+def test_keys_tell_what_matters_apart_and_nothing_else(small: Path, tmp_path: Path) -> None:
+    known = fingerprint(CONTEXT)
+    base = load_study(small).base
+    elsewhere = load_study(written(tmp_path, STUDY, "# a comment\n" + BASE)).base
+
+    def key(*changes: str) -> str:
+        return key_of(elsewhere.resolve(changes, None), known)
+
+    assert key() == key_of(base.resolve((), None), known)
+    assert key() == key("load=1") == key("streams[*].count=2") == key("streams[0].rate=600 /min")
+    others = {key(), key("load=2"), key("seed=2"), key("streams[0].rate=11"), key_of(base.resolve((), None), "newer")}
+    assert len(others) == 5
+
+
+def test_a_point_that_is_no_scenario_fails_alone(tmp_path: Path) -> None:
+    axes = "axes:\n  models[watch].slo.latency: [100 ms, 2 s]\n  horizon: [3 s, 5 s]\n"
+    study = load_study(written(tmp_path, f"base: base.yaml\n{axes}"))
+    shorter = replace(study, changes=(*study.changes, change("warmup", "1500 ms")))
+    points = run_study(shorter, CONTEXT, Here(), tmp_path / "out").answer.points
+    assert [point.failed for point in points] == [False, False, True, False]
+    assert points[2].reason.startswith("horizon: must be longer than a warm-up of 1.5 s")
+    assert points[2].values == dict.fromkeys(study.outputs)
+
+
+def test_an_internal_error_is_a_reason() -> None:
+    outcome = run_point(CONTEXT, Inputs(scenario.Ask.PLAN, None))  # type: ignore[arg-type]
+    assert outcome["failed"]
+    assert outcome["reason"].startswith("internal error: AttributeError")
+
+
+def test_simulations_of_named_machines(tmp_path: Path) -> None:
+    study = load_study(written(tmp_path, SIMULATED + "outputs: [attainment, 'goodput_rps[look]']\n"))
+    answer = run_study(study, CONTEXT, Here(), tmp_path / "out").answer
+    assert [point.feasible for point in answer.points] == [True, False]
+    assert answer.points[0].values["goodput_rps[look]"] == pytest.approx(20, rel=0.5)
+    assert "promises are not surely kept" in answer.points[1].reason
+
+
+def test_one_at_a_time_leaves_corners_out(tmp_path: Path) -> None:
+    study = load_study(written(tmp_path, STUDY + "design: one-at-a-time\n"))
+    assert study.reference == (0, 1)  # load 1 is the base; of the numbers of GPUs none is
+    assert study.combinations() == [(0, 0), (0, 1), (1, 1), (2, 1)]
+
+
+# Sensitivity
+
+
+def point(axes: dict[str, object], cost: float | None, feasible: bool = True) -> PointAnswer:
+    values = {"cost": cost}
+    about = {
+        "threshold": None,
+        "evidence": None,
+        "foretold": False,
+        "failed": False,
+        "reason": "",
+        "tried": 1,
+        "key": "",
+    }
+    return PointAnswer(axes=axes, values=values, feasible=feasible, **about)  # type: ignore[arg-type]
+
+
+def test_what_matters_most_comes_first_and_the_rest_stays_at_the_base() -> None:
+    def axis(name: str) -> results.AxisAnswer:
+        return results.AxisAnswer(name=name, values=(1, 2, 3), numbers=None, unit="", log=False, reference=1)
+
+    grid = [point({"a": a, "b": b}, a + 10 * b, feasible=b < 3) for a in (1, 2, 3) for b in (1, 2, 3)]
+    first, second = results.sensitivity([axis("a"), axis("b")], ["cost"], grid, scenario.Ask.PLAN)
+    assert (first.axis, first.low_figure, first.high_figure, first.left_out) == ("b", 12, 22, (3,))
+    assert (second.axis, second.low, second.high, second.reference_figure) == ("a", 1, 3, 22)
+
+
+# Thresholds
+
+
+@given(
+    low=st.floats(1e-3, 10), ratio=st.floats(1.1, 1e4), share=st.floats(-0.1, 1.1), tolerance=st.floats(0.001, 0.5),
+    find=st.sampled_from(Find), whole=st.booleans(),
+)  # fmt: skip
+def test_halving_finds_a_known_threshold(
+    low: float, ratio: float, share: float, tolerance: float, find: Find, whole: bool
+) -> None:
+    low = max(1.0, round(low)) if whole else low
+    high = low * ratio if not whole else low + max(1.0, round(low * ratio))
+    truth = low * (high / low) ** share
+    search = Search("load", low, high, "", find, (), tolerance, whole)
+    held: dict[float, bool] = {}
+    while values := next_values(search, held):
+        held |= {value: (value <= truth) == (find is Find.LARGEST) for value in values}
+        assert len(held) < 40
+    found = bracket(search, held)
+    ends = [end for end in (found.good, found.bad) if end is not None]
+    if find is Find.LARGEST:
+        assert (found.good is None) == (truth < low)
+        assert (found.bad is None) == (truth >= high)
+    if len(ends) == 2:
+        assert min(ends) <= truth <= max(ends)
+        assert max(ends) <= min(ends) * (1 + tolerance) or (whole and max(ends) - min(ends) <= 1)
+    if whole:
+        assert all(value.is_integer() for value in held)
+
+
+def test_conditions_are_held_by_the_bad_end() -> None:
+    outcome = {"feasible": True, "values": {"p99_s": {"low": 0.08, "mid": 0.09, "high": 0.11}, "cost": 5.0}}
+
+    def holds(name: str, sign: str, limit: float) -> bool:
+        return one_holds(Condition("", name, sign, limit), outcome)
+
+    assert holds("p99_s", "<=", 0.11)
+    assert not holds("p99_s", "<", 0.11)
+    assert holds("p99_s", ">=", 0.08)
+    assert not holds("p99_s", ">", 0.08)
+    assert holds("cost", "<=", 5.0)
+    assert not holds("nothing", "<", 1.0)
+
+
+def test_a_search_brackets_what_two_gpus_carry_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    text = "base: base.yaml\naxes: {buy.max_gpus: [1, 2]}\nsearch: {path: load, between: [1, 400], tolerance: 20 %}\n"
+    study = load_study(written(tmp_path, text))
+    answer = run_study(study, CONTEXT, Here(), tmp_path / "out").answer
+    one, two = (p.threshold for p in answer.points)
+    for found, count in ((one, 1), (two, 2)):
+        assert found["low"] == found["mid"] < found["high"] <= 1.2 * found["low"]
+        for end, feasible in (("low", True), ("high", False)):
+            inputs = study.base.resolve((f"buy.max_gpus={count}", f"load={found[end]}"), None)
+            assert run_point(CONTEXT, inputs)["feasible"] is feasible
+    assert 1.5 * one["low"] < two["low"] < 2.5 * one["low"]
+    lines = (tmp_path / "out" / FILE).read_bytes().splitlines(keepends=True)
+    (tmp_path / "out" / FILE).write_bytes(b"".join(lines[:5]))
+    engine = Here()
+    assert run_study(study, CONTEXT, engine, tmp_path / "out", resume=True).answer == answer
+    assert len(engine.asked) == len(lines) - 5
+
+
+# Files
+
+
+def test_csv_and_parquet_hold_what_the_json_holds(whole: dict[str, bytes], tmp_path: Path) -> None:
+    answer = json.loads(whole["study.json"])
+    (tmp_path / "x.parquet").write_bytes(whole["results.parquet"])
+    table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'x.parquet'}'")
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.fetchall()]
+    texts = list(csv.DictReader(whole["results.csv"].decode().splitlines()))
+    assert len(rows) == len(texts) == len(answer["points"]) == POINTS
+    for row, text, p in zip(rows, texts, answer["points"], strict=True):
+        assert row["p99_s_high"] == float(text["p99_s_high"]) == p["values"]["p99_s"]["high"]
+        assert row["gpu_count"] == p["values"]["gpu_count"]
+        assert row["feasible"] is p["feasible"]
+        assert row["load"] == p["axes"]["load"]
+        assert (row["reason"] or "") == text["reason"] == p["reason"]
+
+
+def test_without_duckdb_there_is_no_parquet(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    ran = run_study(replace(load_study(small), axes=()), CONTEXT, Here(), tmp_path)
+    assert write(ran.answer, tmp_path) == ["study.json", "results.csv"]
+
+
+def test_schema_of_studies_is_shipped() -> None:
+    shipped = json.loads((ROOT / "scenarios" / "studies" / "study.schema.json").read_text(encoding="utf-8"))
+    assert shipped == scenario.schema()
+
+
+def test_every_key_of_a_study_is_explained(whole: dict[str, bytes]) -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("`planner.study/v1`")[2]
+    kinds = (results.StudyAnswer, results.AxisAnswer, results.OutputAnswer, results.SearchAnswer, results.Swing)
+    keys = {name for kind in (*kinds, PointAnswer) for name in kind.__dataclass_fields__}
+    assert sorted(key for key in keys if f"`{key}`" not in text) == []
+
+
+# Shipped studies
+
+
+def smaller(study: Study) -> Study:
+    """The first and the last value of each axis, and a search that ends at once."""
+    axes = [replace(axis, values=(axis.values[0], axis.values[-1]), reference=0) for axis in study.axes]
+    return replace(study, axes=tuple(axes), search=study.search and replace(study.search, tolerance=0.999, low=8))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_studies_run(path: Path, tmp_path: Path) -> None:
+    quick = [] if path.stem == "deadline" else ["replications=2"]
+    if path.stem == "traffic":
+        quick.append("horizon=10 s")
+    study = smaller(load_study(path, quick))
+    answer = run_study(replace(study, design=scenario.Design.ONE_AT_A_TIME), CONTEXT, Here(), tmp_path).answer
+    assert len(answer.points) == 3
+    assert not any(p.failed for p in answer.points)
+    assert {output.name for output in answer.outputs} == set(answer.points[0].values)
+
+
+# What is written wrong
+
+WRONG = [
+    ("base: base.yaml\naxes: {}\n", "2:7: axes: nothing is varied. Give an axis"),
+    ("axes: {load: [1]}\n", "1:1: base: is missing. Add it."),
+    ("base: nowhere.yaml\naxes: {load: [1]}\n", "nowhere.yaml: no such file."),
+    ("base: base.yaml\naxes: {load: []}\n", "2:14: axes.load: must be a list of values,"),
+    ("base: base.yaml\naxes: {load: 3}\n", "2:14: axes.load: must be a list of values,"),
+    ("base: base.yaml\naxes: {load: [1, 1]}\n", "2:14: axes.load: has `1` twice. Keep one."),
+    ("base: base.yaml\naxes: {load: [1, -2]}\n", "2:18: axes.load[1]: `load` multiplies the rates of all"),
+    ("base: base.yaml\naxes: {buy.gpu: [T4]}\n", "2:18: axes.buy.gpu[0]: buy.gpu: unknown key. Did you mean `gpus`?"),
+    ("base: base.yaml\naxes:\n  streams[*].rate: [x]\n", "3:21: axes.streams[*].rate[0]: streams[0].rate: must be"),
+    ("base: base.yaml\naxes: {streams[9].rate: [1]}\n", "`streams` has no item `9`."),
+    ("base: base.yaml\naxes: {stream[*].rate: [1]}\n", "is no list with items, and `[*]` means each of them."),
+    ("base: base.yaml\naxes: {load: {from: 1, to: 2, steps: 1}}\n", "2:38: axes.load.steps: must be a whole"),
+    ("base: base.yaml\naxes: {load: {from: 3, to: 2, steps: 2}}\n", "axes.load.to: must be above the other"),
+    ("base: base.yaml\naxes: {horizon: {from: 3 s, to: 1 min, steps: 2}}\n", "must have the unit of the other end"),
+    ("base: base.yaml\naxes: {load: {from: 1, to: 2, steps: 2, lg: true}}\n", "2:41: axes.load.lg: unknown key."),
+    ("base: base.yaml\naxes: {a: {cases: {x: 1}}}\n", "axes.a.cases.x: must be a mapping of paths to values, got 1."),
+    ("base: base.yaml\naxes: {load: [1]}\noutputs: [cost]\n", "3:11: outputs[0]: unknown output `cost`."),
+    ("base: base.yaml\naxes: {load: [1]}\noutputs: ['gpu_count[look]']\n", "unknown output `gpu_count[look]`"),
+    ("base: base.yaml\naxes: {load: [1]}\nask: train\n", "3:6: ask: `train` does not go with base.yaml"),
+    ("base: base.yaml\naxes: {load: [1]}\nask: simulate\n", "on: goes with `ask: simulate`, and only with that."),
+    ("base: base.yaml\naxes: {on.count: [0]}\non: {gpu: V100}\n", "`on.count` must be a whole number from 1"),
+    ("base: base.yaml\naxes: {load: [1]}\nset: {horizn: 3 s}\n", "3:15: set.horizn: unknown key."),
+    ("base: base.yaml\nsearch: {path: load, between: [2, 1]}\n", "search.between[1]: must be above the other end"),
+    ("base: base.yaml\nsearch: {path: load, between: [0, 1]}\n", "search.between[0]: must be above 0, got 0."),
+    ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cheap]}\n", "where[0]: must be `feasible`"),
+    ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cost<3]}\n", "where[0]: unknown output `cost`."),
+    ("base: base.yaml\naxes: {load: [1]}\nsearch: {path: load, between: [1, 2]}\n", "axes.load: is what `search`"),
+    ("base: base.yaml\naxes: {load: [1]}\nfoo: 1\n", "3:1: foo: unknown key."),
+    ("- 1\n", "1:1: must be a mapping with `base` and `axes`, got a list."),
+    ("a: [\n", "is not YAML"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG, ids=range(len(WRONG)))
+def test_what_is_written_wrong_is_named_with_its_place(text: str, said: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ScenarioError) as error:
+        load_study(path)
+    assert said in str(error.value)
+    assert all(problem.startswith(str(tmp_path)) for problem in error.value.problems)
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    text = "base: base.yaml\naxes:\n  load: [0, 1, x]\n  headroom: [5 %, 500 %]\noutputs: [p98_s]\n"
+    with pytest.raises(ScenarioError) as error:
+        load_study(written(tmp_path, text))
+    lines = [problem.partition("study.yaml:")[2].partition(": ")[0] for problem in error.value.problems]
+    assert lines == ["3:10", "3:16", "4:19", "5:11"]
+
+
+def test_a_change_of_what_is_varied_is_refused(small: Path) -> None:
+    with pytest.raises(ScenarioError, match="--set load=2: `load` is varied by the study"):
+        load_study(small, ["load=2"])
+    with pytest.raises(ScenarioError, match="--set horizn=2 s: horizn: unknown key"):
+        load_study(small, ["horizn=2 s"])
+
+
+# The command
+
+
+def test_the_command(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = CliRunner().invoke(app, ["study", str(small), "-o", str(out), "--workers", "2"])
+    assert said.exit_code == 0, said.output
+    assert "6 points, load (3) x buy.max_gpus (2)" in said.stdout
+    assert "What matters most" in said.stdout
+    assert "6 points worked out. Kept in" in said.stderr
+    assert content(out) == whole
+    again = CliRunner().invoke(app, ["study", str(small), "-o", str(out), "--resume", "--format", "json"])
+    assert json.loads(again.stdout) == json.loads(whole["study.json"])
+    assert "0 points worked out, 6 taken from before." in again.stderr
+    with pytest.raises(StoreError, match="holds 6 points already"):
+        CliRunner().invoke(app, ["study", str(small), "-o", str(out)], catch_exceptions=False)
+
+
+def test_narrow_screens_split_the_table(small: Path, whole: dict[str, bytes]) -> None:
+    from planner.layout import Screen
+    from planner.studies.report import report
+
+    answer = run_study(load_study(small), CONTEXT, Here(), small.parent / "narrow", resume=True).answer
+    assert asdict(answer)["points"]
+    lines = report(answer, Screen(60)).splitlines()
+    assert max(map(len, lines)) <= 70
+    assert sum(line.lstrip().startswith("#") for line in lines) > 1
