@@ -81,10 +81,10 @@ def write_recording(recording: Recording, path: Path) -> None:
 
 def check_target(target: Path, scenario: Path) -> None:
     """StoreError where a recording would replace its own scenario, or a file that is none, or cannot be written."""
-    if not target.name.endswith(SUFFIXES):
-        raise StoreError(f"{target}: a recording is named .json or .json.gz. Name it so with --record.")
     if target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with --record.")
+    if not target.name.endswith(SUFFIXES):
+        raise StoreError(f"{target}: a recording is named .json or .json.gz. Name it so with --record.")
     if target.is_file() and target.stat().st_size:
         read_recording(target)
     if not target.parent.is_dir():
