@@ -167,7 +167,7 @@ def test_what_cannot_be_measured_says_why(tmp_path: Path) -> None:
     with serving(0.0) as server:
         gone = server.url
     for options, said in (
-        ((), "where are machine-0?"),
+        ((), "where is machine-0?"),
         (("--url", gone), "no answer from 127.0.0.1"),
         (("--url", "machine-7=http://a:1"), "no endpoint `machine-7`"),
     ):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import floor
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +76,24 @@ def application(model: str, name: str, profile: str, fleet: Sequence[Machine]) -
 
 
 def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:
-    """Replicas of one model. While one batch runs, the next is gathered: so two batches are let in."""
+    """Replicas of one model.
+
+    What is not let in waits at Ray's proxy, which asks again at growing intervals: so twice as many are let in as can be
+    under way within the promise (Little's law), and never less than two batches.
+    """
     batch_size = max(served.batch_size for _, served in here)
+    replicas = sum(len(served.cards) for _, served in here)
+    model = here[0][1].model
+    under_way = model.offered_rps / replicas * model.slo_s
     return {
         "name": "Model",
-        "num_replicas": sum(len(served.cards) for _, served in here),
+        "num_replicas": replicas,
         "max_replicas_per_node": max(len(served.cards) for _, served in here),
-        "max_ongoing_requests": 2 * batch_size,
+        "max_ongoing_requests": max(2 * batch_size, ceil(2 * under_way)),
         "ray_actor_options": {"num_gpus": part_of_gpu(here)},
         "user_config": {
             "max_batch_size": batch_size,
-            "batch_wait_timeout_s": max(served.model.max_queue_delay_s for _, served in here),
+            "batch_wait_timeout_s": model.max_queue_delay_s,
         },
     }
 

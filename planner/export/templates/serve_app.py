@@ -61,7 +61,7 @@ class Model:
         try:
             sample = one_sample(await request.body(), request.headers.get(HEADER_LENGTH), math.prod(self.shape))
         except (Asked, ValueError, KeyError, IndexError) as error:
-            return JSONResponse({"error": str(error)}, status_code=400)
+            return JSONResponse({"error": f"is no inference of one sample: {error!r}"}, status_code=400)
         row = await self.answers(sample)
         about = {"name": "output", "datatype": "FP32", "shape": [1, len(row) // 4]}
         output = {**about, "parameters": {"binary_data_size": len(row)}}
