@@ -1,4 +1,4 @@
-"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits] [predictions]`: all of them where none is named.
+"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits] [predictions] [studies]`; all where none is named.
 
 Prints one table for each question and whether the targets are met.
 """
@@ -17,6 +17,7 @@ from benchmarks.memory import bytes_per_request
 from benchmarks.predictions import all_cases
 from benchmarks.predictions import table as predicted_table
 from benchmarks.speed import Series, measure
+from benchmarks.studies import costs
 from simulator.deployment import Drop
 
 BATCHED, SINGLE = 8, 1
@@ -29,6 +30,8 @@ exponent is uncertain by 0.1, for ten million requests are timed once; beside it
 BYTES = 100
 PLAN_S = {"video.yaml": 3.0, "fleet.yaml": 30.0}
 GAP = 0.1
+OVERHEAD_S = 0.02
+SPEED_UP = 1.7
 UP_TO_1E6 = (10**4, 10**5, 10**6)
 UP_TO_1E7 = (*UP_TO_1E6, 10**7)
 
@@ -143,6 +146,20 @@ def predictions() -> None:
     print("\n".join(predicted_table(all_cases())))
 
 
+def studies() -> None:
+    """What a study costs beside its points, and what a second worker brings."""
+    short, longer = costs(200, 5.0), costs(100, 200.0)
+    rows = [
+        ["overhead of a point", f"{short.point_s * 1e3:.1f} ms", f"{short.overhead_s * 1e3:.1f} ms",
+         f"{OVERHEAD_S * 1e3:g} ms", verdict(short.overhead_s < OVERHEAD_S)],
+        ["two workers over one", f"{longer.point_s * 1e3:.1f} ms", f"{longer.speed_up:.2f}",
+         f"{SPEED_UP:g}", verdict(longer.speed_up >= SPEED_UP)],
+    ]  # fmt: skip
+    show(
+        "A study's points beside the same points called directly", ["what", "one point", "is", "limit", "target"], rows
+    )
+
+
 PARTS = {
     "memory": memory,
     "speed": speed,
@@ -150,6 +167,7 @@ PARTS = {
     "commands": commands,
     "fits": fits,
     "predictions": predictions,
+    "studies": studies,
 }
 """Memory first, because a child's peak starts at what its parent holds."""
 

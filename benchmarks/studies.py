@@ -1,0 +1,103 @@
+"""What studies cost beside their points: seconds of one worker against two, and of each point beside its own work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from planner.cli import knowledge
+from planner.studies.engine import Context, run_point
+from planner.studies.local_engine import LocalEngine
+from planner.studies.run import run_study
+from planner.studies.scenario import Study, load_study
+
+BASE = """
+models: [{name: watch, profile: resnet50_v2, slo: {latency: 100 ms, attainment: 95 %}}]
+streams: [{model: watch, count: 4, rate: 10 fps}]
+buy: {own: [{name: box, gpu: V100, price: $1/h, count: 1}]}
+horizon: HORIZON s
+replications: 2
+"""
+AXES = "base: base.yaml\non: {gpu: V100, count: 1}\naxes: {load: {from: 1, to: 4, steps: STEPS}}\n"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of one study, measured in this process beside the same points without a study."""
+
+    points: int
+    point_s: float
+    """One point alone, called directly."""
+    one_s: float
+    """The study with one worker, from its first point to its last."""
+    two_s: float
+    """The same with two."""
+
+    @property
+    def speed_up(self) -> float:
+        """Of two workers over one."""
+        return self.one_s / self.two_s
+
+    @property
+    def overhead_s(self) -> float:
+        """Of each point: what the study with one worker takes beside the points themselves."""
+        return self.one_s / self.points - self.point_s
+
+
+def costs(points: int, horizon_s: float) -> Costs:
+    """Measure a study of so many simulations. Starting processes is left out: it is paid once."""
+    context = Context(*knowledge(None, None))
+    with TemporaryDirectory() as folder:
+        study = written(Path(folder), points, horizon_s)
+        inputs = [study.base.resolve(study.changes_at(at), study.on) for at in study.combinations()]
+        run_point(context, inputs[0])
+        began_s = perf_counter()
+        for one in inputs:
+            run_point(context, one)
+        alone_s = (perf_counter() - began_s) / points
+        one_s, two_s = (timed(study, context, workers, Path(folder)) for workers in (1, 2))
+    return Costs(points, alone_s, one_s, two_s)
+
+
+def written(folder: Path, points: int, horizon_s: float) -> Study:
+    """The study on disk and read."""
+    (folder / "base.yaml").write_text(BASE.replace("HORIZON", str(horizon_s)))
+    (folder / "study.yaml").write_text(AXES.replace("STEPS", str(points)))
+    return load_study(folder / "study.yaml")
+
+
+def timed(study: Study, context: Context, workers: int, folder: Path) -> float:
+    """A whole study with workers that are awake."""
+    with awake(context, workers) as engine:
+        began_s = perf_counter()
+        run_study(study, context, engine, folder / str(workers))
+        return perf_counter() - began_s
+
+
+class Awake(LocalEngine):
+    """An engine that a study enters and leaves while its workers stay."""
+
+    def __enter__(self) -> "Awake":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+@contextmanager
+def awake(context: Context, workers: int) -> Iterator[Awake]:
+    """Workers that have imported all they need."""
+    engine = Awake(context, workers)
+    LocalEngine.__enter__(engine)
+    try:
+        with TemporaryDirectory() as folder:
+            study = written(Path(folder), 2 * workers, 5.0)
+            for at in study.combinations():
+                engine.submit(str(at), study.base.resolve(study.changes_at(at), study.on))
+            for _ in study.combinations():
+                engine.take()
+        yield engine
+    finally:
+        LocalEngine.__exit__(engine, None, None, None)
