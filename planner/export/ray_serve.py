@@ -78,7 +78,7 @@ def application(model: str, name: str, profile: str, fleet: Sequence[Machine]) -
 def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:
     """Replicas of one model.
 
-    What is not let in waits at Ray's proxy, which asks again at growing intervals: so twice as many are let in as can be
+    What is not let in waits at the proxy, which asks again at growing intervals: so twice as many are let in as can be
     under way within the promise (Little's law), and never less than two batches.
     """
     batch_size = max(served.batch_size for _, served in here)
