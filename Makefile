@@ -33,7 +33,7 @@ bench: .venv/dev.stamp ## Measure the speed of simulator and planner
 
 record: .venv/dev.stamp ## Run the validation scenarios for real and keep the runs: make record DEVICE=cuda:0 MACHINE=h200
 	@mkdir -p $(RECORDINGS)/$(MACHINE)
-	@$(BIN)/planner calibrate --device $(DEVICE) --models resnet50,tiny_yolov3,vgg16,inceptionv3,resnet18 \
+	@$(BIN)/planner calibrate --device $(DEVICE) --models resnet50,tiny_yolov3,vgg16,inceptionv3,resnet152 \
 		--batches 1,2,3,4,6,8 --seconds 3 --mode inference --resume
 	@for file in scenarios/validation/*.yaml; do $(BIN)/planner validate $$file --device $(DEVICE) --duration $(DURATION) \
 		--record $(RECORDINGS)/$(MACHINE)/$$(basename $$file .yaml).json.gz || exit; done
