@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,14 +36,23 @@ def error(found: Check) -> float:
 
 
 def test_lenet_trains_as_long_as_foretold() -> None:
-    found = best(64, 64 * 40, 0.5)
+    found = best(64, 64 * 40, 0.5, "data.loader=")
     assert error(found) <= WITHIN
-    assert found.steps == 40
+    assert (found.steps, found.workers, found.start_s) == (40, 0, 0.0)
     assert found.predicted_epoch_s == pytest.approx(40 * (found.predicted_step_s + found.load_s))
     assert found.whole_s.low <= 120_000 / 2560 * found.measured_epoch_s <= found.whole_s.high * (1 + 1e-9)
     text = render(found, Format.TABLE, Screen())
     assert "40 steps, data included" in text
     assert "The whole training on this device" in text
+
+
+def test_a_loader_with_workers_makes_the_batches_meanwhile() -> None:
+    found = check(load_training(LENET), "cpu", 16, 16 * 30, 0.2, threads=1)
+    assert (found.steps, found.workers) == (30, 1)
+    assert found.start_s > found.load_s > 0  # a process must begin first
+    longer_s = max(found.predicted_step_s, found.load_s)
+    assert found.predicted_epoch_s == pytest.approx(found.start_s + 30 * longer_s)
+    assert "1 worker" in render(found, Format.TABLE, Screen())
 
 
 @pytest.mark.usefixtures("torchvision_in_workers")
@@ -69,33 +79,39 @@ def test_what_cannot_be_measured_is_told_in_one_line(override: str, device: str,
     assert said in line
 
 
-def test_time_is_flat_then_rises_with_the_width_of_a_layer() -> None:
-    """Lane's curve on this processor: narrow layers cost what launching them costs, wide ones what they compute."""
+WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6144)
+"""The notebook's, and narrower ones: this processor has no slow loader that would hide what narrow layers take."""
+BATCH = 64
+
+
+def test_an_epoch_is_flat_then_rises_with_the_width_of_a_layer() -> None:
+    """Lane's curve on this processor, in its own time, which other processes take none of."""
     torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        widths = [8, 16, 32, 64, 128, 256, 512, 1024, 2048]
-        times_s = [steps_s(torch, width) for width in widths]
+        times_s = [epoch_s(torch, width) for width in WIDTHS]
     finally:
         torch.set_num_threads(threads)
-    knee = spike(widths, times_s)
+    knee = spike(WIDTHS, times_s)
     assert knee is not None
-    assert 16 < knee < 1024
-    assert max(times_s[:2]) < 2 * min(times_s[:2])
+    assert 32 < knee < 2048
+    assert max(times_s[:3]) < 2 * min(times_s[:3])
     assert times_s[-1] > 5 * times_s[0]
 
 
-def steps_s(torch: object, width: int) -> float:
-    """The quickest of a few training steps of a net with one hidden layer, batches of 16."""
-    nn, optim = torch.nn, torch.optim  # type: ignore[attr-defined]
+def epoch_s(torch: Any, width: int) -> float:
+    """60,000 pictures of 28 x 28 through one hidden layer, at the pace of the quickest of a few steps."""
+    nn = torch.nn
     net = nn.Sequential(nn.Linear(784, width), nn.ReLU(), nn.Linear(width, 10))
-    inputs, step = torch.rand(16, 784), optim.SGD(net.parameters(), lr=0.01)  # type: ignore[attr-defined]
+    step = torch.optim.SGD(net.parameters(), lr=0.01)
+    pictures = list(torch.randint(256, (BATCH, 784), dtype=torch.uint8))
     best_s = float("inf")
-    for _ in range(12):
-        start_s = time.perf_counter()
+    for _ in range(6):
+        start_s = time.process_time()
+        inputs = torch.stack([(picture.float() / 255 - 0.13) / 0.31 for picture in pictures])
         net(inputs).square().mean().backward()
         step.step()
         step.zero_grad()
-        best_s = min(best_s, time.perf_counter() - start_s)
-    return best_s
+        best_s = min(best_s, time.process_time() - start_s)
+    return best_s * 60_000 / BATCH

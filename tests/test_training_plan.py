@@ -104,6 +104,17 @@ def test_llama_is_told_by_a_band_not_by_one_utilization() -> None:
     assert o.fits
 
 
+def test_opts_days_lie_in_the_band_of_other_runs() -> None:
+    """56 days on the calendar, 20 of them steps: told before anything is known of the run, and after."""
+    (before,) = answer("opt").options
+    days = [t / SECONDS_PER_DAY for t in (before.time_s.low, before.time_s.high)]
+    assert days[0] < 56 < days[1] < 5 * days[0]
+    rate = "speed=[{gpu: A100-80GB, achieved: 147 TFLOP/s}]"
+    (steps,), (goodput,) = answer("opt", rate).options, answer("opt", rate, "goodput=36 %").options
+    assert steps.time_s.mid / SECONDS_PER_DAY == pytest.approx(20.0, rel=0.01)
+    assert goodput.time_s.mid / SECONDS_PER_DAY == pytest.approx(56, rel=0.02)
+
+
 def test_dawnbench_has_its_cheapest_and_its_fastest() -> None:
     plan = answer("dawnbench")
     assert plan.cheapest is not None
@@ -153,6 +164,68 @@ def test_a_loader_bound_step_is_found_with_the_workers_that_end_it() -> None:
     assert stored.time_s.mid == pytest.approx(120_000 * 784 / 10e6, rel=0.001)
 
 
+# How the work is divided
+
+
+WIDE = ("speed=[]", "utilization=50 %", "counts=[128]", "parallel={tensor: 8}", "goodput=100 %")
+"""GPT-3 on 16 machines of 8 A100, each GPU at half its peak while it computes."""
+
+
+def divided(*overrides: str) -> Option:
+    (found,) = answer("gpt3", *WIDE, *overrides).options
+    return found
+
+
+def test_a_pipeline_answers_with_its_bubble() -> None:
+    full, empty = (divided("parallel={tensor: 8, pipeline: 16}", f"train.accumulation={n}") for n in (96, 1))
+    ideal_s = [o.step_s / o.global_batch for o in (full, empty)]
+    assert ideal_s[1] / ideal_s[0] == pytest.approx((1 + 15) / 1 / ((96 + 15) / 96), rel=0.06)
+    assert empty.bottleneck is Limit.OVERHEAD
+    assert full.bottleneck is Limit.ARITHMETIC
+    assert empty.memory["activations"] == pytest.approx(full.memory["activations"] / 16)  # one of 16 under way
+
+
+def test_stages_wait_for_what_they_hand_over() -> None:
+    pipeline = ("parallel={tensor: 8, pipeline: 16}", "train.accumulation=16")
+    quick, slow = (divided(*pipeline, f"network.bandwidth={rate}") for rate in ("400 GB/s", "0.1 GB/s"))
+    sent_bytes = 2048 * 12288 * 2
+    # The others follow at the pace of the slowest link, forward and backward, where that is slower than a stage.
+    assert slow.step_s > 2 * (15 + 15) * sent_bytes / 0.1e9 > quick.step_s
+    assert slow.bottleneck is Limit.NETWORK
+
+
+def test_divided_layers_travel_by_the_link_they_have() -> None:
+    inside, across = (divided(f"parallel={{tensor: {n}, zero: 2}}", "network.bandwidth=12.5 GB/s") for n in (8, 32))
+    per_gpu_s = [o.step_s / o.global_batch for o in (inside, across)]
+    assert per_gpu_s[1] > 2 * per_gpu_s[0]
+    assert across.bottleneck is Limit.NETWORK
+    assert across.memory["weights"] == pytest.approx(inside.memory["weights"] / 4)
+
+
+def test_a_stated_step_of_whole_models_gets_the_bubble_of_divided_ones() -> None:
+    changes = ("data.loader=", "counts=[4]", "buy.max_gpus=4")
+    (copies,) = answer("lenet", *changes).options
+    (stages,) = answer("lenet", *changes, "parallel={pipeline: 4}").options
+    whole_s = 64 / 27460
+    assert copies.step_s < whole_s < stages.step_s  # one micro-batch: each stage waits for all others
+    assert stages.parallel == "pipeline 4"
+
+
+def test_zero_saves_memory_and_its_third_stage_sends_more() -> None:
+    stages = [divided(f"parallel={{tensor: 8, zero: {n}}}", "parallel.overlap=false") for n in range(4)]
+    held = [o.memory["weights"] + o.memory["gradients"] + o.memory["optimizer"] for o in stages]
+    assert held == sorted(held, reverse=True)
+    assert held[3] == pytest.approx(held[0] / 16)
+    assert [o.parallel for o in stages][3] == "data 16, tensor 8, ZeRO-3"
+    assert stages[3].step_s > stages[2].step_s
+
+
+def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
+    plan = answer("gpt3")
+    assert plan.warnings == ("The model is whole on each of 1 GPU: tensor 8 x pipeline 16 do not divide that.",)
+    assert only(plan, "V100", 1).parallel == "one GPU"
+
+
 # What would change if
 
 
@@ -197,6 +270,7 @@ def test_asynchronous_gradients_are_late() -> None:
     o = plan.options[0]
     assert o.staleness == 3
     together = answer("resnet50", *SMALL, "counts=[4]").options[0]
+    assert o.step_s > together.step_s  # what each sends and fetches is not hidden behind anything
     assert o.steps == pytest.approx(1.15 * together.steps)
 
 
@@ -215,6 +289,23 @@ def test_bought_machines_cost_annuity_and_electricity() -> None:
     o = only(plan, "V100", 8, "purchase")
     assert o.instance == "DGX-1V"
     assert o.cost_usd.mid / (o.time_s.mid / 3600) == pytest.approx(54_714 / (8760 * 0.9) + 2.4 * 1.3 * 0.12, rel=1e-3)
+    assert o.usd_per_tflops == pytest.approx(149_000 / 1000)  # eight times 125 TFLOP/s with amp
+
+
+def test_three_years_of_rent_for_each_tflops() -> None:
+    plan = answer("resnet50", "buy={gpus: [V100], providers: [aws], retired: true}", "prices=[reserved-3y]")
+    printed = {"p3.2xlarge": 292, "p3.8xlarge": 292, "p3.16xlarge": 292}
+    found = {o.instance: o.usd_per_tflops for o in plan.options}
+    for instance, usd in printed.items():
+        assert found[instance] == pytest.approx(usd * 120 / 125, rel=0.003)  # the lecture's V100 has 120 TFLOP/s
+
+
+def test_a_training_that_never_ends_is_told_so() -> None:
+    plan = answer("resnet50", "interruptions.mean_time_between=1 s")
+    assert plan.cheapest is plan.fastest is None
+    text = render(plan, Format.TABLE, Screen(100))
+    assert "None comes to an end: machines fail before a checkpoint is written." in text
+    assert json.loads(render(plan, Format.JSON, Screen()))["options"][0]["time_s"]["mid"] is None
 
 
 def test_co2_is_told_only_with_a_grid() -> None:
@@ -301,6 +392,19 @@ BAD = {
     "storage of no bytes": (("samples: 1000", "samples: 1000, storage: 1 GB/s"), "`storage` and `bytes` together"),
     "ZeRO 3 and a pipeline": (
         ("counts", "parallel: {zero: 3, pipeline: 2}\ncounts"), "parallel.zero: must be below 3 with a pipeline"),
+    "parts that no count divides": (
+        ("counts", "parallel: {tensor: 3}\ncounts"),
+        "parallel: tensor 3 x pipeline 1 divide none of 1, 2, 4 GPUs. Write other parts, or other `counts`."),
+    "more stages than layers": (
+        ("[1, 2, 4]", "[64]\nparallel: {pipeline: 64}"),
+        "parallel.pipeline: must be at most 54, the layers of resnet50"),
+    "lateness where nothing is late": (
+        ("counts", "parallel: {epochs_per_staleness: 0.1}\ncounts"), "needs `synchronous: false`"),
+    "a sequence divided alone": (("counts", "parallel: {sequence_parallel: true}\ncounts"), "needs `tensor` above 1"),
+    "attention that is not there": (("epochs: 2", "epochs: 2, recompute: selective"), "Write full."),
+    "heads that do not divide the width": (
+        ("zoo: resnet50", "transformer: {layers: 2, hidden: 64, heads: 7, sequence: 8}"),
+        "must divide `hidden`, 64, got 7"),
     "counts that nobody offers": (("[1, 2, 4]", "[8]"), "no machine on offer makes up 8 GPUs at fp32."),
 }  # fmt: skip
 
@@ -342,6 +446,32 @@ def test_the_good_one_is_good(tmp_path: Path, planner: Callable[..., tuple[Any, 
     assert sorted(option["gpu_count"] for option in json.loads(out)["options"]) == [1, 2, 4]
     assert planner("train", str(path), "--format", "csv")[0] == 2
     assert planner("train", str(path), "--set", "deadline=1 ms")[0] == 3
+
+
+@pytest.mark.parametrize("words", [["--device", "cpu"], ["--batch", "3"], ["--measure", "--plot", "x.png"]])
+def test_options_that_would_do_nothing_are_refused(words: list[str], planner: Any) -> None:
+    code, out, err = planner("train", str(SCENARIOS / "lenet.yaml"), *words)
+    assert (code, out) == (2, "")
+    assert "does nothing with" in err
+
+
+def test_options_are_drawn(tmp_path: Path, planner: Any) -> None:
+    path = tmp_path / "options.svg"
+    assert planner("train", str(SCENARIOS / "dawnbench.yaml"), "--plot", str(path), "--set", "budget=$100")[0] == 0
+    drawn = path.read_text()
+    assert "32 V100, on-demand" in drawn
+    assert "budget $100" in drawn
+    assert planner("train", str(SCENARIOS / "dawnbench.yaml"), "--plot", "options.gif")[0] == 2
+
+
+def test_a_newcomer_gets_a_scenario_that_trains(tmp_path: Path, planner: Any) -> None:
+    path = tmp_path / "mine.yaml"
+    assert planner("init", "--training", str(path))[0] == 0
+    jsonschema.validate(parse(path.read_text()).data, schema())
+    code, out, err = planner("train", str(path))
+    assert (code, err) == (0, "")
+    assert out.startswith("My training: ")
+    assert json.loads(planner("schema", "--training")[1]) == schema()
 
 
 def test_a_mixture_of_experts_without_active_parameters_is_warned_of(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.training.closed_forms import END_TO_END, STEP_OVER_INFERENCE, epoch_law
+from calibrate.layer_facts import facts
+from planner.training.closed_forms import END_TO_END, STEP_OVER_INFERENCE, epoch_law, step_from_inference
+from planner.training.memory import largest_batch, states, vision_activation_bytes
 from planner.training.relatives import Ladder, Network, fit_law, half_octave_up, held_out, hits, likeness, relatives
 
 PUBLIC = Path(os.environ.get("PLANNER_TEST_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
@@ -76,6 +78,33 @@ def test_largest_batch_of_networks_that_the_fit_has_not_seen(trained: list[tuple
         foretold = [LADDER.largest(cut[i][0], tell(cut[i][0])) for i in chosen]
         twenties.append(hits([batches[i] for i in chosen], foretold))
     assert statistics.median(twenties) >= 0.70
+
+
+ZOO = {"convnext_tiny": "convnext_tiny", "efficientnet_b0": "efficientnet_b0", "inceptionv3": "inception_v3",
+       "resnet101": "resnet101", "resnet152": "resnet152", "vgg16": "vgg16", "vgg19": "vgg19",
+       "vit_b_16": "vit_base_patch16_224"}  # fmt: skip
+"""Of the zoo, those that timm trained at a batch that memory had cut, by both names."""
+
+
+@timm
+def test_largest_batch_by_layers_as_planner_train_tells_it(trained: list[tuple[Network, float, int]]) -> None:
+    known = {n.name: (n.pixels, batch) for n, _, batch in trained if batch < MOST}
+    told, batches = [], []
+    for zoo, name in ZOO.items():
+        pixels, batch = known[name]
+        layers = facts(zoo).at(pixels)
+        fixed = states(layers.params, "amp", "momentum")
+        told.append(largest_batch(fixed, vision_activation_bytes(layers, "amp"), LADDER.context_bytes, 24e9))
+        batches.append(batch)
+    assert hits(batches, told) >= 0.70
+
+
+@timm
+def test_one_factor_for_steps_from_inference_as_planner_train_uses_it(
+    trained: list[tuple[Network, float, int]],
+) -> None:
+    errors = [abs(step_from_inference(1.0, n.depthwise).mid / ratio - 1) for n, ratio, _ in trained]
+    assert statistics.median(errors) <= 0.12
 
 
 @timm

@@ -40,6 +40,15 @@ def test_a_pipeline_has_gpipes_bubble(stages: int, micro_batches: int) -> None:
     assert 1 - micro_batches * 0.03 / stages / step_s == pytest.approx(bubble(stages, micro_batches), abs=WITHIN)
 
 
+@given(st.integers(1, 6), st.integers(1, 12), st.floats(0, 0.05))
+@settings(max_examples=20, deadline=None)
+def test_links_between_stages_are_waited_for(stages: int, micro_batches: int, hand_over_s: float) -> None:
+    job = TrainingJob(
+        steps=4, stages=stages, micro_batches=micro_batches, forward_s=0.03, backward_s=0.06, hand_over_s=hand_over_s
+    )
+    assert train(job).step_s() == pytest.approx(pipeline_s(0.09, stages, micro_batches, hand_over_s), rel=WITHIN)
+
+
 @given(st.integers(1, 6), TIMES, TIMES, st.integers(1, 4))
 @settings(max_examples=30, deadline=None)
 def test_the_slower_of_loader_copy_and_computing_sets_the_pace(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from calibrate.request import device as known_device
-from planner.layout import Column, Format, Screen, seconds, table
+from planner.layout import Column, Format, Screen, counted, seconds, table
 from planner.load import ScenarioError
 from planner.store import to_json
 from planner.training.closed_forms import Range
@@ -15,7 +15,7 @@ from planner.training.report import between
 from planner.training.scenario import LoadedTraining
 from planner.training.speed import MEASURED_OPTIMIZER
 
-SCHEMA = "planner.training.closed_forms-check/v1"
+SCHEMA = "planner.training-check/v1"
 STEPS = 20
 """Of the short epoch, where nobody says how many samples."""
 SECONDS = 5.0
@@ -150,6 +150,11 @@ def render(found: Check, form: Format, screen: Screen) -> str:
     lines += table(columns, screen)
     if found.busy_error is not None:
         lines.append(f"In time of the processor, which other processes take none of: {100 * found.busy_error:+.1f} %.")
+    if found.workers:
+        line = (
+            f"{counted(found.workers, 'worker')} made a batch each {seconds(found.load_s)} by themselves, and began in"
+        )
+        lines.append(f"{line} {seconds(found.start_s)}. They put samples together that are in memory: no decoding.")
     if found.whole_s.mid:
         lines.append(f"The whole training on this device: {between(found.whole_s)}.")
     return "\n".join(lines) + "\n"

@@ -32,6 +32,10 @@ RUN_OVER_STEPS = (1.0, 1.15, 1.55)
 the best that MLPerf's runs come near to."""
 
 
+HOPELESS = 30
+"""Times between failures, from which a run that needs so many in a row without one never ends: once in e^30 tries."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """A figure that is foretold: about a tenth of cases lie below `low`, about a tenth above `high`."""
@@ -278,14 +282,15 @@ def with_interruptions_s(
 ) -> float:
     """Wall time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) x work/t.
 
-    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h.
+    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h. Infinite where writing and restarting
+    take so many times the time between failures that no checkpoint is ever reached.
     """
     m = mean_time_between_s
     if math.isinf(m):
         return work_s
     t = min(interval_s or max(checkpoint_interval_s(write_s, m), 1e-3), work_s)
     exponents = restart_s / m + (t + write_s) / m
-    if exponents > 500:
+    if exponents > HOPELESS:
         return math.inf
     return m * math.exp(restart_s / m) * math.expm1((t + write_s) / m) * work_s / t
 

@@ -117,9 +117,10 @@ class Job:
         def stages_s(t: float) -> float:
             return pipeline_s(t / split.tensor + tensor_s, split.pipeline, m, hand_over_s)
 
-        alone = pass_s.mid * m / split.parts + self.update_s()
-        waiting = pipeline_s(pass_s.mid / split.tensor, split.pipeline, m) + self.update_s() - alone
         time_s = self.agreed(pass_s.each(stages_s)) + (self.update_s() + self.traffic.norms_s())
+        computing = pass_s.mid * m / split.parts
+        waiting = pipeline_s(pass_s.mid / split.tensor, split.pipeline, m) - computing
+        alone = computing + self.update_s()
         held = {self.speed.limit: alone, Limit.NETWORK: time_s.mid - alone - waiting}
         held[Limit.OVERHEAD] = held.get(Limit.OVERHEAD, 0.0) + waiting
         return Step(time_s=time_s, limit=most(held), evidence=self.speed.evidence, source=self.speed.source)

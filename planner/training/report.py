@@ -1,7 +1,7 @@
 """Training plans for people: the answer first, the options as a table, who is faster and cheaper as a picture."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from planner.layout import Column, Format, Screen, counted, dollars, gigabytes, markdown, names, table
@@ -29,10 +29,9 @@ def length(time_s: float) -> str:
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
-def between(found: Range, show: object = length) -> str:
+def between(found: Range, show: Callable[[float], str] = length) -> str:
     """`12 h (9.1 to 17)`: the middle, and the ends where they differ."""
-    assert callable(show)
-    middle = str(show(found.mid))
+    middle = show(found.mid)
     if found.low == found.high:
         return middle
     return f"{middle} ({show(found.low)} to {show(found.high)})"
@@ -79,6 +78,8 @@ def no_way(plan: TrainingPlan) -> list[str]:
         hint = "Divide it (`parallel`), or take a smaller batch" if not least.largest_batch else (
             f"Take at most {least.largest_batch} samples a pass, with `train.accumulation` for the rest")  # fmt: skip
         return [f"None fits in memory. Nearest: {who(least)}, {need} on each GPU. {hint}."]
+    if not any(math.isfinite(o.time_s.low) for o in fitting):
+        return ["None comes to an end: machines fail before a checkpoint is written."]
     quick, cheap = (min(fitting, key=lambda o: getattr(o, key).high) for key in ("time_s", "cost_usd"))
     return [
         "None keeps the limits even at the bad end of what is foretold.",
