@@ -174,19 +174,18 @@ def serve(loaded: Loaded, now: Now, duration_s: float, note: Note) -> Recording:
     scenario, case = loaded.scenario, fit(loaded, now.gpu, now.library)
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
     models = sources(loaded, profiles)
-    lasts_s = rehearsal_s(duration_s)
+    lasts_s, before = rehearsal_s(duration_s), Processor.now()
     note(f"Rehearsing for {lasts_s:g} s.")
     rehearsals = [rehearse(case, models, now.device, lasts_s)]
     found = speed_of(rehearsals)
     case = fit(loaded, now.gpu, now.library, Pace(run=found.run, load=found.load))
     demand = draw(case.workload, duration_s, scenario.seed)
     note(f"Serving {counted(len(models), 'model')} on {now.machine['gpu']} for {duration_s:g} s.")
-    before = Processor.now()
     served = run(case.deployment, demand, models, now.device, duration_s, seed=scenario.seed)
-    others = Processor.now().others_cores(before)
     if not served.stopped:
         note(f"Rehearsing again for {lasts_s:g} s.")
         rehearsals.append(rehearse(case, models, now.device, lasts_s))
+    others = Processor.now().others_cores(before)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.path.read_text(encoding="utf-8"),
