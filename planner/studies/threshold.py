@@ -45,7 +45,7 @@ def next_values(search: Search, held: Mapping[float, bool]) -> tuple[float, ...]
         return ()
     middle_value = sqrt(low * high)
     if search.whole:
-        return (min(max(float(floor(middle_value)), low + 1), high - 1),)
+        return (float(min(max(floor(middle_value), low + 1), high - 1)),)
     return (float(f"{middle_value:.6g}"),)
 
 
