@@ -93,7 +93,7 @@ class View:
         return Lane(
             gpu=name,
             note=card.kind if card else "",
-            work=strip(parts, LANE + GAP + LANE / 2, f"Batches and loads on {name}"),
+            work=strip(parts, LANE + (GAP + LANE / 2) * bool(self.seen.loads.gpu), f"Batches and loads on {name}"),
             memory=used,
             memory_note=f"memory: {limit} at most",
         )
