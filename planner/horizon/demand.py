@@ -97,12 +97,13 @@ def recorded(table: TraceTable, trace: CalendarTrace, days: int) -> Floats:
     minutes = days * MINUTES_PER_DAY
     lasts_s = trace.lasts or minutes * MINUTE_S
     stretched_min = table.times_s * (lasts_s / table.period_s / MINUTE_S)
-    width = max(1, ceil(FEW * lasts_s / MINUTE_S / len(stretched_min)))
-    counts = np.zeros(ceil(minutes / width))
+    wanted_min = max(1.0, FEW * lasts_s / MINUTE_S / len(stretched_min))
+    counts = np.zeros(max(1, int(minutes / wanted_min)))
+    width = minutes / len(counts)
     for n in range(ceil(minutes * MINUTE_S / lasts_s)):
         bins = ((stretched_min + n * lasts_s / MINUTE_S) / width).astype(np.intp)
         counts += np.bincount(bins[bins < len(counts)], minlength=len(counts))
-    return np.repeat(counts / width, width)[:minutes]
+    return counts[((np.arange(minutes) + 0.5) / width).astype(np.intp)] / width
 
 
 def levels(factors: Floats, count: int) -> Levels:
