@@ -14,6 +14,7 @@ from planner.compare.command import diff, reprice
 from planner.export.command import export
 from planner.horizon.command import horizon
 from planner.importing.command import from_triton
+from planner.knowledge import knowledge
 from planner.layout import Format, stdout_screen
 from planner.merging.command import analyze, breakeven
 from planner.merging.train import train
@@ -24,8 +25,6 @@ from planner.training.command import train as train_model
 from planner.validation.command import validate
 
 if TYPE_CHECKING:
-    from calibrate.library import Library
-    from planner.catalog import Catalog
     from planner.plans import Plan
     from planner.units import Quantity
 
@@ -432,18 +431,6 @@ def quantity(option: str, read: "Quantity", text: str) -> float:
 def with_seed(overrides: list[str] | None, seed: int | None) -> list[str]:
     """Overrides of the scenario, the seed among them."""
     return [*(overrides or []), *([] if seed is None else [f"seed={seed}"])]
-
-
-def knowledge(catalog: list[Path] | None, profiles: list[Path] | None) -> "tuple[Catalog, Library]":
-    """What is known of GPUs, prices and models. A kind in the catalog goes before one that was measured."""
-    from dataclasses import replace
-
-    from calibrate.library import find_kinds, find_profiles
-    from planner.catalog import load_catalog
-
-    known = load_catalog(catalog or [])
-    gpus = {**find_kinds(profiles or []), **known.gpus}
-    return replace(known, gpus=gpus), find_profiles(profiles or [], gpus)
 
 
 def target_of(out: Path | None, form: Format) -> Path | None:
