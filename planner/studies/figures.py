@@ -210,12 +210,11 @@ def beyond(plan: TrainingPlan, fitting: Sequence[Option]) -> str:
     """Why no option that fits is allowed."""
     fastest_s = min(option.time_s.high for option in fitting)
     cheapest_usd = min(option.cost_usd.high for option in fitting)
-    said = []
-    if plan.deadline_s is not None:
-        said.append(f"the fastest may take {fastest_s / 3600:.3g} h of {plan.deadline_s / 3600:.3g} h")
-    if plan.budget_usd is not None:
-        said.append(f"the cheapest may cost {dollars(cheapest_usd)} of {dollars(plan.budget_usd)}")
-    return f"no option that fits in memory keeps its bounds at its bad end: {' and '.join(said)}"
+    if plan.deadline_s is not None and fastest_s > plan.deadline_s:
+        return f"the fastest that fits in memory may take {fastest_s / 3600:.3g} h of {plan.deadline_s / 3600:.3g} h"
+    if plan.budget_usd is not None and cheapest_usd > plan.budget_usd:
+        return f"the cheapest that fits in memory may cost {dollars(cheapest_usd)} of {dollars(plan.budget_usd)}"
+    return "no option that fits in memory keeps both deadline and budget at its bad end"
 
 
 def trained(option: Option) -> dict[str, Figure]:
