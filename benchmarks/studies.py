@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from planner.cli import knowledge
+from planner.knowledge import knowledge
 from planner.studies.engine import Context, run_point
 from planner.studies.local_engine import LocalEngine
 from planner.studies.run import run_study

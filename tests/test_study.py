@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from planner.cli import app, knowledge
+from planner.cli import app
+from planner.knowledge import knowledge
 from planner.load import ScenarioError, load_scenario
 from planner.search import plan
 from planner.store import StoreError, plain
@@ -146,7 +147,7 @@ def test_a_study_killed_at_ten_moments_loses_nothing(small: Path, whole: dict[st
     for i in range(10):
         out = tmp_path / str(i)
         driver = forked(small, out)
-        time.sleep(moments.uniform(0.05, 0.6))
+        time.sleep(moments.uniform(0.02, 0.4))
         os.kill(driver, signal.SIGKILL)
         os.waitpid(driver, 0)
         out.mkdir(exist_ok=True)
@@ -311,8 +312,8 @@ def test_what_matters_most_comes_first_and_the_rest_stays_at_the_base() -> None:
 def test_halving_finds_a_known_threshold(
     low: float, ratio: float, share: float, tolerance: float, find: Find, whole: bool
 ) -> None:
-    low = max(1.0, round(low)) if whole else low
-    high = low * ratio if not whole else low + max(1.0, round(low * ratio))
+    low = float(max(1, round(low))) if whole else low
+    high = low * ratio if not whole else low + max(1, round(low * ratio))
     truth = low * (high / low) ** share
     search = Search("load", low, high, "", find, (), tolerance, whole)
     held: dict[float, bool] = {}

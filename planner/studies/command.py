@@ -58,7 +58,8 @@ def study(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
     """Answer one question at many points, and say what matters most."""
-    from planner.cli import emit, knowledge, note
+    from planner.cli import emit, note
+    from planner.knowledge import knowledge
     from planner.layout import stdout_screen
     from planner.store import to_json
     from planner.studies.engine import Context
