@@ -12,7 +12,7 @@ import typer
 
 from planner.compare.command import diff, reprice
 from planner.export.command import export
-from planner.horizon.command import horizon
+from planner.horizons.command import horizon
 from planner.importing.command import from_triton
 from planner.knowledge import knowledge
 from planner.layout import Format, stdout_screen

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from planner.horizon.sections import CalendarSpec
+from planner.horizons.sections import CalendarSpec
 from planner.units import Bytes, Duration, Fraction, PricePerHour, Rate
 from simulator.deployment import Drop, Routing, Scheduling, SwapPolicy
 

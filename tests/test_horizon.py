@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planning import CATALOG, T4, Shelf, loaded, model, profile, scenario, shelf
 
-from planner.horizon.answer import Way
-from planner.horizon.day import by_levels, check_day, piece, pieces
-from planner.horizon.demand import frames, levels, minute_factors, recorded, scaled, stamped, warped
-from planner.horizon.machines import Group, group
-from planner.horizon.sections import Between, CalendarSpec, CalendarTrace, RatesAre, SpotSpec
-from planner.horizon.strategies import Course, Prices, autoscaled, backlogged, base, cost, strategy, stretches
-from planner.horizon.weigh import course_of, horizon, policy_of
+from planner.horizons.answer import Way
+from planner.horizons.day import by_levels, check_day, piece, pieces
+from planner.horizons.demand import frames, levels, minute_factors, recorded, scaled, stamped, warped
+from planner.horizons.machines import Group, group
+from planner.horizons.sections import Between, CalendarSpec, CalendarTrace, RatesAre, SpotSpec
+from planner.horizons.strategies import Course, Prices, autoscaled, backlogged, base, cost, strategy, stretches
+from planner.horizons.weigh import course_of, horizon, policy_of
 from planner.load import Loaded
 from planner.scenario import BuySpec, Scenario, StreamSpec
 from planner.search import silent
@@ -177,7 +177,7 @@ def test_spot_machines_are_missed_from_their_end_until_the_next_answers() -> Non
 
 def test_autoscaled_machines_in_steady_state_are_those_of_erlang() -> None:
     """Fewest servers that answer 95 % in time: from replays, and from the formula of M/M/c."""
-    service_s, slo_s, rate_rps = 0.1, 0.3, 40.0
+    service_s, slo_s, rate_rps = 0.1, 0.5, 40.0
     noisy = replace(profile("a", T4, 0.1, 0.0), latency=Interpolated((1.0,), (service_s,)), latency_cv=1.0)
     calendar = CalendarSpec(hourly=DAY, days=1)
     made = Scenario(
@@ -188,7 +188,7 @@ def test_autoscaled_machines_in_steady_state_are_those_of_erlang() -> None:
         routing=Routing.SHARED,
         headroom=0.0,
         replications=2,
-        horizon=20.0,
+        horizon=60.0,
         warmup=1.0,
         calendar=calendar,
     )

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from planner.cli import app
-from planner.horizon import answer
+from planner.horizons import answer
 from planner.load import ScenarioError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,9 +6,9 @@ from time import perf_counter
 import numpy as np
 
 from planner.answer import seed_of
-from planner.horizon.answer import DayCheck, Way
-from planner.horizon.demand import MINUTE_S, MINUTES_PER_DAY, stamped, warped
-from planner.horizon.strategies import HOUR_S, Course, Stretches, attainment, busy_gpu_s, stretches
+from planner.horizons.answer import DayCheck, Way
+from planner.horizons.demand import MINUTE_S, MINUTES_PER_DAY, stamped, warped
+from planner.horizons.strategies import HOUR_S, Course, Stretches, attainment, busy_gpu_s, stretches
 from planner.search import Progress
 from simulator.autoscaling import Timeline
 from simulator.metrics import summarise

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.catalog import Offer
-from planner.horizon.answer import Band, Promise, Strategy, Way
-from planner.horizon.demand import MINUTE_S, MINUTES_PER_HOUR, Levels
-from planner.horizon.machines import Group
+from planner.horizons.answer import Band, Promise, Strategy, Way
+from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, Levels
+from planner.horizons.machines import Group
 from planner.units import HOURS_PER_MONTH
 from simulator.autoscaling import Autoscaling, Interruptions, Timeline, constant, follow
 from simulator.deployment import Drop

@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.horizon.sections import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, RatesAre
+from planner.horizons.sections import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, RatesAre
 from planner.load import Loaded, ScenarioError, line
 from planner.strict_yaml import Problem, Steps, YamlError, dotted, parse, read_text
 from planner.traces import TraceError, TraceTable, read_trace

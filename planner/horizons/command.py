@@ -10,7 +10,7 @@ from planner.layout import Format
 
 
 class Checked(StrEnum):
-    """Ways of which a day may be replayed, as in `planner.horizon.answer`, which help must not import."""
+    """Ways of which a day may be replayed, as in `planner.horizons.answer`, which help must not import."""
 
     FIXED = "fixed"
     AUTOSCALED = "autoscaled"
@@ -46,10 +46,11 @@ def horizon(
     """Compare ways to keep GPUs over days: fixed, autoscaled, a reserved base, spot."""
     from datetime import UTC, datetime
 
-    from planner.cli import Status, emit, knowledge, note, progress, with_seed
-    from planner.horizon.answer import Way
-    from planner.horizon.report import render
-    from planner.horizon.weigh import horizon as weighed
+    from planner.cli import Status, emit, note, progress, with_seed
+    from planner.horizons.answer import Way
+    from planner.horizons.report import render
+    from planner.horizons.weigh import horizon as weighed
+    from planner.knowledge import knowledge
     from planner.layout import stdout_screen
     from planner.load import load_scenario
 
@@ -63,7 +64,7 @@ def horizon(
             loaded, known, library, created_at=now, check=Way(check.value) if check else None, progress=tell
         )
     if plot:
-        from planner.horizon.plot import horizon_plot
+        from planner.horizons.plot import horizon_plot
 
         horizon_plot(found, plot)
     emit(render(found, form, stdout_screen()))

@@ -11,12 +11,12 @@ from planner.answer import assumptions as of_trial
 from planner.answer import cautions, seed_of
 from planner.catalog import Catalog, Instance, stale
 from planner.catalog import Price as CatalogPrice
-from planner.horizon.answer import Band, Horizon, Level, Strategy, Way
-from planner.horizon.day import check_day
-from planner.horizon.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, minute_factors
-from planner.horizon.machines import REPLAYS, Group, group
-from planner.horizon.sections import AutoscalingSpec, CalendarSpec
-from planner.horizon.strategies import (
+from planner.horizons.answer import Band, Horizon, Level, Strategy, Way
+from planner.horizons.day import check_day
+from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, minute_factors
+from planner.horizons.machines import REPLAYS, Group, group
+from planner.horizons.sections import AutoscalingSpec, CalendarSpec
+from planner.horizons.strategies import (
     Course,
     Prices,
     autoscaled,

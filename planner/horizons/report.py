@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from planner.horizon.answer import Band, DayCheck, Horizon, Strategy, Way
+from planner.horizons.answer import Band, DayCheck, Horizon, Strategy, Way
 from planner.layout import Column, Format, Screen, counted, dollars, markdown, per_second, percent, promise, span, table
 from planner.store import to_json
 

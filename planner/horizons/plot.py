@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
-from planner.horizon.answer import Horizon, Way
+from planner.horizons.answer import Horizon, Way
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

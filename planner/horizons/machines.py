@@ -6,7 +6,7 @@ from math import floor
 
 from planner.answer import Trial, cards_of, deploy, seed_of
 from planner.catalog import Catalog, Offer
-from planner.horizon.demand import refuse, scaled
+from planner.horizons.demand import refuse, scaled
 from planner.load import Loaded, workload
 from planner.packing import Packer, Packing
 from planner.plans import Rejection
