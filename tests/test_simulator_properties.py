@@ -338,9 +338,9 @@ def test_running_ahead_of_the_clock_changes_nothing(data: st.DataObject) -> None
         deployment,
         services=tuple(noisy(service) for service in deployment.services),
         devices=tuple(
-            replace(d, memory_bytes=10**9 if roomy else d.memory_bytes, host=d.id) for d in deployment.devices
+            replace(d, memory_bytes=10**9 if roomy else d.memory_bytes, host=f"host-{d.id}") for d in deployment.devices
         ),
-        hosts=tuple(replace(deployment.hosts[0], id=d.id) for d in deployment.devices),
+        hosts=tuple(replace(deployment.hosts[0], id=f"host-{d.id}") for d in deployment.devices),
     )
     workload = Workload(tuple(Stream(s.model, Poisson(60.0)) for s in calm.services))
     ahead = simulate(calm, workload, DURATION_S)

@@ -421,7 +421,9 @@ def option(loaded: Loaded, merging: Merging, models: Models, unknown: Sequence[s
     merged = choose(models, rule, about, targets) if len(models) > 1 else NOTHING_SHARED
     said = [f"merging {merging}: {about.source}"]
     if unknown:
-        said.append(f"{', '.join(unknown)}: layers are not known, so nothing of it is merged; `layers` would name them")
+        them = "it" if len(unknown) == 1 else "them"
+        text = f"layers are not known, so nothing of {them} is merged; `layers` would name them"
+        said.append(f"{', '.join(unknown)}: {text}")
     if not merged.sharing:
         said = [f"merging {merging}: nothing was found that could be shared with every model at its accuracy"]
     return Option(

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isinf
+from typing import TypeVar
 
 from planner.answer import Trial
 from planner.catalog import Catalog
@@ -17,8 +19,11 @@ from planner.sizing import Profiles
 from planner.units import HOURS_PER_MONTH
 
 SCHEMA = "planner.breakeven/v1"
+N = TypeVar("N", float, int)
 LOADS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
 """Rates over those of the scenario."""
+FURTHER_LOADS = (4.0, 6.0, 8.0, 12.0)
+"""Tried one by one after those, as long as the same way wins everywhere: what is sought is where that ends."""
 COUNTS = 5
 """Numbers of models, evenly up to all."""
 FLEETS_MAX = 8
@@ -61,6 +66,8 @@ class Breakeven:
     """`at`: rates over those of the scenario."""
     by_models: tuple[Row, ...]
     """`at`: number of models, the first of the scenario."""
+    training_known: bool = True
+    """Whether the scenario says what a training takes, so that it is in the figures."""
     schema: str = SCHEMA
 
 
@@ -68,7 +75,7 @@ def breakeven(
     loaded: Loaded,
     catalog: Catalog,
     library: Profiles,
-    loads: Sequence[float] = LOADS,
+    loads: Sequence[float] = (),
     counts: Sequence[int] = (),
     progress: Callable[[str, float], None] = lambda _text, _done: None,
 ) -> Breakeven:
@@ -80,13 +87,31 @@ def breakeven(
     counts = counts or sorted({max(1, round(most * (i + 1) / COUNTS)) for i in range(COUNTS)})
     if too_many := [n for n in counts if not 1 <= n <= most]:
         raise MergeError(f"--models {too_many[0]}: the scenario has {most} models. Write numbers from 1 to {most}.")
-    asked = [*(with_load(loaded, load) for load in loads), *(with_models(loaded, n) for n in counts)]
-    rows: list[Row] = []
-    for i, (at, given) in enumerate(zip([*loads, *counts], asked, strict=True)):
-        progress(f"comparing ways of serving, {i + 1} of {len(asked)}", i / len(asked))
-        rows.append(Row(at, compared(given, catalog, library)))
+    by_load = rows(loads or LOADS, with_load, loaded, catalog, library, partial(progress, "comparing ways by load"))
+    by_models = rows(counts, with_models, loaded, catalog, library, partial(progress, "comparing ways by models"))
+    for load in () if loads else FURTHER_LOADS:
+        if len({row.wins for row in by_load}) > 1:
+            break
+        by_load += rows([load], with_load, loaded, catalog, library, partial(progress, f"comparing ways at {load:g} x"))
     name = loaded.scenario.name or loaded.path.stem
-    return Breakeven(name, tuple(rows[: len(loads)]), tuple(rows[len(loads) :]))
+    known = loaded.scenario.sharing.retraining is not None
+    return Breakeven(name, tuple(by_load), tuple(by_models), known)
+
+
+def rows(
+    points: Sequence[N],
+    given_at: Callable[[Loaded, N], Loaded],
+    loaded: Loaded,
+    catalog: Catalog,
+    library: Profiles,
+    tell: Callable[[float], None],
+) -> list[Row]:
+    """One row for each point of an axis."""
+    found: list[Row] = []
+    for i, at in enumerate(points):
+        tell(i / len(points))
+        found.append(Row(at, compared(given_at(loaded, at), catalog, library)))
+    return found
 
 
 def with_load(loaded: Loaded, factor: float) -> Loaded:

@@ -46,7 +46,7 @@ def analyze(
 def breakeven(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file; `planner init` writes one.")],
     loads: Annotated[
-        str | None, typer.Option(metavar="X,...", help="Rates over those of the scenario. Default: 0.25 to 3.")
+        str | None, typer.Option(metavar="X,...", help="Rates over those of the scenario. Default: 0.25 to 3, or more.")
     ] = None,
     models: Annotated[
         str | None, typer.Option(metavar="N,...", help="Numbers of models. Default: five steps up to all.")
@@ -67,7 +67,6 @@ def breakeven(
     """Say where resident, swapped and merged models, or more GPUs, cost least: against load and number of models."""
     from planner.cli import emit, knowledge, note, progress
     from planner.load import load_scenario
-    from planner.merging.breakeven import LOADS
     from planner.merging.breakeven import breakeven as compare
     from planner.merging.report import breakeven_json, breakeven_table
     from planner.store import to_json
@@ -75,7 +74,7 @@ def breakeven(
     only(form)
     loaded = load_scenario(scenario, overrides or [])
     known, library = knowledge(catalog, profiles)
-    wanted = [float(x) for x in numbers("--loads", loads)] or LOADS
+    wanted = [float(x) for x in numbers("--loads", loads)]
     counts = [int(x) for x in numbers("--models", models)]
     with progress(quiet) as tell:
         found = compare(loaded, known, library, wanted, counts, tell)

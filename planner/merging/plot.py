@@ -1,7 +1,7 @@
 """Pictures of merging: what is equal in several models, and which way of serving costs least. Needs matplotlib."""
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MODELS_MAX = 60
 """Bars up to which each is named."""
 COLOURS = {"resident": GREY, "swapped": ORANGE, "merged stem": PURPLE, "merged layers": BLUE}
+STRIP = 0.035
+"""Height of the strip below, as a share of the picture's."""
 MIB = 2**20
 
 
@@ -82,18 +84,22 @@ def _groups(axes_: "Axes", found: Analysis) -> None:
 
 
 def _ways(axes_: "Axes", title: str, axis: str, rows: Sequence[Row]) -> None:
-    """A line for each way, as far as it serves; equal ones lie side by side."""
+    """A line for each way, as far as it serves; equal ones lie on each other. Below, the colour of what is cheapest."""
     for i, cell in enumerate(rows[0].cells):
         points = [(row.at, row.cells[i].usd_per_month) for row in rows if isfinite(row.cells[i].usd_per_month)]
-        axes_.plot(
-            [x for x, _ in points],
-            [y for _, y in points],
-            color=COLOURS.get(cell.way, GREEN),
-            label=cell.way,
-            linewidth=5 - 1.2 * i,
-            marker="o",
-            markersize=6 - i,
-        )
+        if points:
+            axes_.plot(
+                *zip(*points, strict=True),
+                color=COLOURS.get(cell.way, GREEN),
+                label=cell.way,
+                linewidth=5 - 1.2 * i,
+                marker="o",
+                markersize=6 - i,
+            )
+    edges = [rows[0].at, *((a.at + b.at) / 2 for a, b in pairwise(rows)), rows[-1].at]
+    for row, left, right in zip(rows, edges, edges[1:], strict=False):
+        axes_.axvspan(left, right, ymax=STRIP, color=COLOURS.get(row.wins, "white"), linewidth=0)
     label = "rates over those of the scenario" if axis == "load" else "models"
-    axes_.set(title=title, xlabel=label, ylabel="US dollars a month", ylim=(0, None))
+    axes_.set(title=title, xlabel=f"{label} (strip: what is cheapest there)", ylabel="US dollars a month")
+    axes_.set_ylim(0, axes_.get_ylim()[1] * 1.1)
     axes_.legend()

@@ -225,13 +225,16 @@ def hours(value_s: float) -> str:
 
 def breakeven_table(found: Breakeven, screen: Screen) -> str:
     """Both tables, and in a line each where the winner changes."""
-    lines = [*screen.wrap(f"{found.scenario}: dollars a month for each way of serving, training written off.", hang=2)]
+    training = "written off" if found.training_known else "not counted: `sharing.retraining` would say what it takes"
+    lines = [*screen.wrap(f"{found.scenario}: dollars a month for each way of serving, training {training}.", hang=2)]
     for title, axis, rows in axes(found):
         lines += ["", screen.bold(title), *table(row_columns(axis, rows), screen)]
         lines += [line for text in turns(axis, rows) for line in screen.wrap(text, 2, 2)]
     sure = (
         "Each by short replays of its cheapest fleets that keep every promise on the mean; `planner plan` makes sure."
     )
+    if any(isinf(cell.usd_per_month) for _, _, rows in axes(found) for row in rows for cell in row.cells):
+        sure += " -: no fleet tried that `buy` allows does."
     return "\n".join([*lines, "", *screen.wrap(sure, hang=2)]) + "\n"
 
 
