@@ -274,8 +274,11 @@ def models(best: Recommendation) -> Table:
         "promised",
         "rate",
         "mean batch",
+        "dropped",
+        "energy each",
+        "limited by",
+        "evidence",
     )
-    titles += ("dropped", "energy each", "limited by", "evidence")
     figures = [t for t in titles if t not in ("model", "GPUs", "mode", "limited by", "evidence")]
     return Table("Models", heads(*titles, right=figures), tuple(row(i, m) for i, m in enumerate(best.models)))
 

@@ -26,12 +26,12 @@ from planner.page.charts import (
     scatter,
     strip,
     svg,
-    text,
 )
 from planner.page.strips import Legend
 from planner.store import StoreError
 from planner.studies.report import FORETOLD, bracketed, headline, number, refusals, shown
 from planner.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
+from planner.studies.scenario import Label
 
 BAR = 14
 SPOTS_NAMED = 12
@@ -136,9 +136,9 @@ class View:
                 return low, high
         return nan, nan
 
-    def point(self, changes: Mapping[int, object]) -> PointAnswer | None:
+    def point(self, changes: Mapping[int, Label]) -> PointAnswer | None:
         """The point with the base's values but for some axes, by their numbers."""
-        return self.at.get(tuple(changes.get(i, value) for i, value in enumerate(self.base)))  # type: ignore[arg-type]
+        return self.at.get(tuple(changes.get(i, value) for i, value in enumerate(self.base)))
 
     def stats(self) -> tuple[Stat, ...]:
         """How large it is and what came of it."""
@@ -204,7 +204,7 @@ class View:
             return Bar(s.axis, strip(parts, BAR, f"{output.name} by {s.axis}: {words}"), words)
 
         unit = Scale(across.low, across.high, 0, 1)
-        ticks = unit.ticks((x, number(x, output)) for x in unit.steps(3))
+        ticks = unit.ticks((x, tick(x, output)) for x in unit.steps(3))
         ordered = sorted(moved, key=lambda s: s.low_figure - s.high_figure)
         return Bars(f"What moves {output.name}", tuple(map(bar, ordered)), ticks)
 
@@ -225,7 +225,7 @@ class View:
         if along is None:
             return (), (), ""
         axes = self.answer.axes
-        values = axes[by].values if by is not None else (None,)
+        values: tuple[Label, ...] = axes[by].values if by is not None else ("",)
         legend = tuple(Legend(colour(i), str(v)) for i, v in enumerate(values)) if by is not None else ()
         held = [f"{a.name} = {self.base[i]}" for i, a in enumerate(axes) if i not in (along, by)]
         drawn = f"Along {axes[along].name}" + (f", a line for each {axes[by].name}" if by is not None else "")
@@ -233,7 +233,7 @@ class View:
         charts = [f for o in self.numeric if (f := self._line_chart(o, along, by, values))]
         return tuple(charts), legend, note
 
-    def _line_chart(self, output: OutputAnswer, along: int, by: int | None, values: Sequence[object]) -> Figure | None:
+    def _line_chart(self, output: OutputAnswer, along: int, by: int | None, values: Sequence[Label]) -> Figure | None:
         axis = self.answer.axes[along]
         rows = [[self.point({along: x} if by is None else {along: x, by: v}) for x in axis.values] for v in values]
         ys = [
@@ -243,10 +243,9 @@ class View:
             return None
         across, up = plot_area((min(axis.numbers), max(axis.numbers)), (min(ys), max(ys)), axis.log)
         ticks = axis.numbers if len(axis.numbers) <= 6 else across.steps(4)
-        parts = grid(across, up, [(x, tick_of(x, axis)) for x in ticks], [(y, number(y, output)) for y in up.steps(4)])
+        parts = grid(across, up, [(x, tick_of(x, axis)) for x in ticks], [(y, tick(y, output)) for y in up.steps(4)])
         for i, row in enumerate(rows):
             parts += self._series(row, axis.numbers, output, across, up, colour(i))
-        parts.append(text(across.start - 40, 10, output.name, "muted", "start"))
         return Figure(svg(parts, f"{output.name} along {axis.name}"), output.name)
 
     def _series(
@@ -317,7 +316,8 @@ class View:
             Spot(x, y, next(letters, "") if kept else "", name_of(p), "best" if kept else "off")
             for x, y, p, kept in zip(xs, ys, points, best, strict=True)
         ]
-        ticks = [(x, number(x, ends[0])) for x in across.steps(3)], [(y, number(y, ends[1])) for y in up.steps(4)]
+        ticks = [(x, tick(x, ends[0])) for x in across.steps(3)], [(y, tick(y, ends[1])) for y in up.steps(4)]
+        spots.sort(key=lambda spot: spot.style == "best")  # those that matter above the others
         chart = scatter(spots, ends[0].name, ends[1].name, ticks, (across, up))
         listed = "; ".join(f"{s.name}: {s.title}" for s in spots if s.name)
         return Figure(
@@ -373,6 +373,11 @@ def tick_of(x: float, axis: AxisAnswer) -> str:
     if axis.numbers and x in axis.numbers:
         return str(axis.values[axis.numbers.index(x)])
     return f"{x:g}"
+
+
+def tick(value: float, output: OutputAnswer) -> str:
+    """A figure on an axis: round, so that `$20` will do."""
+    return f"${value:g}" if output.unit.startswith("USD") else number(value, output)
 
 
 def name_of(point: PointAnswer) -> str:
