@@ -25,7 +25,8 @@ def analyze(
     plot: Plot = None,
 ) -> None:
     """Say what models could share, and how much each rule saves."""
-    from planner.cli import emit, knowledge, note
+    from planner.cli import emit, note
+    from planner.knowledge import knowledge
     from planner.merging.analysis import analyze as analysis
     from planner.merging.analysis import layers_of, named, own_layers
     from planner.merging.report import analysis_json, analysis_table
@@ -65,7 +66,8 @@ def breakeven(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
     """Say where resident, swapped and merged models, or more GPUs, cost least: against load and number of models."""
-    from planner.cli import emit, knowledge, note, progress
+    from planner.cli import emit, note, progress
+    from planner.knowledge import knowledge
     from planner.load import load_scenario
     from planner.merging.breakeven import breakeven as compare
     from planner.merging.report import breakeven_json, breakeven_table
