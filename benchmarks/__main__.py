@@ -17,7 +17,7 @@ from benchmarks.memory import bytes_per_request
 from benchmarks.predictions import all_cases
 from benchmarks.predictions import table as predicted_table
 from benchmarks.speed import Series, measure
-from benchmarks.studies import costs
+from benchmarks.studies import costs, machine_speed_up
 from simulator.deployment import Drop
 
 BATCHED, SINGLE = 8, 1
@@ -148,13 +148,14 @@ def predictions() -> None:
 
 def studies() -> None:
     """What a study costs beside its points, and what a second worker brings."""
-    short, longer = costs(200, 5.0), costs(100, 200.0)
+    short, longer = costs(200, 5.0), costs(60, 200.0)
     rows = [
         ["overhead of a point", f"{short.point_s * 1e3:.1f} ms", f"{short.overhead_s * 1e3:.1f} ms",
          f"{OVERHEAD_S * 1e3:g} ms", verdict(short.overhead_s < OVERHEAD_S)],
         ["two workers over one", f"{longer.point_s * 1e3:.1f} ms", f"{longer.speed_up:.2f}",
          f"{SPEED_UP:g}", verdict(longer.speed_up >= SPEED_UP)],
     ]  # fmt: skip
+    rows.append(["two bare loops over one", "-", f"{machine_speed_up():.2f}", "-", "-"])
     show(
         "A study's points beside the same points called directly", ["what", "one point", "is", "limit", "target"], rows
     )

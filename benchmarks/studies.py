@@ -1,5 +1,7 @@
 """What studies cost beside their points: seconds of one worker against two, and of each point beside its own work."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,6 +61,21 @@ def costs(points: int, horizon_s: float) -> Costs:
         alone_s = (perf_counter() - began_s) / points
         one_s, two_s = (timed(study, context, workers, Path(folder)) for workers in (1, 2))
     return Costs(points, alone_s, one_s, two_s)
+
+
+def machine_speed_up(work: int = 30_000_000) -> float:
+    """What two processes bring on this machine where they share nothing: a bare loop, in one and in two."""
+    command = [sys.executable, "-c", f"for i in range({work}): pass"]
+
+    def took_s(processes: int, rounds: int) -> float:
+        began_s = perf_counter()
+        for _ in range(rounds):
+            running = [subprocess.Popen(command) for _ in range(processes)]
+            for process in running:
+                process.wait()
+        return perf_counter() - began_s
+
+    return took_s(1, 4) / took_s(2, 2)
 
 
 def written(folder: Path, points: int, horizon_s: float) -> Study:
