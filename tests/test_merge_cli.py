@@ -37,6 +37,16 @@ def test_analyze_as_a_table_and_a_picture(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [(["resnet18"], "Name others, or `resnet18*2`"), (["vgg16", "resnet18"], "no two layers are equal")],
+)
+def test_where_nothing_is_shared_no_savings_are_listed(models: list[str], said: str) -> None:
+    text = run("analyze", *models)
+    assert said in text
+    assert "what is shared" not in text
+
+
 def test_analyze_as_json() -> None:
     data = json.loads(run("analyze", "vgg16", "vgg19", "--format", "json"))
     assert data["schema"] == "planner.merge/v1"
