@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,12 +11,12 @@ from calibrate import request, zoo
 from calibrate.journal import JournalError
 from calibrate.memory_log import MemoryLogError
 from calibrate.request import Request, RequestError
-from calibrate.supervisor import NoDeviceError
 from calibrate.sweep import run
+from simulator.errors import InputError
 
 BAD_INPUT = 2
 INTERNAL = 1
-REFUSALS = (RequestError, JournalError, MemoryLogError, NoDeviceError)
+REFUSALS = (InputError, JournalError, MemoryLogError)
 """What says in one line what is wrong and what to do."""
 
 
@@ -61,6 +61,10 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
     add("--out", type=Path, default=Path("profiles"), metavar="DIR", help="where profiles go (default: %(default)s)")
     add("--resume", action="store_true", help="continue the journal in --out: measure only what is missing")
     add("--seed", default="0", metavar="N", help="start of all random orders (default: 0)")
+    add(
+        "--engine", default="local", choices=("local", "ray"), help="measure here, or each kind of GPU of a Ray cluster"
+    )
+    add("--address", metavar="A", help="of the cluster: auto, this machine's (default), HOST:6379 or ray://HOST:10001")
     add("--dry-run", action="store_true", help="say how many points and how long, and measure nothing")
     return options
 
@@ -93,13 +97,41 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
         seed=request.whole("--seed", given.seed),
         resume=given.resume,
         dry_run=given.dry_run,
+        cluster=cluster(given),
     )
+
+
+def cluster(given: argparse.Namespace) -> str | None:
+    """Address of the cluster that is to measure; RequestError where that does not go with the other options."""
+    if given.engine == "local":
+        if given.address:
+            raise RequestError(f"--address: {given.address} goes with --engine ray alone.")
+        return None
+    if given.memory_log:
+        raise RequestError(f"--memory-log: {given.memory_log} is of one machine. Leave it out with --engine ray.")
+    if given.device not in ("cpu", "cuda", "cuda:0"):
+        raise RequestError(f"--device: {given.device} is chosen by Ray with --engine ray. Write cuda or cpu.")
+    return given.address or "auto"
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m calibrate") -> int:
     """Run the command under the name it was called by; its exit code."""
+    return guarded(lambda: measured(read(arguments, prog)))
+
+
+def measured(asked: Request) -> int:
+    """Measure here or on a cluster; exit code."""
+    if asked.cluster is None or asked.dry_run:
+        return run(asked)
+    from calibrate.cluster import measure
+
+    return measure(asked)
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """The exit code of `work`; what is raised becomes one line."""
     try:
-        return run(read(arguments, prog))
+        return work()
     except REFUSALS as error:
         text = str(error)
         print(text if text.endswith((".", "?")) else f"{text}.", file=sys.stderr)

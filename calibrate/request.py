@@ -56,6 +56,8 @@ class Request:
     seed: int = 0
     resume: bool = False
     dry_run: bool = False
+    cluster: str | None = None
+    """Address of the Ray cluster whose GPUs are measured; None: this machine's."""
 
 
 def batch_sizes(text: str) -> tuple[int, ...]:

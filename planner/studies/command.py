@@ -103,20 +103,9 @@ def opened(engine: EngineName, context: "Context", workers: int | None, address:
         case EngineName.RAY:
             if workers:
                 raise typer.BadParameter(f"--workers {workers}: with --engine ray the cluster says how many.")
-            return on_cluster(context, address or "auto")
+            from planner.studies.ray_engine import RayEngine
 
-
-def on_cluster(context: "Context", address: str) -> "Engine":
-    """The engine of a Ray cluster, where Ray is installed."""
-    from importlib.util import find_spec
-
-    from simulator.errors import InputError
-
-    if find_spec("ray") is None:
-        raise InputError("--engine ray takes Ray: pip install 'gpu-capacity-planner[cluster]'.")
-    from planner.studies.ray_engine import RayEngine
-
-    return RayEngine(context, address)
+            return RayEngine(context, address or "auto")
 
 
 def said(ran: "Ran", directory: Path, written: list[str]) -> Iterator[str]:

@@ -1,25 +1,17 @@
 """The engine of a Ray cluster that is there already: points are its tasks. Placing, retrying and growing are Ray's."""
 
-import logging
 import platform
 from types import TracebackType
 from typing import Any, Self
 
-import ray
-from ray.exceptions import RayError, RayTaskError
-
+from calibrate.cluster import ClusterError, connect, last_line
 from planner.search import versions
 from planner.studies.engine import ATTEMPTS, Context, Inputs, Lost, Outcome, run_point
-from simulator.errors import InputError
 
 WINDOW_MIN = 16
 """Tasks under way even on a small cluster, so that one that grows by itself sees that there is work."""
 known: dict[str, Context] = {}
 """In a worker: the contexts that it has met, by study, so that one is unpacked once and not for each point."""
-
-
-class ClusterError(InputError):
-    """A cluster that cannot be reached, or whose machines would come to other results."""
 
 
 def work_out(study: str, context: list[Any], wanted: dict[str, str], inputs: Inputs) -> Outcome:
@@ -30,6 +22,8 @@ def work_out(study: str, context: list[Any], wanted: dict[str, str], inputs: Inp
         )
         raise ClusterError(f"{platform.node()} has {other}: results could differ. Install the same versions there.")
     if study not in known:
+        import ray
+
         known[study] = ray.get(context[0])
     return run_point(known[study], inputs)
 
@@ -46,25 +40,17 @@ class RayEngine:
 
     def __enter__(self) -> Self:
         """Reach the cluster. ClusterError where there is none."""
-        try:
-            ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RayError, ValueError, RuntimeError, OSError) as error:
-            why = " ".join(str(error).split())[:200]
-            raise ClusterError(
-                f"--address {self.address}: no Ray cluster answers there ({why}). Start one with `ray start --head`,"
-                " or name one, e.g. ray://10.0.0.1:10001."
-            ) from None
-        cluster = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        self.window = max(WINDOW_MIN, 2 * int(cluster.get("CPU", 1)))
-        self.context, self.versions = ray.put(self.given), versions()
-        self.task = ray.remote(max_retries=ATTEMPTS - 1, num_cpus=1)(work_out)
+        self.ray = connect(self.address)
+        self.window = max(WINDOW_MIN, 2 * int(self.ray.cluster_resources().get("CPU", 1)))
+        self.context, self.versions = self.ray.put(self.given), versions()
+        self.task = self.ray.remote(max_retries=ATTEMPTS - 1, num_cpus=1)(work_out)
         return self
 
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         """Leave the cluster, which ends what this study has under way there."""
-        ray.shutdown()
+        self.ray.shutdown()
 
     def submit(self, key: str, inputs: Inputs) -> None:
         """Have a point worked out."""
@@ -72,15 +58,14 @@ class RayEngine:
 
     def take(self) -> tuple[str, Outcome | Lost]:
         """The next point that ends. ClusterError where a machine has other versions."""
-        (ended, *_), _ = ray.wait(list(self.running), num_returns=1)
+        (ended, *_), _ = self.ray.wait(list(self.running), num_returns=1)
         key = self.running.pop(ended)
         try:
-            outcome: Outcome = ray.get(ended)
+            outcome: Outcome = self.ray.get(ended)
             return key, outcome
-        except RayTaskError as error:
+        except self.ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ClusterError):
                 raise error.cause from None
             return key, Lost(f"{type(error.cause).__name__} in its worker: {error.cause}")
-        except RayError as error:
-            what = " ".join(str(error).split())[:300]
-            return key, Lost(f"its worker was lost {ATTEMPTS} times, the last time with {type(error).__name__}: {what}")
+        except self.ray.exceptions.RayError as error:
+            return key, Lost(f"its worker was lost {ATTEMPTS} times, the last time with {last_line(error)}")
