@@ -49,7 +49,7 @@ class Compared:
     name: str
     measured: Figures
     simulated: Figures
-    """Means over replications."""
+    """Medians over replications."""
     error: Figures
     """Simulated against measured: relative for times, rates and sizes, the difference for shares."""
     intervals: Mapping[str, tuple[float, float]]
@@ -280,9 +280,9 @@ def device_name(result: SimulationResult) -> str:
 
 
 def compared(name: str, measured: Figures, runs: Sequence[Figures]) -> Compared:
-    """Measured beside the mean and the range of simulated runs."""
+    """Measured beside the median and the range of simulated runs."""
     columns = {metric: np.array([run[metric] for run in runs]) for metric in measured}
-    simulated = {metric: mean(values) for metric, values in columns.items()}
+    simulated = {metric: middle(values) for metric, values in columns.items()}
     return Compared(
         name=name,
         measured=measured,
@@ -292,10 +292,12 @@ def compared(name: str, measured: Figures, runs: Sequence[Figures]) -> Compared:
     )
 
 
-def mean(values: Floats) -> float:
-    """Of those that exist."""
+def middle(values: Floats) -> float:
+    """Median of those that exist. A queue near its limit grows out of proportion in the runs where the device is drawn
+    slow, so that a mean would be that of a slower device.
+    """
     known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else nan
+    return float(np.median(known)) if len(known) else nan
 
 
 def least_and_most(values: Floats) -> tuple[float, float]:
