@@ -15,13 +15,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 from calibrate.request import Request
 from calibrate.sweep import check_writable, say
@@ -133,28 +135,22 @@ def connect(address: str) -> ModuleType:
     """Ray, connected to the cluster at `address`. ClusterError where none answers in time."""
     if find_spec("ray") is None:
         raise ClusterError("--engine ray takes Ray: pip install 'gpu-capacity-planner[cluster]'.")
-    for name, value in environment().items():
-        os.environ.setdefault(name, value)  # read when Ray is imported
-    import ray
-
-    if why := _closed(address) or _refusal(ray, address):
+    if _has_token():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is imported
+    if why := _closed(address) or _refusal(address):
         raise ClusterError(
             f"--address {address}: no Ray cluster answers there: {why}. Start one with `ray start --head`, or name"
             " another, e.g. ray://10.0.0.1:10001."
         )
+    import ray
+
     return ray
 
 
-def environment() -> dict[str, str]:
-    """What makes Ray show its token to a cluster that is named, as it does to `auto`, and give up in time."""
-    token = Path.home() / ".ray" / "auth_token"
-    has_token = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or token.is_file()
-    return ({"RAY_AUTH_MODE": "token"} if has_token else {}) | {
-        "RAY_py_gcs_connect_timeout_s": f"{ANSWER_S / 2:.0f}",
-        "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2",
-        "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "3",
-        "RAY_BACKEND_LOG_LEVEL": "fatal",
-    }
+def _has_token() -> bool:
+    """Whether there is a token to show. By itself Ray shows it to `auto`, and not to a cluster that is named."""
+    kept = Path.home() / ".ray" / "auth_token"
+    return bool(os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")) or kept.is_file()
 
 
 def _closed(address: str) -> str:
@@ -169,32 +165,42 @@ def _closed(address: str) -> str:
     return ""
 
 
-def _refusal(ray: ModuleType, address: str) -> str:
+def _refusal(address: str) -> str:
     """Why the cluster does not let us in; empty where it does."""
-    with _hushed() as said:
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ray.exceptions.RayError, ValueError, RuntimeError, OSError) as error:
-            said.seek(0)
-            if b"InvalidAuthToken" in said.read():
-                return "it wants another token, in ~/.ray/auth_token or RAY_AUTH_TOKEN"
-            return " ".join(str(error).split())[:200].rstrip(".")
-    return ""
-
-
-@contextmanager
-def _hushed() -> Iterator[IO[bytes]]:
-    """A file that holds what is said meanwhile on standard error, where Ray repeats each attempt."""
-    sys.stderr.flush()
-    kept = os.dup(2)
+    came: SimpleQueue[BaseException | None] = SimpleQueue()
     with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        try:
-            yield said
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+        # Ray tries on for minutes, which nobody need wait for; the thread ends with it or with this process.
+        threading.Thread(target=_init, args=(address, os.dup(said.fileno()), came), daemon=True).start()
+        give_up_s = time.monotonic() + ANSWER_S
+        while time.monotonic() < give_up_s:
+            with suppress(Empty):
+                error = came.get(timeout=LOOK_S / 4)
+                return last_line(error) if error else ""
+            if b"InvalidAuthToken" in os.pread(said.fileno(), 1 << 20, 0):
+                return "it wants another token, in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+    return f"nothing came for {ANSWER_S:g} s; if it is one, look at its token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+
+
+def _init(address: str, said: int, came: "SimpleQueue[BaseException | None]") -> None:
+    """Connect, and tell how it went. Meanwhile what is not Python's own writes to file `said` for standard error."""
+    python, fd = sys.stderr, os.dup(2)
+    sys.stderr = open(fd, "w", buffering=1, encoding="utf-8")  # noqa: SIM115 - until the other is back
+    os.dup2(said, 2)
+    error: BaseException | None = None
+    try:
+        import ray
+
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except BaseException as raised:
+        error = raised
+    os.dup2(fd, 2)
+    sys.stderr.close()
+    sys.stderr = python
+    os.close(said)
+    came.put(error)
 
 
 def measure(request: Request) -> int:

@@ -6,10 +6,12 @@ from typing import Any, Self
 
 from calibrate.cluster import ClusterError, connect, last_line
 from planner.search import versions
-from planner.studies.engine import ATTEMPTS, Context, Inputs, Lost, Outcome, run_point
+from planner.studies.engine import Context, Inputs, Lost, Outcome, run_point
 
 WINDOW_MIN = 16
 """Tasks under way even on a small cluster, so that one that grows by itself sees that there is work."""
+DEATHS = 10
+"""Of its workers after which a point is given up; more than on one machine, for those of a cluster come and go."""
 known: dict[str, Context] = {}
 """In a worker: the contexts that it has met, by study, so that one is unpacked once and not for each point."""
 
@@ -43,7 +45,7 @@ class RayEngine:
         self.ray = connect(self.address)
         self.window = max(WINDOW_MIN, 2 * int(self.ray.cluster_resources().get("CPU", 1)))
         self.context, self.versions = self.ray.put(self.given), versions()
-        self.task = self.ray.remote(max_retries=ATTEMPTS - 1, num_cpus=1)(work_out)
+        self.task = self.ray.remote(max_retries=DEATHS - 1, num_cpus=1)(work_out)
         return self
 
     def __exit__(
@@ -68,4 +70,4 @@ class RayEngine:
                 raise error.cause from None
             return key, Lost(f"{type(error.cause).__name__} in its worker: {error.cause}")
         except self.ray.exceptions.RayError as error:
-            return key, Lost(f"its worker was lost {ATTEMPTS} times, the last time with {last_line(error)}")
+            return key, Lost(f"its worker was lost {DEATHS} times, the last time with {last_line(error)}")
