@@ -123,7 +123,7 @@ def measured(asked: Request) -> int:
     """Measure here or on a cluster; exit code."""
     if asked.cluster is None or asked.dry_run:
         return run(asked)
-    from calibrate.cluster import measure
+    from calibrate.everywhere import measure
 
     return measure(asked)
 

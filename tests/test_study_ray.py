@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from calibrate.cluster import ClusterError, Kind, connect, kinds
+from calibrate.cluster import ClusterError, connect
+from calibrate.everywhere import Kind, kinds
 
 pytestmark = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install 'gpu-capacity-planner[cluster]'"
@@ -203,9 +204,9 @@ def test_nothing_is_lost_with_ten_studies_and_ten_workers_killed(
     command = ["study", str(study), "-o", str(tmp_path), "--resume"]
     for life in range(10):
         running = cluster.start(*command)
-        if life % 2:
+        if waits := life % 3 == 0:
             until(lambda: lines(tmp_path) > kept[-1], "no point came")
-        time.sleep(moments.uniform(0, 0.2 if life % 2 else 3))
+        time.sleep(moments.uniform(0, 0.2 if waits else 2))
         running.kill()
         running.communicate()
         assert running.returncode == -signal.SIGKILL
