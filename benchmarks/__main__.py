@@ -31,6 +31,7 @@ BYTES = 100
 PLAN_S = {"video.yaml": 3.0, "fleet.yaml": 30.0}
 GAP = 0.1
 OVERHEAD_S = 0.02
+RAY_OVERHEAD_S = 0.05
 SPEED_UP = 1.7
 UP_TO_1E6 = (10**4, 10**5, 10**6)
 UP_TO_1E7 = (*UP_TO_1E6, 10**7)
@@ -155,6 +156,9 @@ def studies() -> None:
         ["two workers over one", f"{longer.point_s * 1e3:.1f} ms", f"{longer.speed_up:.2f}",
          f"{SPEED_UP:g}", verdict(longer.speed_up >= SPEED_UP)],
     ]  # fmt: skip
+    if (ray_s := short.ray_overhead_s) is not None:
+        rows.append(["overhead of a point on Ray", f"{short.point_s * 1e3:.1f} ms", f"{ray_s * 1e3:.1f} ms",
+                     f"{RAY_OVERHEAD_S * 1e3:g} ms", verdict(ray_s < RAY_OVERHEAD_S)])  # fmt: skip
     rows.append(["two bare loops over one", "-", f"{machine_speed_up():.2f}", "-", "-"])
     show(
         "A study's points beside the same points called directly", ["what", "one point", "is", "limit", "target"], rows

@@ -59,7 +59,7 @@ class RayEngine:
         self.running[self.task.remote(self.context.hex(), [self.context], self.versions, inputs)] = key
 
     def take(self) -> tuple[str, Outcome | Lost]:
-        """The next point that ends. ClusterError where a machine has other versions."""
+        """The next point that ends. ClusterError where a machine has not this program, or other versions."""
         (ended, *_), _ = self.ray.wait(list(self.running), num_returns=1)
         key = self.running.pop(ended)
         try:
@@ -68,6 +68,11 @@ class RayEngine:
         except self.ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ClusterError):
                 raise error.cause from None
-            return key, Lost(f"{type(error.cause).__name__} in its worker: {error.cause}")
+            if isinstance(error.cause, MemoryError):
+                return key, Lost("memory ended in its worker")
+            raise ClusterError(
+                f"--engine ray: a machine of the cluster cannot run this program ({last_line(error)})."
+                " Install gpu-capacity-planner there in the same version."
+            ) from None
         except self.ray.exceptions.RayError as error:
             return key, Lost(f"its worker was lost {DEATHS} times, the last time with {last_line(error)}")
