@@ -144,7 +144,8 @@ def awake(engine: Engine) -> Iterator[Awake]:
 def one_core_cluster() -> Iterator[str]:
     """A Ray cluster of this machine with one worker; its address."""
     port = 16379
-    head = ("--head", "--num-cpus=1", "--include-dashboard=false", f"--port={port}", "--ray-client-server-port=16380")
+    head = ["--head", "--num-cpus=1", "--include-dashboard=false", f"--port={port}", "--ray-client-server-port=16380"]
+    head += ["--min-worker-port=0", "--max-worker-port=0"]  # any, for the usual ones would take these ports
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats", *head]
     with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(
