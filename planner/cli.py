@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from planner.compare.command import diff, reprice
-from planner.export.command import export
+from planner.exports.command import export
 from planner.horizons.command import horizon
 from planner.importing.command import from_triton
 from planner.knowledge import knowledge

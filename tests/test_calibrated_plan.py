@@ -13,6 +13,7 @@ from calibrate.library import find_kinds, find_profiles
 from calibrate.points import What
 from planner import cli
 from planner.catalog import load_catalog
+from planner.knowledge import knowledge
 from simulator.profile import Evidence
 
 RECORDED = Path(__file__).parent / "data" / "lenet-cpu.jsonl"
@@ -95,9 +96,9 @@ gpus:
 """
     (here / "known").mkdir()
     (here / "known" / "gpus.yaml").write_text(known.replace("KIND", KIND), encoding="utf-8")
-    catalog, _ = cli.knowledge([here / "known"], [here / "mine"])
+    catalog, _ = knowledge([here / "known"], [here / "mine"])
     assert catalog.gpus[KIND].memory_bytes == 999e9
-    assert cli.knowledge(None, [here / "mine"])[0].gpus[KIND].memory_bytes < 999e9
+    assert knowledge(None, [here / "mine"])[0].gpus[KIND].memory_bytes < 999e9
 
 
 def test_a_measured_profile_is_shown_with_its_doubts(planner):

@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 from calibrate import zoo
 from calibrate.library import find_profiles
 from planner.cli import app
-from planner.export import triton
-from planner.export.demand import sources_of
-from planner.export.fleet import ExportError, machines
-from planner.export.folder import MARK, write_folder
-from planner.export.names import dns_names, file_names
-from planner.export.ray_serve import FILL_IN, TORCHVISION
-from planner.export.targets import Target, files_of
+from planner.exports import triton
+from planner.exports.demand import sources_of
+from planner.exports.fleet import ExportError, machines
+from planner.exports.folder import MARK, write_folder
+from planner.exports.names import dns_names, file_names
+from planner.exports.ray_serve import FILL_IN, TORCHVISION
+from planner.exports.targets import Target, files_of
 from planner.load import load_scenario
 from planner.plans import Instances, Plan, ReplicaAnswer, WayOfServing
 from planner.scenario import Merging

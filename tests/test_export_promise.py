@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.export import check_promise
-from planner.export.check_promise import arrivals, interval, judge, quantile
+from planner.exports import check_promise
+from planner.exports.check_promise import arrivals, interval, judge, quantile
 
 SCRIPT = Path(check_promise.__file__)
 STANDARD = {

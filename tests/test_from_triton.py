@@ -329,8 +329,8 @@ def test_an_exported_plan_comes_back_with_the_same_batching(tmp_path):
 
     from answers import BEST, CARDS, PLAN, VGG, YOLO
 
-    from planner.export.fleet import machines
-    from planner.export.triton import repository as exported
+    from planner.exports.fleet import machines
+    from planner.exports.triton import repository as exported
 
     cards = tuple(replace(c, id=f"NC6s_v3-{i}:0", host=f"NC6s_v3-{i}") for i, c in enumerate(CARDS, 1))
     ids = {old.id: new.id for old, new in zip(CARDS, cards, strict=True)}

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from planner import cli
+from planner.knowledge import knowledge
 
 OWN = """
 from torch import nn
@@ -120,7 +121,7 @@ def test_the_picture_shows_why_alexnet_was_split():
     from planner.profiling.plot import fill
     from planner.profiling.systolic import Dataflow
 
-    known, library = cli.knowledge(None, None)
+    known, library = knowledge(None, None)
     wish = Wish(
         model="alexnet_2012",
         input_shape=None,

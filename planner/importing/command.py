@@ -24,8 +24,9 @@ def from_triton(
     ] = None,
 ) -> None:
     """Make a scenario of an existing Triton model repository."""
-    from planner.cli import emit, knowledge
+    from planner.cli import emit
     from planner.importing.from_triton import check_free, read_repository, scenario_text, short_waits, summary, wishes
+    from planner.knowledge import knowledge
     from planner.layout import stdout_screen
     from planner.store import write_text
 

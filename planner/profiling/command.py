@@ -48,7 +48,8 @@ def profile(
 
     Your own model's code is run, to see its layers.
     """
-    from planner.cli import emit, knowledge, note
+    from planner.cli import emit, note
+    from planner.knowledge import knowledge
     from planner.layout import stdout_screen
     from planner.profiling.anatomy import look
     from planner.profiling.plot import check_target, draw

@@ -42,7 +42,8 @@ def train(
     form: Annotated[Format, typer.Option("--format", help="table, json or md.")] = Format.TABLE,
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
-    from planner.cli import Status, emit, knowledge
+    from planner.cli import Status, emit
+    from planner.knowledge import knowledge
     from planner.layout import stdout_screen
     from planner.profiling.plot import check_target
     from planner.training.plan import train as answer

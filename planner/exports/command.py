@@ -8,7 +8,7 @@ import typer
 
 
 class To(StrEnum):
-    """As `planner.export.targets.Target`, which help must not import."""
+    """As `planner.exports.targets.Target`, which help must not import."""
 
     TRITON = "triton"
     SKYPILOT = "skypilot"
@@ -29,9 +29,9 @@ def export(
 ) -> None:
     """Turn a plan into files that deploy it, with a script that measures whether it keeps its promise."""
     from planner.cli import emit
-    from planner.export.fleet import ExportError
-    from planner.export.folder import write_folder
-    from planner.export.targets import Target, described, files_of
+    from planner.exports.fleet import ExportError
+    from planner.exports.folder import write_folder
+    from planner.exports.targets import Target, described, files_of
     from planner.store import read_plan
 
     plan = read_plan(plan_file)

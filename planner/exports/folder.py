@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from planner.export.fleet import ExportError
+from planner.exports.fleet import ExportError
 from planner.store import StoreError, write_text
 
 MARK = ".planner-export.json"
 """Which files an export wrote, and what they were: the next one replaces those, and nothing else."""
-SCHEMA = "planner.export/v1"
+SCHEMA = "planner.exports/v1"
 
 
 def write_folder(folder: Path, target: str, files: Mapping[str, str], force: bool = False) -> None:

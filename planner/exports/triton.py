@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.export.fleet import Machine, Served
-from planner.export.names import file_names, printable
+from planner.exports.fleet import Machine, Served
+from planner.exports.names import file_names, printable
 from planner.layout import percent, seconds
 from planner.plans import Plan, Policies
 from simulator.deployment import Drop

@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 
 from planner.catalog import OWN
-from planner.export.fleet import Machine
-from planner.export.names import dns_name, dns_names, file_names, printable
+from planner.exports.fleet import Machine
+from planner.exports.names import dns_name, dns_names, file_names, printable
 from planner.plans import Instances, Plan
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.12-py3"

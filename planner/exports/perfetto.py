@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from planner.export.fleet import ExportError
+from planner.exports.fleet import ExportError
 from planner.plans import Plan, RequestColumns, Timeline
 
 COMPUTE, COPY, QUEUE = 1, 2, 3

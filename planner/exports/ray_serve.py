@@ -6,10 +6,10 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
-from planner.export.demand import scenario_of
-from planner.export.fleet import Machine, Served
-from planner.export.kubernetes import as_yaml
-from planner.export.names import file_names, printable
+from planner.exports.demand import scenario_of
+from planner.exports.fleet import Machine, Served
+from planner.exports.kubernetes import as_yaml
+from planner.exports.names import file_names, printable
 from planner.plans import Plan
 
 FILL_IN = "FILL_IN"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.export.demand import recorded, scenario_of, sources_of
+from planner.exports.demand import recorded, scenario_of, sources_of
 from planner.plans import Plan
 from planner.store import plain
 

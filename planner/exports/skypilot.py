@@ -5,10 +5,10 @@ from itertools import groupby
 from typing import Any
 
 from planner.catalog import OWN
-from planner.export.demand import price_kind
-from planner.export.fleet import ExportError, Machine
-from planner.export.kubernetes import IMAGE, as_yaml, cloud_name
-from planner.export.names import dns_name, dns_names, file_names, printable
+from planner.exports.demand import price_kind
+from planner.exports.fleet import ExportError, Machine
+from planner.exports.kubernetes import IMAGE, as_yaml, cloud_name
+from planner.exports.names import dns_name, dns_names, file_names, printable
 from planner.plans import Instances, Plan
 from planner.scenario import PriceKind
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from planner.catalog import OWN
-from planner.export import kubernetes, openmetrics, perfetto, ray_serve, skypilot, triton
-from planner.export.fleet import ExportError, Machine, deployable, machines
-from planner.export.names import file_names, printable
-from planner.export.promise import Asked, Route, promise_files
+from planner.exports import kubernetes, openmetrics, perfetto, ray_serve, skypilot, triton
+from planner.exports.fleet import ExportError, Machine, deployable, machines
+from planner.exports.names import file_names, printable
+from planner.exports.promise import Asked, Route, promise_files
 from planner.plans import Plan
 
 Files = dict[str, str]
