@@ -31,8 +31,9 @@ PLANNER = [sys.executable, "-m", "planner"]
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder of one's own, with the scenarios in it."""
+    """A folder of one's own, with the scenarios and the catalog in it."""
     shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    shutil.copytree(ROOT / "planner" / "data", tmp_path / "planner" / "data")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tmp_path
