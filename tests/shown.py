@@ -17,16 +17,16 @@ TRAINED_IN_TEST_JOINT = "planner merge train scenarios/merge/digits.yaml --devic
 
 def chains(shown):
     """Commands that work on from each other's files, in order; each chain can run in a folder of its own."""
-    chains, made = [], {}
-    for command, code in shown:
+    found, made = [], {}
+    for number, (command, code) in enumerate(shown):
         if command == TRAINED_IN_TEST_JOINT:
             continue
         words = shlex.split(command)
-        chain = next((made[word] for word in words if word in made), None)
-        if chain is None:
-            chain = []
-            chains.append(chain)
-        chain.append((words, int(code or 0)))
+        before = {made[name] for word in words for name in (word, word.partition("/")[0]) if name in made}
+        chain = sorted([(number, words, int(code or 0)), *(step for i in before for step in found[i])])
+        made = {name: len(found) if i in before else i for name, i in made.items()}
+        found = [[] if i in before else steps for i, steps in enumerate(found)] + [chain]
         named = [after for word, after in pairwise(words) if word in {"-o", "--output", "--out", "--record"}]
-        made |= dict.fromkeys(named or {"plan": ["plan.json"], "init": words[2:]}.get(words[1], []), chain)
-    return chains
+        default = {"plan": ["plan.json"], "init": words[2:]}.get(words[1], [])
+        made |= dict.fromkeys(named or default, len(found) - 1)
+    return [[(words, code) for _, words, code in chain] for chain in found if chain]
