@@ -55,6 +55,9 @@ def study(
         typer.Option(metavar="N", min=0, max=2**32 - 1, help="Start of all random numbers, the same for all points."),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.TABLE,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it as PNG; needs matplotlib.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
     """Answer one question at many points, and say what matters most."""
@@ -84,6 +87,10 @@ def study(
             note(f"Interrupted. What is finished is in {directory / FILE}; go on with --resume.")
         raise
     written = write(ran.answer, directory)
+    if plot:
+        from planner.studies.plot import draw
+
+        draw(ran.answer, plot)
     emit(to_json(ran.answer) if form is Format.JSON else report(ran.answer, stdout_screen()))
     if not quiet:
         for line in said(ran, directory, written):

@@ -1,0 +1,258 @@
+"""Pictures of a study, a row for each figure: heat map, lines with intervals, what matters most; and the Pareto set."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
+from planner.studies.figures import Figure, middle
+from planner.studies.report import bracketed, number
+from planner.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY, "#b8a12c", "#2a9d9d", "#b04a6b")
+CELLS_MAX = 16
+"""Values of an axis up to which a heat map can be read."""
+ROWS_MAX = 4
+"""Figures drawn: those named first."""
+THRESHOLD = "threshold"
+LONG_S = 600.0
+"""Times from here on are drawn in hours, as the table shows them."""
+SCALES = {"fraction": (100.0, "%"), "bytes": (1e-9, "GB"), "J": (1 / 3.6e6, "kWh")}
+
+Draw = Callable[["Axes"], None]
+
+
+def draw(answer: StudyAnswer, path: Path) -> None:
+    """The picture, as PNG; PlotError where it cannot be drawn or written."""
+    rows = [panels for output in drawable(answer)[:ROWS_MAX] if (panels := of_output(answer, output))]
+    if pareto := of_two(answer):
+        rows.append([pareto])
+    if not rows:
+        raise PlotError(f"{answer.name}: no figure that can be drawn. Keep a number among `outputs`.")
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure as Picture
+    except ImportError:
+        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.") from None
+    wide = max(map(len, rows))
+    with matplotlib.rc_context(STYLE):
+        picture = Picture(figsize=(5.2 * wide, 3.6 * len(rows)), layout="constrained")
+        picture.suptitle(answer.name)
+        for i, panels in enumerate(rows):
+            for j, panel in enumerate(panels):
+                panel(picture.add_subplot(len(rows), wide, i * wide + j + 1))
+        try:
+            picture.savefig(path, dpi=DOTS_PER_INCH, format="png")
+        except OSError as error:
+            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from error
+
+
+# What is drawn
+
+
+def drawable(answer: StudyAnswer) -> list[OutputAnswer]:
+    """The threshold, where one was searched for, and all figures that are numbers."""
+    search = answer.search
+    found = [OutputAnswer(name=THRESHOLD, unit=search.unit, better="", interval=True)] if search else []
+    return [o for o in (*found, *answer.outputs) if any(value(p, o) is not None for p in answer.points)]
+
+
+def of_output(answer: StudyAnswer, output: OutputAnswer) -> list[Draw]:
+    """What there is to draw of one figure."""
+    varied = [axis for axis in answer.axes if len(axis.values) > 1]
+    panels: list[Draw] = []
+    if len(varied) == 2 and max(len(axis.values) for axis in varied) <= CELLS_MAX:
+        panels.append(lambda axes: heat_map(axes, answer, output, *varied))
+    if along := next((axis for axis in varied if axis.numbers), None):
+        panels.append(lambda axes: lines(axes, answer, output, along))
+    if any(swing.output == output.name for swing in answer.sensitivity):
+        panels.append(lambda axes: tornado(axes, answer, output))
+    return panels
+
+
+def of_two(answer: StudyAnswer) -> Draw | None:
+    """The Pareto set of the first two figures of which one wants an end; those with a unit before counts."""
+    two = sorted((output for output in drawable(answer) if output.better), key=lambda output: not output.unit)[:2]
+    return (lambda axes: pareto(axes, answer, *two)) if len(two) == 2 else None
+
+
+def figure(point: PointAnswer, output: OutputAnswer) -> Figure:
+    """What a point has of it; None where the point is not feasible."""
+    if not point.feasible:
+        return None
+    return point.threshold if output.name == THRESHOLD else point.values.get(output.name)
+
+
+def value(point: PointAnswer, output: OutputAnswer) -> float | None:
+    """The same as a number; None for words."""
+    seen = figure(point, output)
+    if seen is None or isinstance(seen, str):
+        return None
+    number = middle(seen)
+    return number if number is not None and isfinite(number) else None
+
+
+def title(answer: StudyAnswer, output: OutputAnswer) -> str:
+    """Its name; of a threshold what was searched for."""
+    return f"{answer.search.find} {answer.search.path}" if answer.search and output.name == THRESHOLD else output.name
+
+
+def scale(answer: StudyAnswer, output: OutputAnswer) -> tuple[float, str]:
+    """What a figure is multiplied by to be drawn, and its unit then."""
+    most = max((value(p, output) or 0.0) for p in answer.points)
+    if output.unit == "s":
+        return (1 / 3600, "h") if most >= LONG_S else (1.0, "s") if most >= 1 else (1e3, "ms")
+    return SCALES.get(output.unit, (1.0, output.unit))
+
+
+def label(answer: StudyAnswer, output: OutputAnswer) -> str:
+    """Name and unit of an axis."""
+    unit = scale(answer, output)[1]
+    return f"{title(answer, output)} ({unit})" if unit else title(answer, output)
+
+
+def named(axis: AxisAnswer) -> str:
+    """Name of what was varied; of a path its end."""
+    return axis.name.rpartition(".")[2]
+
+
+# How it is drawn
+
+
+def heat_map(axes: "Axes", answer: StudyAnswer, output: OutputAnswer, down: AxisAnswer, across: AxisAnswer) -> None:
+    """A cell for each point with its figure; grey where there is none."""
+    import numpy as np
+
+    at = {tuple(point.axes.values()): point for point in answer.points}
+    order = [axis.name for axis in answer.axes]
+    fixed = {axis.name: axis.values[0] for axis in answer.axes}
+    cells = [
+        [at[tuple((fixed | {down.name: row, across.name: column})[name] for name in order)] for column in across.values]
+        for row in down.values
+    ]
+    numbers = np.array([[value(p, output) for p in row] for row in cells], dtype=float)
+    axes.set_facecolor("#dddddd")
+    axes.imshow(numbers, cmap="Blues" if output.better != "high" else "Greens", aspect="auto")
+    middle_of = (np.nanmin(numbers) + np.nanmax(numbers)) / 2
+    for (i, row), j in product(enumerate(cells), range(len(across.values))):
+        dark = bool(numbers[i, j] > middle_of)
+        text = written(row[j], output, answer)
+        axes.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
+    axes.set_xticks(range(len(across.values)), [str(v) for v in across.values], rotation=30, ha="right")
+    axes.set_yticks(range(len(down.values)), [str(v) for v in down.values])
+    axes.grid(visible=False)
+    axes.set(title=title(answer, output), xlabel=named(across), ylabel=named(down))
+
+
+def written(point: PointAnswer, output: OutputAnswer, answer: StudyAnswer) -> str:
+    """A cell's figure as the table has it; `~` where it is foretold."""
+    if (seen := value(point, output)) is None:
+        return "-"
+    if output.name == THRESHOLD and answer.search:
+        return bracketed(point.threshold, answer.search.unit).partition(" [")[0]
+    return f"{'~' * point.foretold}{number(seen, output)}"
+
+
+def lines(axes: "Axes", answer: StudyAnswer, output: OutputAnswer, along: AxisAnswer) -> None:
+    """A line for each combination of the other axes, with the 95 % interval where the figure has one."""
+    factor, _ = scale(answer, output)
+    assert along.numbers
+    places = dict(zip(along.values, along.numbers, strict=True))
+    series: dict[str, list[PointAnswer]] = {}
+    for point in answer.points:
+        rest = [str(v) for name, v in point.axes.items() if name != along.name]
+        series.setdefault(", ".join(rest), []).append(point)
+    for i, (name, points) in enumerate(list(series.items())[: len(COLOURS)]):
+        some = sorted((p for p in points if value(p, output) is not None), key=lambda p: places[p.axes[along.name]])
+        x = [places[p.axes[along.name]] for p in some]
+        y = [factor * (value(p, output) or 0.0) for p in some]
+        low, high = zip(*(ends(figure(p, output)) for p in some), strict=True) if some else ((), ())
+        below = [max(0.0, at - factor * end) for at, end in zip(y, low, strict=True)]
+        above = [max(0.0, factor * end - at) for at, end in zip(y, high, strict=True)]
+        size = max(2.0, 7.0 - 1.5 * i)  # so that equal lines can be seen on each other
+        axes.errorbar(
+            x,
+            y,
+            yerr=[below, above],
+            color=COLOURS[i],
+            label=name,
+            marker="o",
+            markersize=size,
+            linewidth=size / 2.5,
+            capsize=3,
+            elinewidth=1,
+        )
+    if along.log or (min(along.numbers) > 0 and max(along.numbers) >= 8 * min(along.numbers)):
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    if len(along.values) <= CELLS_MAX:
+        axes.set_xticks(along.numbers, [str(v) for v in along.values], rotation=30, ha="right")
+    axes.set(title=title(answer, output), xlabel=named(along), ylabel=label(answer, output))
+    axes.margins(y=0.1)
+    low, high = axes.get_ylim()
+    if 0 < low < high / 2:
+        axes.set_ylim(bottom=0)
+    if len(series) > 1:
+        axes.legend(fontsize=7)
+
+
+def ends(seen: Figure) -> tuple[float, float]:
+    """Of an interval; of a plain number itself."""
+    mid = middle(seen) if not isinstance(seen, str) else None
+    at = 0.0 if mid is None else mid
+    if not isinstance(seen, dict):
+        return at, at
+    low, high = seen.get("low"), seen.get("high")
+    return (at if low is None else low), (at if high is None else high)
+
+
+def tornado(axes: "Axes", answer: StudyAnswer, output: OutputAnswer) -> None:
+    """How far each axis moves the figure, the others as in the base; what matters most on top."""
+    factor, _ = scale(answer, output)
+    swings = [swing for swing in answer.sensitivity if swing.output == output.name]
+    for i, swing in enumerate(swings):
+        start, width = factor * swing.low_figure, factor * (swing.high_figure - swing.low_figure)
+        axes.barh(i, width, left=start, color=BLUE, height=0.5)
+        if width:
+            axes.annotate(
+                str(swing.low), (start, i), (-3, 0), ha="right", va="center", size=7, textcoords="offset points"
+            )
+            axes.annotate(
+                str(swing.high), (start + width, i), (3, 0), ha="left", va="center", size=7, textcoords="offset points"
+            )
+    if (base := swings[0].reference_figure) is not None:
+        axes.axvline(factor * base, color=GREY, linestyle="--", linewidth=1, label="base")
+        axes.legend(fontsize=7)
+    axes.set_yticks(range(len(swings)), [swing.axis.rpartition(".")[2] for swing in swings])
+    axes.use_sticky_edges = False
+    axes.margins(x=0.3)
+    axes.set_ylim(len(swings) - 0.4, -0.6)
+    axes.set(title="What matters most", xlabel=label(answer, output))
+
+
+def pareto(axes: "Axes", answer: StudyAnswer, one: OutputAnswer, other: OutputAnswer) -> None:
+    """All points by two figures; those that no point beats in both are joined."""
+    points = [p for p in answer.points if value(p, one) is not None and value(p, other) is not None]
+    (fx, _), (fy, _) = scale(answer, one), scale(answer, other)
+    at = [(fx * (value(p, one) or 0.0), fy * (value(p, other) or 0.0)) for p in points]
+    best = unbeaten(at, one.better == "high", other.better == "high")
+    axes.plot(*zip(*at, strict=True), "o", color=GREY, markersize=4, label="points")
+    axes.plot(*zip(*best, strict=True), "o-", color=BLUE, label="not beaten in both")
+    for place in best:
+        name = ", ".join(str(v) for v in points[at.index(place)].axes.values())
+        axes.annotate(name, place, (4, 4), textcoords="offset points", fontsize=6)
+    axes.set(title="Pareto set", xlabel=label(answer, one), ylabel=label(answer, other))
+    axes.margins(x=0.2, y=0.15)
+    axes.legend(fontsize=7)
+
+
+def unbeaten(at: Sequence[tuple[float, float]], high_x: bool, high_y: bool) -> list[tuple[float, float]]:
+    """The points than which none is as good in both and better in one, in order of the first figure."""
+    good = {(x * (-1 if high_x else 1), y * (-1 if high_y else 1)): (x, y) for x, y in at}
+    kept = [p for p in good if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in good)]
+    return sorted(good[p] for p in kept)
