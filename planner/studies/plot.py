@@ -194,8 +194,8 @@ def lines(axes: "Axes", answer: StudyAnswer, output: OutputAnswer, along: AxisAn
         axes.set_xticks(along.numbers, [str(v) for v in along.values], rotation=30, ha="right")
     axes.set(title=title(answer, output), xlabel=named(along), ylabel=label(answer, output))
     axes.margins(y=0.1)
-    low, high = axes.get_ylim()
-    if 0 < low < high / 2:
+    bottom, top = axes.get_ylim()
+    if 0 < bottom < top / 2:
         axes.set_ylim(bottom=0)
     if len(series) > 1:
         axes.legend(fontsize=7)
