@@ -272,7 +272,7 @@ def decode(raw: Mapping[str, Any]) -> Recording:
         stopped=str(raw["stopped"]),
         run_error=dict(raw["run_error"]),
         load_error=dict(raw["load_error"]),
-        rehearsals=tuple(tuple(map(decode_actions, rehearsal)) for rehearsal in raw.get("rehearsals", [])),
+        rehearsals=tuple(tuple(map(decode_actions, rehearsal)) for rehearsal in raw["rehearsals"]),
     )
 
 
