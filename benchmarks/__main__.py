@@ -44,7 +44,7 @@ def verdict(met: bool) -> str:
 
 def show(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """One table; each row as soon as it is known."""
-    widths = [max(len(text), 12) for text in head]
+    widths = [28, *(max(len(text), 12) for text in head[1:])]
     print(f"\n{title}\n")
     for row in chain([head, ["-" * w for w in widths]], rows):
         print("  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip(), flush=True)
