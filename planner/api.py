@@ -93,14 +93,21 @@ def horizon(
     catalog: Files = (),
     profiles: Files = (),
     seed: int | None = None,
+    check_day: str | None = None,
     progress: Progress = silent,
 ) -> "Horizon":
-    """Ways to keep GPUs over the days of a scenario's `calendar`: fixed, autoscaled, a reserved base, spot."""
+    """Ways to keep GPUs over the days of a scenario's `calendar`: fixed, autoscaled, a reserved base, spot.
+
+    `check_day` names a way whose busiest day is replayed frame by frame too: minutes.
+    """
+    from planner.horizons.answer import Way
     from planner.horizons.weigh import horizon as weighed
     from planner.load import load_scenario
 
     loaded = load_scenario(Path(scenario), seeded(overrides, seed))
-    return weighed(loaded, *knowledge(paths(catalog), paths(profiles)), created_at=now(), progress=progress)
+    known, library = knowledge(paths(catalog), paths(profiles))
+    check = Way(check_day) if check_day else None
+    return weighed(loaded, known, library, created_at=now(), check=check, progress=progress)
 
 
 def validate(
@@ -178,17 +185,23 @@ def study(
     profiles: Files = (),
     seed: int | None = None,
 ) -> "StudyAnswer":
-    """One question at many points, kept in the folder `out`. With `resume`, points that are there already are taken."""
+    """One question at many points, kept in the folder `out`. With `resume`, points that are there already are taken.
+
+    InputError where points are missing because their workers died; what is finished is kept.
+    """
     from planner.studies.command import EngineName, opened
     from planner.studies.engine import Context
     from planner.studies.results import write
     from planner.studies.run import run_study
     from planner.studies.scenario import load_study
+    from simulator.errors import InputError
 
     context = Context(*knowledge(paths(catalog), paths(profiles)))
     working: Engine = opened(EngineName(engine), context, workers, address)
     ran = run_study(load_study(Path(file), overrides, seed), context, working, Path(out), resume=resume)
     write(ran.answer, Path(out))
+    if ran.lost:
+        raise InputError(f"{out}: points are missing: {ran.lost[0]}. Try them anew with resume.")
     return ran.answer
 
 

@@ -12,7 +12,17 @@ from planner.plans import SCHEMA, Plan
 from simulator.errors import InputError
 
 ABSENT = frozenset(
-    {"slo_met", "cost_usd_per_hour", "reuse_last", "half_life_s", "failures", "evidence", "timeline", "price_kind"}
+    {
+        "slo_met",
+        "cost_usd_per_hour",
+        "reuse_last",
+        "half_life_s",
+        "failures",
+        "evidence",
+        "timeline",
+        "price_kind",
+        "seed",
+    }
 )
 """Keys that may be null for a reason of their own; any other null is a figure that does not exist."""
 

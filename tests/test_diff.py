@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import nan
 
 import pytest
 from answers import BEST, CARDS, DEARER, INFEASIBLE, PLAN, POLICIES, VGG, YOLO
@@ -245,6 +246,26 @@ def test_studies_are_compared_point_by_point(tmp_path):
 )
 def test_conditions_on_changes(tmp_path, condition, holds):
     assert bool(crossed(differ(tmp_path, PLAN, BIGGER), [parse_change(condition)])) is holds
+
+
+def test_a_figure_that_is_no_longer_known_is_a_difference_and_keeps_no_promise(tmp_path):
+    """As where a model answers nobody any more."""
+    best = PLAN.recommendation
+    first, *others = best.models
+    nothing = Interval(nan, nan, nan)
+    mute = replace(PLAN, recommendation=replace(best, models=(replace(first, p99_s=nan, p99=nothing), *others)))
+    diff = differ(tmp_path, PLAN, mute)
+    assert figure(diff, "p99_s", first.name).verdict is Verdict.REMOVED
+    assert crossed(diff, [parse_change("p99>+5%")]) == [
+        f"--fail-on p99>+5%: {first.name}: there was a figure, and there is none any more."
+    ]
+    assert figure(differ(tmp_path, mute, PLAN), "p99_s", first.name).verdict is Verdict.ADDED
+    assert figure(differ(tmp_path, mute, mute), "p99_s", first.name).verdict is Verdict.SAME
+
+
+def test_studies_without_random_numbers_draw_from_no_seed(tmp_path):
+    old, new = (json.dumps({**json.loads(study(a=(True, usd))), "seed": None}) for usd in (1.0, 2.0))
+    assert differ(tmp_path, old, new).notes == ()
 
 
 def test_a_crossing_that_may_be_noise_says_so(tmp_path):

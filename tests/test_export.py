@@ -30,7 +30,7 @@ from planner.exports.ray_serve import FILL_IN, TORCHVISION
 from planner.exports.targets import Target, files_of
 from planner.load import load_scenario
 from planner.plans import Instances, Plan, ReplicaAnswer, WayOfServing
-from planner.scenario import Merging
+from planner.scenario import Merging, PriceKind
 from planner.search import plan as search
 from planner.store import write_plan
 
@@ -216,10 +216,27 @@ def test_skypilot_rents_what_was_planned(plan: Plan) -> None:
     assert task["resources"]["accelerators"] == {"V100": 1}
     assert task["resources"]["use_spot"] is False
     assert all(f"{mounted[2:]}/" in "\n".join(files) for mounted in task["file_mounts"].values())
-    spot = replace(plan, scenario_overrides=())
+    assert f"sky launch -c {name.removesuffix('.sky.yaml')} {name}" in text
+    spot = paid(plan, PriceKind.SPOT)  # as `planner reprice --price spot` leaves it
     assert yaml.safe_load(files_of(spot, Target.SKYPILOT)[name])["resources"]["use_spot"] is True
-    older = replace(plan, scenario_text="", scenario_overrides=())
+    before = replace(paid(plan, None), scenario_overrides=())
+    assert yaml.safe_load(files_of(before, Target.SKYPILOT)[name])["resources"]["use_spot"] is True
+    older = replace(before, scenario_text="")
     assert "on demand is assumed" in files_of(older, Target.SKYPILOT)[name]
+
+
+def paid(plan: Plan, kind: PriceKind | None) -> Plan:
+    """The plan with machines paid for in another way; None: as plans of before the field say it."""
+    best = plan.recommendation
+    instances = tuple(replace(one, price_kind=kind) for one in best.instances)
+    return replace(plan, recommendation=replace(best, instances=instances))
+
+
+def test_types_of_machines_that_share_a_name_are_refused(plan: Plan) -> None:
+    (one,) = plan.recommendation.instances
+    both = replace(plan, recommendation=replace(plan.recommendation, instances=(one, replace(one, region="westus"))))
+    with pytest.raises(ExportError, match="share a name"):
+        files_of(both, Target.SKYPILOT)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own

@@ -15,7 +15,17 @@ from planner.horizons.day import by_levels, check_day, piece, pieces
 from planner.horizons.demand import frames, levels, minute_factors, recorded, scaled, stamped, warped
 from planner.horizons.machines import Group, group
 from planner.horizons.sections import Between, CalendarSpec, CalendarTrace, RatesAre, SpotSpec
-from planner.horizons.strategies import Course, Prices, autoscaled, backlogged, base, cost, strategy, stretches
+from planner.horizons.strategies import (
+    Course,
+    Prices,
+    autoscaled,
+    backlogged,
+    base,
+    cost,
+    one_more,
+    strategy,
+    stretches,
+)
 from planner.horizons.weigh import course_of, horizon, policy_of
 from planner.load import Loaded
 from planner.scenario import BuySpec, Scenario, StreamSpec
@@ -269,6 +279,21 @@ def test_behind_a_backlog_all_is_late_until_it_is_worked_off() -> None:
 
 
 # All of it
+
+
+def test_one_more_value_lies_between_the_ends_with_95_percent() -> None:
+    rng = np.random.default_rng(1)
+    tried = 4000
+    inside = 0
+    for sample in rng.normal(100, 5, size=(tried, 11)):
+        low, mean, high = one_more(sample[:10].tolist())
+        assert low < mean < high
+        inside += low <= sample[10] <= high
+    assert inside / tried == pytest.approx(0.95, abs=4 * (0.95 * 0.05 / tried) ** 0.5)
+    assert one_more([9, 10, 11]) == pytest.approx(
+        (10 - 4.303 * (4 / 3) ** 0.5, 10, 10 + 4.303 * (4 / 3) ** 0.5), rel=1e-3
+    )
+    assert one_more([7.0]) == (7.0, 7.0, 7.0)
 
 
 def test_all_ways_side_by_side() -> None:

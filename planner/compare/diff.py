@@ -236,11 +236,15 @@ def keys(old: Answer, new: Answer) -> list[Key]:
 def figure(key: Key, old: Interval | None, new: Interval | None) -> Figure:
     """One figure of both answers."""
     if old is None or new is None or not (isfinite(old.mean) and isfinite(new.mean)):
-        verdict = Verdict.ADDED if old is None else Verdict.REMOVED
-        unknown = old is not None and new is not None
-        verdict = Verdict.SAME if unknown else verdict
         return Figure(
-            name=key.name, of=key.of, old=old, new=new, difference=None, relative=None, overlap=None, verdict=verdict
+            name=key.name,
+            of=key.of,
+            old=old,
+            new=new,
+            difference=None,
+            relative=None,
+            overlap=None,
+            verdict=one_sided(old, new),
         )
     drawn = key.name not in BANDS
     apart = difference(old, new) if drawn else exactly(new.mean - old.mean)
@@ -255,6 +259,15 @@ def figure(key: Key, old: Interval | None, new: Interval | None) -> Figure:
         overlap=None if sure or not (known(old) and known(new)) else old.low <= new.high and new.low <= old.high,
         verdict=judge(old, new, apart),
     )
+
+
+def one_sided(old: Interval | None, new: Interval | None) -> Verdict:
+    """Of a figure that some answer does not have, or where it is not known."""
+    if old is None or new is None:
+        return Verdict.ADDED if old is None else Verdict.REMOVED
+    if isfinite(old.mean):
+        return Verdict.REMOVED
+    return Verdict.ADDED if isfinite(new.mean) else Verdict.SAME
 
 
 def judge(old: Interval, new: Interval, apart: Interval) -> Verdict:
@@ -346,12 +359,17 @@ def crossings(diff: Diff, condition: ChangeCondition) -> list[str]:
 
 
 def crossing(figure: Figure, condition: ChangeCondition) -> str:
-    """What a condition found of one figure; empty where it does not hold, or a change has nothing to start from."""
+    """What a condition found of one figure; empty where it does not hold, or a change has nothing to start from.
+
+    A figure that is no longer known keeps no promise: every condition holds of it.
+    """
     new = figure.new.mean if figure.new else nan
     old = figure.old.mean if figure.old else nan
+    whose = f"{figure.of}: " if figure.of else ""
+    if isfinite(old) and not isfinite(new):
+        return f"--fail-on {condition.text}: {whose}there was a figure, and there is none any more."
     if not condition.crossed(old, new):
         return ""
-    whose = f"{figure.of}: " if figure.of else ""
     noise = ", within noise" if condition.signed and figure.verdict is Verdict.NOISE else ""
     found = condition.found(old, new, dollars if figure.name == "cost_usd" else None)
     return f"--fail-on {condition.text}: {whose}{found}{noise}."

@@ -73,6 +73,8 @@ def machines(best: Recommendation) -> list[Machine]:
 def kinds_of(best: Recommendation, hosts: Sequence[str]) -> dict[str, Instances]:
     """Which type each host is of: its name is that of the type, with a number."""
     types = {kind.instance: kind for kind in best.instances}
+    if len(types) < len(best.instances):
+        raise ExportError("instances: two types of machines share a name, so that none knows its own. Plan them apart.")
     if lost := [host for host in hosts if host.rpartition("-")[0] not in types]:
         raise ExportError(f"gpus: host {lost[0]} is of no type in `instances` ({', '.join(types)}). Plan again.")
     return {host: types[host.rpartition("-")[0]] for host in hosts}

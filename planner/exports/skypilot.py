@@ -18,7 +18,6 @@ ACCELERATORS = {"A100-40GB": "A100"}
 
 def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
     """A file for each type of machine that is rented; ExportError where none is."""
-    kind = price_kind(plan)
     rented = [machine for machine in fleet if machine.instances.provider != OWN]
     if not rented:
         raise ExportError("all machines of the plan are your own: there is nothing to rent. Export to triton.")
@@ -27,10 +26,18 @@ def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
     folders = file_names(machine.name for machine in fleet)
     return {
         f"{names[label(instances)]}.sky.yaml": "\n".join(
-            [*comments(plan, instances, kind), as_yaml(task(plan, instances, found, folders, kind))]
+            [
+                *comments(plan, instances, names[label(instances)], kind_of(plan, instances)),
+                as_yaml(task(plan, instances, found, folders, kind_of(plan, instances))),
+            ]
         )
         for instances, found in by_type
     }
+
+
+def kind_of(plan: Plan, instances: Instances) -> PriceKind | None:
+    """How they are paid for; of older plans as their scenario says."""
+    return PriceKind(instances.price_kind) if instances.price_kind else price_kind(plan)
 
 
 def label(instances: Instances) -> str:
@@ -38,12 +45,11 @@ def label(instances: Instances) -> str:
     return f"{instances.provider}-{instances.region}-{instances.instance}"
 
 
-def comments(plan: Plan, instances: Instances, kind: PriceKind | None) -> Iterator[str]:
+def comments(plan: Plan, instances: Instances, name: str, kind: PriceKind | None) -> Iterator[str]:
     """What the file cannot say itself."""
     cost = f"${instances.usd_per_hour:g}/h each"
     yield f"# {instances.count} x {instances.instance} for {printable(plan.scenario)}, {cost}."
     yield "# First put the models into models/, as each config.pbtxt says. Then:"
-    name = dns_name(label(instances))
     yield f"#   sky launch -c {name} {name}.sky.yaml"
     yield "# Port 8000 is open to everybody: take `ports` away where the clients are in the same network."
     if kind is None:

@@ -61,7 +61,7 @@ class Strategy:
     met: bool
     """Whether every promise is kept over the whole calendar."""
     cost_usd: Band
-    """Of the whole calendar. `low` and `high`: the spot price's range, and its interruptions with 95 %."""
+    """Of the whole calendar. `low`, `high`: the spot price's range, and interruptions of one calendar with 95 %."""
     cost_usd_per_month: float
     """Of 730 hours like these, at `mid`."""
     promises: tuple[Promise, ...]

@@ -121,8 +121,8 @@ class Job:
         computing = pass_s.mid * m / split.parts
         waiting = pipeline_s(pass_s.mid / split.tensor, split.pipeline, m) - computing
         alone = computing + self.update_s()
-        held = {self.speed.limit: alone, Limit.NETWORK: time_s.mid - alone - waiting}
-        held[Limit.OVERHEAD] = held.get(Limit.OVERHEAD, 0.0) + waiting
+        held = {Limit.NETWORK: time_s.mid - alone - waiting, Limit.OVERHEAD: waiting}
+        held[self.speed.limit] = held.get(self.speed.limit, 0.0) + alone
         return Step(time_s=time_s, limit=most(held), evidence=self.speed.evidence, source=self.speed.source)
 
     def agreed(self, computing: Range) -> Range:
@@ -155,7 +155,7 @@ class Job:
         divided = step.each(self.divided_s) if spec.gpu_count % self.split.parts else step
         longer = self.agreed(divided) if self.count > spec.gpu_count else divided
         held = {Limit.NETWORK: longer.mid - step.mid, Limit.OVERHEAD: min(launch_s, step.mid)}
-        held[self.speed.limit] = step.mid - held[Limit.OVERHEAD]
+        held[self.speed.limit] = held.get(self.speed.limit, 0.0) + step.mid - held[Limit.OVERHEAD]
         said = f"carried from {spec.gpu_count} GPUs that the scenario states"
         return Step(time_s=longer, limit=most(held), evidence=Evidence.EXTRAPOLATED, source=said)
 
