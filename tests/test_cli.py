@@ -451,7 +451,7 @@ def read_terminal(run, until=None):
 
 @pytest.mark.parametrize(
     ("words", "doing"),
-    [(("plan", TRACE), "trying 1 x"), (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x NC6s_v3")],
+    [(("plan", TRACE), "confirming 1 x"), (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x NC6s_v3")],
 )
 def test_a_terminal_gets_colours_and_a_progress_bar(here, words, doing):
     text = read_terminal(run := in_terminal(*words))
