@@ -274,6 +274,24 @@ def test_one_at_a_time_leaves_corners_out(tmp_path: Path) -> None:
     assert study.combinations() == [(0, 0), (0, 1), (1, 1), (2, 1)]
 
 
+def test_one_at_a_time_is_as_long_as_it_is_and_no_longer(tmp_path: Path) -> None:
+    paths = ("load", "headroom", "horizon", "warmup", "seed", *(f"streams[{i}].count" for i in (0, 1)))
+    paths += tuple(f"models[{i}].slo.latency" for i in (0, 1))
+    values = {"headroom": "[1 %, 2 %, 3 %, 4 %]", "horizon": "[3 s, 4 s, 5 s, 6 s]", "warmup": "[0, 1 s, 2 s, 2.5 s]"}
+    axes = "".join(
+        f"  {at}: {values.get(at, '[100 ms, 200 ms, 300 ms, 400 ms]' if 'slo' in at else '[1, 2, 3, 4]')}\n"
+        for at in paths
+    )
+    text = f"base: base.yaml\naxes:\n{axes}"
+    with pytest.raises(ScenarioError, match="make 262,144 points, more than 100,000"):
+        load_study(written(tmp_path, text))
+    study = load_study(written(tmp_path, text + "design: one-at-a-time\n"))
+    found = study.combinations()
+    assert len(found) == len(set(found)) == 28
+    assert study.reference in found
+    assert all(sum(i != j for i, j in zip(at, study.reference, strict=True)) <= 1 for at in found)
+
+
 # Sensitivity
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -183,11 +184,12 @@ class Study:
 
     def combinations(self) -> list[tuple[int, ...]]:
         """Numbers of the axes' values, point by point, the last axis fastest."""
-        every = list(product(*(range(len(axis.values)) for axis in self.axes)))
+        numbers = [range(len(axis.values)) for axis in self.axes]
         if self.design is Design.GRID:
-            return every
+            return list(product(*numbers))
         middle = self.reference
-        return [at for at in every if sum(i != j for i, j in zip(at, middle, strict=True)) <= 1]
+        alone = {(*middle[:i], at, *middle[i + 1 :]) for i, values in enumerate(numbers) for at in values}
+        return sorted({middle, *alone})
 
     @property
     def reference(self) -> tuple[int, ...]:
@@ -272,7 +274,7 @@ class StudyReader(ScenarioReader):
             outputs=spec.outputs or DEFAULT[ask],
         )
         self.check_outputs(spec, ask)
-        self.check_size(axes)
+        self.check_size(axes, spec.design)
         return study
 
     def spec(self) -> StudySpec | None:
@@ -494,11 +496,10 @@ class StudyReader(ScenarioReader):
             hint = did_you_mean(name.partition("[")[0], known)
             self.report(at, f"unknown output `{name}`.{hint} Known with `ask: {ask}`: {', '.join(known)}.")
 
-    def check_size(self, axes: Sequence[Axis]) -> None:
+    def check_size(self, axes: Sequence[Axis], design: Design) -> None:
         """Notes a study that would never end."""
-        count = 1
-        for axis in axes:
-            count *= max(1, len(axis.values))
+        each = [max(1, len(axis.values)) for axis in axes]
+        count = prod(each) if design is Design.GRID else 1 + sum(values - 1 for values in each)
         if count > POINTS_MAX:
             self.report(("axes",), f"make {count:,} points, more than {POINTS_MAX:,}. Leave values out.")
 
