@@ -350,6 +350,32 @@ def test_halving_finds_a_known_threshold(
         assert all(value.is_integer() for value in held)
 
 
+@pytest.mark.parametrize("unit", ["", "ms"])
+def test_a_search_runs_the_value_that_it_reports(unit: str) -> None:
+    """By `change`, as a point does: numbers are written for YAML and read back."""
+
+    def run(number: float) -> float:
+        _, _, text = scenario.change("x", search.written(number)).partition("=")
+        seen = scenario.measured(json.loads(text))
+        assert seen
+        assert seen[1] == unit
+        return seen[0]
+
+    search = Search("x", 1_000_001.0, 9_999_999.0, unit, Find.LARGEST, (), 0.0001, not unit)
+    held: dict[float, bool] = {}
+    while values := next_values(search, held):
+        assert [run(value) for value in values] == list(values)
+        held |= {value: value <= 3_162_277 for value in values}
+    assert run(0.12345678) == 0.12345678
+
+
+def test_steps_are_written_with_six_digits_and_whole_numbers_with_all(tmp_path: Path) -> None:
+    axes = "axes:\n  seed: {from: 1000001, to: 3000003, steps: 3}\n  load: {from: 1, to: 2, steps: 3, log: true}\n"
+    seeds, loads = load_study(written(tmp_path, "base: base.yaml\n" + axes)).axes
+    assert [value.label for value in seeds.values] == [1000001, 2000002, 3000003]
+    assert [value.label for value in loads.values] == [1, 1.41421, 2]
+
+
 def test_conditions_are_held_by_the_bad_end() -> None:
     outcome = {"feasible": True, "values": {"p99_s": {"low": 0.08, "mid": 0.09, "high": 0.11}, "cost": 5.0}}
 

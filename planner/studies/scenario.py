@@ -402,7 +402,7 @@ class StudyReader(ScenarioReader):
         for i in range(steps):
             share = i / (steps - 1)
             number = low * (high / low) ** share if log else low + (high - low) * share
-            label = with_unit(number, unit)
+            label = with_unit(number if number.is_integer() else float(f"{number:.6g}"), unit)
             yield Value(label, (change(name, label),))
 
     def ends(self, at: Steps, low: Any, high: Any, keys: Sequence[str | int]) -> tuple[float, float, str] | None:
@@ -526,10 +526,9 @@ def measured(written: Any) -> tuple[float, str] | None:
 
 
 def with_unit(number: float, unit: str) -> Label:
-    """`15 fps`; a bare number stays one, whole where it is."""
-    short = float(f"{number:.6g}")
-    plain = int(short) if short.is_integer() and abs(short) < 1e15 else short
-    return f"{plain:.12g} {unit}" if unit else plain
+    """`15 fps`; a bare number stays one, whole where it is. Nothing is rounded: what is written is what is run."""
+    plain = int(number) if number.is_integer() and abs(number) < 1e15 else number
+    return f"{plain} {unit}" if unit else plain
 
 
 def label_of(value: Any) -> Label:
