@@ -3,6 +3,7 @@ are found, and what is written wrong is named with its place."""
 
 import csv
 import json
+import math
 import os
 import random
 import signal
@@ -24,8 +25,9 @@ from planner.knowledge import knowledge
 from planner.load import ScenarioError, load_scenario
 from planner.search import plan
 from planner.store import StoreError, plain
-from planner.studies import results, scenario
+from planner.studies import figures, results, scenario
 from planner.studies.base import key_of
+from planner.studies.command import EngineName, opened
 from planner.studies.engine import DAY, Context, Inputs, Lost, Outcome, fingerprint, run_point
 from planner.studies.journal import FILE, Journal
 from planner.studies.local_engine import LocalEngine
@@ -33,6 +35,7 @@ from planner.studies.results import PointAnswer, write
 from planner.studies.run import Ran, run_study
 from planner.studies.scenario import Condition, Find, Search, Study, load_study
 from planner.studies.threshold import bracket, next_values, one_holds
+from simulator.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = sorted((ROOT / "scenarios" / "studies").glob("*.yaml"))
@@ -243,6 +246,25 @@ def test_keys_tell_what_matters_apart_and_nothing_else(small: Path, tmp_path: Pa
     assert key() == key("load=1") == key("streams[*].count=2") == key("streams[0].rate=600 /min")
     others = {key(), key("load=2"), key("seed=2"), key("streams[0].rate=11"), key_of(base.resolve((), None), "newer")}
     assert len(others) == 5
+
+
+def test_the_worst_of_several_models_is_unknown_where_one_answers_nothing() -> None:
+    assert figures.overall("p99_s", [0.02, 0.05]) == 0.05
+    assert figures.overall("attainment", [0.9, 0.5]) == 0.5
+    assert figures.overall("p99_s", [math.nan, 0.05]) is None
+    assert figures.overall("p99_s", [{"low": None, "mid": math.nan, "high": None}, 0.05]) is None
+    assert figures.overall("p99_s", []) is None
+
+
+def test_a_model_that_nobody_asks_is_no_part_of_the_worst(small: Path) -> None:
+    found = plan(
+        load_scenario(small.parent / "base.yaml"), CONTEXT.catalog, CONTEXT.library, created_at=DAY.isoformat()
+    )
+    best = found.recommendation
+    watch, look = best.models
+    for offered_rps, wanted in ((0.0, look.mean_s), (1.0, None)):
+        silent = replace(watch, mean_s=math.nan, offered_rps=offered_rps)
+        assert figures.served([silent, look], best.gpus, found.policies)["mean_s"] == wanted
 
 
 def test_a_point_that_is_no_scenario_fails_alone(tmp_path: Path) -> None:
@@ -547,6 +569,21 @@ def test_the_command(small: Path, whole: dict[str, bytes], tmp_path: Path) -> No
     assert "0 points worked out, 6 taken from before." in again.stderr
     with pytest.raises(StoreError, match="holds 6 points already"):
         CliRunner().invoke(app, ["study", str(small), "-o", str(out)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers", "address", "said"),
+    [
+        (EngineName.RAY, 2, None, "--workers 2: with --engine ray the cluster says how many."),
+        (EngineName.LOCAL, None, "auto", "--address auto goes with --engine ray alone."),
+    ],
+)
+def test_options_that_do_not_go_with_the_engine(
+    engine: EngineName, workers: int | None, address: str | None, said: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        opened(engine, CONTEXT, workers, address)
+    assert str(error.value) == said
 
 
 def test_narrow_screens_split_the_table(small: Path, whole: dict[str, bytes]) -> None:

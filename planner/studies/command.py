@@ -99,17 +99,19 @@ def study(
 
 
 def opened(engine: EngineName, context: "Context", workers: int | None, address: str | None) -> "Engine":
-    """The engine that was named."""
+    """The engine that was named; InputError where an option does not go with it."""
+    from simulator.errors import InputError
+
     match engine:
         case EngineName.LOCAL:
             if address:
-                raise typer.BadParameter(f"--address {address} goes with --engine ray alone.")
+                raise InputError(f"--address {address} goes with --engine ray alone.")
             from planner.studies.local_engine import LocalEngine, cores
 
             return LocalEngine(context, workers or cores())
         case EngineName.RAY:
             if workers:
-                raise typer.BadParameter(f"--workers {workers}: with --engine ray the cluster says how many.")
+                raise InputError(f"--workers {workers}: with --engine ray the cluster says how many.")
             from planner.studies.ray_engine import RayEngine
 
             return RayEngine(context, address or "auto")

@@ -131,7 +131,8 @@ def served(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: P
     """Figures that a plan and a simulation share; None where nothing was replayed."""
     if not models:
         return {name: None for name, about in SERVING.items() if about.each} | dict.fromkeys(BY_GPU)
-    found = {name: overall(name, [of_model(name, model, policies) for model in models]) for name in EACH}
+    asked = [model for model in models if model.offered_rps]
+    found = {name: overall(name, [of_model(name, model, policies) for model in asked]) for name in EACH}
     for model in models:
         found |= {f"{name}[{model.name}]": of_model(name, model, policies) for name in EACH}
     return found | dict(by_gpu(gpus))
@@ -157,12 +158,15 @@ def of_model(name: str, model: ModelAnswer, policies: Policies) -> Figure:
 
 
 def overall(name: str, figures: Sequence[Figure]) -> Figure:
-    """Of all models: the sum of rates, of all else the worst."""
+    """Of all models that are asked: the sum of rates, of all else the worst; None where one of them has no figure.
+
+    A model that answered nothing has no p99_s, and is not better for it than one that answered late.
+    """
     if name in SUMS:
         return sum(figures)
     worst = min if SERVING[name].better is Better.HIGH else max
-    known = [figure for figure in figures if math.isfinite(middle(figure))]
-    return worst(known, key=middle) if known else None
+    known = all(math.isfinite(middle(figure)) for figure in figures)
+    return worst(figures, key=middle) if figures and known else None
 
 
 def by_gpu(gpus: Sequence[GpuAnswer]) -> Iterator[tuple[str, Figure]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
 from planner.studies.figures import Figure, middle
-from planner.studies.report import bracketed, number
+from planner.studies.report import SHOWN_LONG_S, bracketed, number
 from planner.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ CELLS_MAX = 16
 ROWS_MAX = 4
 """Figures drawn: those named first."""
 THRESHOLD = "threshold"
-LONG_S = 600.0
-"""Times from here on are drawn in hours, as the table shows them."""
 SCALES = {"fraction": (100.0, "%"), "bytes": (1e-9, "GB"), "J": (1 / 3.6e6, "kWh")}
 
 Draw = Callable[["Axes"], None]
@@ -106,7 +104,7 @@ def scale(answer: StudyAnswer, output: OutputAnswer) -> tuple[float, str]:
     """What a figure is multiplied by to be drawn, and its unit then."""
     most = max((value(p, output) or 0.0) for p in answer.points)
     if output.unit == "s":
-        return (1 / 3600, "h") if most >= LONG_S else (1.0, "s") if most >= 1 else (1e3, "ms")
+        return (1 / 3600, "h") if most >= SHOWN_LONG_S else (1.0, "s") if most >= 1 else (1e3, "ms")
     return SCALES.get(output.unit, (1.0, output.unit))
 
 
