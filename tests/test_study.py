@@ -2,6 +2,7 @@
 are found, and what is written wrong is named with its place."""
 
 import csv
+import fcntl
 import json
 import math
 import os
@@ -28,7 +29,7 @@ from planner.store import StoreError, plain
 from planner.studies import figures, results, scenario
 from planner.studies.base import key_of
 from planner.studies.command import EngineName, opened
-from planner.studies.engine import DAY, Context, Inputs, Lost, Outcome, fingerprint, run_point
+from planner.studies.engine import DAY, Context, Inputs, Lost, Outcome, failed, fingerprint, run_point
 from planner.studies.journal import FILE, Journal
 from planner.studies.local_engine import LocalEngine
 from planner.studies.results import PointAnswer, write
@@ -216,6 +217,39 @@ def test_only_one_study_writes_a_journal(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"key": 1}\n')
     with pytest.raises(StoreError, match=r"points\.jsonl:1: is no point of a study"):
         Journal(tmp_path, resume=True)
+
+
+def test_a_journal_that_was_replaced_before_its_lock_was_had_is_opened_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B opens the file, A sorts, which replaces it, and ends, B has the lock: of what is no journal any more."""
+    first, lock, order = Journal(tmp_path, resume=True), fcntl.flock, []
+    first.keep("a", failed("of the first"))
+
+    def locked(file: int, how: int) -> None:
+        if not order:
+            order.append("the first ends")
+            first.sort(["a"])
+            first.close()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked)
+    with Journal(tmp_path, resume=True) as second:
+        assert second.outcomes.keys() == {"a"}
+        second.keep("b", failed("of the second"))
+    assert order
+    with Journal(tmp_path, resume=True) as third:
+        assert third.outcomes.keys() == {"a", "b"}
+
+
+def test_a_sorted_journal_is_still_locked_and_goes_on(tmp_path: Path) -> None:
+    with Journal(tmp_path, resume=True) as journal:
+        journal.sort([])
+        with pytest.raises(StoreError, match="another study is writing it"):
+            Journal(tmp_path, resume=True)
+        journal.keep("a", failed("after the sort"))
+    with Journal(tmp_path, resume=True) as again:
+        assert again.outcomes.keys() == {"a"}
 
 
 # Points

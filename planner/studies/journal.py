@@ -24,11 +24,10 @@ class Journal:
         self.path = directory / FILE
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self.file = self._opened()
         except OSError as error:
             raise StoreError(f"{self.path}: cannot be written: {error.strerror}. Name a directory with -o.") from None
         try:
-            self._lock()
             self.outcomes = self._read()
             if self.outcomes and not resume:
                 held = f"{self.path}: holds {len(self.outcomes)} points already."
@@ -75,17 +74,36 @@ class Journal:
                 file.writelines(line(key, self.outcomes[key]) for key in order)
                 file.flush()
                 os.fsync(file.fileno())
+            new = self._locked(part)  # before it is the journal, so that nobody else ever has it
             part.replace(self.path)
+            os.close(self.file)
+            self.file = new
         except OSError as error:
             raise StoreError(
                 f"{self.path}: cannot be written: {error.strerror}. Then continue with --resume."
             ) from None
 
-    def _lock(self) -> None:
+    def _opened(self) -> int:
+        """The journal, locked. One that another study replaced before the lock was had is opened anew."""
+        while True:
+            file = self._locked(self.path)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file), self.path.stat()):
+                    return file
+            os.close(file)
+
+    def _locked(self, path: Path) -> int:
+        """A file that only this study writes. StoreError where another one does."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
             raise StoreError(f"{self.path}: another study is writing it. Wait, or name another with -o.") from None
+        except OSError:
+            os.close(file)
+            raise
+        return file
 
     def _read(self) -> dict[str, Outcome]:
         raw = self.path.read_bytes()
