@@ -56,6 +56,8 @@ class Loaded:
     text: str = ""
     """The file as it was."""
     overrides: tuple[str, ...] = ()
+    stated: Any = None
+    """What the file of `sharing.table` or `sharing.curve` holds, where it was read before merging asks for it."""
 
 
 def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:

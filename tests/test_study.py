@@ -6,6 +6,7 @@ import fcntl
 import json
 import math
 import os
+import pickle
 import random
 import signal
 import time
@@ -29,7 +30,7 @@ from planner.store import StoreError, plain
 from planner.studies import figures, results, scenario
 from planner.studies.base import key_of
 from planner.studies.command import EngineName, opened
-from planner.studies.engine import DAY, Context, Inputs, Lost, Outcome, failed, fingerprint, run_point
+from planner.studies.engine import DAY, Context, Inputs, Lost, Outcome, carried, failed, fingerprint, run_point
 from planner.studies.journal import FILE, Journal
 from planner.studies.local_engine import LocalEngine
 from planner.studies.results import PointAnswer, write
@@ -280,6 +281,90 @@ def test_keys_tell_what_matters_apart_and_nothing_else(small: Path, tmp_path: Pa
     assert key() == key("load=1") == key("streams[*].count=2") == key("streams[0].rate=600 /min")
     others = {key(), key("load=2"), key("seed=2"), key("streams[0].rate=11"), key_of(base.resolve((), None), "newer")}
     assert len(others) == 5
+
+
+MERGED = """
+models:
+  - {name: watch, profile: resnet50_v2, layers: resnet50, slo: {latency: 100 ms, attainment: 95 %}}
+  - {name: look, profile: resnet50_v2, layers: resnet50, slo: {latency: 100 ms, attainment: 95 %}}
+streams:
+  - {model: watch, count: 2, trace: {file: seen.csv}}
+  - {model: look, count: 2, poisson: 10 rps}
+buy: {own: [{name: box, gpu: V100, memory: 1.05 GB, price: $1/h, count: 3}]}
+merging: layers
+sharing: {table: costs.csv}
+horizon: 3 s
+replications: 2
+"""
+
+
+def files(folder: Path, kept: float) -> None:
+    """What `MERGED` names: a recording, and how much accuracy merged models keep."""
+    arrivals = "".join(f"{i / 10}\n" for i in range(100))
+    (folder / "seen.csv").write_text(f"time\n{arrivals}", encoding="utf-8")
+    rows = f"*,0,1\n*,1,{kept}\n"
+    (folder / "costs.csv").write_text(f"model,shared_fraction,accuracy\n{rows}", encoding="utf-8")
+
+
+def test_a_point_needs_no_file_where_it_is_worked_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resolved here, by relative paths; worked out in another folder, when the files are gone."""
+    outcomes = []
+    for kept in (1.0, 0.5):
+        folder = tmp_path / str(kept)
+        path = written(folder, "base: base.yaml\naxes: {load: [1]}\n", MERGED)
+        files(folder, kept)
+        monkeypatch.chdir(folder)
+        study = load_study(Path(path.name))
+        sent = pickle.dumps(study.base.resolve(study.changes_at((0,)), None))
+        for file in folder.iterdir():
+            file.unlink()
+        monkeypatch.chdir(tmp_path)
+        outcomes.append(run_point(CONTEXT, pickle.loads(sent)))
+    assert not any(outcome["failed"] for outcome in outcomes), outcomes
+    assert [outcome["values"]["accuracy"] == 1 for outcome in outcomes] == [True, False], outcomes
+
+
+def test_profiles_are_carried_with_their_samples(tmp_path: Path) -> None:
+    shipped = next(path for path in CONTEXT.library.paths.values() if path.stem.startswith("resnet50_v2"))
+    raw = json.loads(shipped.read_text(encoding="utf-8")) | {"measured": {"layers": [], "seen": 1}}
+    (tmp_path / "mine.json").write_text(json.dumps(raw), encoding="utf-8")
+    mine = Context(*knowledge(None, [tmp_path]))
+    sent = pickle.dumps(carried(mine))
+    (tmp_path / "mine.json").unlink()
+    library = pickle.loads(sent).library
+    profile = library.get(raw["model"], raw["gpu"], raw["precision"])
+    assert library.measured(profile)["seen"] == 1
+    with pytest.raises(InputError):
+        mine.library.measured(profile)
+
+
+def test_a_file_that_cannot_be_read_is_named_before_anything_is_worked_out(tmp_path: Path) -> None:
+    path = written(tmp_path, "base: base.yaml\naxes: {load: [1]}\n", MERGED)
+    files(tmp_path, 1.0)
+    (tmp_path / "costs.csv").unlink()
+    with pytest.raises(ScenarioError, match=r"base\.yaml:10:\d+: sharing\.table: .*costs\.csv: cannot be read"):
+        load_study(path)
+
+
+def test_a_file_may_have_another_name_but_nothing_else_in_it(tmp_path: Path) -> None:
+    files(tmp_path, 1.0)
+    path = written(tmp_path, "base: base.yaml\naxes: {load: [1]}\n", MERGED)
+
+    def key() -> str:
+        return key_of(load_study(path).base.resolve((), None), "known")
+
+    before = key()
+    for name in ("seen.csv", "costs.csv"):
+        (tmp_path / name).rename(tmp_path / f"other-{name}")
+        base = (tmp_path / "base.yaml").read_text(encoding="utf-8").replace(name, f"other-{name}")
+        (tmp_path / "base.yaml").write_text(base, encoding="utf-8")
+    assert key() == before
+    for name in ("other-seen.csv", "other-costs.csv"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("1.0\n", "0.95\n"), encoding="utf-8")
+        assert key() != before
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert key() == before
 
 
 def test_the_worst_of_several_models_is_unknown_where_one_answers_nothing() -> None:

@@ -433,22 +433,29 @@ def option(loaded: Loaded, merging: Merging, models: Models, unknown: Sequence[s
 
 def knowledge(loaded: Loaded, models: Models) -> Known:
     """What the scenario says of the accuracy of merged models."""
-    spec, directory = loaded.scenario.sharing, loaded.path.parent
-    if spec.curve is not None:
-        curve = read_curve(directory / spec.curve)
-        if not curve.models.keys() & models.keys():
-            named_there = ", ".join(curve.models)
+    spec = loaded.scenario.sharing
+    found: SharedCurve | Rows | None = loaded.stated or stated(loaded)
+    if isinstance(found, SharedCurve):
+        if not found.models.keys() & models.keys():
+            named_there = ", ".join(found.models)
             raise MergeError(f"{spec.curve}: has none of the scenario's models, only {named_there}. Name them alike.")
-        return Known(None, curve, Evidence.MEASURED, f"accuracy was measured by joint training ({spec.curve})")
+        return Known(None, found, Evidence.MEASURED, f"accuracy was measured by joint training ({spec.curve})")
     sizes = {model: sum(x.weight_bytes for x in layers) for model, layers in weighty(models).items()} if models else {}
-    if spec.table is not None:
-        rows = read_table(directory / spec.table)
-        return Known(tabled(rows, sizes), None, Evidence.MEASURED, f"accuracy is that of a table ({spec.table})")
+    if found is not None:
+        return Known(tabled(found, sizes), None, Evidence.MEASURED, f"accuracy is that of a table ({spec.table})")
     if spec.rule is SharingRule.HARMLESS:
         return Known(assumed_harmless, None, Evidence.ASSUMED, "rule `harmless`: sharing is assumed to cost nothing")
     could = shared_bytes(groups(models)) if models else {}
     text = "rule `gemel`: accuracy is assumed to fall on a line to 95 % where 71 % of what could be shared is"
     return Known(assumed_gemel(could), None, Evidence.ASSUMED, text)
+
+
+def stated(loaded: Loaded) -> SharedCurve | Rows | None:
+    """What the file holds that the scenario names; CurveError or MergeError where that is nothing of use."""
+    spec, directory = loaded.scenario.sharing, loaded.path.parent
+    if spec.curve is not None:
+        return read_curve(directory / spec.curve)
+    return None if spec.table is None else read_table(directory / spec.table)
 
 
 def bill(merged: Merged, spec: RetrainingSpec | None) -> Bill:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from planner.load import Loaded, ScenarioError, ScenarioReader, child, line
-from planner.scenario import Scenario
+from planner.scenario import Merging, Scenario
 from planner.strict_yaml import Document, Problem, YamlError, parse, read_text
 from planner.studies.engine import Ask, Inputs, Machine
 from planner.traces import TraceError, TraceTable, read_trace
-from planner.training.scenario import LoadedTraining, TrainingReader, odd
+from planner.training.scenario import LoadedTraining, TrainingReader, TrainingScenario, odd
 from planner.units import did_you_mean, rate
+from simulator.errors import InputError
 
 LOAD = "load"
 """The path that scales the rates of all streams."""
@@ -58,6 +59,8 @@ class Base:
     training: bool
     tables: dict[tuple[Path, str | None], TraceTable] = field(default_factory=dict)
     """Recordings by file and column: read once for all points."""
+    stated: dict[Path, Any] = field(default_factory=dict)
+    """The same of what is known about merged models, by file."""
 
     def resolve(self, changes: Sequence[str], on: Machine | None) -> Inputs:
         """The scenario after `path=value` changes in their order, `load` last; Unresolved says what is wrong."""
@@ -99,10 +102,25 @@ class Base:
                     found[i] = self.table(stream.trace.file, stream.trace.column)
                 except TraceError as error:
                     reader.report(("streams", i, "trace", "file"), str(error))
-        loaded = Loaded(scenario, "", self.path, found)
+        loaded = self.known(reader, Loaded(scenario, "", self.path, found))
         if not reader.problems:
             reader.check_demand(loaded)
         return loaded
+
+    def known(self, reader: ScenarioReader, loaded: Loaded) -> Loaded:
+        """With what is known about merged models, for the file may be nowhere else."""
+        about = loaded.scenario.sharing
+        file = about.curve or about.table
+        if file is None or loaded.scenario.merging is Merging.NONE:
+            return loaded
+        from planner.merging.analysis import stated
+
+        try:
+            if file not in self.stated:
+                self.stated[file] = stated(loaded)
+        except InputError as error:
+            reader.report(("sharing", "curve" if about.curve else "table"), str(error))
+        return replace(loaded, stated=self.stated.get(file))
 
     def trained(self, reader: TrainingReader) -> LoadedTraining | None:
         """A scenario of training; None, or problems, where it is none."""
@@ -184,22 +202,21 @@ def near(reader: ScenarioReader, word: str) -> str:
 
 
 def key_of(inputs: Inputs, fingerprint: str) -> str:
-    """SHA-256 of all that a point's answer depends on. Names of files do not, what is in them does."""
-    scenario = inputs.loaded.scenario
-    recorded = []
+    """SHA-256 of all that a point's answer depends on: of files what is in them, not their names."""
+    recorded, stated = [], None
     if isinstance(inputs.loaded, Loaded):
         recorded = [
             (i, sha256(table.times_s.tobytes()).hexdigest()) for i, table in sorted(inputs.loaded.traces.items())
         ]
+        stated = sha256(repr(inputs.loaded.stated).encode()).hexdigest()
     on = asdict(inputs.on) if inputs.on else None
-    files = [sha256(path.read_bytes()).hexdigest() for path in sharing_files(inputs) if path.is_file()]
-    said = [fingerprint, inputs.ask, on, asdict(scenario), recorded, files]
+    said = [fingerprint, inputs.ask, on, nameless(inputs.loaded.scenario), recorded, stated]
     return sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def sharing_files(inputs: Inputs) -> list[Path]:
-    """What a scenario names to be read by merging."""
-    if not isinstance(inputs.loaded.scenario, Scenario):
-        return []
-    about = inputs.loaded.scenario.sharing
-    return [inputs.loaded.path.parent / file for file in (about.table, about.curve) if file]
+def nameless(scenario: Scenario | TrainingScenario) -> dict[str, Any]:
+    """A scenario without the names of its files."""
+    if isinstance(scenario, Scenario):
+        streams = tuple(replace(s, trace=s.trace and replace(s.trace, file=Path())) for s in scenario.streams)
+        scenario = replace(scenario, streams=streams, sharing=replace(scenario.sharing, table=None, curve=None))
+    return asdict(scenario)

@@ -8,18 +8,20 @@ order, and hands back what came of each, in the order in which they end:
         key, outcome = running.take()         # waits until one has ended
 
 A worker, wherever it is, calls `run_point(context, inputs)`. Both arguments can be pickled and hold all that the answer
-depends on, so that a worker reads no file but this program's own (and, of a training, the measured profiles in their
-place). The function is pure: the same arguments give the same dictionary, byte for byte as JSON, so that it does not
-matter who works a point out, when, or how often. Hence a point whose worker died is simply worked out again, by the
-engine itself; after `ATTEMPTS` deaths `take` gives `Lost`, which is not kept, so that `--resume` tries anew. A point
-that fails by itself is an outcome like any other, with its reason in one line; `take` raises nothing for it.
+depends on, so that a worker reads no file but this program's own; for one on another machine an engine makes that so
+of measured profiles too, by `carried(context)`. The function is pure: the same arguments give the same dictionary, byte
+for byte as JSON, so that it does not matter who works a point out, when, or how often. Hence a point whose worker died
+is simply worked out again, by the engine itself; after `ATTEMPTS` deaths `take` gives `Lost`, which is not kept, so
+that `--resume` tries anew. A point that fails by itself is an outcome like any other, with its reason in one line;
+`take` raises nothing for it.
 
 `planner.studies.local_engine` is the example: processes of this machine. A new engine is a class with these members
 and one case in `planner.studies.command.opened`.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from types import TracebackType
@@ -30,6 +32,7 @@ from planner.catalog import Catalog
 from planner.load import Loaded
 from planner.training.scenario import LoadedTraining
 from simulator.errors import InputError
+from simulator.profile import Profile
 
 ATTEMPTS = 3
 """Deaths of its worker after which a point is given up: one may be an accident, three are the point's own."""
@@ -62,6 +65,24 @@ class Context:
 
     catalog: Catalog
     library: Library
+
+
+@dataclass(frozen=True, slots=True)
+class Carried(Library):
+    """Profiles together with their samples, which elsewhere are no file."""
+
+    samples: Mapping[tuple[str, str, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    def measured(self, profile: Profile) -> Mapping[str, Any]:
+        """As the file had it."""
+        return self.samples.get((profile.model, profile.gpu, profile.precision), {})
+
+
+def carried(context: Context) -> Context:
+    """The same for a machine where no profile lies."""
+    library = context.library
+    samples = {key: library.measured(profile) for key, profile in library.profiles.items()}
+    return replace(context, library=Carried(library.profiles, library.paths, samples))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from calibrate.cluster import ClusterError, connect, last_line
 from planner.search import versions
-from planner.studies.engine import Context, Inputs, Lost, Outcome, run_point
+from planner.studies.engine import Context, Inputs, Lost, Outcome, carried, run_point
 
 WINDOW_MIN = 16
 """Tasks under way even on a small cluster, so that one that grows by itself sees that there is work."""
@@ -44,7 +44,7 @@ class RayEngine:
         """Reach the cluster. ClusterError where there is none."""
         self.ray = connect(self.address)
         self.window = max(WINDOW_MIN, 2 * int(self.ray.cluster_resources().get("CPU", 1)))
-        self.context, self.versions = self.ray.put(self.given), versions()
+        self.context, self.versions = self.ray.put(carried(self.given)), versions()
         self.task = self.ray.remote(max_retries=DEATHS - 1, num_cpus=1)(work_out)
         return self
 
