@@ -1,5 +1,6 @@
 """Pictures of studies: what is drawn of which study, and that the figures drawn are the study's."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,75 @@ def test_what_matters_most_spans_the_least_and_the_greatest_figure(deadlines):
 )
 def test_unbeaten_points_by_hand(high_x, high_y, kept):
     assert plot.unbeaten([(1, 3), (2, 1), (3, 2), (2, 2)], high_x, high_y) == kept
+
+
+ONE_AT_A_TIME = """
+base: training.yaml
+design: one-at-a-time
+axes:
+  counts: [[1], [2], [4]]
+  train.epochs: [1, 2, 3]
+outputs: [cost_usd, time_s]
+"""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A study without corners, three values of two axes."""
+    folder = tmp_path_factory.mktemp("alone")
+    shutil.copy(ROOT / "scenarios" / "training" / "resnet50.yaml", folder / "training.yaml")
+    (folder / "study.yaml").write_text(ONE_AT_A_TIME, encoding="utf-8")
+    return folder / "study.yaml"
+
+
+def test_a_study_without_corners_is_drawn(alone, tmp_path):
+    answer = planner.study(alone, tmp_path / "out")
+    assert len(answer.points) == 5
+    plot.draw(answer, tmp_path / "study.png")
+    assert (tmp_path / "study.png").read_bytes().startswith(PNG)
+    drawn = axes()
+    plot.lines(drawn, answer, output(answer, "time_s"), answer.axes[1])
+    assert [len(container.lines[0].get_xdata()) for container in drawn.containers] == [3]
+
+
+def invoke(study, out, picture):
+    from typer.testing import CliRunner
+
+    from planner.cli import app
+
+    return CliRunner().invoke(app, ["study", str(study), "-o", str(out), "--workers", "1", "--plot", str(picture)])
+
+
+@pytest.mark.parametrize(
+    ("picture", "said"), [("a.svg", "must end in .png"), ("absent/a.png", "is no directory"), (".png", "must end in")]
+)
+def test_where_nothing_can_be_drawn_nothing_is_worked_out(alone, tmp_path, picture, said):
+    done = invoke(alone, tmp_path / "out", tmp_path / picture)
+    assert isinstance(done.exception, PlotError)
+    assert said in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_matplotlib_nothing_is_worked_out(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    done = invoke(alone, tmp_path / "out", tmp_path / "a.png")
+    assert "pip install matplotlib" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_answer_is_printed_even_where_its_picture_fails(alone, tmp_path):
+    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    picture = tmp_path / "a.png"
+    picture.symlink_to(tmp_path / "absent" / "a.png")
+    done = invoke(alone, tmp_path / "out", picture)
+    assert "cannot be written" in str(done.exception)
+    assert "What matters most" in done.stdout
+
+
+def test_a_picture_may_lie_with_the_results(alone, tmp_path):
+    done = invoke(alone, tmp_path / "out", tmp_path / "out" / "a.png")
+    assert done.exception is None or done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "a.png").read_bytes().startswith(PNG)
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(deadlines, tmp_path):

@@ -77,6 +77,10 @@ def study(
     asked = load_study(file, overrides or [], seed)
     context = Context(*knowledge(catalog, profiles))
     directory = out or Path(f"study-{file.stem}")
+    if plot:
+        from planner.studies.plot import check_target
+
+        check_target(plot, directory)
     try:
         with progress(quiet) as tell:
             ran = run_study(
@@ -87,14 +91,14 @@ def study(
             note(f"Interrupted. What is finished is in {directory / FILE}; go on with --resume.")
         raise
     written = write(ran.answer, directory)
-    if plot:
-        from planner.studies.plot import draw
-
-        draw(ran.answer, plot)
     emit(to_json(ran.answer) if form is Format.JSON else report(ran.answer, stdout_screen()))
     if not quiet:
         for line in said(ran, directory, written):
             note(line)
+    if plot:  # last, so that the answer is there whatever becomes of the picture
+        from planner.studies.plot import draw
+
+        draw(ran.answer, plot)
     raise typer.Exit(status(ran))
 
 

@@ -1,6 +1,7 @@
 """Pictures of a study, a row for each figure: heat map, lines with intervals, what matters most; and the Pareto set."""
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from itertools import product
 from math import isfinite
 from pathlib import Path
@@ -10,6 +11,7 @@ from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STY
 from planner.studies.figures import Figure, middle
 from planner.studies.report import SHOWN_LONG_S, bracketed, number
 from planner.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer
+from planner.studies.scenario import Design
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +25,17 @@ THRESHOLD = "threshold"
 SCALES = {"fraction": (100.0, "%"), "bytes": (1e-9, "GB"), "J": (1 / 3.6e6, "kWh")}
 
 Draw = Callable[["Axes"], None]
+
+
+def check_target(path: Path, out: Path) -> None:
+    """PlotError where no picture can be written there, before points are worked out; the folder `out` will be made."""
+    if find_spec("matplotlib") is None:
+        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.")
+    if path.suffix.lower() != ".png":
+        raise PlotError(f"--plot {path}: must end in .png. Name such a file.")
+    if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
+        where = f"{path} is a directory" if path.is_dir() else f"{path.parent} is no directory"
+        raise PlotError(f"--plot {path}: {where}. Name a file in one that exists.")
 
 
 def draw(answer: StudyAnswer, path: Path) -> None:
@@ -64,7 +77,8 @@ def of_output(answer: StudyAnswer, output: OutputAnswer) -> list[Draw]:
     """What there is to draw of one figure."""
     varied = [axis for axis in answer.axes if len(axis.values) > 1]
     panels: list[Draw] = []
-    if len(varied) == 2 and max(len(axis.values) for axis in varied) <= CELLS_MAX:
+    crossed = answer.design == Design.GRID and len(varied) == 2
+    if crossed and max(len(axis.values) for axis in varied) <= CELLS_MAX:
         panels.append(lambda axes: heat_map(axes, answer, output, *varied))
     if along := next((axis for axis in varied if axis.numbers), None):
         panels.append(lambda axes: lines(axes, answer, output, along))
@@ -165,6 +179,8 @@ def lines(axes: "Axes", answer: StudyAnswer, output: OutputAnswer, along: AxisAn
     for point in answer.points:
         rest = [str(v) for name, v in point.axes.items() if name != along.name]
         series.setdefault(", ".join(rest), []).append(point)
+    longest = max(map(len, series.values()))  # one-at-a-time has one line, and single points of the other axes
+    series = {name: points for name, points in series.items() if len(points) == longest}
     for i, (name, points) in enumerate(list(series.items())[: len(COLOURS)]):
         some = sorted((p for p in points if value(p, output) is not None), key=lambda p: places[p.axes[along.name]])
         x = [places[p.axes[along.name]] for p in some]
