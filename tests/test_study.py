@@ -9,6 +9,7 @@ import os
 import pickle
 import random
 import signal
+import threading
 import time
 import warnings
 from collections import deque
@@ -131,6 +132,11 @@ def content(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
 
 
+def lines(out: Path) -> int:
+    """Points that a study has kept."""
+    return (out / FILE).read_bytes().count(b"\n") if (out / FILE).exists() else 0
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("small"), STUDY)
@@ -148,22 +154,22 @@ def whole(small: Path) -> dict[str, bytes]:
 
 
 def test_a_study_killed_at_ten_moments_loses_nothing(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
-    moments, kept = random.Random(8), []
+    moments = random.Random(8)
     for i in range(10):
-        out = tmp_path / str(i)
+        out, wanted = tmp_path / str(i), moments.randrange(POINTS)
         driver = forked(small, out)
-        time.sleep(moments.uniform(0.02, 0.4))
+        while lines(out) < wanted:
+            ended = os.waitid(os.P_PID, driver, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            assert ended is None or lines(out) >= wanted
+            time.sleep(0.002)
         os.kill(driver, signal.SIGKILL)
-        os.waitpid(driver, 0)
-        out.mkdir(exist_ok=True)
-        (out / FILE).touch()
-        before = (out / FILE).read_bytes().count(b"\n")
+        assert os.waitpid(driver, 0)[0] == driver
+        before = lines(out)
+        assert before >= wanted
         engine = Here()
         keep(run_study(load_study(small), CONTEXT, engine, out, resume=True), out)
         assert len(engine.asked) == POINTS - before
         assert content(out) == whole
-        kept.append(before)
-    assert len(set(kept)) > 1, "all kills fell between the same two points"
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -185,18 +191,35 @@ def test_a_killed_worker_loses_no_point(small: Path, whole: dict[str, bytes], tm
     assert content(tmp_path) == whole
 
 
-def test_a_point_that_kills_its_workers_is_given_up_and_not_kept(small: Path, tmp_path: Path) -> None:
-    class Deadly(Here):
-        def take(self) -> tuple[str, Outcome | Lost]:
-            key, outcome = super().take()
-            return key, Lost("its process died") if key == self.asked[0] else outcome
+def test_a_point_whose_workers_die_is_given_up_and_not_kept(
+    small: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Every worker is killed as soon as it is there, until the first point is given up."""
+    engine, given_up = LocalEngine(CONTEXT, 1), threading.Event()
 
-    ran = run_study(load_study(small), CONTEXT, Deadly(), tmp_path)
-    assert ran.lost == ("its process died",)
-    assert [point.reason for point in ran.answer.points if point.failed] == ["its process died"]
+    def kill() -> None:
+        while not given_up.is_set():
+            with engine.lock:
+                for worker in engine.workers:
+                    worker.kill()
+            time.sleep(0.001)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        ran = run_study(load_study(small), CONTEXT, engine, tmp_path, tell=lambda *_: given_up.set())
+    finally:
+        given_up.set()
+        killer.join()
+    (reason,) = ran.lost
+    assert reason == "its process died 3 times, the last time with SIGKILL"
+    failures = [point.reason for point in ran.answer.points if point.failed]
+    assert failures == [reason] * (POINTS - ran.computed) != []
+    assert lines(tmp_path) == ran.computed
     again = Here()
-    assert not run_study(load_study(small), CONTEXT, again, tmp_path, resume=True).lost
-    assert len(again.asked) == 1
+    keep(run_study(load_study(small), CONTEXT, again, tmp_path, resume=True), tmp_path)
+    assert len(again.asked) == len(failures)
+    assert content(tmp_path) == whole
 
 
 def test_a_torn_last_line_is_cut_off_and_points_are_not_overwritten(
