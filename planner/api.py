@@ -385,13 +385,13 @@ def export(plan: "Plan", to: str, out: File, *, force: bool = False) -> Mapping[
 
 def from_triton(repository: File, *, rates: Sequence[str] = (), slos: Sequence[str] = (), profiles: Files = ()) -> str:
     """The text of a scenario made of a Triton model repository: `rates=["10 rps", "resnet50=20 rps"]`."""
-    from planner.importing.from_triton import read_repository, scenario_text, short_waits, wishes
+    from planner.importing.from_triton import profiled, read_repository, scenario_text, short_waits, wishes
 
     found = read_repository(Path(repository))
     wished = wishes(found, rates, slos)
     short_waits(found, wished)
     library = knowledge((), paths(profiles))[1]
-    return scenario_text(found, wished, {model.name: bool(library.for_model(model.name)) for model in found.models})
+    return scenario_text(found, wished, profiled(found, library))
 
 
 def trace_describe(file: File, column: str | None = None, function: str | int = 1) -> "TraceSummary":

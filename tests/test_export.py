@@ -112,6 +112,8 @@ def test_triton_reads_what_the_plan_says(plan: Plan) -> None:
         assert policy.timeout_action == policy.TimeoutAction.REJECT
         assert not config.input  # what the plan does not know is not made up
         assert not config.backend
+        profile = {"resnet50": "resnet50", "front.door": "vgg16"}[config.name]
+        assert {key: value.string_value for key, value in config.parameters.items()} == {"profile": profile}
         replicas[config.name] += sum(group.count * len(group.gpus) for group in config.instance_group)
     assert replicas == {model.name: len(model.replicas) for model in plan.recommendation.models}
 

@@ -1,5 +1,7 @@
 """A Triton model repository becomes a scenario; its configuration is read as Google's own protobuf reads it."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -9,6 +11,7 @@ from planner.importing.textproto import TextprotoError, parse
 from planner.importing.triton_config import FIELDS, INT_MAX, checked, read_config
 from planner.load import ScenarioError, load_scenario
 
+SCENARIOS = Path(__file__).parent.parent / "scenarios"
 RESNET = """# ONNX, as in the server's own examples
 name: "resnet50"
 platform: "onnxruntime_onnx"
@@ -91,6 +94,9 @@ def as_google(message, kind):
                 return {}
             return about.enum_type.values_by_number[value].name if about.enum_type else value
 
+        if about.name == "parameters":  # a map, which reads as a list of entries
+            plain[about.name] = [{"key": key, "value": as_google(got[key], "ModelParameter")} for key in got]
+            continue
         plain[about.name] = [one(value) for value in got] if wanted.endswith("*") else one(got)
     return plain
 
@@ -357,3 +363,26 @@ def test_an_exported_plan_comes_back_with_the_same_batching(tmp_path):
             assert config.max_queue_delay_s == served.model.max_queue_delay_s
             assert config.timeout_s == served.model.slo_s
             assert sum(g.count * len(g.gpus) for g in config.groups) == len(served.cards)
+
+
+def test_an_exported_plan_can_be_imported_and_planned_again(tmp_path):
+    """What the exported files say of profiles is enough for the next plan; without it, that is said at once."""
+    plan, deployed, again = tmp_path / "p.json", tmp_path / "deployed", tmp_path / "again.yaml"
+    rates = ("--set", "streams[visitors].gamma.rate=1 rps", "--set", "streams[recorded].trace.rate=20 rps")
+    assert run("plan", SCENARIOS / "trace.yaml", *rates, "-o", plan, "-q")[0] == 0
+    assert run("export", plan, "--to", "triton", "-o", deployed)[0] == 0
+    (machine,) = (path for path in deployed.iterdir() if path.is_dir())
+    asked = ("--rate", "10 rps", "--slo", "200 ms")
+    code, said, _ = run("from-triton", machine, "-o", again, *asked)
+    assert code == 0
+    assert f"Next: planner plan {again}" in said
+    models = {m.name: (m.profile, m.precision) for m in load_scenario(again).scenario.models}
+    assert models == {"search": ("nvidia_resnext101_32x4d", "fp32"), "tagging": ("nvidia_resnet50", "fp32")}
+    assert run("plan", again, "-o", tmp_path / "q.json", "-q")[0] == 0
+    config = machine / "search" / "config.pbtxt"
+    config.write_text(config.read_text().replace("nvidia_resnext101_32x4d", "mine"))
+    code, said, _ = run("from-triton", machine, "-o", tmp_path / "mine.yaml", *asked)
+    assert code == 0
+    assert "No profile is known of search: before `planner plan`, name one" in " ".join(said.split())
+    assert "Next: planner plan" not in said
+    assert "profile: mine # not known here" in (tmp_path / "mine.yaml").read_text()

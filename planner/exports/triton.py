@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from planner.exports.demand import scenario_of
 from planner.exports.fleet import Machine, Served
 from planner.exports.names import file_names, printable
 from planner.layout import percent, seconds
@@ -39,22 +40,34 @@ def folders_of(plan: Plan) -> dict[str, str]:
 
 def repository(plan: Plan, machine: Machine) -> dict[str, str]:
     """Files of one machine's model repository, by path."""
-    folders = folders_of(plan)
+    folders, parameters = folders_of(plan), parameters_of(plan)
     files = {}
     for served in machine.served:
         folder = folders[served.model.name]
-        files[f"{folder}/config.pbtxt"] = config(plan, machine, served, folder)
+        files[f"{folder}/config.pbtxt"] = config(plan, machine, served, folder, parameters.get(served.model.name, {}))
         files[f"{folder}/1/{PUT_HERE}"] = f"Put {printable(served.model.name)} here, as config.pbtxt says.\n"
     return files
 
 
-def config(plan: Plan, machine: Machine, served: Served, folder: str) -> str:
+def parameters_of(plan: Plan) -> dict[str, dict[str, str]]:
+    """By model: which profile it was planned with, as far as a plan still knows its scenario. Backends do not know
+    these parameters and leave them aside; `planner from-triton` reads them."""
+    scenario = scenario_of(plan)
+    if scenario is None:
+        return {}
+    said = {m.name: {"profile": m.profile or m.name, "precision": m.precision} for m in scenario.models}
+    return {name: {key: value for key, value in of.items() if value} for name, of in said.items()}
+
+
+def config(plan: Plan, machine: Machine, served: Served, folder: str, parameters: Mapping[str, str]) -> str:
     """`config.pbtxt` of one model on one machine."""
+    noted = [{"key": key, "value": {"string_value": value}} for key, value in parameters.items()]
     fields = {
         "name": folder,
         "max_batch_size": served.batch_size,
         **batching(served, plan.policies),
         "instance_group": instance_groups(machine, served),
+        **({"parameters": noted} if noted else {}),
     }
     return "\n".join([*headline(machine, served), TO_FILL_IN, *write(fields), ""])
 

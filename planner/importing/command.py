@@ -25,7 +25,15 @@ def from_triton(
 ) -> None:
     """Make a scenario of an existing Triton model repository."""
     from planner.cli import emit
-    from planner.importing.from_triton import check_free, read_repository, scenario_text, short_waits, summary, wishes
+    from planner.importing.from_triton import (
+        check_free,
+        profiled,
+        read_repository,
+        scenario_text,
+        short_waits,
+        summary,
+        wishes,
+    )
     from planner.knowledge import knowledge
     from planner.layout import stdout_screen
     from planner.store import write_text
@@ -35,6 +43,7 @@ def from_triton(
     wished = wishes(found, rate or [], slo or [])
     short_waits(found, wished)
     _, library = knowledge(None, profiles)
-    profiled = {model.name: bool(library.for_model(model.name)) for model in found.models}
-    write_text(scenario_text(found, wished, profiled), out)
-    emit(f"{summary(found, wished, profiled, stdout_screen())}\nWrote {out}. Next: planner plan {out}\n")
+    known = profiled(found, library)
+    write_text(scenario_text(found, wished, known), out)
+    next_step = f" Next: planner plan {out}" if all(known.values()) else " It cannot be planned yet."
+    emit(f"{summary(found, wished, known, stdout_screen())}\nWrote {out}.{next_step}\n")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from calibrate.library import PRECISIONS, Library
 from planner.importing.triton_config import TritonConfig, read_config
 from planner.layout import Column, Screen, counted, names, table
 from planner.store import StoreError
@@ -41,6 +42,18 @@ class Served:
     weights_bytes: int | None
     """Size of its newest version's files on disk: an estimate, evidence `assumed`. None where there is none to see."""
     version: int | None
+
+    @property
+    def profile(self) -> str:
+        """Profile it uses: what its parameters say, as an exported plan writes them; else its name."""
+        noted = self.config.parameters.get("profile", "")
+        return noted if NAME.fullmatch(noted) else self.name
+
+    @property
+    def precision(self) -> str | None:
+        """Precision that its parameters ask of profiles; None where they do not."""
+        noted = self.config.parameters.get("precision", "")
+        return noted if noted in PRECISIONS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +186,26 @@ def short_waits(repository: Repository, wished: Wishes) -> None:
 # The scenario
 
 
+def profiled(repository: Repository, library: Library) -> dict[str, bool]:
+    """Whether a profile of each model is known."""
+    return {
+        model.name: any(model.precision in (None, found.precision) for found in library.for_model(model.profile))
+        for model in repository.models
+    }
+
+
+def unprofiled(known: Mapping[str, bool]) -> str:
+    """What stands between the scenario and a plan: models without a profile; empty where there are none."""
+    if not (lost := [name for name, found in known.items() if not found]):
+        return ""
+    return (
+        f"No profile is known of {names(lost)}: before `planner plan`, name one for each as `profile:` (`planner "
+        "profiles list` has them), or measure it with `planner calibrate` and name the folder with --profiles."
+    )
+
+
 def scenario_text(repository: Repository, wished: Wishes, profiled: Mapping[str, bool]) -> str:
-    """A commented scenario. `profiled`: whether a profile of the model's name is known."""
+    """A commented scenario. `profiled`: whether a profile of the model is known."""
     open_ones, many = todo(repository, wished), counted(len(repository.models), "model")
     head = [
         "# yaml-language-server: $schema=scenario.schema.json",
@@ -210,8 +241,13 @@ def model_lines(model: Served, wished: Wishes, profiled: bool) -> Iterator[str]:
         size = f"{megabytes(model.weights_bytes)}, the size of version {model.version} on disk"
         yield f"  # Weights: about {size} (evidence: assumed)."
     yield f"  - name: {quoted(model.name)}"
-    if not profiled:
+    if not profiled and model.profile == model.name:
         yield "    # profile: NAME # no profile has this name: see `planner profiles list`, or `planner calibrate`"
+    elif not profiled or model.profile != model.name:
+        unknown = "" if profiled else " # not known here: see `planner profiles list`, or name its folder: --profiles"
+        yield f"    profile: {quoted(model.profile)}{unknown}"
+    if model.precision:
+        yield f"    precision: {model.precision}"
     yield f"    slo: {{latency: {wished.latencies.get(model.name, TODO)}, attainment: 99 %}}"
     if model.config.max_queue_delay_s:
         yield f"    max_queue_delay: {written(model.config.max_queue_delay_s)}"
@@ -271,7 +307,7 @@ def summary(repository: Repository, wished: Wishes, profiled: Mapping[str, bool]
         Column("wait", [written(m.config.max_queue_delay_s) for m in models], right=True),
         Column("instances", ["; ".join(map(str, m.config.groups)) or "1 on every GPU" for m in models]),
         Column("on disk", [megabytes(m.weights_bytes) if m.weights_bytes else "-" for m in models], right=True),
-        Column("profile", ["yes" if profiled[m.name] else "none of that name" for m in models]),
+        Column("profile", [m.profile if profiled[m.name] else "none" for m in models]),
     ]
     lines = [screen.bold(f"{counted(len(models), 'model')} of {repository.path}"), *table(columns, screen)]
     parts = (("Left out", repository.left_out), ("Not in the scenario", repository.cautions))
@@ -280,6 +316,8 @@ def summary(repository: Repository, wished: Wishes, profiled: Mapping[str, bool]
         lines += [line for text in texts for line in screen.wrap(f"- {text}", 2, 2)]
     if open_ones := todo(repository, wished):
         lines += ["", *screen.wrap(f"Still to be written where {TODO} stands: {', '.join(open_ones)} (--rate, --slo).")]
+    if lost := unprofiled(profiled):
+        lines += ["", *screen.wrap(lost)]
     return "\n".join(lines) + "\n"
 
 

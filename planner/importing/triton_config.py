@@ -35,7 +35,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "default_model_filename": "string",
         "cc_model_filenames": "message*",
         "metric_tags": "message*",
-        "parameters": "message*",
+        "parameters": "ParametersEntry*",
         "model_warmup": "message*",
         "model_operations": OPAQUE,
         "model_transaction_policy": OPAQUE,
@@ -43,6 +43,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "response_cache": OPAQUE,
         "model_metrics": OPAQUE,
     },
+    "ParametersEntry": {"key": "string", "value": "ModelParameter"},
+    "ModelParameter": {"string_value": "string"},
     "ModelVersionPolicy": {"latest": "Latest", "all": OPAQUE, "specific": "Specific"},
     "Latest": {"num_versions": "uint32"},
     "Specific": {"versions": "int64*"},
@@ -135,6 +137,8 @@ class TritonConfig:
     """Empty: the backend's usual name."""
     versions: tuple[int, ...] | int
     """Numbers that are served, or how many of the latest; 0: all."""
+    parameters: Mapping[str, str]
+    """What whoever wrote the file noted, for backends or for `planner from-triton`: `profile`, `precision`."""
 
 
 def read_config(path: Path) -> TritonConfig:
@@ -166,6 +170,10 @@ def of_message(config: Config) -> TritonConfig:
         stateful="sequence_batching" in config,
         model_file=str(config.get("default_model_filename", "")),
         versions=versions(one(config, "version_policy")),
+        parameters={
+            str(entry.get("key", "")): str(one(entry, "value").get("string_value", ""))
+            for entry in many(config, "parameters")
+        },
     )
 
 
