@@ -527,7 +527,7 @@ def measured(written: Any) -> tuple[float, str] | None:
 
 def with_unit(number: float, unit: str) -> Label:
     """`15 fps`; a bare number stays one, whole where it is. Nothing is rounded: what is written is what is run."""
-    plain = int(number) if number.is_integer() and abs(number) < 1e15 else number
+    plain = int(number) if float(number).is_integer() and abs(number) < 1e15 else number
     return f"{plain} {unit}" if unit else plain
 
 
