@@ -48,6 +48,12 @@ class PlotError(InputError):
     """A picture that cannot be drawn; the text says why and what to do, in one line."""
 
 
+def check_png(path: Path) -> None:
+    """PlotError where a picture would stand under another file's name."""
+    if path.suffix.lower() != ".png":
+        raise PlotError(f"--plot {path}: must end in .png. Name such a file.")
+
+
 def plot(profile: Profile, measured: Mapping[str, Any], what: What, path: Path) -> None:
     """Draw one of the pictures of `profile` to `path`, a PNG. `measured` is its file's mapping of that name."""
     try:

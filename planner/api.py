@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.knowledge import knowledge
+from simulator.errors import InputError
 
 if TYPE_CHECKING:
     from calibrate.doctor import Finding
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 File = str | Path
 Files = Sequence[File]
+COUNT_MAX = 10_000
+"""GPUs that a simulation may have."""
 Progress = Callable[[str, float], None]
 """Hears what goes on, and how much of it is done (0 to 1)."""
 
@@ -72,7 +75,7 @@ def simulate(
     seed: int | None = None,
     progress: Progress = silent,
 ) -> "Simulation":
-    """A scenario replayed on `count` GPUs of a kind, or as `plan` placed it. ValueError unless one of both is given."""
+    """A scenario replayed on `count` GPUs of a kind, or as `plan` placed it. InputError unless one of both is given."""
     from planner.load import load_scenario
     from planner.simulation import simulate_named, simulate_plan
 
@@ -82,8 +85,10 @@ def simulate(
     if plan is not None and gpu is None and count is None:
         return simulate_plan(loaded, known, library, plan, today, progress)
     if plan is None and gpu is not None and count is not None:
+        if not 1 <= count <= COUNT_MAX:
+            raise InputError(f"count: must be from 1 to {COUNT_MAX:,}, got {count}.")
         return simulate_named(loaded, known, library, gpu, count, today, progress)
-    raise ValueError("name either gpu and count, or plan.")
+    raise InputError("name either gpu and count, or plan.")
 
 
 def horizon(
@@ -123,7 +128,7 @@ def validate(
     seed: int | None = None,
 ) -> "Validation":
     """A scenario served for real for `duration_s` seconds, or a recorded run, beside the same simulated. **Runs the
-    models' code** and measures what is missing into the first of `profiles`. ValueError unless one of both is given."""
+    models' code** and measures what is missing into the first of `profiles`. InputError unless one of both is given."""
     from planner.catalog import load_catalog
     from planner.load import load_scenario
     from planner.validation.comparison import validate as compare
@@ -132,7 +137,7 @@ def validate(
     from planner.validation.serving import record as serve
 
     if (scenario is None) == (replay is None):
-        raise ValueError("name either scenario or replay.")
+        raise InputError("name either scenario or replay.")
     if replay is not None:
         return compare(read_recording(Path(replay)))
     assert scenario is not None
@@ -194,7 +199,6 @@ def study(
     from planner.studies.results import write
     from planner.studies.run import run_study
     from planner.studies.scenario import load_study
-    from simulator.errors import InputError
 
     context = Context(*knowledge(paths(catalog), paths(profiles)))
     working: Engine = opened(EngineName(engine), context, workers, address)
@@ -267,7 +271,6 @@ def merge_train(spec: File, out: File, device: str = "cuda:0", *, resume: bool =
 
     from calibrate.joint_spec import CURVE
     from planner.merging.train import read_joint_spec, run
-    from simulator.errors import InputError
 
     told = json.dumps(read_joint_spec(Path(spec)).to_json())
     if code := run(told, ["--out", str(out), "--device", device, "--quiet", *["--resume"] * resume]):
@@ -375,6 +378,8 @@ def export(plan: "Plan", to: str, out: File, *, force: bool = False) -> Mapping[
     from planner.exports.folder import write_folder
     from planner.exports.targets import Target, files_of
 
+    if to not in list(Target):
+        raise InputError(f"to: must be one of {', '.join(Target)}, got {to}.")
     files = files_of(plan, Target(to))
     write_folder(Path(out), to, files, force)
     return files
@@ -436,6 +441,8 @@ def paths(files: Files) -> list[Path]:
 
 def seeded(overrides: Sequence[str], seed: int | None) -> list[str]:
     """Overrides, the seed among them."""
+    if isinstance(overrides, str):
+        raise InputError(f'overrides: must be a list of texts. Write ["{overrides}"].')
     return [*overrides, *([] if seed is None else [f"seed={seed}"])]
 
 

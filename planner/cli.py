@@ -407,6 +407,8 @@ def trace_import(
     from planner.units import duration as seconds
     from planner.units import rate as per_second
 
+    if out.suffix.lower() != ".csv":
+        raise typer.BadParameter(f"-o {out}: must end in .csv. Name such a file.")
     rate_rps = None if rate is None else quantity("--rate", per_second, rate)
     duration_s = None if duration is None else quantity("--duration", seconds, duration)
     table = import_trace(file, out, rate_rps, duration_s, which(function), column)

@@ -3,8 +3,10 @@
 import json
 import math
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +131,34 @@ def read_plan(path: Path) -> Plan:
     if isinstance(best, dict) and best.get("cost_usd_per_hour") is None:  # nothing was tried
         best["cost_usd_per_hour"] = math.nan
     try:
-        return TypeAdapter(Plan).validate_python(figures)
+        plan = TypeAdapter(Plan).validate_python(figures)
     except ValidationError as error:
+        from planner.load import message
+        from planner.strict_yaml import dotted
+
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{path}: {place}: {first['msg'].lower()}. Run `planner plan` again.") from error
+        said = message(first["loc"], first["type"], first, Plan).rstrip(".")
+        raise StoreError(f"{path}: {dotted(first['loc'])}: {said}. Run `planner plan` again.") from error
+    if wrong := next(contradictions(plan), ""):
+        raise StoreError(f"{path}: {wrong}. Run `planner plan` again.")
+    return plan
+
+
+def contradictions(plan: Plan) -> Iterator[str]:
+    """What cannot be in any plan that was written here, so that whoever reads one may rely on it."""
+    best = plan.recommendation
+    try:
+        datetime.fromisoformat(plan.created_at)
+    except ValueError:
+        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got `{plan.created_at}`"
+    if best.feasible and not best.models:
+        yield "recommendation.models: must not be empty in a feasible plan"
+    if best.models and not 0 <= best.cost_usd_per_hour < math.inf:
+        yield f"recommendation.cost_usd_per_hour: must be a finite number from 0, got {best.cost_usd_per_hour:g}"
+    cards = {gpu.id for gpu in best.gpus}
+    for model in best.models:
+        if lost := [card for replica in model.replicas for card in replica.gpus if card not in cards]:
+            yield f"recommendation.models[{model.name}]: runs on {lost[0]}, which is not among `gpus`"
 
 
 def read_json(path: Path) -> Any:

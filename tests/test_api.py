@@ -5,6 +5,7 @@ import pkgutil
 
 import pytest
 import typer
+from answers import PLAN
 
 import planner
 from planner import cli
@@ -40,5 +41,12 @@ def test_what_a_person_can_mend_is_one_kind_of_error(tmp_path):
         planner.plan(tmp_path / "absent.yaml")
     with pytest.raises(InputError, match="Titan"):
         planner.simulate("scenarios/trace.yaml", "Titan", 1)
-    with pytest.raises(ValueError, match="either gpu and count, or plan"):
+    with pytest.raises(InputError, match="either gpu and count, or plan"):
         planner.simulate("scenarios/trace.yaml", "V100")
+    for count in (0, 10**9):
+        with pytest.raises(InputError, match=f"from 1 to 10,000, got {count}"):
+            planner.simulate("scenarios/trace.yaml", "V100", count)
+    with pytest.raises(InputError, match=r'Write \["headroom=1 %"\]'):
+        planner.plan("scenarios/trace.yaml", overrides="headroom=1 %")
+    with pytest.raises(InputError, match=r"must be one of triton, .* got lambda"):
+        planner.export(PLAN, "lambda", tmp_path)

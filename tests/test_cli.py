@@ -192,7 +192,7 @@ def test_a_plan_of_another_question_is_not_replayed(planner, here):
     kept["recommendation"]["models"][0]["replicas"][0]["gpus"] = ["elsewhere:0"]
     (here / "kept.json").write_text(json.dumps(kept))
     code, _, err = planner("simulate", TRACE, "--plan", "kept.json")
-    assert (code, "a replica is on no GPU of it" in err) == (2, True)
+    assert (code, "runs on elsewhere:0, which is not among `gpus`" in err) == (2, True)
 
 
 OWNED = """\
@@ -450,8 +450,32 @@ def read_terminal(run, until=None):
 
 
 @pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        (("report", "plan.json", "-o", "plan.json"), ".html"),
+        (("trace", "import", "scenarios/data/bursts.csv", "-o", VIDEO), ".csv"),
+        (("horizon", "scenarios/horizon/week.yaml", "--plot", VIDEO), ".png"),
+        (("merge", "analyze", "resnet50", "--plot", VIDEO), ".png"),
+        (("merge", "breakeven", "scenarios/city.yaml", "--plot", VIDEO), ".png"),
+        (("study", "scenarios/studies/deadline.yaml", "-o", "s", "--plot", VIDEO), ".png"),
+        (("train", "scenarios/training/resnet50.yaml", "--plot", VIDEO), ".png or .svg"),
+    ],
+)
+def test_nothing_is_written_over_what_is_something_else(planner, here, words, ends):
+    write_plan(PLAN, here / "plan.json")
+    kept = {name: (here / name).read_bytes() for name in ("plan.json", VIDEO)}
+    code, _, err = planner(*words)
+    assert code == 2
+    assert f"must end in {ends}" in " ".join(err.split())
+    assert {name: (here / name).read_bytes() for name in kept} == kept
+
+
+@pytest.mark.parametrize(
     ("words", "doing"),
-    [(("plan", TRACE), "confirming 1 x"), (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x NC6s_v3")],
+    [
+        (("plan", TRACE), "confirming 1 x"),
+        (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x NC6s_v3"),
+    ],
 )
 def test_a_terminal_gets_colours_and_a_progress_bar(here, words, doing):
     text = read_terminal(run := in_terminal(*words))

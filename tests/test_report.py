@@ -295,6 +295,30 @@ def test_what_is_no_plan_is_refused_in_one_line(tmp_path, text, said):
     assert "\n" not in str(error.value)
 
 
+def spoilt(**changes):
+    """A plan with another recommendation or other keys."""
+    own = {key: changes.pop(key) for key in ("created_at",) if key in changes}
+    return replace(PLAN, **own, recommendation=replace(BEST, **changes))
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (spoilt(created_at="yesterday"), "created_at: must be a time such as 2026-08-01T12:00:00Z, got `yesterday`"),
+        (spoilt(models=(), gpus=()), "recommendation.models: must not be empty in a feasible plan"),
+        (spoilt(gpus=()), "which is not among `gpus`"),
+        (spoilt(cost_usd_per_hour=-5.0), "recommendation.cost_usd_per_hour: must be a finite number from 0, got -5"),
+        (spoilt(cost_usd_per_hour=1e999), "recommendation.cost_usd_per_hour: must be a finite number from 0"),
+    ],
+)
+def test_a_plan_that_contradicts_itself_is_refused_in_one_line(tmp_path, plan, said):
+    write_plan(plan, tmp_path / "plan.json")
+    with pytest.raises(StoreError) as error:
+        read_plan(tmp_path / "plan.json")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", ["missing/plan.json", "x" * 300, "."])
 def test_a_file_that_cannot_be_written_is_said_in_one_line(tmp_path, name):
     with pytest.raises(StoreError, match=r"cannot be written: .* Name another file with -o"):

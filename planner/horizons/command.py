@@ -56,6 +56,10 @@ def horizon(
 
     if form is Format.CSV:
         raise typer.BadParameter("--format: must be table, json or md, got csv.")
+    if plot:
+        from calibrate.plot import check_png
+
+        check_png(plot)
     loaded = load_scenario(scenario, with_seed(overrides, seed))
     known, library = knowledge(catalog, profiles)
     now = datetime.now(UTC).isoformat(timespec="seconds")

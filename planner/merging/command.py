@@ -33,6 +33,10 @@ def analyze(
     from planner.store import to_json
 
     only(form)
+    if plot:
+        from calibrate.plot import check_png
+
+        check_png(plot)
     library = knowledge(None, profiles)[1] if profiles else None
     found = analysis(named(models, lambda m: own_layers(m, shape) if ":" in m else layers_of(m, library)))
     if plot:
@@ -74,6 +78,10 @@ def breakeven(
     from planner.store import to_json
 
     only(form)
+    if plot:
+        from calibrate.plot import check_png
+
+        check_png(plot)
     loaded = load_scenario(scenario, overrides or [])
     known, library = knowledge(catalog, profiles)
     wanted = [float(x) for x in numbers("--loads", loads)]
