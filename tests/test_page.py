@@ -158,6 +158,17 @@ def test_opens_without_complaint_and_asks_nobody(page, folder, name, width, dark
     assert (light == "rgb(255, 255, 255)") is not dark
 
 
+@pytest.mark.parametrize("width", [1280, 360])
+def test_tables_of_models_and_cost_are_seen_whole(page, folder, width):
+    page.open(folder / "plan.html", width)
+    hidden = (
+        "(name => { const box = document.querySelector(`#${name} .scroll`); return box.scrollWidth - box.clientWidth })"
+    )
+    assert {name: page.run(f"{hidden}('{name}')") for name in ("cost", "models")} == {"cost": 0, "models": 0}
+    last = page.run("document.querySelector('#models tbody tr').lastElementChild.getBoundingClientRect().right")
+    assert last <= width
+
+
 @pytest.mark.parametrize("name", ["plan", "infeasible", "hostile", "study"])
 def test_figures_are_those_of_the_file(page, folder, name):
     page.open(folder / f"{name}.html")

@@ -52,8 +52,8 @@ class Table:
     caption: str
     heads: tuple[Head, ...]
     rows: tuple[Row, ...]
-    prose: bool = False
-    """Mostly sentences: on narrow screens each row becomes a card."""
+    cards: bool = False
+    """On narrow screens each row becomes a card: for sentences, and for more columns than anybody scrolls through."""
 
 
 @dataclass(frozen=True, slots=True)

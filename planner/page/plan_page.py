@@ -227,7 +227,7 @@ def cost(best: Recommendation) -> Table:
     )
     figures = ("GPUs in one", "machines", "$/h each", "$/h", "hours", "$/month")
     titles = ("instance", "where", "GPUs in one", "machines", "$/h each", "price as of", "$/h", "hours", "$/month")
-    return Table("Cost", heads(*titles, right=figures), (*rows, Row(total, total=True)), prose=True)
+    return Table("Cost", heads(*titles, right=figures), (*rows, Row(total, total=True)), cards=True)
 
 
 def models(best: Recommendation) -> Table:
@@ -280,7 +280,8 @@ def models(best: Recommendation) -> Table:
         "evidence",
     )
     figures = [t for t in titles if t not in ("model", "GPUs", "mode", "limited by", "evidence")]
-    return Table("Models", heads(*titles, right=figures), tuple(row(i, m) for i, m in enumerate(best.models)))
+    rows = tuple(row(i, m) for i, m in enumerate(best.models))
+    return Table("Models", heads(*titles, right=figures), rows, cards=True)
 
 
 def room(best: Recommendation) -> Bars:
@@ -455,7 +456,7 @@ def rejections(plan: Plan) -> Table:
         "Refused",
         heads(*titles, right=("cost", "had / limit"), wide=("why", "way out")),
         tuple(map(row, ordered)),
-        prose=True,
+        cards=True,
     )
 
 
@@ -509,7 +510,7 @@ def evidence(plan: Plan) -> Table:
     runs = counted(best.replications, "replication")
     rows.append(Row(words("latency, share on time, load, memory used, power", "simulated", runs, "95 % intervals")))
     rows.append(Row(words("promises, demand, rules", "given", "the scenario", "")))
-    return Table("Where the figures come from", heads("figure", "evidence", "source", "of"), tuple(rows), prose=True)
+    return Table("Where the figures come from", heads("figure", "evidence", "source", "of"), tuple(rows), cards=True)
 
 
 def kinds(model: ModelAnswer, best: Recommendation) -> list[str]:
