@@ -666,6 +666,8 @@ WRONG = [
     ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cost<3]}\n", "where[0]: unknown output `cost`."),
     ("base: base.yaml\naxes: {load: [1]}\nsearch: {path: load, between: [1, 2]}\n", "axes.load: is what `search`"),
     ("base: base.yaml\naxes: {load: [1]}\nfoo: 1\n", "3:1: foo: unknown key."),
+    ("base: base.yaml\naxes: {load: [1]}\noutputs: ['p99_s[zzz]']\n", "3:11: outputs[0]: no model `zzz`. The base has"),
+    ("base: study.yaml\naxes: {load: [1]}\n", "1:7: base: is this study itself. Name a scenario."),
     ("- 1\n", "1:1: must be a mapping with `base` and `axes`, got a list."),
     ("a: [\n", "is not YAML"),
 ]  # fmt: skip
@@ -696,6 +698,23 @@ def test_a_change_of_what_is_varied_is_refused(small: Path) -> None:
 
 
 # The command
+
+
+def test_other_files_stay_alone(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    done = CliRunner().invoke(app, ["study", str(small), "-o", str(out)])
+    assert isinstance(done.exception, StoreError)
+    assert "mine: holds other files, and no study" in str(done.exception)
+    assert [path.name for path in out.iterdir()] == ["notes.txt"]
+
+
+def test_resuming_what_is_another_study_is_said(small: Path, tmp_path: Path) -> None:
+    words = ["study", str(small), "-o", str(tmp_path / "out"), "--workers", "1", "--resume"]
+    assert "found nothing to go on with" in CliRunner().invoke(app, words).stderr
+    assert "found nothing to go on with" not in CliRunner().invoke(app, words).stderr
+    assert "found nothing to go on with" in CliRunner().invoke(app, [*words, "--set", "warmup=0.5 s"]).stderr
 
 
 def test_the_command(small: Path, whole: dict[str, bytes], tmp_path: Path) -> None:

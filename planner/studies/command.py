@@ -93,7 +93,7 @@ def study(
     written = write(ran.answer, directory)
     emit(to_json(ran.answer) if form is Format.JSON else report(ran.answer, stdout_screen()))
     if not quiet:
-        for line in said(ran, directory, written):
+        for line in said(ran, directory, written, resume):
             note(line)
     if plot:  # last, so that the answer is there whatever becomes of the picture
         from planner.studies.plot import draw
@@ -121,12 +121,15 @@ def opened(engine: EngineName, context: "Context", workers: int | None, address:
             return RayEngine(context, address or "auto")
 
 
-def said(ran: "Ran", directory: Path, written: list[str]) -> Iterator[str]:
+def said(ran: "Ran", directory: Path, written: list[str], resume: bool) -> Iterator[str]:
     """What was done, beside the answer."""
+    from planner.layout import counted
     from planner.studies.results import PARQUET
 
     before = f", {ran.taken} taken from before" if ran.taken else ""
-    yield f"\n{ran.computed} points worked out{before}. Kept in {directory}: {', '.join(written)}."
+    yield f"\n{counted(ran.computed, 'point')} worked out{before}. Kept in {directory}: {', '.join(written)}."
+    if resume and not ran.taken:
+        yield f"Nothing in {directory} was of this study as it is now, so --resume found nothing to go on with."
     if PARQUET not in written:
         yield f"No {PARQUET}, which takes duckdb: pip install 'gpu-capacity-planner[parquet]'."
     for reason in ran.lost:

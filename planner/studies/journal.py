@@ -22,6 +22,8 @@ class Journal:
     def __init__(self, directory: Path, *, resume: bool) -> None:
         """Open it, new or, with `resume`, as it was left. A last line that was not finished is cut off."""
         self.path = directory / FILE
+        if directory.is_dir() and not self.path.exists() and any(directory.iterdir()):
+            raise StoreError(f"{directory}: holds other files, and no study. Name a new directory with -o.")
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self.file = self._opened()

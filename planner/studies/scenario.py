@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from planner.load import LAST, MAX_LINES, ScenarioError, ScenarioReader, line, message, shown
-from planner.scenario import STRICT, Count, Name
+from planner.scenario import STRICT, Count, Name, Scenario
 from planner.strict_yaml import Problem, Steps, YamlError, parse, read_text
 from planner.studies.base import LOAD, Base, Unresolved, change, read_base
 from planner.studies.engine import Ask, Machine
@@ -196,6 +196,11 @@ class Study:
         """The point that is the base, or nearest to it."""
         return tuple(axis.reference for axis in self.axes)
 
+    def models(self) -> tuple[str, ...]:
+        """Names of the base's models; a training has none."""
+        scenario = self.base.resolve(self.changes, self.on).loaded.scenario
+        return tuple(model.name for model in scenario.models) if isinstance(scenario, Scenario) else ()
+
     def changes_at(self, at: Sequence[int]) -> tuple[str, ...]:
         """All changes of the base at a point."""
         varied = (axis.values[i].changes for axis, i in zip(self.axes, at, strict=True))
@@ -247,6 +252,9 @@ class StudyReader(ScenarioReader):
         spec = self.spec()
         if spec is None or self.problems:
             return None
+        if (path.parent / spec.base).resolve() == path.resolve():
+            self.report(("base",), "is this study itself. Name a scenario.")
+            return None
         base = read_base(path.parent / spec.base, spec.ask)
         ask = spec.ask or (Ask.TRAIN if base.training else Ask.SIMULATE if spec.on else Ask.PLAN)
         machine = Machine(spec.on.gpu, spec.on.count) if spec.on else None
@@ -273,7 +281,7 @@ class StudyReader(ScenarioReader):
             search=self.search(spec.search, ask, base, machine, changes) if spec.search else None,
             outputs=spec.outputs or DEFAULT[ask],
         )
-        self.check_outputs(spec, ask)
+        self.check_outputs(spec, ask, study.models())
         self.check_size(axes, spec.design)
         return study
 
@@ -480,10 +488,14 @@ class StudyReader(ScenarioReader):
         self.check_output(at, name, ask)
         return Condition(text, name, sign, float(limit))
 
-    def check_outputs(self, spec: StudySpec, ask: Ask) -> None:
+    def check_outputs(self, spec: StudySpec, ask: Ask, models: Sequence[str]) -> None:
         """Notes outputs that no point has."""
         for i, name in enumerate(spec.outputs):
             self.check_output(("outputs", i), name, ask)
+            asked = name.partition("[")[2].rstrip("]")
+            if asked and asked not in models:
+                hint = did_you_mean(asked, list(models))
+                self.report(("outputs", i), f"no model `{asked}`.{hint} The base has {', '.join(models)}.")
             if name in spec.outputs[:i]:
                 self.report(("outputs", i), f"`{name}` is there already. Keep one.")
 
