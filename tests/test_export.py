@@ -371,6 +371,14 @@ REFUSED = {
         lambda plan: replace(plan, recommendation=replace(plan.recommendation, feasible=False)),
         "infeasible",
     ),
+    "nothing": (
+        lambda plan: replace(plan, recommendation=replace(plan.recommendation, models=())),
+        "serves no model, so there is nothing to export",
+    ),
+    "no cards": (
+        lambda plan: replace(plan, recommendation=replace(plan.recommendation, gpus=())),
+        "resnet50 is on no card",
+    ),
     "swapped": (
         lambda plan: replace(
             plan,
@@ -422,6 +430,12 @@ def test_what_no_server_can_do_is_refused(plan: Plan, why: str, target: Target) 
     changed, said = REFUSED[why]
     with pytest.raises(ExportError, match=said):
         files_of(changed(plan), target)
+
+
+@pytest.mark.parametrize("target", Target)
+def test_a_plan_without_models_is_exported_to_nothing(plan: Plan, target: Target) -> None:
+    with pytest.raises(ExportError, match="serves no model, so there is nothing to export"):
+        files_of(REFUSED["nothing"][0](plan), target)
 
 
 def test_folder_keeps_what_is_not_ours(tmp_path: Path) -> None:

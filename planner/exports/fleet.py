@@ -67,6 +67,9 @@ def machines(best: Recommendation) -> list[Machine]:
     hosts = list(dict.fromkeys(gpu.host for gpu in best.gpus))
     kinds = kinds_of(best, hosts)
     found = [Machine(name=host, instances=kinds[host], served=served_on(best, host)) for host in hosts]
+    served = {one.model.name for machine in found for one in machine.served}
+    if lost := [model.name for model in best.models if model.name not in served]:
+        raise ExportError(f"models: {lost[0]} is on no card of `gpus`. Plan again.")
     return [machine for machine in found if machine.served]
 
 

@@ -31,6 +31,8 @@ class Target(StrEnum):
 
 def files_of(plan: Plan, target: Target) -> Files:
     """Files by path; ExportError where the plan cannot be exported to that."""
+    if not plan.recommendation.models:
+        raise ExportError("serves no model, so there is nothing to export. `planner explain` says why.")
     match target:
         case Target.TRITON:
             return to_triton(plan)
@@ -41,8 +43,6 @@ def files_of(plan: Plan, target: Target) -> Files:
         case Target.RAY_SERVE:
             return to_ray_serve(plan)
         case Target.OPENMETRICS:
-            if not plan.recommendation.models:
-                raise ExportError("nothing was replayed, so there are no figures. `planner explain` says why.")
             return {"plan.prom": openmetrics.metrics(plan)}
         case Target.PERFETTO:
             return {"timeline.json": perfetto.trace(plan)}
