@@ -152,7 +152,9 @@ class ScenarioReader:
         """Notes a problem with the value at `path`, at its place or the nearest one that is known."""
         name = dotted(path)[:MAX_SHOWN]
         ancestors = [path[:n] for n in range(len(path), -1, -1)]
-        if override := next((self.overridden[p] for p in ancestors if p in self.overridden), None):
+        # A mapping whose keys do not go together is blamed on what was set of the keys that the message names.
+        named = (p for p in self.overridden if p[: len(path)] == path != p and f"`{p[len(path)]}`" in message)
+        if override := next((self.overridden[p] for p in (*ancestors, *named) if p in self.overridden), None):
             self.problems.append(Problem(LAST, 0, message, name, override))
             return
         places = self.document.keys if at_key else self.document.places

@@ -4,7 +4,7 @@ bytes, fractions and dollars per hour. A bare number is already in that unit."""
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -134,6 +134,7 @@ rate = Quantity(
     dict.fromkeys(("fps", "rps", "qps", "Hz", "/s"), ONE) | {"/min": ONE / 60, "/h": ONE / 3600},
     zero=False,
 )
+seldom = replace(rate, examples=("0.1 /h", "1 /min"))
 memory = Quantity(
     "a size of memory",
     ("16 GB", "16 GiB"),
@@ -159,6 +160,8 @@ Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.j
 """Seconds."""
 Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]
 """Requests per second."""
+RareRate = Annotated[float, BeforeValidator(seldom), WithJsonSchema(seldom.json_schema)]
+"""Events per second that are hours apart."""
 Bytes = Annotated[int, BeforeValidator(lambda value: round(memory(value))), WithJsonSchema(memory.json_schema)]
 """Bytes; kB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024."""
 Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.json_schema)]

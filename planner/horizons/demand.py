@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.horizons.sections import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, RatesAre
-from planner.load import Loaded, ScenarioError, line
-from planner.strict_yaml import Problem, Steps, YamlError, dotted, parse, read_text
+from planner.load import Loaded, ScenarioError, ScenarioReader, line
+from planner.strict_yaml import Problem, Steps, YamlError, dotted, parse
 from planner.traces import TraceError, TraceTable, read_trace
 from simulator.workload import FixedRate, Floats, Gamma, Poisson, Stream, Trace, Workload, draw
 
@@ -36,14 +36,15 @@ class Levels:
 
 
 def refuse(loaded: Loaded, path: Steps, message: str) -> ScenarioError:
-    """An error with the place of a value in the scenario's file, where the file has it."""
-    place = (0, 0)
+    """An error with the place of a value: the `--set` that brought it, else where it stands in the scenario's file."""
     try:
-        places = parse(read_text(loaded.path)).places
-        place = next((places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in places), place)
-    except (ValueError, YamlError):
-        pass  # it was read before, or never lay in a file
-    return ScenarioError([line(loaded.path, Problem(*place, message, dotted(path)))])
+        reader = ScenarioReader(parse(loaded.text))
+    except YamlError:  # it never lay in a file
+        return ScenarioError([line(loaded.path, Problem(0, 0, message, dotted(path)))])
+    for override in loaded.overrides:
+        reader.override(override)
+    reader.report(path, message)
+    return ScenarioError([line(loaded.path, reader.problems[-1])])
 
 
 def calendar_of(loaded: Loaded) -> CalendarSpec:

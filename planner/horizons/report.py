@@ -170,7 +170,7 @@ def checked(check: DayCheck | None) -> list[str]:
 def about(found: Horizon) -> str:
     """On what, and how it follows the load."""
     each = f"{dollars(found.price_usd_per_hour)}/h on demand{f' ({found.price_as_of})' if found.price_as_of else ''}"
-    start = f"answers {span(found.start_s)} after it is ordered"
+    start = f"answers {span(float(f'{found.start_s:.3g}'))} after it is ordered"
     return (
         f"each machine is a {found.instance} ({found.gpus_per_machine} x {found.gpu}), {each}; it {start}; "
         f"load is kept at {promise(found.target_utilization)} of what full batches can serve"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from planner.units import Duration, Fraction, PricePerHour, Rate
+from planner.units import Duration, Fraction, PricePerHour, RareRate
 
 STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
 HOURS_PER_DAY = 24
@@ -100,7 +100,7 @@ class SpotSpec:
     """Machines that are cheaper and may be taken away."""
 
     __pydantic_config__ = STRICT
-    interruptions: Rate
+    interruptions: RareRate
     """How often one machine is taken, e.g. `0.05 /h`: every 20 hours."""
     notice: Duration = 120.0
     """From the warning until it is gone; it serves meanwhile, and its replacement is ordered at once."""

@@ -13,7 +13,7 @@ from planner.catalog import Catalog, Instance, stale
 from planner.catalog import Price as CatalogPrice
 from planner.horizons.answer import Band, Horizon, Level, Strategy, Way
 from planner.horizons.day import check_day
-from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, minute_factors
+from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, minute_factors, refuse
 from planner.horizons.machines import REPLAYS, Group, group
 from planner.horizons.sections import AutoscalingSpec, CalendarSpec
 from planner.horizons.strategies import (
@@ -60,8 +60,8 @@ def horizon(
     if not factors.any():
         raise NothingToPlanError("calendar: has no load at all. Write some factors above 0.")
     machines = group(loaded, catalog, library, float(factors.max()), progress)
-    course = course_of(machines, factors, calendar.representatives, progress)
     policy = policy_of(machines, calendar.autoscaling)
+    course = course_of(machines, factors, calendar.representatives, progress)
     prices, left_out = prices_of(machines, catalog, calendar)
     lines = timelines(course, policy, prices, calendar)
     if check is not None and check not in lines:
@@ -115,14 +115,19 @@ def course_of(machines: Group, factors: np.ndarray, representatives: int, progre
 
 
 def policy_of(machines: Group, spec: AutoscalingSpec) -> Autoscaling:
-    """The autoscaler as the simulator takes it."""
+    """The autoscaler as the simulator takes it; ScenarioError where it shall keep more machines than may be had."""
+    if spec.min > machines.machines_max:
+        most = f"{machines.machines_max} x {machines.offer.instance}, the most that may be had"
+        path, buy = ("calendar", "autoscaling", "min"), machines.loaded.scenario.buy
+        rule = f"must be at most {most} (`buy.max_gpus` is {buy.max_gpus}), got {spec.min}."
+        raise refuse(machines.loaded, path, f"{rule} Write less, or raise `buy.max_gpus`.")
     return Autoscaling(
         target_utilization=spec.target_utilization,
         boot_s=spec.boot,
         load_s=loading_s(machines) if spec.load is None else spec.load,
         scale_down_delay_s=spec.scale_down_delay,
         interval_s=spec.interval,
-        machines_min=min(spec.min, machines.machines_max),
+        machines_min=spec.min,
         machines_max=min(spec.max or machines.machines_max, machines.machines_max),
     )
 
