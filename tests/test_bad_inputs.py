@@ -388,7 +388,7 @@ COMMANDS = {
         2,
         ["t.csv: lasts 4 s, not 3600 s. Ask for less."],
     ),
-    "import onto a folder": (["trace", "import", "t.csv", "-o", "."], 2, ["cannot be written: Is a directory."]),
+    "import onto a folder": (["trace", "import", "t.csv", "-o", "."], 2, ["-o .: must end in .csv. Name such a file."]),
     "init onto a file": (["init", "s.yaml"], 2, ["s.yaml: exists already. Name another file."]),
 }
 
