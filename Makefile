@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Of `make record`.
 DEVICE ?= cpu
 MACHINE ?= $(DEVICE)
-DURATION ?= 60s
+DURATION ?= 240s
 RECORDINGS := scenarios/validation/recordings
 
 .NOTPARALLEL:

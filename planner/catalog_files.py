@@ -152,6 +152,7 @@ class PriceFile:
     purchases: tuple[PurchaseEntry, ...] = ()
 
 
+WRITTEN = {GpuFile: "the shipped gpus.yaml", PriceFile: "the shipped prices.yaml"}
 ENTRIES = (GpuFile, GpuEntry, PriceFile, SourceEntry, PriceEntry, InstanceEntry, PurchaseEntry)
 
 
@@ -194,6 +195,9 @@ def _read(path: Path, schema: type, errors: list[str]) -> CatalogFile | None:
     except ValueError as error:
         errors.append(f"{path}: {error}")
         return None
+    if what := another_kind(document.data):
+        errors.append(f"{path}: is {what}. Name a file like {WRITTEN[schema]}.")
+        return None
     errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in document.problems)
     try:
         return CatalogFile(
@@ -202,6 +206,15 @@ def _read(path: Path, schema: type, errors: list[str]) -> CatalogFile | None:
     except ValidationError as error:
         errors.extend(_explain(path, document, problem) for problem in error.errors())
         return None
+
+
+def another_kind(data: object) -> str:
+    """What a document is that was named by mistake: an answer or a scenario; empty where it is neither."""
+    if not isinstance(data, dict):
+        return ""
+    if str(data.get("schema")).startswith("planner."):
+        return f"an answer (`{data['schema']}`)"
+    return "a scenario" if "models" in data or "streams" in data else ""
 
 
 @cache

@@ -124,8 +124,10 @@ def read_plan(path: Path) -> Plan:
     data = read_json(path)
     if not isinstance(data, dict) or "schema" not in data:
         raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO`.")
-    if data["schema"] != SCHEMA:
-        raise StoreError(f"{path}: has schema `{data['schema']}`, not `{SCHEMA}`. Run `planner plan` again.")
+    if (schema := data["schema"]) != SCHEMA:
+        older = str(schema).startswith("planner.plan/")
+        way = "Run `planner plan` again" if older else "Name what `planner plan` keeps, plan.json unless you said so"
+        raise StoreError(f"{path}: has schema `{schema}`, not `{SCHEMA}`. {way}.")
     figures = revive(data)
     best = figures.get("recommendation")
     if isinstance(best, dict) and best.get("cost_usd_per_hour") is None:  # nothing was tried

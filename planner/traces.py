@@ -27,6 +27,8 @@ TIME_COLUMNS = ("arrival_s", "timestamp", "time", "arrival", "arrival_time", "ti
 """Names that a column of time stamps usually has, whatever the case; the first that is there counts."""
 LONGEST_S = 1e10
 """Longest recording, 300 years: beyond it, times are not in seconds."""
+RESOLUTION_S = 1e-6
+"""With which times are written."""
 FUNCTIONS_HEADER = ["HashOwner", "HashApp", "HashFunction", "Trigger"]
 BURST_COLUMNS = frozenset({"Timestamp", "Model", "Request tokens", "Response tokens", "Total tokens", "Log Type"})
 """Of BurstGPT, github.com/HPMLL/BurstGPT; its release 2.0 has `Session ID` and `Elapsed time` besides."""
@@ -164,12 +166,12 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
     )
 
 
-def read_stamps(body: str, path: Path, index: int, header_line: int) -> TraceTable:
-    """Arrivals from a column of seconds or dates."""
+def read_stamps(body: str, path: Path, index: int, header_line: int, seconds: bool | None = None) -> TraceTable:
+    """Arrivals from a column of seconds or of dates; which of them, the first row tells where `seconds` does not."""
     sample = next((row[index] for row in rows(body) if len(row) > index), None)
     if sample is None:
         raise TraceError(f"{path}: has a header but no arrivals.")
-    seconds = numeric(sample)
+    seconds = numeric(sample) if seconds is None else seconds
     try:
         raw = column_of(body, index, seconds)
         stamps = raw.astype(np.float64) if seconds else from_dates(raw)
@@ -198,7 +200,7 @@ def from_stamps(stamps: Floats, path: Path) -> TraceTable:
 def read_burst(file: TextIO, path: Path, header: list[str], header_line: int) -> TraceTable:
     """Arrivals of BurstGPT: seconds since midnight of the first day. A request that failed has no response tokens."""
     body = file.read()
-    table = read_stamps(body, path, header.index("Timestamp"), header_line)
+    table = read_stamps(body, path, header.index("Timestamp"), header_line, seconds=True)
     columns = (header.index(name) for name in ("Request tokens", "Total tokens", "Response tokens"))
     *_, answered = (whole_numbers(body, path, index, header_line) for index in columns)
     if not (failed := int(np.count_nonzero(answered == 0))):
@@ -383,6 +385,17 @@ def busiest(table: TraceTable, length_s: float, most: int = 3) -> Iterator[Windo
     return (Window(float(number[i]) * length_s, length_s, int(count[i])) for i in islice(order, most))
 
 
+def scaled(table: TraceTable, rate_rps: float) -> TraceTable:
+    """The recording at another mean rate; TraceError where its times, in microseconds, could not be told apart."""
+    place = f"{table.source}: cannot be scaled to {rate_rps:g} a second"
+    if rate_rps > 1 / RESOLUTION_S:
+        raise TraceError(f"{place}: times are kept in microseconds. Ask for {1 / RESOLUTION_S:,.0f} at most.")
+    if table.times_s.size > rate_rps * LONGEST_S:
+        least = table.times_s.size / LONGEST_S
+        raise TraceError(f"{place}: it would last more than {LONGEST_S:.0e} s. Ask for {least:.2g} at least.")
+    return table.at_rate(rate_rps)
+
+
 def import_trace(
     source: Path,
     target: Path,
@@ -396,7 +409,7 @@ def import_trace(
     if target.exists() and target.samefile(source):
         raise TraceError(f"{target}: is the recording itself. Name another file with -o.")
     if rate_rps is not None:
-        table = table.at_rate(rate_rps)
+        table = scaled(table, rate_rps)
     if duration_s is not None:
         table = table.first(duration_s)
     lines = [f"# {table.times_s.size} arrivals from {source.name}", "arrival_s"]

@@ -388,6 +388,16 @@ COMMANDS = {
         2,
         ["t.csv: lasts 4 s, not 3600 s. Ask for less."],
     ),
+    "import too fast": (
+        ["trace", "import", "t.csv", "--rate", "1e300rps"],
+        2,
+        ["t.csv: cannot be scaled to 1e+300 a second: times are kept in microseconds. Ask for 1,000,000 at most."],
+    ),
+    "import too slow": (
+        ["trace", "import", "t.csv", "--rate", "1e-300rps"],
+        2,
+        ["t.csv: cannot be scaled to 1e-300 a second: it would last more than 1e+10 s. Ask for 4e-10 at least."],
+    ),
     "import onto a folder": (["trace", "import", "t.csv", "-o", "."], 2, ["-o .: must end in .csv. Name such a file."]),
     "init onto a file": (["init", "s.yaml"], 2, ["s.yaml: exists already. Name another file."]),
 }

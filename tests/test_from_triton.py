@@ -254,6 +254,22 @@ def test_a_repository_that_cannot_be_imported(tmp_path, made, said):
         read_repository(tmp_path / "none")
 
 
+def test_the_directory_above_a_repository_names_what_is_in_it(tmp_path):
+    repository(tmp_path / "b", bert=BERT)
+    repository(tmp_path / "a", bert=BERT)
+    with pytest.raises(RepositoryError) as error:
+        read_repository(tmp_path)
+    wanted = f"Name the repository in it: {tmp_path / 'a'} or {tmp_path / 'b'}."
+    assert str(error.value) == f"{tmp_path}: holds no model that GPUs serve. {wanted}"
+
+
+def test_of_many_that_are_left_out_three_are_named(tmp_path):
+    for name in "abcde":
+        (tmp_path / name).mkdir()
+    with pytest.raises(RepositoryError, match=r"c: has no config\.pbtxt.* And 2 more\.$"):
+        read_repository(tmp_path)
+
+
 def test_a_single_model_is_no_repository(tmp_path):
     with pytest.raises(RepositoryError, match=r"is one model\. Name the directory above it\."):
         read_repository(repository(tmp_path, bert=BERT) / "bert")

@@ -147,6 +147,28 @@ def test_files_of_prices_are_checked_like_a_catalog(tmp_path):
         read_prices(tmp_path / "bad.yaml")
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"schema": "planner.plan/v1", "x": {}}', "an answer (`planner.plan/v1`)"),
+        ("models: []\nstreams: []\n", "a scenario"),
+    ],
+)
+def test_another_kind_of_file_is_named_in_one_line(tmp_path, text, what):
+    (tmp_path / "p").write_text(text)
+    with pytest.raises(CatalogError) as error:
+        read_prices(tmp_path / "p")
+    assert str(error.value) == f"{tmp_path / 'p'}: is {what}. Name a file like the shipped prices.yaml."
+
+
+def test_a_kind_of_price_that_was_just_named_is_not_asked_for(tmp_path):
+    three_years = replace(prices(tmp_path), kind=PriceKind.RESERVED_3Y)
+    with pytest.raises(
+        RepriceError, match=r"has no reserved-3y price of .*, only .*\. Add it, or leave --price out\.$"
+    ):
+        reprice(RENTED, "plan.json", three_years, NOW)
+
+
 def test_the_command_writes_a_plan_that_other_commands_read(tmp_path):
     write_plan(RENTED, tmp_path / "plan.json")
     prices(tmp_path)

@@ -64,6 +64,7 @@ def test_equal_and_unsorted_times_of_mooncake(tmp_path):
         (BURST, "has a header but no arrivals"),
         (BURST + "5,GPT-4,1,1,2,API log\n", "holds 1 arrival. A rate needs at least two"),
         (BURST + "5,GPT-4,1,1,2,x\nsoon,GPT-4,1,1,2,x\n", "t:3: must be seconds from 0 on, got `soon`"),
+        (BURST + "soon,GPT-4,1,1,2,x\n5,GPT-4,1,1,2,x\n", "t:2: must be seconds from 0 on, got `soon`"),
         (BURST + "5,GPT-4,1,1,2,x\n6,GPT-4,1.5,1,2,x\n", "t:3: must be a whole number of tokens, got `1.5`"),
         (BURST + "5,GPT-4,1,-1,2,x\n6,GPT-4,1,1,2,x\n", "t:2: must be a whole number of tokens, got `-1`"),
         (BURST + "5,GPT-4,1,1,2,x\n6,GPT-4,1\n", "t:3: must be a whole number of tokens, got nothing"),

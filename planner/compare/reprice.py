@@ -104,7 +104,8 @@ class PriceList:
             return f"does not say which kind of price it took for {place}. Name it with --price: {known}."
         if (price := found.prices.get(kind)) is None:
             known = ", ".join(found.prices) or "none"
-            return f"{self.path}: has no {kind} price of {place}, only {known}. Add it, or name a kind with --price."
+            way = "leave --price out" if self.kind else "name a kind with --price"
+            return f"{self.path}: has no {kind} price of {place}, only {known}. Add it, or {way}."
         return replace(old, usd_per_hour=price.usd_per_hour, price_as_of=price.as_of, price_kind=kind)
 
     def price(self, old: Instances) -> Price | None:

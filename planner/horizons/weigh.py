@@ -67,10 +67,7 @@ def horizon(
     if check is not None and check not in lines:
         known = ", ".join(lines)
         raise NothingToPlanError(f"--check-day {check}: is not among the ways that are compared. Known: {known}.")
-    found = []
-    for i, (way, (seen, reserved)) in enumerate(lines.items()):
-        progress(f"replaying {way}", i / len(lines))
-        found.append(strategy(course, way, seen, reserved, prices))
+    found = weighed(course, lines, prices, progress)
     day = check_day(course, check, lines[check][0][0], progress) if check else None
     scenario = loaded.scenario
     rate_rps = sum(machines.demand.rates_rps().values())
@@ -93,11 +90,11 @@ def horizon(
         target_utilization=policy.target_utilization,
         levels=shown_levels(course, rate_rps),
         gpus_needed_by_hour=needed_by_hour(course),
-        strategies=tuple(found),
+        strategies=found,
         best=best(found),
         not_compared=tuple(left_out),
         check=day,
-        requests_replayed=machines.requests + sum(t.replay.requests for t in [machines.trial]),
+        requests_replayed=machines.requests + machines.trial.replay.requests,
         wall_s=perf_counter() - began_s,
         assumptions=assumed(course, calendar, lines, catalog),
         warnings=warned(course, catalog, lines, today),
@@ -151,6 +148,15 @@ def timelines(course: Course, policy: Autoscaling, prices: Prices, calendar: Cal
         seeds = [seed_of(scenario.seed, STAGE, i) for i in range(scenario.replications)]
         lines[Way.SPOT] = spot(course, policy, interruptions, seeds), 0
     return lines
+
+
+def weighed(course: Course, lines: Lines, prices: Prices, progress: Progress) -> tuple[Strategy, ...]:
+    """What each way costs and keeps."""
+    found = []
+    for i, (way, (seen, reserved)) in enumerate(lines.items()):
+        progress(f"replaying {way}", i / len(lines))
+        found.append(strategy(course, way, seen, reserved, prices))
+    return tuple(found)
 
 
 def best(found: Sequence[Strategy]) -> str:

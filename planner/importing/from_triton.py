@@ -82,12 +82,21 @@ def read_repository(path: Path) -> Repository:
         else:
             models.append(found)
     if not models:
-        why = f" Left out: {' '.join(left_out)}" if left_out else f" Each model is a directory with a {CONFIG}."
-        raise RepositoryError(f"{path}: holds no model that GPUs serve.{why}")
+        raise RepositoryError(f"{path}: holds no model that GPUs serve. {why_none(path, left_out)}")
     twice = {m.name for m in models if [n.name for n in models].count(m.name) > 1}
     if twice:
         raise RepositoryError(f"{path}: {', '.join(sorted(twice))}: several models would get this name. Rename one.")
     return Repository(path=path, models=tuple(models), left_out=tuple(left_out), cautions=tuple(cautions(models)))
+
+
+def why_none(path: Path, left_out: Sequence[str]) -> str:
+    """What is wrong with a directory without models: often it is the one above the repository."""
+    if repositories := sorted({config.parent.parent.name for config in path.glob(f"[!.]*/*/{CONFIG}")}):
+        return f"Name the repository in it: {' or '.join(str(path / name) for name in repositories[:3])}."
+    if not left_out:
+        return f"Each model is a directory with a {CONFIG}."
+    more = f" And {len(left_out) - 3} more." if len(left_out) > 3 else ""
+    return f"Left out: {' '.join(left_out[:3])}{more}"
 
 
 def read_model(folder: Path) -> Served | str:

@@ -164,7 +164,7 @@ def stats(plan: Plan) -> tuple[Stat, ...]:
             names(list(dict.fromkeys(gpu.kind for gpu in best.gpus))),
         ),
         Stat(
-            "least on time",
+            "lowest share on time",
             Cell(
                 f"{percent(tight.slo_attainment.low)} %",
                 tight.slo_attainment.low,
