@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
         case float():
             return float(f"{value:.9g}") if math.isfinite(value) else None
         case dict():
-            return {key: plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
     return value
@@ -67,24 +67,32 @@ def written(value: Any, indent: str = "") -> str:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write a file in one step: a reader sees the old one or the new one, never a part."""
+    """The same of text that `-o` asked for."""
+    write_bytes(text.encode(), path, "-o")
+
+
+def write_bytes(data: bytes, path: Path, option: str) -> None:
+    """Write a file in one step: a reader sees the old one or the new one, never a part.
+
+    `option` named it: the way out where it cannot be written.
+    """
     target = path.resolve()
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
-            target.write_text(text, encoding="utf-8")
+            target.write_bytes(data)
             return
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(data)
         part.replace(target)
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with -o.") from error
+        raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with {option}.") from error
 
 
-def check_target(target: Path, scenario: Path) -> None:
+def check_target(target: Path, scenario: Path | None = None) -> None:
     """StoreError where a plan would replace its own scenario, or a file that holds no answer."""
-    if target.exists() and scenario.exists() and target.samefile(scenario):
+    if scenario and target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with -o.")
     if target.is_file() and not is_answer(target):
         raise StoreError(f"{target}: exists and is no plan. Name another file with -o, or remove this one.")

@@ -1,7 +1,7 @@
 """Demand: streams of requests, drawn before the clock starts as sorted arrays of arrival times."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ class FixedRate:
     phase_s: float | None = None
     """Time of the first frame; None: uniform over one period, drawn for each camera."""
     jitter_s: float = 0.0
-    """Standard deviation of a frame's delay past its due time, seconds; delays are half-normal."""
+    """Scale of a frame's delay past its due time, seconds. Delays are `abs(N(0, jitter))`, half-normal: 0.8 of it on
+    average, with a standard deviation of 0.6 of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,26 @@ class Demand:
     """Sorted."""
     source: Sources
     """Which camera, numbered through the workload."""
+
+
+def scaled(workload: Workload, factor: float) -> Workload:
+    """The same demand with all rates times `factor`.
+
+    Time is shrunk by it, so that gaps keep their pattern: phases and jitter shrink as the gaps do, a `cv` stays.
+    """
+    return Workload(tuple(replace(stream, arrivals=_scaled(stream.arrivals, factor)) for stream in workload.streams))
+
+
+def _scaled(arrivals: Arrivals, factor: float) -> Arrivals:
+    match arrivals:
+        case FixedRate(rate, phase, jitter):
+            return FixedRate(rate * factor, None if phase is None else phase / factor, jitter / factor)
+        case Poisson(rate):
+            return Poisson(rate * factor)
+        case Gamma(rate, cv):
+            return Gamma(rate * factor, cv)
+        case Trace(times, period):
+            return Trace(times / factor, period / factor)
 
 
 def draw(workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:

@@ -1,6 +1,7 @@
 """Validation: what is compared, how honest the intervals are, what is named as the cause; recordings as files."""
 
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,15 +26,15 @@ from planner.validation.comparison import (
 from planner.validation.fitting import Pace, fit, offered_work, tight_bytes
 from planner.validation.page import BEGIN, DISTURBING_CORES, END, pooled, render, renew
 from planner.validation.recording import Recording, encode, kept, read_recording, write_recording
-from planner.validation.rehearsal import at_once, rehearsal_s, turns
-from planner.validation.speed import Speed, speed_of
+from planner.validation.rehearsal import SIGHTINGS, at_once, rehearsal_s, turns
+from planner.validation.speed import Speed, of_size, speed_of
 from simulator.curves import Interpolated
 from simulator.deployment import BatchingPolicy, Deployment, Drop, Scheduling
 from simulator.metrics import summarise
 from simulator.model import Layer
 from simulator.records import Outcome, SimulationResult
 from simulator.run import DeploymentError, simulate
-from simulator.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
+from simulator.workload import Poisson, Stream, Trace, Workload
 
 SCENARIOS = sorted((Path(__file__).resolve().parent.parent / "scenarios" / "validation").glob("*.yaml"))
 
@@ -87,7 +88,7 @@ def recorded(
     world: Deployment, workload: Workload, *, seed: int = 7, slower: float = 1.0, duration_s: float = 10.0, **known
 ) -> Recording:
     """A run as a device would give it whose run times are `slower` times what its profiles say."""
-    real = stretched(world, {s.model: slower for s in world.services})
+    real = stretched(world, {s.model: {1: slower} for s in world.services})
     result = simulate(real, workload, duration_s, seed)
     return Recording(
         scenario="made up",
@@ -160,7 +161,7 @@ def test_the_scenarios_are_those_that_were_asked_for() -> None:
 
 def test_a_slow_device_gets_as_much_less_to_do_as_it_is_slow() -> None:
     path = next(p for p in SCENARIOS if p.stem == "batching")
-    pace = Pace(run={"resnet50": 2.0})
+    pace = Pace(run={"resnet50": {1: 2.0}})
     usual, slow = case("batching"), fit(load_scenario(path), worlds.CARD, Shelf(), pace)
     assert slow.workload.rates_rps()["resnet50"] == pytest.approx(usual.workload.rates_rps()["resnet50"] / 2)
     (one,), (two,) = usual.deployment.services, slow.deployment.services
@@ -227,23 +228,6 @@ def test_the_validate_section_is_in_the_schema() -> None:
         Draft202012Validator(schema()).validate(yaml.safe_load(path.read_text()))
 
 
-@pytest.mark.parametrize("arrivals", [FixedRate(10, 0.05, 0.01), Poisson(10), Gamma(10, 4)])
-def test_faster_streams_keep_their_shape(arrivals) -> None:
-    from planner.validation.fitting import scaled
-
-    twice = scaled(Stream("m", arrivals), 2.0)
-    assert twice.rate_rps == 20
-    assert type(twice) is type(arrivals)
-
-
-def test_a_faster_recording_is_shorter() -> None:
-    from planner.validation.fitting import scaled
-
-    twice = scaled(Stream("m", Trace(np.array([0.0, 1.0]), 2.0)), 2.0)
-    assert twice.rate_rps == 2
-    assert list(twice.times_s) == [0.0, 0.5]
-
-
 # Recordings
 
 
@@ -284,6 +268,20 @@ def test_what_is_no_recording_is_refused_in_a_line(tmp_path: Path, data: bytes, 
         read_recording(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_a_write_that_fails_leaves_the_older_recording(swapping: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_recording(swapping, path)
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as if the disk were full
+    try:
+        with pytest.raises(StoreError, match=r"cannot be written: .*with --record\.$"):
+            write_recording(swapping, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_damaged_recording_is_refused(swapping: Recording, tmp_path: Path) -> None:
@@ -338,7 +336,7 @@ def test_arrivals_are_those_of_the_run() -> None:
         assert high - low < 0.1 * model.measured["throughput_rps"]
 
 
-def took(model: str, device: str, ratios: list[float], *, at_s: float, kind: str = "run") -> Actions:
+def took(model: str, device: str, ratios: list[float], *, at_s: float, kind: str = "run", size: int = 1) -> Actions:
     """One action after another, each expected to take 0.1 s."""
     actual_s = 0.1 * np.array(ratios)
     return Actions(
@@ -346,7 +344,7 @@ def took(model: str, device: str, ratios: list[float], *, at_s: float, kind: str
         model=model,
         device=device,
         start_s=at_s + np.cumsum(actual_s) - actual_s,
-        batch=np.ones(len(ratios), dtype=np.int32),
+        batch=np.full(len(ratios), size, dtype=np.int32),
         expected_s=np.full(len(ratios), 0.1),
         actual_s=actual_s,
     )
@@ -368,12 +366,22 @@ def rehearsal(run: float, load: float) -> tuple[Actions, ...]:
 
 def test_speed_is_the_mean_of_both_rehearsals() -> None:
     found = speed_of((rehearsal(1.2, 2.0), rehearsal(1.0, 1.0)))
-    assert found.run == pytest.approx({"a": 1.1, "b": 1.1})
+    assert found.run == {"a": {1: pytest.approx(1.1)}, "b": {1: pytest.approx(1.1)}}
     assert found.load == pytest.approx({"a": 1.5})
     assert (found.before, found.after) == (pytest.approx(1.2), pytest.approx(1.0))
     assert found.cv == pytest.approx(0.1)
-    assert found.run_error["a"] == pytest.approx(0.1 / np.sqrt(6))
+    assert found.run_error["a"] == {1: pytest.approx(0.1 / np.sqrt(6))}
     assert found.slowdown == {}
+
+
+def test_sizes_that_a_profile_has_wrong_say_nothing_of_others() -> None:
+    """Batches of 1 take 1.2 times what the profile says, batches of 8, which no queue forms here, 0.5 times."""
+    runs = (took("a", "gpu", [1.2] * 4, at_s=0.0), took("a", "gpu", [0.5] * 4, at_s=1.0, size=8))
+    found = speed_of((runs, runs))
+    assert found.run == {"a": {1: pytest.approx(1.2), 8: pytest.approx(0.5)}}
+    assert [of_size(found.run["a"], n) for n in (1, 3, 8, 16)] == pytest.approx([1.2, 1.0, 0.5, 0.5])
+    assert (found.cv, found.drift) == (pytest.approx(0.0), pytest.approx(0.0)), "no noise, but another profile"
+    assert found.before == pytest.approx(np.sqrt(1.2 * 0.5))
 
 
 def test_drift_is_what_neighbouring_stretches_differ_by() -> None:
@@ -387,7 +395,9 @@ def test_drift_is_what_neighbouring_stretches_differ_by() -> None:
 def test_processes_that_overlap_tell_how_much_they_slow_each_other_down() -> None:
     found = speed_of((by_turns(beside=1.5),))
     assert found.slowdown == pytest.approx({"process-1": 1.5, "process-2": 1.5})
-    assert found.run == pytest.approx({"resnet50": 1.0, "tiny_yolov3": 1.0}), "what overlaps is not the speed alone"
+    assert found.run == {model: {1: pytest.approx(1.0)} for model in ("resnet50", "tiny_yolov3")}, (
+        "what overlaps is not the speed alone"
+    )
     assert found.after is None
 
 
@@ -413,6 +423,15 @@ def test_all_models_take_turns_in_a_rehearsal() -> None:
     assert all(set(counts) == {1, 2} for counts in sizes.values())
     assert max(map(len, sizes.values())) - min(map(len, sizes.values())) <= 1
     assert max(demand.arrival_s.max() for demand in found.values()) < 10.0
+
+
+def test_a_rehearsal_sees_every_size_or_in_little_time_every_doubling() -> None:
+    made = case("batching")
+    for lasts_s, sizes in ((10.0, {1, 2, 3, 4, 5, 6, 7, 8}), (0.5, {1, 2, 4, 8})):
+        (found,) = turns(made, lasts_s).values()
+        seen = np.unique(np.unique(found.arrival_s, return_counts=True)[1], return_counts=True)
+        assert set(seen[0]) == sizes
+        assert min(seen[1]) >= SIGHTINGS or lasts_s < 1
 
 
 @pytest.mark.parametrize("name", ["one-30", "one-60", "one-95", "two-models", "swap-round-robin"])

@@ -1,7 +1,7 @@
 """Demand over days: a factor for every minute, and few levels of load that stand in for all of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -11,7 +11,7 @@ from planner.horizons.sections import DAYS_PER_WEEK, HOURS_PER_DAY, Between, Cal
 from planner.load import Loaded, ScenarioError, ScenarioReader, line
 from planner.strict_yaml import Problem, Steps, YamlError, dotted, parse
 from planner.traces import TraceError, TraceTable, read_trace
-from simulator.workload import FixedRate, Floats, Gamma, Poisson, Stream, Trace, Workload, draw
+from simulator.workload import Floats, Stream, Trace, Workload, draw
 
 MINUTE_S = 60.0
 MINUTES_PER_HOUR = 60
@@ -115,23 +115,6 @@ def levels(factors: Floats, count: int) -> Levels:
     edges = np.linspace(factors.min(), factors.max(), count + 1)[1:-1]
     _, of_minute = np.unique(np.searchsorted(edges, factors, side="right"), return_inverse=True)
     return Levels(np.bincount(of_minute, factors) / np.bincount(of_minute), of_minute)
-
-
-def scaled(demand: Workload, factor: float) -> Workload:
-    """The demand with all rates times a factor; time is stretched, so that gaps keep their pattern."""
-    return Workload(tuple(replace(s, arrivals=_scaled(s, factor)) for s in demand.streams))
-
-
-def _scaled(stream: Stream, factor: float) -> FixedRate | Poisson | Gamma | Trace:
-    match stream.arrivals:
-        case FixedRate(rate, phase_s, jitter_s):
-            return FixedRate(rate * factor, None if phase_s is None else phase_s / factor, jitter_s)
-        case Poisson(rate):
-            return Poisson(rate * factor)
-        case Gamma(rate, cv):
-            return Gamma(rate * factor, cv)
-        case Trace(times_s, period_s):
-            return Trace(times_s / factor, period_s / factor)
 
 
 def warped(demand: Workload, factors: Floats, start_s: float, finish_s: float, seed: int) -> Mapping[str, Floats]:

@@ -6,7 +6,7 @@ from math import floor
 
 from planner.answer import Trial, cards_of, deploy, seed_of
 from planner.catalog import Catalog, Offer
-from planner.horizons.demand import refuse, scaled
+from planner.horizons.demand import refuse
 from planner.load import Loaded, workload
 from planner.packing import Packer, Packing
 from planner.plans import Rejection
@@ -18,7 +18,7 @@ from planner.sizing import Kind, Profiles
 from simulator.deployment import Deployment
 from simulator.metrics import summarise
 from simulator.run import simulate
-from simulator.workload import Workload
+from simulator.workload import Workload, scaled
 
 STAGE = 2
 """Seeds of these replays are no others': 0 chooses plans, 1 confirms them."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrate.served import Actions
 from planner.validation.recording import Recording
-from planner.validation.speed import Speed, load_errors, run_errors, speed_of
+from planner.validation.speed import BySize, Speed, load_errors, of_size, run_errors, speed_of
 from simulator.curves import Interpolated, LoadTime
 from simulator.deployment import Deployment, Service
 from simulator.metrics import Summary, summarise
@@ -136,7 +136,12 @@ def validate(recording: Recording, replications: int = REPLICATIONS) -> Validati
         compared(model, model_figures(real, model), [model_figures(run, model) for run in runs])
         for model in result.requests
     )
-    device = compared(device_name(result), device_figures(real), [device_figures(run) for run in runs])
+    context_bytes = sum(card.context_bytes for card in result.deployment.devices)
+    device = compared(
+        device_name(result),
+        {**device_figures(real, context_bytes), **allocated(recording)},
+        [device_figures(run, context_bytes) for run in runs],
+    )
     times = timings(recording, speed)
     over = overhead(recording)
     largest, cause = explained(models, device, times, over, result.deployment, speed.cv)
@@ -200,40 +205,45 @@ def shared(recording: Recording, speed: Speed, same: Workload) -> Deployment:
             for name, k in speed.slowdown.items()
         }
         slowed = stretched(
-            deployment, {s.model: factor.get(s.replicas[0].devices[0], 1.0) for s in deployment.services}
+            deployment, {s.model: {1: factor.get(s.replicas[0].devices[0], 1.0)} for s in deployment.services}
         )
     return slowed
 
 
 def disturbed(deployment: Deployment, recording: Recording, speed: Speed, rng: np.random.Generator) -> Deployment:
-    """The same with run times off by one draw of the error that all models share and one of each model's own, and all
-    load times by another. Factors are lognormal, for a cost is never below zero.
+    """The same with run times off by one draw of the error that all models share and one for each model and batch size,
+    and all load times by another. Factors are lognormal, for a cost is never below zero.
     """
     run, load = rng.standard_normal(2)
     common, own = run_errors(recording, speed)
     loads = load_errors(recording, speed)
     models = [service.model for service in deployment.services]
-    return stretched(
-        deployment,
-        {m: float(np.exp(run * common.get(m, 0.0) + rng.standard_normal() * own.get(m, 0.0))) for m in models},
-        {m: float(np.exp(load * loads.get(m, 0.0))) for m in models},
-    )
+    runs = {
+        m: {
+            n: float(np.exp(run * common.get(m, 0.0) + rng.standard_normal() * s))
+            for n, s in own.get(m, {1: 0.0}).items()
+        }
+        for m in models
+    }
+    return stretched(deployment, runs, {m: float(np.exp(load * loads.get(m, 0.0))) for m in models})
 
 
-def stretched(deployment: Deployment, run: Figures, load: Figures | None = None, cv: float | None = None) -> Deployment:
-    """The same deployment with run and load times of each model times a factor, 1 where none is named.
+def stretched(
+    deployment: Deployment, run: Mapping[str, BySize], load: Figures | None = None, cv: float | None = None
+) -> Deployment:
+    """The same deployment with run times of each model and batch size, and load times of each model, times a factor.
 
     `cv`: spread of one batch's run time instead of the profiles'.
     """
     load = load or {}
     services = tuple(
-        stretched_service(service, run.get(service.model, 1.0), load.get(service.model, 1.0), cv)
+        stretched_service(service, run.get(service.model, {}), load.get(service.model, 1.0), cv)
         for service in deployment.services
     )
     return replace(deployment, services=services)
 
 
-def stretched_service(service: Service, run: float, load: float, cv: float | None) -> Service:
+def stretched_service(service: Service, run: BySize, load: float, cv: float | None) -> Service:
     """One model."""
     replicas = tuple(
         replace(one, profile=stretched_profile(one.profile, one.batching.max_batch_size, run, load, cv))
@@ -242,13 +252,13 @@ def stretched_service(service: Service, run: float, load: float, cv: float | Non
     return replace(service, replicas=replicas)
 
 
-def stretched_profile(profile: Profile, most: int, run: float, load: float, cv: float | None) -> Profile:
+def stretched_profile(profile: Profile, most: int, run: BySize, load: float, cv: float | None) -> Profile:
     """One profile, for batches up to `most`."""
     batches = range(1, most + 1)
     pageable = profile.pageable_bytes_per_s
     return replace(
         profile,
-        latency=Interpolated(tuple(map(float, batches)), tuple(run * profile.latency(n) for n in batches)),
+        latency=Interpolated(tuple(map(float, batches)), tuple(of_size(run, n) * profile.latency(n) for n in batches)),
         latency_cv=profile.latency_cv if cv is None else cv,
         load=LoadTime(load * profile.load.t0_s, profile.load.bytes_per_s / load),
         pageable_bytes_per_s=None if pageable is None else pageable / load,
@@ -264,14 +274,21 @@ def model_figures(summary: Summary, model: str) -> Figures:
     return {name: float(getattr(found, name)) for name in MODEL_METRICS}
 
 
-def device_figures(summary: Summary) -> Figures:
-    """Metrics of the device: shares of time are means over its processes, memory is their sum."""
+def device_figures(summary: Summary, context_bytes: int) -> Figures:
+    """Metrics of the device: shares of time are means over its processes, memory is their sum, contexts left out."""
     cards = list(summary.devices.values())
     return {
         "utilization": sum(card.utilization for card in cards) / len(cards),
         "load_share": sum(card.load_share for card in cards) / len(cards),
-        "peak_memory_bytes": float(sum(card.peak_memory_bytes for card in cards)),
+        "peak_memory_bytes": float(sum(card.peak_memory_bytes for card in cards) - context_bytes),
     }
+
+
+def allocated(recording: Recording) -> Figures:
+    """Peak memory by the device's own allocator where it has one, instead of what the executor counted."""
+    peaks = [held.allocated_peak_bytes for held in recording.held.values()]
+    known = [float(peak) for peak in peaks if peak is not None]
+    return {"peak_memory_bytes": sum(known)} if known and len(known) == len(peaks) else {}
 
 
 def device_name(result: SimulationResult) -> str:
@@ -342,13 +359,15 @@ def timings(recording: Recording, speed: Speed) -> tuple[Timing, ...]:
     for actions in recording.actions:
         if len(actions.start_s) and actions.expected_s.sum() > 0:
             groups.setdefault((actions.kind, actions.model), []).append(actions)
-    factors = {"run": speed.run, "load": speed.load}
-    return tuple(timing(kind, model, found, factors[kind].get(model, 1.0)) for (kind, model), found in groups.items())
+    return tuple(timing(kind, model, found, speed) for (kind, model), found in groups.items())
 
 
-def timing(kind: str, model: str, found: Sequence[Actions], factor: float) -> Timing:
-    """One kind of one model, expected to take `factor` times what its profile says."""
-    expected_s = factor * np.concatenate([actions.expected_s for actions in found])
+def timing(kind: str, model: str, found: Sequence[Actions], speed: Speed) -> Timing:
+    """One kind of one model, expected to take what its profile says at the speed of the rehearsals."""
+    factors = speed.run.get(model, {}) if kind == "run" else {0: speed.load.get(model, 1.0)}
+    expected_s = np.concatenate(
+        [actions.expected_s * [of_size(factors, n) for n in actions.batch.tolist()] for actions in found]
+    )
     actual_s = np.concatenate([actions.actual_s for actions in found])
     known = expected_s > 0
     ratio = actual_s[known] / expected_s[known]

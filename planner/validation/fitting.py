@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from planner.load import Loaded, workload
 from planner.scenario import ModelSpec, Scenario, ValidateSpec
 from planner.sizing import Profiles
+from planner.validation.speed import BySize, of_size
 from simulator.deployment import SLO, BatchingPolicy, Deployment, Replica, Service
 from simulator.hardware import GPU, Device, Host
 from simulator.profile import Profile
 from simulator.run import DeploymentError, check
-from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
+from simulator.workload import Workload, scaled
 
 HOST = "host"
 
@@ -30,7 +31,7 @@ class Case:
 class Pace:
     """Costs now over what profiles say, by model; 1 for models that are not named."""
 
-    run: Mapping[str, float] = field(default_factory=dict)
+    run: Mapping[str, BySize] = field(default_factory=dict)
     load: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -58,7 +59,7 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
     )
     check(deployment, asked)
     if scenario.validate.load is not None:
-        asked = faster(asked, scenario.validate.load / offered_work(deployment, asked.rates_rps(), pace))
+        asked = scaled(asked, scenario.validate.load / offered_work(deployment, asked.rates_rps(), pace))
     return Case(deployment=deployment, workload=asked, warmup_s=scenario.warmup or 0.0)
 
 
@@ -78,12 +79,12 @@ def profile_of(spec: ModelSpec, gpu: GPU, library: Profiles, asked: ValidateSpec
 
 def service(spec: ModelSpec, profile: Profile, scenario: Scenario, pace: Pace) -> Service:
     """One replica of a model; its promise and its longest wait in run times, where the scenario says so."""
-    asked, slower = scenario.validate, pace.run.get(spec.name, 1.0)
+    asked, slower = scenario.validate, pace.run.get(spec.name)
     slo_s, wait_s = spec.slo.latency, spec.max_queue_delay
     if asked.slo_scale is not None:
-        slo_s = asked.slo_scale * slower * profile.latency(asked.batch_size)
+        slo_s = asked.slo_scale * of_size(slower, asked.batch_size) * profile.latency(asked.batch_size)
     if asked.delay_scale is not None:
-        wait_s = asked.delay_scale * slower * profile.latency(1)
+        wait_s = asked.delay_scale * of_size(slower, 1) * profile.latency(1)
     if wait_s >= slo_s:
         raise DeploymentError(
             f"{spec.name}: waits {wait_s * 1e3:.4g} ms for its batch to fill, and {slo_s * 1e3:.4g} ms are promised. "
@@ -138,7 +139,7 @@ def offered_work(deployment: Deployment, rates_rps: Mapping[str, float], pace: P
         most = replica.batching.max_batch_size
         load = replica.profile.load_from(pinned=deployment.swap.pinned)
         moved_s = load(replica.profile.weight_bytes) if swaps(deployment, replica.devices[0]) else 0.0
-        run_s = pace.run.get(one.model, 1.0) * replica.profile.latency(most)
+        run_s = of_size(pace.run.get(one.model), most) * replica.profile.latency(most)
         work += rates_rps[one.model] / most * (run_s + pace.load.get(one.model, 1.0) * moved_s)
     return work
 
@@ -148,21 +149,3 @@ def swaps(deployment: Deployment, device: str) -> bool:
     place = next(d for d in deployment.devices if d.id == device)
     mine = tuple(one for one in deployment.services if one.replicas[0].devices == (device,))
     return tight_bytes(mine, 1.0, place.context_bytes) > place.memory_bytes
-
-
-def faster(asked: Workload, factor: float) -> Workload:
-    """The same demand with all rates times `factor`; bursts and phases keep their shape."""
-    return Workload(tuple(replace(stream, arrivals=scaled(stream, factor)) for stream in asked.streams))
-
-
-def scaled(stream: Stream, factor: float) -> Arrivals:
-    """How one source sends at `factor` times its rate."""
-    match stream.arrivals:
-        case FixedRate(rate, phase, jitter):
-            return FixedRate(rate * factor, None if phase is None else phase / factor, jitter / factor)
-        case Poisson(rate):
-            return Poisson(rate * factor)
-        case Gamma(rate, cv):
-            return Gamma(rate * factor, cv)
-        case Trace(times_s, period_s):
-            return Trace(times_s / factor, period_s / factor)

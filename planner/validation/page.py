@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from planner.layout import Column, Format, Screen, counted, markdown, per_second, seconds, table
@@ -240,7 +240,7 @@ def overall(answers: Sequence[Validation]) -> list[str]:
         found = sorted(abs(model.error[metric]) for model in models if isfinite(model.error[metric]))
         if found:
             unit = "points" if metric in SHARES else "%"
-            middle, average = found[len(found) // 2], sum(found) / len(found)
+            middle, average = median(found), fmean(found)
             lines.append(
                 f"- {NAMES[metric]}: median {middle * 100:.1f} {unit}, mean {average * 100:.1f} {unit}, "
                 f"worst {found[-1] * 100:.1f} {unit}"

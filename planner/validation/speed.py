@@ -3,6 +3,7 @@
 Profiles are measured once, and a device is not always as fast as then: others share its processor, memory or power.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,30 +18,36 @@ from planner.validation.recording import Recording
 from simulator.workload import Floats
 
 Shares = Mapping[str, float]
+BySize = Mapping[int, float]
+"""By size of the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
     """Costs at the time of the run over what profiles say; without a rehearsal nothing is known and nothing changed."""
 
-    run: Shares = field(default_factory=dict)
-    """By model: its run times, both rehearsals alike."""
+    run: Mapping[str, BySize] = field(default_factory=dict)
+    """By model and batch size: run times, both rehearsals alike."""
     load: Shares = field(default_factory=dict)
     """The same of load times."""
     before: float | None = None
-    """Run times right before the run, geometric mean over models."""
+    """Run times right before the run, geometric mean over models and batch sizes."""
     after: float | None = None
     """The same right after it."""
     drift: float = 0.0
     """One standard deviation of the speed during the run around that of the rehearsals, a share."""
-    run_error: Shares = field(default_factory=dict)
-    """By model: the same of `run`, for it is known from few batches."""
+    run_error: Mapping[str, BySize] = field(default_factory=dict)
+    """The same of `run`, for it is known from few batches."""
     load_error: float = 0.0
     """The same of `load`, of all models alike."""
     cv: float | None = None
     """Coefficient of variation of one batch's run time."""
     slowdown: Shares = field(default_factory=dict)
     """By device, where several processes share one: run times while the others run too, over those alone."""
+
+
+Kind = tuple[str, int]
+"""Model and batch size."""
 
 
 class Taken(NamedTuple):
@@ -50,10 +57,17 @@ class Taken(NamedTuple):
     start_s: float
     device: str
     model: str
+    size: int
+    """Of the batch; 0 of a load."""
     expected_s: float
     actual_s: float
     overlap: float
     """Share of its time in which other processes ran a batch."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is comparable: a profile may be right for one size and wrong for another."""
+        return self.model, self.size
 
     @property
     def ratio(self) -> float:
@@ -76,12 +90,12 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> Speed:
     levels = [level(alone, number) for number in range(len(rehearsals))]
     spread = pooled_cv(alone)
     return Speed(
-        run=by_model(alone),
-        load=by_model(loads),
+        run=by_size(usual_ratios(alone)),
+        load={model: ratio for (model, _), ratio in usual_ratios(loads).items()},
         before=levels[0],
         after=levels[1] if len(levels) > 1 else None,
         drift=drift_of(alone),
-        run_error={model: spread / sqrt(count(alone, model)) for model in models_of(alone)},
+        run_error=by_size({kind: spread / sqrt(count) for kind, count in Counter(one.kind for one in alone).items()}),
         load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
         cv=spread,
         slowdown=together,
@@ -94,44 +108,41 @@ def listed(number: int, rehearsal: Sequence[Actions], kind: str) -> list[Taken]:
     found = []
     for actions in (a for a in rehearsal if a.kind == kind):
         others = [(starts, ends) for device, starts, ends in spans if device != actions.device]
-        for start_s, expected_s, actual_s in zip(actions.start_s, actions.expected_s, actions.actual_s, strict=True):
+        columns = (actions.start_s, actions.batch.tolist(), actions.expected_s, actions.actual_s)
+        for start_s, size, expected_s, actual_s in zip(*columns, strict=True):
             both_s = sum(
                 float(np.clip(np.minimum(ends, start_s + actual_s) - np.maximum(starts, start_s), 0.0, None).sum())
                 for starts, ends in others
             )
             overlap = both_s / actual_s
-            found.append(Taken(number, start_s, actions.device, actions.model, expected_s, actual_s, overlap))
+            found.append(Taken(number, start_s, actions.device, actions.model, size, expected_s, actual_s, overlap))
     return found
 
 
-def models_of(taken: Sequence[Taken]) -> list[str]:
-    """Each once."""
-    return list(dict.fromkeys(one.model for one in taken))
+def usual_ratios(taken: Sequence[Taken]) -> dict[Kind, float]:
+    """Mean ratio of each kind; each rehearsal counts alike, whatever it was able to do in its time."""
+    means: dict[Kind, list[float]] = {}
+    for group in grouped(taken):
+        means.setdefault(group[0].kind, []).append(fmean(one.ratio for one in group))
+    return {kind: fmean(found) for kind, found in means.items()}
 
 
-def count(taken: Sequence[Taken], model: str) -> int:
-    """Actions of one model."""
-    return sum(one.model == model for one in taken)
-
-
-def by_model(taken: Sequence[Taken]) -> dict[str, float]:
-    """Mean ratio of each model; each rehearsal counts alike, whatever it was able to do in its time."""
-    found = {}
-    for model in models_of(taken):
-        numbers = {one.rehearsal for one in taken if one.model == model}
-        found[model] = fmean(ratio_of([t for t in taken if t.model == model and t.rehearsal == n]) for n in numbers)
+def by_size(values: Mapping[Kind, float]) -> dict[str, dict[int, float]]:
+    """By model, then by size, smallest first."""
+    found: dict[str, dict[int, float]] = {}
+    for (model, size), value in sorted(values.items()):
+        found.setdefault(model, {})[size] = value
     return found
 
 
-def ratio_of(taken: Sequence[Taken]) -> float:
-    """What all took over what all should have taken."""
-    return sum(one.actual_s for one in taken) / sum(one.expected_s for one in taken)
+def of_size(known: BySize | None, size: int) -> float:
+    """The factor of one batch size: on a straight line between those that are known, as the nearest beyond; else 1."""
+    return float(np.interp(size, sorted(known), [known[n] for n in sorted(known)])) if known else 1.0
 
 
 def level(taken: Sequence[Taken], number: int) -> float | None:
-    """Geometric mean over models of one rehearsal; None where nothing ran."""
-    mine = [one for one in taken if one.rehearsal == number]
-    ratios = [ratio_of([one for one in mine if one.model == model]) for model in models_of(mine)]
+    """Geometric mean over models and sizes of one rehearsal; None where nothing ran."""
+    ratios = usual_ratios([one for one in taken if one.rehearsal == number]).values()
     return exp(fmean(map(log, ratios))) if ratios else None
 
 
@@ -142,7 +153,7 @@ def drift_of(taken: Sequence[Taken]) -> float:
     deviation s of the device's speed, which for slow noise (1/f) hardly depends on how long they are. With a level of
     its own for the run and for each of n rehearsals the distance is s x root(1 + 1/n). Allan, Proc. IEEE 54 (1966).
     """
-    usual = by_model(taken)
+    usual = usual_ratios(taken)
     numbers = sorted({one.rehearsal for one in taken})
     whole = {n: sorted((one for one in taken if one.rehearsal == n), key=lambda one: one.start_s) for n in numbers}
     pairs = [(mine[: len(mine) // 2], mine[len(mine) // 2 :]) for mine in whole.values()]
@@ -152,13 +163,13 @@ def drift_of(taken: Sequence[Taken]) -> float:
     return allan * sqrt(1 + 1 / len(numbers))
 
 
-def relative(taken: Sequence[Taken], usual: Shares) -> float:
-    """Mean ratio over that which is usual for the model."""
-    return fmean(one.ratio / usual[one.model] for one in taken)
+def relative(taken: Sequence[Taken], usual: Mapping[Kind, float]) -> float:
+    """Mean ratio over that which is usual for its kind."""
+    return fmean(one.ratio / usual[one.kind] for one in taken)
 
 
 def pooled_cv(taken: Sequence[Taken]) -> float:
-    """Spread of ratios around the mean of their model and rehearsal; 0 where there is one of each only."""
+    """Spread of ratios around the mean of their kind and rehearsal; 0 where there is one of each only."""
     groups = [[one.ratio for one in group] for group in grouped(taken)]
     squares = sum((ratio / fmean(ratios) - 1) ** 2 for ratios in groups for ratio in ratios)
     freedom = sum(len(ratios) - 1 for ratios in groups)
@@ -168,8 +179,8 @@ def pooled_cv(taken: Sequence[Taken]) -> float:
 def slowdown(runs: Sequence[Taken]) -> dict[str, float]:
     """By device, where others share it: run times while the others run too over those alone.
 
-    Slope of the straight line through (overlap, run time), each over the mean of its model and rehearsal, so that the
-    drift of the machine and the size of models play no part. At least 1, and at most the number of processes.
+    Slope of the straight line through (overlap, run time), each over the mean of its kind and rehearsal, so that the
+    drift of the machine and the size of models and batches play no part. At least 1, at most the number of processes.
     """
     devices = list(dict.fromkeys(one.device for one in runs))
     return {
@@ -197,15 +208,15 @@ def centre(values: Sequence[float]) -> Floats:
 
 
 def grouped(taken: Sequence[Taken]) -> list[list[Taken]]:
-    """By rehearsal and model."""
-    groups: dict[tuple[int, str], list[Taken]] = {}
+    """By rehearsal and kind."""
+    groups: dict[tuple[int, Kind], list[Taken]] = {}
     for one in taken:
-        groups.setdefault((one.rehearsal, one.model), []).append(one)
+        groups.setdefault((one.rehearsal, one.kind), []).append(one)
     return list(groups.values())
 
 
-def run_errors(recording: Recording, speed: Speed) -> tuple[Shares, Shares]:
-    """One standard deviation of run times, by model: of what all models have in common, and of each by itself.
+def run_errors(recording: Recording, speed: Speed) -> tuple[Shares, Mapping[str, BySize]]:
+    """One standard deviation of run times, by model: of what all models have in common, and of each size by itself.
 
     Where nobody rehearsed it is what the profiles state, for all in common: a device that is slower than it was when it
     was measured is slower at everything.
