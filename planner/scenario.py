@@ -156,7 +156,7 @@ class StreamSpec:
     phase: Phase = Phase.RANDOM
     """With `rate`: first frames at random times, all at once, or evenly spread."""
     jitter: Duration = 0.0
-    """With `rate`: standard deviation of a frame's delay."""
+    """With `rate`: scale of a frame's delay, `abs(N(0, jitter))`."""
     poisson: Rate | None = None
     """Independent arrivals at this mean rate, each source."""
     gamma: GammaSpec | None = None

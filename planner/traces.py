@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import math
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,20 +21,23 @@ from typing import NoReturn, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.units import did_you_mean
+from planner.units import did_you_mean, duration
 from simulator.errors import InputError
 
 TIME_COLUMNS = ("arrival_s", "timestamp", "time", "arrival", "arrival_time", "time_s", "timestamp_s", "ts", "datetime")
 """Names that a column of time stamps usually has, whatever the case; the first that is there counts."""
 LONGEST_S = 1e10
 """Longest recording, 300 years: beyond it, times are not in seconds."""
-RESOLUTION_S = 1e-6
-"""With which times are written."""
+DIGITS = 6
+"""After the point of times that are written: microseconds."""
+RESOLUTION_S = 10.0**-DIGITS
 FUNCTIONS_HEADER = ["HashOwner", "HashApp", "HashFunction", "Trigger"]
 BURST_COLUMNS = frozenset({"Timestamp", "Model", "Request tokens", "Response tokens", "Total tokens", "Log Type"})
 """Of BurstGPT, github.com/HPMLL/BurstGPT; its release 2.0 has `Session ID` and `Elapsed time` besides."""
 MOONCAKE_KEYS = ("timestamp", "input_length", "output_length")
 """Of Mooncake, github.com/kvcache-ai/Mooncake, FAST25-release; `hash_ids` beside them says nothing of time."""
+SPAN = re.compile(r"#\s*from\s+(\d.*?)\s*,\s*lasts\s+(.*?)\s*", re.IGNORECASE)
+"""Comment above the header of a CSV, e.g. `# from 0 s, lasts 240 s`."""
 GZIP = b"\x1f\x8b"
 Floats = NDArray[np.float64]
 
@@ -49,7 +53,8 @@ class TraceTable:
     times_s: Floats = field(compare=False)
     """Sorted, seconds from the start of the recording."""
     period_s: float
-    """Length of the recording: until the last arrival and one mean gap more, so that it can be repeated."""
+    """Length of the recording, silent ends included; where it is not known, until the last arrival and one mean gap
+    more, so that it can be repeated."""
     source: str
     """What was read."""
     notes: tuple[str, ...] = ()
@@ -67,10 +72,18 @@ class TraceTable:
 
     def first(self, duration_s: float) -> "TraceTable":
         """Only the first `duration_s` seconds."""
-        if duration_s > self.period_s:
+        if duration_s > self.period_s + RESOLUTION_S:
             raise TraceError(f"{self.source}: lasts {self.period_s:.6g} s, not {duration_s:g} s. Ask for less.")
         kept = self.times_s[self.times_s < duration_s]
         return replace(self, times_s=enough(kept, self.source), period_s=duration_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when on and how long was recorded, as a comment in the file says."""
+
+    start_s: float
+    lasts_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +116,8 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
     """Arrivals recorded in a file.
 
     Plain CSV: a column of seconds or of ISO dates with times, found by its usual names or named by `column`. Times
-    count from the first arrival; rows out of order are sorted. Lines that start with `#` are comments.
+    count from the first arrival; rows out of order are sorted. Lines that start with `#` are comments. One like
+    `# from 0 s, lasts 240 s` above the header keeps what was silent before the first arrival and after the last.
 
     Azure Functions 2019 (counts a minute): `function` is the hash of one function, or how many of the busiest are
     merged; the k calls of a minute are spread evenly over it, at (i + 1/2) / k.
@@ -112,15 +126,15 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
     """
     try:
         with open_text(path) as file:
-            header, start = read_header(file, path)
+            header, start, span = read_header(file, path)
             if header[0].startswith("{"):
                 return read_mooncake(file, path, column)
             if header[:4] == FUNCTIONS_HEADER:
                 return read_functions(file, path, function)
             index = time_column(header, column, path)
             if header[index] == "Timestamp" and set(header) >= BURST_COLUMNS:
-                return read_burst(file, path, header, start)
-            return read_stamps(file.read(), path, index, start)
+                return read_burst(file, path, header, start, span)
+            return read_stamps(file.read(), path, index, start, span)
     except UnicodeDecodeError:
         raise TraceError(f"{path}: is not UTF-8 text. Save the file as UTF-8.") from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
@@ -140,14 +154,26 @@ def open_text(path: Path) -> TextIO:
     return (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig", newline="")
 
 
-def read_header(file: TextIO, path: Path) -> tuple[list[str], int]:
-    """Column names, and the number of their line. The file stands behind them."""
-    number = 0
+def read_header(file: TextIO, path: Path) -> tuple[list[str], int, Span | None]:
+    """Column names, the number of their line, and what a comment above them says. The file stands behind them."""
+    number, span = 0, None
     while text := file.readline(1_000_000):
         number += 1
         if text.strip() and not text.startswith("#"):
-            return [name.strip() for name in next(csv.reader([text]))], number
+            return [name.strip() for name in next(csv.reader([text]))], number, span
+        if (said := SPAN.fullmatch(text.strip())) is not None:
+            if span is not None:
+                raise TraceError(f"{path}:{number}: says a second time how long the recording lasts. Remove one line.")
+            span = span_of(said, f"{path}:{number}")
     raise TraceError(f"{path}: is empty. The first line names the columns, e.g. `arrival_s`.")
+
+
+def span_of(said: re.Match[str], place: str) -> Span:
+    """The durations in a comment."""
+    try:
+        return Span(duration(said[1]), duration(said[2]))
+    except ValueError as error:
+        raise TraceError(f"{place}: `{said[0][:80]}`: {error}") from None
 
 
 def time_column(header: list[str], column: str | None, path: Path) -> int:
@@ -166,7 +192,9 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
     )
 
 
-def read_stamps(body: str, path: Path, index: int, header_line: int, seconds: bool | None = None) -> TraceTable:
+def read_stamps(
+    body: str, path: Path, index: int, header_line: int, span: Span | None, seconds: bool | None = None
+) -> TraceTable:
     """Arrivals from a column of seconds or of dates; which of them, the first row tells where `seconds` does not."""
     sample = next((row[index] for row in rows(body) if len(row) > index), None)
     if sample is None:
@@ -180,27 +208,33 @@ def read_stamps(body: str, path: Path, index: int, header_line: int, seconds: bo
         good = False
     if not good:
         refuse_first_bad(body, path, index, header_line, numeric if seconds else dated)
-    return from_stamps(stamps, path)
+    return from_stamps(stamps, path, span)
 
 
-def from_stamps(stamps: Floats, path: Path) -> TraceTable:
-    """Arrivals at times in seconds since any moment, in any order."""
+def from_stamps(stamps: Floats, path: Path, span: Span | None = None) -> TraceTable:
+    """Arrivals at times in seconds since any moment, in any order. Without `span`, the first of them is the start."""
     notes: tuple[str, ...] = ()
     if late := int(np.count_nonzero(np.diff(stamps) < 0)):
         notes = (f"{late} of {stamps.size} rows were out of order; the rows were sorted.",)
         stamps = np.sort(stamps)
-    times = enough(stamps - stamps[0], str(path))
-    if times[-1] > LONGEST_S:
-        raise TraceError(f"{path}: spans {times[-1]:.3g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
-    if times[-1] == 0:
-        raise TraceError(f"{path}: all {times.size} arrivals have the same time. A rate needs time to pass.")
-    return TraceTable(times, float(times[-1]) * times.size / (times.size - 1), str(path), notes)
+    times = enough(stamps - (span.start_s if span else stamps[0]), str(path))
+    spans_s = span.lasts_s if span else float(times[-1])
+    if spans_s > LONGEST_S:
+        raise TraceError(f"{path}: spans {spans_s:.3g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
+    if span is None:
+        return TraceTable(times, spans_s * times.size / (times.size - 1), str(path), notes)
+    if times[0] < 0 or times[-1] > spans_s:
+        raise TraceError(
+            f"{path}: is said to be from {span.start_s:.10g} s and to last {spans_s:.10g} s, but its arrivals are "
+            f"from {stamps[0]:.10g} s to {stamps[-1]:.10g} s. Mend or remove the line that says so."
+        )
+    return TraceTable(times, spans_s, str(path), notes)
 
 
-def read_burst(file: TextIO, path: Path, header: list[str], header_line: int) -> TraceTable:
+def read_burst(file: TextIO, path: Path, header: list[str], header_line: int, span: Span | None) -> TraceTable:
     """Arrivals of BurstGPT: seconds since midnight of the first day. A request that failed has no response tokens."""
     body = file.read()
-    table = read_stamps(body, path, header.index("Timestamp"), header_line, seconds=True)
+    table = read_stamps(body, path, header.index("Timestamp"), header_line, span, seconds=True)
     columns = (header.index(name) for name in ("Request tokens", "Total tokens", "Response tokens"))
     *_, answered = (whole_numbers(body, path, index, header_line) for index in columns)
     if not (failed := int(np.count_nonzero(answered == 0))):
@@ -248,9 +282,11 @@ def mooncake_stamp(text: str, place: str) -> float:
 
 
 def enough(times: Floats, source: str) -> Floats:
-    """`times`, of which there must be two."""
+    """`times`, sorted, of which there must be two that differ."""
     if times.size < 2:
         raise TraceError(f"{source}: holds {times.size} arrival{'s' * (times.size != 1)}. A rate needs at least two.")
+    if times[0] == times[-1]:
+        raise TraceError(f"{source}: all {times.size} arrivals have the same time. A rate needs time to pass.")
     return times
 
 
@@ -396,6 +432,12 @@ def scaled(table: TraceTable, rate_rps: float) -> TraceTable:
     return table.at_rate(rate_rps)
 
 
+def rounded(table: TraceTable) -> TraceTable:
+    """The recording as a file in microseconds holds it."""
+    times = enough(np.round(table.times_s, DIGITS), table.source)
+    return replace(table, times_s=times, period_s=round(table.period_s, DIGITS))
+
+
 def import_trace(
     source: Path,
     target: Path,
@@ -404,7 +446,10 @@ def import_trace(
     function: str | int = 1,
     column: str | None = None,
 ) -> TraceTable:
-    """Writes a recording as plain CSV with the column `arrival_s`, scaled to a mean rate and then cut to a length."""
+    """Writes a recording as plain CSV with the column `arrival_s`, scaled to a mean rate and then cut to a length.
+
+    What is returned is what the file gives when it is read again.
+    """
     table = read_trace(source, column, function)
     if target.exists() and target.samefile(source):
         raise TraceError(f"{target}: is the recording itself. Name another file with -o.")
@@ -412,8 +457,10 @@ def import_trace(
         table = scaled(table, rate_rps)
     if duration_s is not None:
         table = table.first(duration_s)
-    lines = [f"# {table.times_s.size} arrivals from {source.name}", "arrival_s"]
-    lines.extend(map("{:.6f}".format, table.times_s.tolist()))
+    table = rounded(table)
+    lasts = np.format_float_positional(table.period_s, trim="-")
+    lines = [f"# {table.times_s.size} arrivals from {source.name}", f"# from 0 s, lasts {lasts} s", "arrival_s"]
+    lines.extend(f"{time_s:.{DIGITS}f}" for time_s in table.times_s.tolist())
     try:
         target.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:

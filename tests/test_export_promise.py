@@ -22,6 +22,7 @@ import pytest
 
 from planner.exports import check_promise
 from planner.exports.check_promise import arrivals, interval, judge, quantile
+from simulator.workload import FixedRate, Stream, Workload, draw
 
 SCRIPT = Path(check_promise.__file__)
 STANDARD = {
@@ -202,6 +203,17 @@ def test_load_is_the_planned_one() -> None:
         times = np.sort(arrivals({**source, "count": 1, "rate_rps": 50.0}, 2000.0, rng))
         assert len(times) == pytest.approx(100_000, abs=5 * cv * 100_000**0.5)
         assert np.std(np.diff(times)) * 50 == pytest.approx(cv, rel=0.05)
+
+
+def test_jitter_only_delays_and_by_as_much_as_in_the_simulator() -> None:
+    """Delays |N(0, s)| are s sqrt(2 / pi) on average (4 standard errors)."""
+    source = {"kind": "fixed", "count": 1, "rate_rps": 1.0, "phase": "aligned", "jitter_s": 0.01}
+    late_s = np.array(arrivals(source, 10_000.0, random.Random(3))) - np.arange(10_000)
+    assert late_s.min() >= 0
+    assert late_s.mean() == pytest.approx(0.01 * (2 / np.pi) ** 0.5, abs=4 * late_s.std() / 100)
+    simulated_s = draw(Workload((Stream("m", FixedRate(1.0, 0.0, 0.01)),)), 10_000.0, 3)["m"].arrival_s % 1
+    assert late_s.mean() == pytest.approx(simulated_s.mean(), abs=4 * 2**0.5 * late_s.std() / 100)
+    assert late_s.std() == pytest.approx(simulated_s.std(), rel=0.05)
 
 
 def test_figures_agree_with_numpy() -> None:

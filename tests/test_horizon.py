@@ -12,7 +12,7 @@ from planning import CATALOG, T4, Shelf, loaded, model, profile, scenario, shelf
 
 from planner.horizons.answer import Way
 from planner.horizons.day import by_levels, check_day, piece, pieces
-from planner.horizons.demand import frames, levels, minute_factors, recorded, scaled, stamped, warped
+from planner.horizons.demand import frames, levels, minute_factors, recorded, stamped, warped
 from planner.horizons.machines import Group, group
 from planner.horizons.sections import Between, CalendarSpec, CalendarTrace, RatesAre, SpotSpec
 from planner.horizons.strategies import (
@@ -103,6 +103,14 @@ def test_a_recording_is_stretched_repeated_and_counted() -> None:
     assert few.max() < 1.1 * few.min()  # 240 arrivals in 1,440 minutes are no load of 0 and 1
 
 
+def test_silent_ends_of_a_recording_are_hours_without_load(tmp_path: Path) -> None:
+    times = "".join(f"{1 + n / 12_000:.6f}\n" for n in range(12_000))
+    (tmp_path / "t.csv").write_text(f"# from 0 s, lasts 4 s\narrival_s\n{times}")
+    calendar = CalendarSpec(trace=CalendarTrace(file=Path("t.csv")), days=1)
+    factors = minute_factors(replace(asked(calendar), path=tmp_path / "s.yaml"), calendar)
+    assert factors.reshape(4, 360).mean(axis=1) == pytest.approx([0, 4, 0, 0], abs=0.05)
+
+
 @given(st.lists(st.floats(0, 10), min_size=2, max_size=300), st.integers(2, 40))
 def test_levels_lose_no_load(values: list[float], count: int) -> None:
     factors = np.array(values)
@@ -123,7 +131,6 @@ def test_load_that_changes_brings_frames_where_it_is() -> None:
     assert len(seen["b"]) == pytest.approx(100 * 210, rel=0.03)
     assert all(times.min() >= 0 and times.max() < 180 and np.all(np.diff(times) >= 0) for times in seen.values())
     assert stamped(seen, 180.0).rates_rps()["a"] == pytest.approx(len(seen["a"]) / 180)
-    assert scaled(cameras, 2.0).rates_rps() == {"a": 100.0, "b": 200.0}
 
 
 # How many machines are wanted

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload, draw
+from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload, draw, scaled
 
 KINDS = st.one_of(
     st.floats(0.5, 50).map(Poisson),
@@ -48,6 +48,25 @@ def test_a_camera_is_on_time_and_only_ever_late() -> None:
     late_s = draw(Workload((Stream("m", FixedRate(1.0, 0.0, 0.01)),)), 1000.0, 1)["m"].arrival_s % 1.0
     assert late_s.min() >= 0
     assert np.sqrt(np.mean(late_s**2)) == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        FixedRate(10.0, 0.05, 0.03),
+        FixedRate(10.0, None, 0.03),
+        Poisson(10.0),
+        Gamma(10.0, 4.0),
+        Trace(np.array([0.5, 1.0, 1.0, 1.25]), 2.0),
+    ],
+)
+def test_at_twice_the_rate_every_request_comes_in_half_the_time(arrivals: Arrivals) -> None:
+    """Jitter shrinks as the gaps do: were it kept, frames of a quick camera would overtake each other."""
+    asked = Workload((Stream("m", arrivals, 3),))
+    usual, twice = draw(asked, 60.0, 1)["m"], draw(scaled(asked, 2.0), 30.0, 1)["m"]
+    assert twice.arrival_s == pytest.approx(usual.arrival_s / 2)
+    assert np.array_equal(twice.source, usual.source)
+    assert scaled(asked, 2.0).rates_rps()["m"] == pytest.approx(2 * asked.rates_rps()["m"])
 
 
 def test_a_recording_repeats() -> None:

@@ -222,6 +222,15 @@ def test_a_point_whose_workers_die_is_given_up_and_not_kept(
     assert content(tmp_path) == whole
 
 
+def test_a_point_without_a_worker_is_lost_and_not_waited_for(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "absent"))
+    ran = run_study(load_study(small), CONTEXT, LocalEngine(CONTEXT, 1), tmp_path)
+    assert ran.lost == ["no process could be started for it (No such file or directory)"]
+    assert ran.computed == 0
+
+
 def test_a_torn_last_line_is_cut_off_and_points_are_not_overwritten(
     small: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -388,6 +397,9 @@ def test_a_file_may_have_another_name_but_nothing_else_in_it(tmp_path: Path) -> 
         assert key() != before
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert key() == before
+    seen = (tmp_path / "other-seen.csv").read_text(encoding="utf-8")
+    (tmp_path / "other-seen.csv").write_text(f"# from 0 s, lasts 20 s\n{seen}", encoding="utf-8")
+    assert key() != before  # the same times, in a recording that is twice as long
 
 
 def test_the_worst_of_several_models_is_unknown_where_one_answers_nothing() -> None:
@@ -591,6 +603,30 @@ def test_csv_and_parquet_hold_what_the_json_holds(whole: dict[str, bytes], tmp_p
         assert (row["reason"] or "") == text["reason"] == p["reason"]
 
 
+SAME_NAMES = """
+base: base.yaml
+axes:
+  merging: [none, layers]
+  Key: {cases: {a: {load: 1}}}
+  axis.merging: {cases: {b: {horizon: 2 s}}}
+outputs: [merging]
+"""
+
+
+def test_an_axis_may_be_called_as_an_output_is(tmp_path: Path) -> None:
+    """Names of columns differ by more than capitals, for in SQL these do not count."""
+    keep(run_study(load_study(written(tmp_path, SAME_NAMES)), CONTEXT, Here(), tmp_path / "out"), tmp_path)
+    rows = list(csv.DictReader((tmp_path / "results.csv").read_text().splitlines()))
+    assert [row["axis.merging"] for row in rows] == ["none", "layers"]
+    assert {row["axis.Key"] for row in rows} == {"a"}
+    assert {row["axis.axis.merging"] for row in rows} == {"b"}
+    assert {row["merging"] for row in rows} == {"none"}
+    assert all(len(row["key"]) == 64 for row in rows)
+    table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'results.parquet'}'")
+    assert table.columns == list(rows[0])
+    assert [row[0] for row in table.fetchall()] == ["none", "layers"]
+
+
 def test_without_duckdb_there_is_no_parquet(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     ran = run_study(replace(load_study(small), axes=()), CONTEXT, Here(), tmp_path)
@@ -664,6 +700,14 @@ WRONG = [
     ("base: base.yaml\nsearch: {path: load, between: [0, 1]}\n", "search.between[0]: must be above 0, got 0."),
     ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cheap]}\n", "where[0]: must be `feasible`"),
     ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cost<3]}\n", "where[0]: unknown output `cost`."),
+    (
+        "base: base.yaml\nsearch: {path: load, between: [1, 2], where: ['p99_s[zzz]<=0.1']}\n",
+        "2:48: search.where[0]: no model `zzz`. The base has watch, look.",
+    ),
+    (
+        "base: base.yaml\nsearch: {path: load, between: [1, 2], where: [fleet<=3]}\n",
+        "2:48: search.where[0]: `fleet` is in words, which cannot be compared.",
+    ),
     ("base: base.yaml\naxes: {load: [1]}\nsearch: {path: load, between: [1, 2]}\n", "axes.load: is what `search`"),
     ("base: base.yaml\naxes: {load: [1]}\nfoo: 1\n", "3:1: foo: unknown key."),
     ("base: base.yaml\naxes: {load: [1]}\noutputs: ['p99_s[zzz]']\n", "3:11: outputs[0]: no model `zzz`. The base has"),
@@ -737,6 +781,9 @@ def test_the_command(small: Path, whole: dict[str, bytes], tmp_path: Path) -> No
     [
         (EngineName.RAY, 2, None, "--workers 2: with --engine ray the cluster says how many."),
         (EngineName.LOCAL, None, "auto", "--address auto goes with --engine ray alone."),
+        (EngineName.LOCAL, -1, None, "workers: must be from 1 to 1,024, got -1."),
+        (EngineName.LOCAL, 1025, None, "workers: must be from 1 to 1,024, got 1025."),
+        (EngineName.RAY, 0, None, "workers: must be from 1 to 1,024, got 0."),
     ],
 )
 def test_options_that_do_not_go_with_the_engine(

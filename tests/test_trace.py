@@ -1,5 +1,6 @@
 """Traces: every format gives the same sorted seconds; what cannot be used is refused in one line."""
 
+import gzip
 import os
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 
 from planner.layout import Screen
 from planner.listings import trace_summary
+from planner.load import load_scenario, workload
 from planner.traces import TraceError, describe, import_trace, read_trace
+from simulator.workload import draw
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("PLANNER_TEST_DATA", ROOT.parent / "shared" / "data"))
@@ -122,6 +125,99 @@ def test_import_scales_then_cuts(tmp_path):
     assert again.rate_rps == pytest.approx(4)
     with pytest.raises(TraceError, match="lasts 25 s, not 26 s"):
         import_trace(source, tmp_path / "out.csv", rate_rps=4, duration_s=26)
+
+
+SILENT_ENDS = functions(f=[0, 60, 0, 0])
+LONG_PAUSE = "arrival_s\n0\n1\n2\n3\n100\n"
+THIRDS = "arrival_s\n0\n0.1\n0.4\n1\n"  # lasts 4/3 s, which no file in microseconds holds exactly
+
+
+@pytest.mark.parametrize(
+    ("text", "wish", "rate_rps", "lasts_s", "first_s"),
+    [
+        (SILENT_ENDS, {}, 60 / 86_400, 86_400, 60.5),
+        (SILENT_ENDS, {"rate_rps": 1 / 4}, 1 / 4, 240, 60.5 / 360),
+        (SILENT_ENDS, {"duration_s": 300}, 1 / 5, 300, 60.5),
+        (LONG_PAUSE, {"duration_s": 60}, 4 / 60, 60, 0),
+        (LONG_PAUSE, {"rate_rps": 0.4, "duration_s": 12.5}, 0.4, 12.5, 0),  # all of it, but for rounding
+        (THIRDS, {}, 3, 4 / 3, 0),
+        ("# from 5 s, lasts 1 min\narrival_s\n10\n20\n", {}, 1 / 30, 60, 5),
+    ],
+)
+def test_what_was_silent_comes_back(tmp_path, text, wish, rate_rps, lasts_s, first_s):
+    made = import_trace(csv(tmp_path, text), tmp_path / "out.csv", **wish)
+    again = read_trace(tmp_path / "out.csv")
+    assert (again.rate_rps, again.period_s) == (pytest.approx(rate_rps), pytest.approx(lasts_s))
+    assert again.times_s[0] == pytest.approx(first_s, abs=1e-6)
+    assert (again.times_s.tolist(), again.period_s) == (made.times_s.tolist(), made.period_s)
+    import_trace(tmp_path / "out.csv", tmp_path / "twice.csv")
+    (tmp_path / "packed").write_bytes(gzip.compress((tmp_path / "twice.csv").read_bytes()))
+    packed = read_trace(tmp_path / "packed")
+    assert (packed.times_s.tolist(), packed.period_s) == (made.times_s.tolist(), made.period_s)
+    first, *rest = (tmp_path / "twice.csv").read_text().splitlines()
+    assert first.endswith("from out.csv")
+    assert rest == (tmp_path / "out.csv").read_text().splitlines()[1:]
+
+
+def test_a_scenario_repeats_what_was_silent(tmp_path):
+    import_trace(csv(tmp_path, LONG_PAUSE), tmp_path / "out.csv", duration_s=60)
+    asked = "models: [{name: resnet50, slo: {latency: 1 s}}]\nstreams: [{model: resnet50, trace: {file: out.csv%s}}]\n"
+    for change, period_s in (("", 60), (", rate: 2 rps", 2)):
+        demand = workload(load_scenario(csv(tmp_path, asked % change, "s.yaml")))
+        assert demand.rates_rps()["resnet50"] == pytest.approx(4 / period_s)
+        drawn = draw(demand, 3 * period_s, 1)["resnet50"].arrival_s
+        first = np.arange(4) * period_s / 60
+        np.testing.assert_allclose(drawn, [*first, *(first + period_s), *(first + 2 * period_s)])
+
+
+@pytest.mark.parametrize("text", ["# lasts 9 s", "# 2 arrivals from 9 sites", "# from our gateway, lasts a week", "#"])
+def test_other_comments_say_nothing_of_the_length(tmp_path, text):
+    assert read_trace(csv(tmp_path, text + "\narrival_s\n5\n6\n")).period_s == 2
+    assert read_trace(csv(tmp_path, "arrival_s\n5\n" + text + "\n6\n")).period_s == 2
+
+
+@pytest.mark.parametrize("start", ["# from 0 s, lasts 60 s", "#From 0 s ,  LASTS 1 min ", "\ufeff# from 0, lasts 60\r"])
+@pytest.mark.parametrize("header", ["arrival_s\n5\n20\n", "id,time\na,5\nb,20\n", "# more\n\ntime\n20\n5\n"])
+def test_the_length_may_be_written_by_hand(tmp_path, start, header):
+    table = read_trace(csv(tmp_path, start + "\n" + header))
+    assert (table.times_s.tolist(), table.period_s) == ([5, 20], 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "# from 0 s, lasts 6 s",
+            "t.csv: is said to be from 0 s and to last 6 s, but its arrivals are from 5 s to 7 s.",
+        ),
+        (
+            "# from 6 s, lasts 9 s",
+            "t.csv: is said to be from 6 s and to last 9 s, but its arrivals are from 5 s to 7 s.",
+        ),
+        ("# from 0 s, lasts 0 s", "to last 0 s, but its arrivals are from 5 s to 7 s. Mend or remove the line"),
+        ("# from 0 s, lasts 1e11 s", "t.csv: spans 1e+11 s, more than 1e+10. Write times in seconds."),
+        (
+            "# c\n# from 0 s, lasts 4 moons",
+            "t.csv:2: `# from 0 s, lasts 4 moons`: unknown unit `moons` for a duration.",
+        ),
+        ("# from 0 s, lasts long", "t.csv:1: `# from 0 s, lasts long`: must be a duration, got `long`."),
+        ("# from 0 s, lasts -1 s", "must not be negative, got -1 s"),
+        ("# from 0 s, lasts 9 s\n# from 0 s, lasts 8 s", "t.csv:2: says a second time how long the recording lasts."),
+    ],
+)
+def test_a_length_that_cannot_be_is_refused(tmp_path, text, said):
+    with pytest.raises(TraceError) as error:
+        read_trace(csv(tmp_path, text + "\narrival_s\n5\n7\n"))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_left_of_a_recording_can_be_read(tmp_path):
+    """Of what comes at one moment, after a cut or to the microsecond, nothing is written: no rate could be read."""
+    for text, wish in (("0\n0\n9\n", {"duration_s": 5}), ("0\n0.0000001\n9\n", {"duration_s": 5})):
+        with pytest.raises(TraceError, match="all 2 arrivals have the same time"):
+            import_trace(csv(tmp_path, "arrival_s\n" + text), tmp_path / "out.csv", **wish)
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_describe_knows_even_from_bursty(tmp_path):

@@ -103,6 +103,11 @@ def test_json_has_no_columns(tmp_path):
         read_trace(kept(tmp_path, mooncake(1, 2)), "timestamp")
 
 
+def test_requests_of_burst_are_counted_from_where_a_comment_says(tmp_path):
+    table = read_trace(kept(tmp_path, "# from 0 s, lasts 9 s\n" + BURST + "5,GPT-4,9,1,10,x\n6,GPT-4,9,4,13,x\n"))
+    assert (table.times_s.tolist(), table.period_s) == ([5, 6], 9)
+
+
 def test_imported_and_named_by_a_scenario(tmp_path):
     source = kept(tmp_path, mooncake(*range(0, 100_000, 500)), "t.jsonl.gz")
     import_trace(source, tmp_path / "out.csv", rate_rps=4)

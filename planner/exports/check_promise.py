@@ -47,7 +47,7 @@ def arrivals(source: dict[str, Any], seconds: float, rng: random.Random) -> list
         phases = {"aligned": 0.0, "spread": number / (count * rate_rps), "random": rng.random() / rate_rps}
         phase = phases[source["phase"]]
         frames = range(max(0, math.ceil((seconds - phase) * rate_rps)))
-        times += [max(0.0, phase + frame / rate_rps + rng.gauss(0.0, source["jitter_s"])) for frame in frames]
+        times += [phase + frame / rate_rps + abs(rng.gauss(0.0, source["jitter_s"])) for frame in frames]
     return [due for due in times if due < seconds]
 
 

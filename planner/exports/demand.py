@@ -20,7 +20,7 @@ class Source:
     phase: str = ""
     """Of `fixed`: `random`, `aligned` or `spread`."""
     jitter_s: float = 0.0
-    """Of `fixed`: standard deviation of a frame's delay."""
+    """Of `fixed`: scale of a frame's delay, which is half-normal."""
     cv: float = 1.0
     """Of `gamma`: coefficient of variation of the gaps."""
 

@@ -206,7 +206,8 @@ def key_of(inputs: Inputs, fingerprint: str) -> str:
     recorded, stated = [], None
     if isinstance(inputs.loaded, Loaded):
         recorded = [
-            (i, sha256(table.times_s.tobytes()).hexdigest()) for i, table in sorted(inputs.loaded.traces.items())
+            (i, sha256(table.times_s.tobytes()).hexdigest(), table.period_s)
+            for i, table in sorted(inputs.loaded.traces.items())
         ]
         stated = sha256(repr(inputs.loaded.stated).encode()).hexdigest()
     on = asdict(inputs.on) if inputs.on else None
