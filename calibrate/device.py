@@ -27,6 +27,11 @@ CUDA_HANDLE_ERRORS = ("CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIAL
 LITTLE_BYTES = 256 << 20
 
 
+FIRST_OPENING: dict[int, tuple[int | None, int | None]] = {}
+"""By GPU: bytes in use before this process had a context there, and bytes that its context then held. A context lasts
+as long as the process, so that later openings find it, with kernels loaded since."""
+
+
 class DeviceError(ValueError):
     """A device that is not there or a limit it cannot keep; one line that says what is there and what to do."""
 
@@ -188,14 +193,17 @@ class Cuda:
         import torch
 
         self.nvml = self._nvml()
-        self._used_before = self.nvml.memory_used_bytes()
+        first = self.index not in FIRST_OPENING
+        self._used_before = self.nvml.memory_used_bytes() if first else FIRST_OPENING[self.index][0]
         torch.cuda.set_device(self.index)
         torch.zeros(1, device=self.label)
         self.synchronise()
         _settle()
-        if self._used_before is not None:
-            held, _ = self.held()
-            self.context_bytes = held - torch.cuda.memory_reserved(self.index)
+        if first:
+            known = self._used_before is not None
+            context_bytes = self.held()[0] - torch.cuda.memory_reserved(self.index) if known else None
+            FIRST_OPENING[self.index] = self._used_before, context_bytes
+        self.context_bytes = FIRST_OPENING[self.index][1]
         if limit_bytes is not None:
             self._limit(limit_bytes)
 

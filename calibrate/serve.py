@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from calibrate import measure, zoo
-from calibrate.device import Cuda, Device, find_device
+from calibrate.device import Cuda, Device, DeviceError, find_device
 from calibrate.executor import Executor, Line, size_bytes
 from calibrate.points import Settings
 from calibrate.resident import Weights
@@ -26,8 +26,9 @@ from simulator.workload import Demand
 
 NOTHING = Demand(np.empty(0), np.empty(0, dtype=np.int32))
 SEGMENTS_BYTES = 100_000_000
-"""What a GPU's allocator may hold beyond what it gave out: it takes segments of up to 20 MB, for each stream anew, and
-the matrix library keeps a workspace there."""
+"""What a GPU's allocator may hold for each model beyond what it gave out. It takes segments of 2 MiB and of 20 MiB for
+each stream anew, weights come on another stream than batches, and what is used in part cannot be given back: 44 MiB;
+the matrix library keeps up to 32 MiB there, on Hopper."""
 WARM_UPS = 2
 """Runs of each batch size before the clock starts: the first compiles, chooses algorithms and allocates."""
 
@@ -90,10 +91,8 @@ def serve_alone(
 ) -> Served:
     """Serve in this process a deployment of one device that `check` has passed."""
     began_s = perf_counter()
-    real = find_device(device)
-    # Without a limit: on a CPU it would hold for this process ever after. There resident copies are counted.
-    real.open()
-    bench = Bench(real, Weights(real, pinned=deployment.swap.pinned))
+    bench = opened(deployment, device)
+    real = bench.device
     with measure.switches(models[deployment.services[0].model].settings):
         try:
             executor = bench.executor(deployment, demand, models)
@@ -114,11 +113,32 @@ def serve_alone(
                 workspace_bytes={line.model: line.measured_bytes for line in executor.lines},
                 weight_bytes={line.model: size_bytes(line.layers) for line in executor.lines},
                 allocated_peak_bytes=allocated_bytes,
-                context_bytes=real.context_bytes,
+                context_bytes=own_context_bytes(real, shared=start is not NOW),
             )
         },
         stopped=stopped,
     )
+
+
+def opened(deployment: Deployment, device: str) -> "Bench":
+    """The device, ready for models. ServeError where it cannot be had."""
+    name = deployment.devices[0].id
+    try:
+        real = find_device(device)
+    except DeviceError as error:
+        raise ServeError(f"{name}: {error}") from error
+    try:
+        # Without a limit: on a CPU it would hold for this process ever after. There resident copies are counted.
+        real.open()
+        return Bench(real, Weights(real, pinned=deployment.swap.pinned))
+    except Exception as error:
+        raise ServeError(f"{name}: {in_one_line(error, real)}") from error
+
+
+def own_context_bytes(real: Device, *, shared: bool) -> int | None:
+    """What the context holds; None where several processes grew at once and NVML does not tell them apart."""
+    blurred = shared and isinstance(real, Cuda) and real.nvml.process_bytes() is None
+    return None if blurred else real.context_bytes
 
 
 # What cannot be served
@@ -252,7 +272,7 @@ class Bench:
         """Bound a GPU's allocator to what the deployment allows; inputs that wait are the executor's own and on top."""
         if isinstance(self.device, Cuda):
             inputs_bytes = sum(runner.input_bytes for runner in self.runners)
-            most = card.memory_bytes - card.context_bytes + inputs_bytes + SEGMENTS_BYTES
+            most = card.memory_bytes - card.context_bytes + inputs_bytes + SEGMENTS_BYTES * len(self.runners)
             share = min(1.0, most / self.device.memory_bytes())
             torch.cuda.set_per_process_memory_fraction(share, self.device.index)
 
@@ -275,7 +295,7 @@ class Bench:
             )
 
     def warm_up(self, line: Line) -> None:
-        """Run every size of batch that may form, or every doubling and the largest where they are many."""
+        """Run every size of batch that may form; beyond 16 every doubling and the largest."""
         most = line.policy.max_batch_size
         keys = [layer.key for layer in line.layers]
         self.weights.load(keys)

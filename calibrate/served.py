@@ -14,6 +14,8 @@ from simulator.workload import Floats
 
 ASKED = "asked to stop"
 """Why one of several processes stopped, where the reason is another's."""
+EVERY = 16
+"""Up to here each size of batch is tried; beyond, they are many."""
 
 
 class ServeError(InputError):
@@ -105,6 +107,11 @@ class Notes:
 
 
 def batch_sizes(most: int) -> tuple[int, ...]:
+    """Every size up to 16, then every doubling, and the largest: for 40 it is 1, 2, 3 and so on to 16, 32, 40."""
+    return tuple(sorted({*range(1, min(most, EVERY) + 1), *doublings(most)}))
+
+
+def doublings(most: int) -> tuple[int, ...]:
     """1, 2, 4 and so on, and the largest: for 12 it is 1, 2, 4, 8, 12."""
     return tuple(sorted({1 << power for power in range(most.bit_length())} | {most}))
 

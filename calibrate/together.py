@@ -58,10 +58,16 @@ class Peer:
             said = self.pipe.recv()
         except (EOFError, ConnectionError):
             self.process.join()
-            raise ServeError(f"{self.name}: its process died, exit code {self.process.exitcode}") from None
+            raise ServeError(f"{self.name}: {died(self.process.exitcode)}") from None
         if isinstance(said, ServeError):
             raise said
         return said
+
+
+def died(code: int) -> str:
+    """Why a process is gone; without memory the system kills it unasked."""
+    text = f"its process died, exit code {code}"
+    return f"{text}. Memory probably ended: allow less, or fewer processes" if code == -signal.SIGKILL else text
 
 
 def serve_together(

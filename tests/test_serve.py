@@ -12,10 +12,13 @@ import torch
 import worlds
 from torch import nn
 
-from calibrate.device import find_device
+from calibrate.device import Cpu, find_device
 from calibrate.resident import Arena, Weights, assigned
 from calibrate.serve import Bench, Source, check, serve
 from calibrate.served import Served, ServeError
+from calibrate.together import died
+from planner.validation.fitting import Case
+from planner.validation.rehearsal import rehearse
 from simulator.batching import EPSILON_S
 from simulator.curves import LoadTime
 from simulator.deployment import BatchingPolicy, Deployment, Drop, Eviction, Failures, Scheduling, SwapPolicy
@@ -84,8 +87,8 @@ def interrupted():
     return Moody(lambda: signal.raise_signal(signal.SIGINT))
 
 
-def dying():
-    return Moody(lambda: os._exit(9))
+def killed():
+    return Moody(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 class Caller(Sleeper):
@@ -235,8 +238,11 @@ def test_memory_stays_within_its_limit(scheduling, eviction, prefetch):
     assert WEIGHT_BYTES <= max(seen) <= room
     assert max(executor.memory_used) <= given.devices[0].memory_bytes
     assert max(seen) + CONTEXT_BYTES <= max(executor.memory_used)
-    assert len(executor.loads) > 4
-    assert any(load.ahead for load in executor.loads) <= prefetch
+    assert len(executor.loads) > 2, "more than fit"
+    ahead = sum(load.ahead for load in executor.loads)
+    assert prefetch or not ahead
+    # What goes by the other rules is often the model that runs, and must stay until its batch is done.
+    assert ahead > 2 or not (prefetch and eviction is Eviction.LRU)
     bench.clear()
     assert bench.weights.held_bytes == 0
 
@@ -265,6 +271,16 @@ def test_all_in_memory_loads_nothing():
     assert {action.kind for action in run.actions} == {"run"}
     expected = CONTEXT_BYTES + 2 * WEIGHT_BYTES + max(run.held["g0"].workspace_bytes.values())
     assert run.result.memory["g0"].used_bytes.tolist() == [expected]
+
+
+def test_every_size_that_may_form_runs_before_the_clock_starts():
+    given = worlds.deployment(worlds.service(profile("a", [0.001] * 7), batch=BatchingPolicy(7)), memory_bytes=10**9)
+    bench, ran = Bench(find_device("cpu"), Weights(find_device("cpu"), pinned=True)), []
+    bench.executor(given, {}, {"a": source("linear")})
+    (line,), run = bench.lines, bench.lines[0].run
+    line.run = lambda count: (ran.append(count), run(count))[1]
+    bench.warm_up(line)
+    assert set(ran) == {1, 2, 3, 4, 5, 6, 7}
 
 
 def test_a_model_of_the_zoo_is_served():
@@ -475,6 +491,31 @@ def test_a_model_that_needs_more_than_the_limit_is_refused():
         served(small, asking(["a"], 10.0, 0.1), 0.1)
 
 
+def test_a_device_that_cannot_be_had_is_refused():
+    with pytest.raises(ServeError, match=r"^g0: --device: cuda:9999 is not there"):
+        serve(world(["a"]), asking(["a"], 10.0, 0.1), {"a": source("linear")}, "cuda:9999", 0.1)
+
+
+def test_a_device_that_does_not_open_is_refused(monkeypatch):
+    def broken(_, limit_bytes=None):
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(Cpu, "open", broken)
+    with pytest.raises(ServeError, match=r"^g0: RuntimeError: CUDA error: out of memory$"):
+        served(world(["a"]), asking(["a"], 10.0, 0.1), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("factory", "error", "said"),
+    [("raising", ServeError, "^rehearsal: KeyError: 'no such key'$"), ("interrupted", KeyboardInterrupt, "^$")],
+)
+def test_a_rehearsal_that_breaks_off_says_nothing_of_the_device(factory, error, said):
+    workload = Workload((Stream("a", Poisson(500.0)),))
+    case = Case(deployment=world(["a"]), workload=workload, warmup_s=0.0)
+    with pytest.raises(error, match=said):
+        rehearse(case, {"a": source(factory)}, "cpu", 2.0)
+
+
 def test_what_cannot_be_served_is_said():
     good, demand, models = world(["a"]), asking(["a"], 10.0, 0.1), {"a": source("linear")}
     (service,) = good.services
@@ -527,12 +568,13 @@ def test_a_process_that_dies_costs_only_its_own_records():
     run = serve(
         apart(0.001),
         asking(["a", "b"], 100.0, 20.0),
-        {"a": source("linear"), "b": source("dying")},
+        {"a": source("linear"), "b": source("killed")},
         "cpu",
         20.0,
         seed=1,
     )
-    assert run.stopped == "g1: its process died, exit code 9"
+    assert run.stopped == "g1: its process died, exit code -9. Memory probably ended: allow less, or fewer processes"
+    assert died(9) == "its process died, exit code 9"
     assert summarise(run.result).models["a"].finished > 0
     assert np.all(run.result.requests["b"].outcome == Outcome.WAITING)
     assert run.result.duration_s < 20.0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from worlds import profile
 
-from calibrate.served import batch_sizes
+from calibrate.served import batch_sizes, doublings
 from planner.cli import main
 from planner.load import load_scenario
 from planner.validation import serving
@@ -201,9 +201,11 @@ def test_what_other_programs_do_is_seen() -> None:
 
 
 def test_batches_up_to_the_largest() -> None:
-    assert batch_sizes(1) == (1,)
-    assert batch_sizes(6) == (1, 2, 4, 6)
-    assert batch_sizes(8) == (1, 2, 4, 8)
+    assert batch_sizes(1) == doublings(1) == (1,)
+    assert batch_sizes(6) == (1, 2, 3, 4, 5, 6)
+    assert batch_sizes(40) == (*range(1, 17), 32, 40)
+    assert doublings(6) == (1, 2, 4, 6)
+    assert doublings(8) == (1, 2, 4, 8)
 
 
 def test_errors_that_profiles_state() -> None:

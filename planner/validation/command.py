@@ -62,7 +62,11 @@ def validate(
         return
     assert scenario is not None
     recorded = run(scenario, device, duration, record, overrides, catalog, profiles, seed, quiet)
-    emit(render(compare(recorded), form, stdout_screen()))
+    try:
+        if record:
+            keep(recorded, record, quiet)
+    finally:  # what was served is worth its comparison even where it cannot be kept
+        emit(render(compare(recorded), form, stdout_screen()))
 
 
 def run(
@@ -76,14 +80,14 @@ def run(
     seed: int | None,
     quiet: bool,
 ) -> "Recording":
-    """Serve it, and keep the run where that was asked for."""
+    """Serve it."""
     from datetime import UTC, datetime
 
     from planner.catalog import load_catalog
     from planner.cli import note, quantity, with_seed
     from planner.load import load_scenario
     from planner.units import duration as seconds
-    from planner.validation.recording import check_target, write_recording
+    from planner.validation.recording import check_target
     from planner.validation.serving import Bench, record
 
     if target:
@@ -94,9 +98,14 @@ def run(
         raise typer.BadParameter(f"--duration {duration}: must be above 0 s. Serve for some seconds, e.g. 30s.")
     bench = Bench(device=device, catalog=load_catalog(catalog or []), directories=tuple(profiles or [Path("profiles")]))
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    recorded = record(loaded, bench, lasts_s, now, note if not quiet else lambda _: None)
-    if target:
-        write_recording(recorded, target)
-        if not quiet:
-            note(f"Kept in {target}. Compare it again: planner validate --replay {target}")
-    return recorded
+    return record(loaded, bench, lasts_s, now, note if not quiet else lambda _: None)
+
+
+def keep(recorded: "Recording", target: Path, quiet: bool) -> None:
+    """Write the run to a file."""
+    from planner.cli import note
+    from planner.validation.recording import write_recording
+
+    write_recording(recorded, target)
+    if not quiet:
+        note(f"Kept in {target}. Compare it again: planner validate --replay {target}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calibrate.served import Actions, Held
-from planner.store import StoreError
+from planner.store import StoreError, write_bytes
 from simulator.curves import Interpolated, LoadTime
 from simulator.deployment import (
     SLO,
@@ -73,14 +73,13 @@ def write_recording(recording: Recording, path: Path) -> None:
     """Write it as JSON, compressed where the name ends in `.gz`. The same recording gives the same bytes."""
     text = json.dumps(encode(recording), separators=(",", ":"), allow_nan=False) + "\n"
     data = text.encode()
-    try:
-        path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with --record.") from error
+    write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data, path, "--record")
 
 
 def check_target(target: Path, scenario: Path) -> None:
     """StoreError where a recording would replace its own scenario, or a file that is none, or cannot be written."""
+    if target.is_dir():
+        raise StoreError(f"{target}: is a folder. Name a file with --record.")
     if target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with --record.")
     if not target.name.endswith(SUFFIXES):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrate.served import Actions, batch_sizes
+from calibrate.served import Actions, ServeError, batch_sizes, doublings
 from planner.validation.fitting import Case, swaps
 from simulator.deployment import BatchingPolicy, Drop, Replica, Service
 from simulator.metrics import summarise
@@ -21,11 +21,15 @@ from simulator.workload import Demand
 if TYPE_CHECKING:
     from calibrate.serve import Source
 
+Turn = tuple[str, int, float]
+"""Model, size and time by its profile of one batch."""
 SHARE = 0.2
 """Of the run's time that a rehearsal takes."""
 LONGEST_S = 10.0
 BUSIEST = 0.95
 """A device that is foretold to be busier than this rehearses as if it were so busy."""
+SIGHTINGS = 3
+"""Times that each model shall run at each size, so that it is known how much run times spread."""
 FORETOLD_S = 60.0
 """How long a run is simulated to know how busy the device will be."""
 
@@ -36,13 +40,18 @@ def rehearsal_s(duration_s: float) -> float:
 
 
 def rehearse(case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float) -> tuple[Actions, ...]:
-    """What each load and each batch took, of those that ended in time. KeyboardInterrupt where Ctrl-C ended it."""
+    """What each load and each batch took, of those that ended in time.
+
+    KeyboardInterrupt where Ctrl-C ended it, ServeError where anything else did.
+    """
     from calibrate.serve import serve
 
     world = replace(case.deployment, services=tuple(patient(service) for service in case.deployment.services))
     served = serve(world, turns(case, lasts_s), models, device, lasts_s)
     if served.stopped == "interrupted":
         raise KeyboardInterrupt
+    if served.stopped:
+        raise ServeError(f"rehearsal: {served.stopped}")
     return tuple(actions for actions in served.actions if actions.kind in ("run", "load"))
 
 
@@ -63,7 +72,8 @@ def turns(case: Case, lasts_s: float) -> dict[str, Demand]:
     due: dict[str, list[float]] = {service.model: [] for service in deployment.services}
     for card in deployment.devices:
         mine = [service for service in deployment.services if service.replicas[0].devices == (card.id,)]
-        batches = in_turn(mine, loading=swaps(deployment, card.id), pinned=deployment.swap.pinned)
+        loading, pinned = swaps(deployment, card.id), deployment.swap.pinned
+        batches = in_turn(mine, busy[card.id] * lasts_s, loading=loading, pinned=pinned)
         at_s = 0.0
         while at_s < lasts_s:
             busy_s = 0.0
@@ -95,11 +105,22 @@ def demand(times_s: Sequence[float], lasts_s: float) -> Demand:
     return Demand(within, np.zeros(len(within), dtype=np.int32))
 
 
-def in_turn(services: Sequence[Service], *, loading: bool, pinned: bool) -> Iterator[tuple[str, int, float]]:
-    """Model, size and time by its profile of one batch after another: all models at one size, then at the next."""
+def in_turn(services: Sequence[Service], busy_s: float, *, loading: bool, pinned: bool) -> Iterator[Turn]:
+    """One batch after another: all models at one size, then at the next.
+
+    Every size, or every doubling where `busy_s` does not suffice to see each of them several times.
+    """
     most = max(service.replicas[0].batching.max_batch_size for service in services)
-    for size in cycle(batch_sizes(most)):
-        for service in services:
-            profile = service.replicas[0].profile
-            moved_s = profile.load_from(pinned=pinned)(profile.weight_bytes) if loading else 0.0
-            yield service.model, size, profile.latency(size) + moved_s
+    every, fewer = (
+        [turn(service, size, loading=loading, pinned=pinned) for size in sizes for service in services]
+        for sizes in (batch_sizes(most), doublings(most))
+    )
+    enough = SIGHTINGS * sum(took_s for *_, took_s in every) <= busy_s
+    return cycle(every if enough else fewer)
+
+
+def turn(service: Service, size: int, *, loading: bool, pinned: bool) -> Turn:
+    """One batch, with the load before it."""
+    profile = service.replicas[0].profile
+    moved_s = profile.load_from(pinned=pinned)(profile.weight_bytes) if loading else 0.0
+    return service.model, size, profile.latency(size) + moved_s

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.library import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.provenance import differing
-from calibrate.served import batch_sizes
+from calibrate.served import Actions, ServeError, doublings
 from planner.catalog import Catalog
 from planner.layout import counted
 from planner.load import Loaded
@@ -94,9 +94,9 @@ def missing(loaded: Loaded, bench: Bench, kind: str) -> list[str]:
         _, library = known(bench, kind)
     except DeploymentError:
         return list(dict.fromkeys(name_of(spec) for spec in specs))
-    found = {name_of(spec): library.get(name_of(spec), kind, spec.precision) for spec in specs}
     most = loaded.scenario.validate.batch_size
-    return [name for name, profile in found.items() if profile is None or profile.largest_batch < most]
+    found = [(name_of(spec), library.get(name_of(spec), kind, spec.precision)) for spec in specs]
+    return list(dict.fromkeys(name for name, profile in found if profile is None or profile.largest_batch < most))
 
 
 def name_of(spec: ModelSpec) -> str:
@@ -118,7 +118,7 @@ def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str]) -> None:
     request = Request(
         models=tuple(wanted),
         device=bench.device,
-        batches=batch_sizes(loaded.scenario.validate.batch_size),
+        batches=doublings(loaded.scenario.validate.batch_size),
         modes=("inference",),
         settings=tuple(Settings(precision=precision) for precision in sorted(precisions)),
         seconds_per_point=SECONDS_PER_POINT,
@@ -176,15 +176,15 @@ def serve(loaded: Loaded, now: Now, duration_s: float, note: Note) -> Recording:
     models = sources(loaded, profiles)
     lasts_s, before = rehearsal_s(duration_s), Processor.now()
     note(f"Rehearsing for {lasts_s:g} s.")
-    rehearsals = [rehearse(case, models, now.device, lasts_s)]
-    found = speed_of(rehearsals)
+    rehearsal = rehearse(case, models, now.device, lasts_s)
+    found = speed_of([rehearsal])
     case = fit(loaded, now.gpu, now.library, Pace(run=found.run, load=found.load))
     demand = draw(case.workload, duration_s, scenario.seed)
     note(f"Serving {counted(len(models), 'model')} on {now.machine['gpu']} for {duration_s:g} s.")
     served = run(case.deployment, demand, models, now.device, duration_s, seed=scenario.seed)
-    if not served.stopped:
-        note(f"Rehearsing again for {lasts_s:g} s.")
-        rehearsals.append(rehearse(case, models, now.device, lasts_s))
+    again, stopped = (
+        ([], served.stopped) if served.stopped else rehearsed_again(case, models, now.device, lasts_s, note)
+    )
     others = Processor.now().others_cores(before)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
@@ -197,11 +197,22 @@ def serve(loaded: Loaded, now: Now, duration_s: float, note: Note) -> Recording:
         launch_s=served.launch_s,
         held=served.held,
         others_cores=others,
-        stopped=served.stopped or "",
+        stopped=stopped,
         run_error={model: run_error(profile) for model, profile in profiles.items()},
         load_error={model: load_error(now.library.measured(profile)) for model, profile in profiles.items()},
-        rehearsals=tuple(rehearsals),
+        rehearsals=(rehearsal, *again),
     )
+
+
+def rehearsed_again(
+    case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float, note: Note
+) -> tuple[list[tuple[Actions, ...]], str]:
+    """The rehearsal after the run, and why there is none: the run before it is kept whatever happens here."""
+    try:
+        note(f"Rehearsing again for {lasts_s:g} s.")
+        return [rehearse(case, models, device, lasts_s)], ""
+    except (KeyboardInterrupt, ServeError) as error:
+        return [], f"second rehearsal: {str(error).removeprefix('rehearsal: ') or 'interrupted'}"
 
 
 @dataclass(frozen=True, slots=True)
