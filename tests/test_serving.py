@@ -1,10 +1,12 @@
 """`planner validate` on the real processor: what is missing is measured, requests are served, the run is kept."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from worlds import profile
 
 from calibrate.served import batch_sizes, doublings
+from planner.catalog import load_catalog
 from planner.cli import main
 from planner.load import load_scenario
 from planner.validation import serving
@@ -54,17 +57,16 @@ def on(folder: Path, seconds: float = 1) -> list[str]:
     return ["--device", "cpu", "--profiles", str(folder / "profiles"), "--duration", f"{seconds}s", "--quiet"]
 
 
-def planner(patch: pytest.MonkeyPatch, *words: object) -> tuple[int, str, str]:
+def planner(patch: pytest.MonkeyPatch, *words: object, err: io.StringIO | None = None) -> tuple[int, str, str]:
     """The command in this process: exit code, what it printed."""
     import contextlib
-    import io
 
     import torch
 
     torch.set_num_threads(1)
     patch.setenv("OMP_NUM_THREADS", "1")
     patch.setattr(sys, "argv", ["planner", *map(str, words)])
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.StringIO(), err or io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
         main()
     return int(end.value.code or 0), out.getvalue(), err.getvalue()
@@ -160,6 +162,37 @@ def test_a_run_that_is_interrupted_is_kept(bench: Path) -> None:
     assert read_recording(bench / "cut.json").result.duration_s < 60
 
 
+def test_a_run_is_compared_whatever_happens_after_it(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = bench / "gone"
+    folder.mkdir()
+
+    class Person(io.StringIO):
+        """Reads that it rehearses again, takes the recording's folder away, and presses Ctrl-C."""
+
+        def write(self, text: str) -> int:
+            if "Rehearsing again" in text:
+                folder.rmdir()
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return super().write(text)
+
+    words = [word for word in on(bench, 2) if word != "--quiet"]
+    code, out, err = planner(
+        monkeypatch, "validate", bench / "two.yaml", "--record", folder / "cut.json", *words, err=Person()
+    )
+    assert code == 2
+    assert "Stopped early: second rehearsal: interrupted" in out
+    assert "Likely cause:" in out
+    assert "cut.json: cannot be written: No such file or directory" in err
+
+
+def test_each_precision_of_a_model_is_measured(bench: Path) -> None:
+    (bench / "both.yaml").write_text(SCENARIO.replace("{name: one,", "{name: one, precision: bf16,"))
+    kind = read_recording(bench / "run.json.gz").machine["gpu"]
+    given = serving.Bench(device="cpu", catalog=load_catalog([]), directories=(bench / "profiles",))
+    assert serving.missing(load_scenario(bench / "two.yaml"), given, kind) == []
+    assert serving.missing(load_scenario(bench / "both.yaml"), given, kind) == ["lenet"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -169,6 +202,7 @@ def test_a_run_that_is_interrupted_is_kept(bench: Path) -> None:
         (["b.yaml", "--format", "csv"], "table, json or md"),
         (["two.yaml", "--record", "two.yaml"], "is the scenario itself"),
         (["two.yaml", "--record", "nowhere/run.json"], "its folder is not there"),
+        (["two.yaml", "--record", "folder.json"], "folder.json: is a folder"),
         (["two.yaml", "--record", "run.txt"], "run.txt: a recording is named .json or .json.gz"),
         (["two.yaml", "--duration", "soon"], "--duration must be a duration"),
         (["--replay", "two.yaml"], "is not a recording"),
@@ -179,6 +213,7 @@ def test_a_run_that_is_interrupted_is_kept(bench: Path) -> None:
 def test_bad_usage_is_said_in_a_line(words: list[str], said: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two.yaml").write_text(SCENARIO)
+    (tmp_path / "folder.json").mkdir()
     code, out, err = planner(monkeypatch, "validate", *words)
     assert (code, out) == (2, "")
     assert said in " ".join(err.split())
