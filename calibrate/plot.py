@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,18 @@ class PlotError(InputError):
     """A picture that cannot be drawn; the text says why and what to do, in one line."""
 
 
-def check_png(path: Path) -> None:
-    """PlotError where a picture would stand under another file's name."""
-    if path.suffix.lower() != ".png":
-        raise PlotError(f"--plot {path}: must end in .png. Name such a file.")
+def check_picture(
+    path: Path, suffixes: Sequence[str] = (".png",), option: str = "--plot", made: Path | None = None
+) -> None:
+    """PlotError where no picture can be written there, before anything is worked out; the folder `made` will be."""
+    if find_spec("matplotlib") is None:
+        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.")
+    if path.suffix.lower() not in suffixes:
+        raise PlotError(f"{option} {path}: must end in {' or '.join(suffixes)}. Name such a file.")
+    if path.is_dir():
+        raise PlotError(f"{option} {path}: is a directory. Name a file.")
+    if not path.parent.is_dir() and (made is None or path.parent.resolve() != made.resolve()):
+        raise PlotError(f"{option} {path}: {path.parent} is no directory. Name a file in one that exists.")
 
 
 def plot(profile: Profile, measured: Mapping[str, Any], what: What, path: Path) -> None:

@@ -6,8 +6,9 @@ ends with exit code 2. Nothing is imported before it is needed.
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from planner.knowledge import knowledge
 from simulator.errors import InputError
@@ -35,6 +36,7 @@ File = str | Path
 Files = Sequence[File]
 COUNT_MAX = 10_000
 """GPUs that a simulation may have."""
+Choice = TypeVar("Choice", bound=StrEnum)
 Progress = Callable[[str, float], None]
 """Hears what goes on, and how much of it is done (0 to 1)."""
 
@@ -85,8 +87,7 @@ def simulate(
     if plan is not None and gpu is None and count is None:
         return simulate_plan(loaded, known, library, plan, today, progress)
     if plan is None and gpu is not None and count is not None:
-        if not 1 <= count <= COUNT_MAX:
-            raise InputError(f"count: must be from 1 to {COUNT_MAX:,}, got {count}.")
+        within("count", count, 1, COUNT_MAX)
         return simulate_named(loaded, known, library, gpu, count, today, progress)
     raise InputError("name either gpu and count, or plan.")
 
@@ -111,7 +112,7 @@ def horizon(
 
     loaded = load_scenario(Path(scenario), seeded(overrides, seed))
     known, library = knowledge(paths(catalog), paths(profiles))
-    check = Way(check_day) if check_day else None
+    check = choice(Way, "check_day", check_day) if check_day is not None else None
     return weighed(loaded, known, library, created_at=now(), check=check, progress=progress)
 
 
@@ -120,7 +121,7 @@ def validate(
     *,
     replay: File | None = None,
     device: str = "cuda:0",
-    duration_s: float = 30.0,
+    duration_s: float | None = None,
     record: File | None = None,
     overrides: Sequence[str] = (),
     catalog: Files = (),
@@ -128,11 +129,15 @@ def validate(
     seed: int | None = None,
 ) -> "Validation":
     """A scenario served for real for `duration_s` seconds, or a recorded run, beside the same simulated. **Runs the
-    models' code** and measures what is missing into the first of `profiles`. InputError unless one of both is given."""
+    models' code** and measures what is missing into the first of `profiles`. InputError unless one of both is given.
+
+    Without `duration_s` it lasts as long as the scenario's `horizon`, or 30 s. `record` keeps the run.
+    """
     from planner.catalog import load_catalog
     from planner.load import load_scenario
+    from planner.validation.command import DURATION_S
     from planner.validation.comparison import validate as compare
-    from planner.validation.recording import read_recording, write_recording
+    from planner.validation.recording import check_target, read_recording, write_recording
     from planner.validation.serving import Bench
     from planner.validation.serving import record as serve
 
@@ -141,9 +146,14 @@ def validate(
     if replay is not None:
         return compare(read_recording(Path(replay)))
     assert scenario is not None
-    bench = Bench(device=device, catalog=load_catalog(paths(catalog)), directories=tuple(paths(profiles)))
+    if record is not None:
+        check_target(Path(record), Path(scenario))
     loaded = load_scenario(Path(scenario), seeded(overrides, seed))
-    recording = serve(loaded, bench, duration_s, now(), lambda _: None)
+    lasts_s = (loaded.scenario.horizon or DURATION_S) if duration_s is None else duration_s
+    if not lasts_s > 0:
+        raise InputError(f"duration_s: must be above 0, got {lasts_s:g}.")
+    bench = Bench(device=device, catalog=load_catalog(paths(catalog)), directories=tuple(paths(profiles)))
+    recording = serve(loaded, bench, lasts_s, now(), lambda _: None)
     if record is not None:
         write_recording(recording, Path(record))
     return compare(recording)
@@ -201,7 +211,7 @@ def study(
     from planner.studies.scenario import load_study
 
     context = Context(*knowledge(paths(catalog), paths(profiles)))
-    working: Engine = opened(EngineName(engine), context, workers, address)
+    working: Engine = opened(choice(EngineName, "engine", engine), context, workers, address)
     ran = run_study(load_study(Path(file), overrides, seed), context, working, Path(out), resume=resume)
     write(ran.answer, Path(out))
     if ran.lost:
@@ -227,12 +237,20 @@ def profile(
     profiles: Files = (),
 ) -> "Anatomy":
     """Where one model's time and memory go, layer by layer. `input_shape` is one sample's. **Runs one's own code.**"""
-    from planner.profiling.anatomy import look
-    from planner.profiling.command import wished
+    from typer import BadParameter
 
+    from planner.profiling.anatomy import look
+    from planner.profiling.command import BATCH_MAX, SIDE_MAX, SIDE_MIN, wished
+
+    within("batch", batch, 1, BATCH_MAX)
+    if resolution is not None:
+        within("resolution", resolution, SIDE_MIN, SIDE_MAX)
     known, library = knowledge(paths(catalog), paths(profiles))
     shape = "x".join(map(str, input_shape)) if input_shape else None
-    wish = wished(known, model, shape, resolution, batch, precision, gpu, device, dataflow, measure)
+    try:
+        wish = wished(known, model, shape, resolution, batch, precision, gpu, device, dataflow, measure)
+    except BadParameter as error:
+        raise InputError(error.message) from None
     return look(wish, library, known.gpus, paths(profiles))
 
 
@@ -309,9 +327,10 @@ def profiles_plot(
     model: str, out: File, what: str = "latency", gpu: str | None = None, *, profiles: Files = ()
 ) -> "Profile":
     """A picture of what a model costs: `latency`, `memory` or `layers`."""
+    from calibrate.plot import What
     from planner.pictures import draw
 
-    return draw(knowledge((), paths(profiles))[1], model, gpu, None, what, Path(out))
+    return draw(knowledge((), paths(profiles))[1], model, gpu, None, choice(What, "what", what), Path(out))
 
 
 def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[Instance]":
@@ -341,17 +360,21 @@ def read_plan(file: File) -> "Plan":
 
 
 def write_plan(plan: "Plan", file: File) -> None:
-    """Keep a plan; commands go on from there."""
+    """Keep a plan; commands go on from there. InputError where the file holds something else."""
+    from planner.store import check_target
     from planner.store import write_plan as write
 
+    check_target(Path(file))
     write(plan, Path(file))
 
 
 def report(answer: File, out: File) -> None:
     """A kept plan or study (plan.json, study.json) as one HTML page that opens offline."""
+    from planner.page.command import check_page
     from planner.page.render import report_page
     from planner.store import write_text
 
+    check_page(Path(out))
     write_text(report_page(Path(answer)), Path(out))
 
 
@@ -369,7 +392,8 @@ def reprice(plan: "Plan", prices: File, kind: str | None = None) -> "tuple[Plan,
     from planner.compare.reprice import reprice as at_prices
     from planner.scenario import PriceKind
 
-    return at_prices(plan, plan.scenario, read_prices(Path(prices), PriceKind(kind) if kind else None), now())
+    wanted = choice(PriceKind, "kind", kind) if kind is not None else None
+    return at_prices(plan, plan.scenario, read_prices(Path(prices), wanted), now())
 
 
 def export(plan: "Plan", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
@@ -378,9 +402,7 @@ def export(plan: "Plan", to: str, out: File, *, force: bool = False) -> Mapping[
     from planner.exports.folder import write_folder
     from planner.exports.targets import Target, files_of
 
-    if to not in list(Target):
-        raise InputError(f"to: must be one of {', '.join(Target)}, got {to}.")
-    files = files_of(plan, Target(to))
+    files = files_of(plan, choice(Target, "to", to))
     write_folder(Path(out), to, files, force)
     return files
 
@@ -444,6 +466,19 @@ def seeded(overrides: Sequence[str], seed: int | None) -> list[str]:
     if isinstance(overrides, str):
         raise InputError(f'overrides: must be a list of texts. Write ["{overrides}"].')
     return [*overrides, *([] if seed is None else [f"seed={seed}"])]
+
+
+def choice(choices: type[Choice], name: str, text: str) -> Choice:
+    """The one that is meant; InputError where there is none."""
+    if text not in list(choices):
+        raise InputError(f"{name}: must be one of {', '.join(choices)}, got {text}.")
+    return choices(text)
+
+
+def within(name: str, number: int, least: int, most: int) -> None:
+    """InputError where a number lies outside of what the command would take."""
+    if not least <= number <= most:
+        raise InputError(f"{name}: must be from {least:,} to {most:,}, got {number}.")
 
 
 def now() -> str:

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from calibrate.library import Library
-from calibrate.plot import What, plot
+from calibrate.plot import What, check_picture, plot
 from planner.listings import ListingError, choose
 from simulator.profile import Profile
 
 
 def draw(library: Library, model: str, gpu: str | None, precision: str | None, what: str, path: Path) -> Profile:
     """The profile that was drawn to `path`; ListingError where none is meant, PlotError where it cannot be drawn."""
+    check_picture(path, option="-o")
     profile = choose_one(library, model, gpu, precision)
     plot(profile, library.measured(profile), What(what), path)
     return profile

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 import typer
@@ -11,6 +12,7 @@ import planner
 from planner import cli
 from simulator.errors import InputError
 
+STUDY, WEEK = "scenarios/studies/deadline.yaml", "scenarios/horizon/week.yaml"
 SHOWN_BY_OTHERS = {"prices_status"}
 """What says nothing that another call does not: `prices_show` gives the dates."""
 
@@ -48,5 +50,58 @@ def test_what_a_person_can_mend_is_one_kind_of_error(tmp_path):
             planner.simulate("scenarios/trace.yaml", "V100", count)
     with pytest.raises(InputError, match=r'Write \["headroom=1 %"\]'):
         planner.plan("scenarios/trace.yaml", overrides="headroom=1 %")
-    with pytest.raises(InputError, match=r"must be one of triton, .* got lambda"):
-        planner.export(PLAN, "lambda", tmp_path)
+
+
+WORDS = {
+    "to: must be one of triton, .* got x": lambda here: planner.export(PLAN, "x", here),
+    "check_day: must be one of fixed, .* got x": lambda _: planner.horizon(WEEK, check_day="x"),
+    "engine: must be one of local, ray, got x": lambda here: planner.study(STUDY, here / "out", engine="x"),
+    "workers: must be from 1 to 1,024, got -1": lambda here: planner.study(STUDY, here / "out", workers=-1),
+    "what: must be one of latency, .* got x": lambda here: planner.profiles_plot("vgg16", here / "a.png", "x"),
+    "kind: must be one of on-demand, .* got x": lambda _: planner.reprice(PLAN, "planner/data/prices.yaml", "x"),
+    "dataflow x: write one of": lambda _: planner.profile("lenet", dataflow="x"),
+    "batch: must be from 1 to 1,000,000, got 0": lambda _: planner.profile("lenet", batch=0),
+    "resolution: must be from 8 to 16,384, got -4": lambda _: planner.profile("resnet50", resolution=-4),
+    "duration_s: must be above 0, got -1": lambda _: planner.validate(WEEK, duration_s=-1),
+}
+
+
+@pytest.mark.parametrize("said", WORDS)
+def test_words_and_numbers_that_are_none_of_those_known(said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        WORDS[said](tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+WRITES = {
+    "write_plan": lambda file: planner.write_plan(PLAN, file),
+    "report": lambda file: planner.report(file, file),
+    "validate": lambda file: planner.validate(file, record=file),
+    "profiles_plot": lambda file: planner.profiles_plot("vgg16", file),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_nothing_is_written_over_what_is_something_else(name, tmp_path):
+    file = tmp_path / "scenario.yaml"
+    text = Path("scenarios/trace.yaml").read_text(encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"scenario\.yaml: (exists|must end|is the scenario)"):
+        WRITES[name](file)
+    assert file.read_text(encoding="utf-8") == text
+
+
+class Served(Exception):
+    """Instead of serving for so long."""
+
+
+@pytest.mark.parametrize(("horizon", "asked_s", "lasts_s"), [("7 s", None, 7), ("7 s", 2, 2), (None, None, 30)])
+def test_a_run_lasts_as_long_as_with_the_command(horizon, asked_s, lasts_s, monkeypatch):
+    def serve(_loaded, _bench, duration_s, *_):
+        raise Served(duration_s)
+
+    monkeypatch.setattr("planner.validation.serving.record", serve)
+    overrides = [f"horizon={horizon or 'null'}"]
+    with pytest.raises(Served) as served:
+        planner.validate("scenarios/video.yaml", duration_s=asked_s, overrides=overrides)
+    assert served.value.args == (lasts_s,)

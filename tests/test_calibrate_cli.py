@@ -183,4 +183,4 @@ def test_published_figures_can_be_drawn_too(here):
     assert (here / "out.png").read_bytes().startswith(PNG)
     ended = planner("profiles", "plot", "vgg16", "-o", "absent/out.png")
     assert ended.returncode == 2
-    assert "absent/out.png: cannot be written" in ended.stderr
+    assert "-o absent/out.png: absent is no directory" in ended.stderr

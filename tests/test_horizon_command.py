@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from calibrate.plot import PlotError
 from planner.cli import app
 from planner.horizons import answer
 from planner.load import ScenarioError
@@ -61,6 +62,17 @@ def test_json_and_picture(small: str, tmp_path: Path) -> None:
     assert (code, found["schema"], len(found["strategies"])) == (0, "planner.horizon/v1", 4)
     assert sum(found["requests_by_hour"]) == pytest.approx(40 * 15 * 86_400)
     assert (tmp_path / "week.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_written_costs_no_answer(small: str, tmp_path: Path) -> None:
+    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "week.png").symlink_to(tmp_path / "absent" / "week.png")
+    for picture, said, answered in (("week.png", "cannot be written", True), ("absent/a.png", "no directory", False)):
+        done = CliRunner().invoke(app, ["horizon", small, "--quiet", "--plot", str(tmp_path / picture)])
+        assert isinstance(done.exception, PlotError)
+        assert said in str(done.exception)
+        assert done.stdout.startswith("small: ") is answered
 
 
 def test_markdown(small: str) -> None:

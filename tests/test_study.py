@@ -227,7 +227,7 @@ def test_a_point_without_a_worker_is_lost_and_not_waited_for(
 ) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "absent"))
     ran = run_study(load_study(small), CONTEXT, LocalEngine(CONTEXT, 1), tmp_path)
-    assert ran.lost == ["no process could be started for it (No such file or directory)"]
+    assert ran.lost == ("no process could be started for it (No such file or directory)",)
     assert ran.computed == 0
 
 
@@ -615,12 +615,13 @@ outputs: [merging]
 
 def test_an_axis_may_be_called_as_an_output_is(tmp_path: Path) -> None:
     """Names of columns differ by more than capitals, for in SQL these do not count."""
-    keep(run_study(load_study(written(tmp_path, SAME_NAMES)), CONTEXT, Here(), tmp_path / "out"), tmp_path)
+    ran = run_study(load_study(written(tmp_path, SAME_NAMES)), CONTEXT, Here(), tmp_path / "out")
+    keep(ran, tmp_path)
     rows = list(csv.DictReader((tmp_path / "results.csv").read_text().splitlines()))
     assert [row["axis.merging"] for row in rows] == ["none", "layers"]
     assert {row["axis.Key"] for row in rows} == {"a"}
     assert {row["axis.axis.merging"] for row in rows} == {"b"}
-    assert {row["merging"] for row in rows} == {"none"}
+    assert [row["merging"] for row in rows] == [point.values["merging"] for point in ran.answer.points]
     assert all(len(row["key"]) == 64 for row in rows)
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'results.parquet'}'")
     assert table.columns == list(rows[0])
@@ -702,11 +703,11 @@ WRONG = [
     ("base: base.yaml\nsearch: {path: load, between: [1, 2], where: [cost<3]}\n", "where[0]: unknown output `cost`."),
     (
         "base: base.yaml\nsearch: {path: load, between: [1, 2], where: ['p99_s[zzz]<=0.1']}\n",
-        "2:48: search.where[0]: no model `zzz`. The base has watch, look.",
+        "2:47: search.where[0]: no model `zzz`. The base has watch, look.",
     ),
     (
         "base: base.yaml\nsearch: {path: load, between: [1, 2], where: [fleet<=3]}\n",
-        "2:48: search.where[0]: `fleet` is in words, which cannot be compared.",
+        "2:47: search.where[0]: `fleet` is in words, which cannot be compared.",
     ),
     ("base: base.yaml\naxes: {load: [1]}\nsearch: {path: load, between: [1, 2]}\n", "axes.load: is what `search`"),
     ("base: base.yaml\naxes: {load: [1]}\nfoo: 1\n", "3:1: foo: unknown key."),

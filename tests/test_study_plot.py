@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import planner
+from calibrate import plot as pictures
 from calibrate.plot import PlotError
 from planner.studies import plot
 
@@ -120,9 +121,16 @@ def invoke(study, out, picture):
 
 
 @pytest.mark.parametrize(
-    ("picture", "said"), [("a.svg", "must end in .png"), ("absent/a.png", "is no directory"), (".png", "must end in")]
+    ("picture", "said"),
+    [
+        ("a.svg", "must end in .png"),
+        ("absent/a.png", "is no directory"),
+        (".png", "must end in"),
+        ("d.png", "is a directory"),
+    ],
 )
 def test_where_nothing_can_be_drawn_nothing_is_worked_out(alone, tmp_path, picture, said):
+    (tmp_path / "d.png").mkdir()
     done = invoke(alone, tmp_path / "out", tmp_path / picture)
     assert isinstance(done.exception, PlotError)
     assert said in str(done.exception)
@@ -130,7 +138,7 @@ def test_where_nothing_can_be_drawn_nothing_is_worked_out(alone, tmp_path, pictu
 
 
 def test_without_matplotlib_nothing_is_worked_out(alone, tmp_path, monkeypatch):
-    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
     done = invoke(alone, tmp_path / "out", tmp_path / "a.png")
     assert "pip install matplotlib" in str(done.exception)
     assert not (tmp_path / "out").exists()

@@ -464,6 +464,16 @@ def test_options_are_drawn(tmp_path: Path, planner: Any) -> None:
     assert planner("train", str(SCENARIOS / "dawnbench.yaml"), "--plot", "options.gif")[0] == 2
 
 
+def test_the_answer_is_printed_even_where_its_picture_fails(tmp_path: Path, planner: Any) -> None:
+    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    path = tmp_path / "options.svg"
+    path.symlink_to(tmp_path / "absent" / "options.svg")
+    code, out, err = planner("train", str(SCENARIOS / "dawnbench.yaml"), "--plot", str(path))
+    assert code == 2
+    assert "cannot be written" in err
+    assert "Cheapest: 4 x p3.16xlarge (32 V100)" in out
+
+
 def test_a_newcomer_gets_a_scenario_that_trains(tmp_path: Path, planner: Any) -> None:
     path = tmp_path / "mine.yaml"
     assert planner("init", "--training", str(path))[0] == 0

@@ -57,9 +57,9 @@ def horizon(
     if form is Format.CSV:
         raise typer.BadParameter("--format: must be table, json or md, got csv.")
     if plot:
-        from calibrate.plot import check_png
+        from calibrate.plot import check_picture
 
-        check_png(plot)
+        check_picture(plot)
     loaded = load_scenario(scenario, with_seed(overrides, seed))
     known, library = knowledge(catalog, profiles)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -67,11 +67,11 @@ def horizon(
         found = weighed(
             loaded, known, library, created_at=now, check=Way(check.value) if check else None, progress=tell
         )
+    emit(render(found, form, stdout_screen()))
     if plot:
         from planner.horizons.plot import horizon_plot
 
         horizon_plot(found, plot)
-    emit(render(found, form, stdout_screen()))
-    if plot and not quiet:
-        note(f"Wrote {plot}.")
+        if not quiet:
+            note(f"Wrote {plot}.")
     raise typer.Exit(Status.FEASIBLE if found.best else Status.INFEASIBLE)

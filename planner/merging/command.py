@@ -34,17 +34,16 @@ def analyze(
 
     only(form)
     if plot:
-        from calibrate.plot import check_png
+        from calibrate.plot import check_picture
 
-        check_png(plot)
+        check_picture(plot)
     library = knowledge(None, profiles)[1] if profiles else None
     found = analysis(named(models, lambda m: own_layers(m, shape) if ":" in m else layers_of(m, library)))
+    emit(to_json(analysis_json(found)) if form is Format.JSON else analysis_table(found, stdout_screen()))
     if plot:
         from planner.merging.plot import analysis_plot
 
         analysis_plot(found, plot)
-    emit(to_json(analysis_json(found)) if form is Format.JSON else analysis_table(found, stdout_screen()))
-    if plot:
         note(f"Wrote {plot}.")
 
 
@@ -79,22 +78,22 @@ def breakeven(
 
     only(form)
     if plot:
-        from calibrate.plot import check_png
+        from calibrate.plot import check_picture
 
-        check_png(plot)
+        check_picture(plot)
     loaded = load_scenario(scenario, overrides or [])
     known, library = knowledge(catalog, profiles)
     wanted = [float(x) for x in numbers("--loads", loads)]
     counts = [int(x) for x in numbers("--models", models)]
     with progress(quiet) as tell:
         found = compare(loaded, known, library, wanted, counts, tell)
+    emit(to_json(breakeven_json(found)) if form is Format.JSON else breakeven_table(found, stdout_screen()))
     if plot:
         from planner.merging.plot import breakeven_plot
 
         breakeven_plot(found, plot)
-    emit(to_json(breakeven_json(found)) if form is Format.JSON else breakeven_table(found, stdout_screen()))
-    if plot and not quiet:
-        note(f"Wrote {plot}.")
+        if not quiet:
+            note(f"Wrote {plot}.")
 
 
 def numbers(option: str, text: str | None) -> list[str]:

@@ -15,10 +15,17 @@ def report(
     """Write an answer as one HTML page that opens offline and can be sent on."""
     from planner.cli import emit
     from planner.page.render import report_page
-    from planner.store import StoreError, write_text
+    from planner.store import write_text
 
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise StoreError(f"-o {out}: must end in .html. Name such a file.")
+    check_page(out)
     page = report_page(answer)
     write_text(page, out)
     emit(f"Wrote {out}: {len(page.encode()) / 1e3:.0f} kB. Open it in a browser; it needs no network.\n")
+
+
+def check_page(out: Path) -> None:
+    """StoreError where a page would stand under another file's name."""
+    from planner.store import StoreError
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise StoreError(f"-o {out}: must end in .html. Name such a file.")

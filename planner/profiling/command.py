@@ -11,16 +11,22 @@ if TYPE_CHECKING:
     from planner.catalog import Catalog
     from planner.profiling.anatomy import Wish
 
+BATCH_MAX = 1_000_000
+SIDE_MIN, SIDE_MAX = 8, 16_384
+"""Of a picture, in pixels."""
+
 
 def profile(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="E.g. resnet50; your own: package.module:factory.")],
     gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")] = None,
-    batch: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Batch size.")] = 1,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, max=BATCH_MAX, help="Batch size.")] = 1,
     precision: Annotated[str, typer.Option(metavar="P", help="fp32, tf32, amp, fp16, bf16 or int8.")] = "fp32",
     shape: Annotated[
         str | None, typer.Option("--input", metavar="SHAPE", help="One sample of your own model, e.g. 3x224x224.")
     ] = None,
-    resolution: Annotated[int | None, typer.Option(metavar="PX", min=8, max=16_384, help="Side of a picture.")] = None,
+    resolution: Annotated[
+        int | None, typer.Option(metavar="PX", min=SIDE_MIN, max=SIDE_MAX, help="Side of a picture.")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(metavar="D", help="tpu-v1, a systolic array; or this machine's cpu or cuda:0.")
     ] = None,
@@ -48,15 +54,16 @@ def profile(
 
     Your own model's code is run, to see its layers.
     """
+    from calibrate.plot import check_picture
     from planner.cli import emit, note
     from planner.knowledge import knowledge
     from planner.layout import stdout_screen
     from planner.profiling.anatomy import look
-    from planner.profiling.plot import check_target, draw
+    from planner.profiling.plot import FORMS, draw
     from planner.profiling.report import render
 
     if picture:
-        check_target(picture)
+        check_picture(picture, tuple(FORMS))
     known, library = knowledge(catalog, profiles)
     wish = wished(known, model, shape, resolution, batch, precision, gpu, device, dataflow, measure)
     seen = look(wish, library, known.gpus, profiles or [])

@@ -21,14 +21,6 @@ BATCHES = (16, 32, 64, 128, 256)
 COLOURS = {Bound.ARITHMETIC: ORANGE, Bound.BANDWIDTH: BLUE, Bound.OVERHEAD: GREY, Bound.NONE: GREY}
 
 
-def check_target(path: Path) -> None:
-    """PlotError where no picture can be written there, before anything is worked out."""
-    if path.suffix.lower() not in FORMS:
-        raise PlotError(f"--plot {path}: must end in .png or .svg. Name such a file.")
-    if not path.parent.is_dir():
-        raise PlotError(f"--plot {path}: {path.parent} is no directory. Name a file in one that exists.")
-
-
 def draw(seen: Anatomy, path: Path) -> None:
     """The picture, as PNG or SVG by its name."""
     try:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from planner.studies.run import Ran
 
 
+WORKERS_MAX = 1024
+
+
 class EngineName(StrEnum):
     """Where points are worked out."""
 
@@ -41,7 +44,7 @@ def study(
         str | None, typer.Option(metavar="A", help="Of the Ray cluster: auto, this machine's, or ray://HOST:10001.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=1024, help="Processes; one for each core if not given.")
+        int | None, typer.Option(metavar="N", min=1, max=WORKERS_MAX, help="Processes; one for each core if not given.")
     ] = None,
     catalog: Annotated[
         list[Path] | None,
@@ -78,9 +81,9 @@ def study(
     context = Context(*knowledge(catalog, profiles))
     directory = out or Path(f"study-{file.stem}")
     if plot:
-        from planner.studies.plot import check_target
+        from calibrate.plot import check_picture
 
-        check_target(plot, directory)
+        check_picture(plot, made=directory)
     try:
         with progress(quiet) as tell:
             ran = run_study(
@@ -106,6 +109,8 @@ def opened(engine: EngineName, context: "Context", workers: int | None, address:
     """The engine that was named; InputError where an option does not go with it."""
     from simulator.errors import InputError
 
+    if workers is not None and not 1 <= workers <= WORKERS_MAX:
+        raise InputError(f"workers: must be from 1 to {WORKERS_MAX:,}, got {workers}.")
     match engine:
         case EngineName.LOCAL:
             if address:

@@ -35,17 +35,21 @@ class Worker:
     """A process that works points out, one at a time."""
 
     def __init__(self, context: bytes) -> None:
-        """Start it. It need not be ready yet: what is sent waits in the pipe."""
+        """Start it; OSError where that cannot be. It need not be ready yet: what is sent waits in the pipe."""
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the pipes
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE.format(path=sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.said,
-            env=os.environ | ONE_THREAD,
-            # Ctrl-C in a terminal reaches the study alone, which then ends its workers.
-            start_new_session=True,
-        )
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", SERVE.format(path=sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.said,
+                env=os.environ | ONE_THREAD,
+                # Ctrl-C in a terminal reaches the study alone, which then ends its workers.
+                start_new_session=True,
+            )
+        except OSError:
+            self.said.close()
+            raise
         self.context = context
 
     def ask(self, inputs: Inputs) -> Outcome:
@@ -128,13 +132,13 @@ class LocalEngine:
             key, inputs = job
             ended: Outcome | Lost = Lost("")
             for _ in range(ATTEMPTS):
-                if (worker := worker or self._start()) is None:
-                    return
                 try:
+                    if (worker := worker or self._start()) is None:
+                        return
                     ended = worker.ask(inputs)
                     break
-                except (EOFError, OSError, pickle.UnpicklingError):
-                    ended = Lost(f"its process died {ATTEMPTS} times, the last time with {self._bury(worker)}")
+                except (EOFError, OSError, pickle.UnpicklingError) as error:
+                    ended = Lost(self._why(worker, error))
                     worker = None
             self.ended.put((key, ended))
         if worker:
@@ -148,6 +152,12 @@ class LocalEngine:
             worker = Worker(self.context)
             self.workers.add(worker)
             return worker
+
+    def _why(self, worker: Worker | None, error: Exception) -> str:
+        """What became of a point's worker, if it had one."""
+        if worker is None:
+            return f"no process could be started for it ({getattr(error, 'strerror', None) or error})"
+        return f"its process died {ATTEMPTS} times, the last time with {self._bury(worker)}"
 
     def _bury(self, worker: Worker) -> str:
         """How it ended."""

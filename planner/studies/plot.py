@@ -1,7 +1,6 @@
 """Pictures of a study, a row for each figure: heat map, lines with intervals, what matters most; and the Pareto set."""
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from itertools import product
 from math import isfinite
 from pathlib import Path
@@ -25,17 +24,6 @@ THRESHOLD = "threshold"
 SCALES = {"fraction": (100.0, "%"), "bytes": (1e-9, "GB"), "J": (1 / 3.6e6, "kWh")}
 
 Draw = Callable[["Axes"], None]
-
-
-def check_target(path: Path, out: Path) -> None:
-    """PlotError where no picture can be written there, before points are worked out; the folder `out` will be made."""
-    if find_spec("matplotlib") is None:
-        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.")
-    if path.suffix.lower() != ".png":
-        raise PlotError(f"--plot {path}: must end in .png. Name such a file.")
-    if path.is_dir() or not (path.parent.is_dir() or path.parent.resolve() == out.resolve()):
-        where = f"{path} is a directory" if path.is_dir() else f"{path.parent} is no directory"
-        raise PlotError(f"--plot {path}: {where}. Name a file in one that exists.")
 
 
 def draw(answer: StudyAnswer, path: Path) -> None:

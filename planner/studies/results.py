@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,8 +185,28 @@ def figure_of(point: PointAnswer, output: str) -> float:
 
 
 def columns(answer: StudyAnswer) -> dict[str, str]:
-    """Columns of the CSV, each with its type in SQL."""
-    types = {axis.name: "VARCHAR" if axis.numbers is None or axis.unit else "DOUBLE" for axis in answer.axes}
+    """Columns of the CSV, each with its type in SQL: first those of the axes."""
+    found = found_columns(answer)
+    types = ["VARCHAR" if axis.numbers is None or axis.unit else "DOUBLE" for axis in answer.axes]
+    return dict(zip(axis_columns(answer.axes, found), types, strict=True)) | found
+
+
+def axis_columns(axes: Sequence[AxisAnswer], found: Iterable[str]) -> list[str]:
+    """The axes' names, after `axis.` where another column is called so; SQL sees no capitals in names."""
+    taken = {name.casefold() for name in found}
+    names = []
+    for axis in axes:
+        name = axis.name
+        while name.casefold() in taken:
+            name = f"axis.{name}"
+        taken.add(name.casefold())
+        names.append(name)
+    return names
+
+
+def found_columns(answer: StudyAnswer) -> dict[str, str]:
+    """Columns of what was found."""
+    types: dict[str, str] = {}
     if answer.search:
         types |= dict.fromkeys(("threshold", "threshold_low", "threshold_high"), "DOUBLE")
     for output in answer.outputs:
@@ -206,11 +226,11 @@ def columns(answer: StudyAnswer) -> dict[str, str]:
 
 
 def flat(point: PointAnswer, answer: StudyAnswer) -> dict[str, object]:
-    """A point as a row; None is an empty cell."""
+    """What was found at a point, as a row; None is an empty cell."""
     figures = {output.name: point.values.get(output.name) for output in answer.outputs}
     if answer.search:
         figures = {"threshold": point.threshold} | figures
-    row: dict[str, object] = dict(point.axes)
+    row: dict[str, object] = {}
     for name, figure in figures.items():
         if isinstance(figure, dict):
             row |= {name: figure["mid"]} | {f"{name}_{end}": figure[end] for end in ENDS}
@@ -223,10 +243,12 @@ def flat(point: PointAnswer, answer: StudyAnswer) -> dict[str, object]:
 def to_csv(answer: StudyAnswer) -> str:
     """One line for each point."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, list(columns(answer)), restval="", lineterminator="\n")
+    names = list(columns(answer))
+    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
     writer.writeheader()
     for point in answer.points:
-        writer.writerow({name: cell(value) for name, value in flat(point, answer).items()})
+        row = dict(zip(names, point.axes.values(), strict=False)) | flat(point, answer)
+        writer.writerow({name: cell(value) for name, value in row.items()})
     return out.getvalue()
 
 

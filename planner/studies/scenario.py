@@ -196,11 +196,6 @@ class Study:
         """The point that is the base, or nearest to it."""
         return tuple(axis.reference for axis in self.axes)
 
-    def models(self) -> tuple[str, ...]:
-        """Names of the base's models; a training has none."""
-        scenario = self.base.resolve(self.changes, self.on).loaded.scenario
-        return tuple(model.name for model in scenario.models) if isinstance(scenario, Scenario) else ()
-
     def changes_at(self, at: Sequence[int]) -> tuple[str, ...]:
         """All changes of the base at a point."""
         varied = (axis.values[i].changes for axis, i in zip(self.axes, at, strict=True))
@@ -281,7 +276,7 @@ class StudyReader(ScenarioReader):
             search=self.search(spec.search, ask, base, machine, changes) if spec.search else None,
             outputs=spec.outputs or DEFAULT[ask],
         )
-        self.check_outputs(spec, ask, study.models())
+        self.check_outputs(spec, ask, models_of(base, machine, changes))
         self.check_size(axes, spec.design)
         return study
 
@@ -460,7 +455,9 @@ class StudyReader(ScenarioReader):
         """What is searched for."""
         at: Steps = ("search",)
         ends = self.ends((*at, "between"), *spec.between, keys=(0, 1))
-        conditions = [c for i, text in enumerate(spec.where) if (c := self.condition((*at, "where", i), text, ask))]
+        models = models_of(base, on, changes)
+        each = (self.condition((*at, "where", i), text, ask, models) for i, text in enumerate(spec.where))
+        conditions = tuple(condition for condition in each if condition)
         if ends is None or self.problems:
             return None
         low, high, unit = ends
@@ -468,7 +465,7 @@ class StudyReader(ScenarioReader):
             self.report((*at, "between", 0), f"must be above 0, got {low:g}.")
             return None
         whole = spec.path != LOAD and not unit and all(isinstance(end, int) for end in spec.between)
-        found = Search(spec.path, low, high, unit, spec.find, tuple(conditions), spec.tolerance, whole)
+        found = Search(spec.path, low, high, unit, spec.find, conditions, spec.tolerance, whole)
         try:
             base.resolve((*changes, change(spec.path, found.written(low))), on)
         except Unresolved as error:
@@ -476,7 +473,7 @@ class StudyReader(ScenarioReader):
                 self.report((*at, "path"), no.message)
         return found
 
-    def condition(self, at: Steps, text: str, ask: Ask) -> Condition | None:
+    def condition(self, at: Steps, text: str, ask: Ask, models: Sequence[str]) -> Condition | None:
         """One of `where`."""
         if text == "feasible":
             return Condition(text, text, ">=", 1.0)
@@ -485,28 +482,32 @@ class StudyReader(ScenarioReader):
             self.report(at, f"must be `feasible` or e.g. `cost_usd_per_hour<=6`, got {shown(text)}.")
             return None
         name, sign, limit = match.groups()
-        self.check_output(at, name, ask)
+        known = self.check_output(at, name, ask, models)
+        if known and not known.number:
+            self.report(at, f"`{name}` is in words, which cannot be compared. Name a number.")
         return Condition(text, name, sign, float(limit))
 
     def check_outputs(self, spec: StudySpec, ask: Ask, models: Sequence[str]) -> None:
         """Notes outputs that no point has."""
         for i, name in enumerate(spec.outputs):
-            self.check_output(("outputs", i), name, ask)
-            asked = name.partition("[")[2].rstrip("]")
-            if asked and asked not in models:
-                hint = did_you_mean(asked, list(models))
-                self.report(("outputs", i), f"no model `{asked}`.{hint} The base has {', '.join(models)}.")
+            self.check_output(("outputs", i), name, ask, models)
             if name in spec.outputs[:i]:
                 self.report(("outputs", i), f"`{name}` is there already. Keep one.")
 
-    def check_output(self, at: Steps, name: str, ask: Ask) -> None:
-        """Notes a name that is no output."""
+    def check_output(self, at: Steps, name: str, ask: Ask, models: Sequence[str]) -> Output | None:
+        """What is known of an output; notes a name that is none, or of a model that is not there."""
         try:
-            output_of(name, ask)
+            found = output_of(name, ask)
         except KeyError:
             known = list(TRAINING if ask is Ask.TRAIN else SERVING)
             hint = did_you_mean(name.partition("[")[0], known)
             self.report(at, f"unknown output `{name}`.{hint} Known with `ask: {ask}`: {', '.join(known)}.")
+            return None
+        asked = name.partition("[")[2].rstrip("]")
+        if asked and asked not in models:
+            hint = did_you_mean(asked, list(models))
+            self.report(at, f"no model `{asked}`.{hint} The base has {', '.join(models)}.")
+        return found
 
     def check_size(self, axes: Sequence[Axis], design: Design) -> None:
         """Notes a study that would never end."""
@@ -514,6 +515,12 @@ class StudyReader(ScenarioReader):
         count = prod(each) if design is Design.GRID else 1 + sum(values - 1 for values in each)
         if count > POINTS_MAX:
             self.report(("axes",), f"make {count:,} points, more than {POINTS_MAX:,}. Leave values out.")
+
+
+def models_of(base: Base, on: Machine | None, changes: Sequence[str]) -> tuple[str, ...]:
+    """Names of the base's models; a training has none."""
+    scenario = base.resolve(changes, on).loaded.scenario
+    return tuple(model.name for model in scenario.models) if isinstance(scenario, Scenario) else ()
 
 
 def reference(base: Base, on: Machine | None, changes: Sequence[str], values: Sequence[Value]) -> int:

@@ -42,10 +42,11 @@ def train(
     form: Annotated[Format, typer.Option("--format", help="table, json or md.")] = Format.TABLE,
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
+    from calibrate.plot import check_picture
     from planner.cli import Status, emit
     from planner.knowledge import knowledge
     from planner.layout import stdout_screen
-    from planner.profiling.plot import check_target
+    from planner.profiling.plot import FORMS
     from planner.training.plan import train as answer
     from planner.training.plot import draw
     from planner.training.report import render
@@ -56,7 +57,7 @@ def train(
     refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
            never={"--catalog": catalog, "--profiles": profiles, "--plot": plot})  # fmt: skip
     if plot:
-        check_target(plot)
+        check_picture(plot, tuple(FORMS))
     loaded = load_training(scenario, overrides or [])
     if measure:
         from planner.training.check import check
@@ -66,9 +67,9 @@ def train(
         return
     known, library = knowledge(catalog, profiles)
     plan = answer(loaded, known, library)
+    emit(render(plan, form, stdout_screen()))
     if plot:
         draw(plan, plot)
-    emit(render(plan, form, stdout_screen()))
     raise typer.Exit(Status.FEASIBLE if plan.cheapest else Status.INFEASIBLE)
 
 
