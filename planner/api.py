@@ -439,6 +439,8 @@ def trace_import(
     """A recording turned into a CSV that a scenario can name."""
     from planner.traces import import_trace
 
+    if Path(out).suffix.lower() != ".csv":
+        raise InputError(f"out: must end in .csv, got {out}.")
     return import_trace(Path(file), Path(out), rate_rps, duration_s, function, column)
 
 

@@ -78,6 +78,7 @@ WRITES = {
     "report": lambda file: planner.report(file, file),
     "validate": lambda file: planner.validate(file, record=file),
     "profiles_plot": lambda file: planner.profiles_plot("vgg16", file),
+    "trace_import": lambda file: planner.trace_import("scenarios/data/bursts.csv", file),
 }
 
 
@@ -86,7 +87,9 @@ def test_nothing_is_written_over_what_is_something_else(name, tmp_path):
     file = tmp_path / "scenario.yaml"
     text = Path("scenarios/trace.yaml").read_text(encoding="utf-8")
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=r"scenario\.yaml: (exists|must end|is the scenario)"):
+    with pytest.raises(
+        InputError, match=r"scenario\.yaml: (exists|must end|is the)|must end in .csv, got .*scenario\.yaml"
+    ):
         WRITES[name](file)
     assert file.read_text(encoding="utf-8") == text
 

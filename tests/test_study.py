@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import random
+import re
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ from typer.testing import CliRunner
 
 from planner.cli import app
 from planner.knowledge import knowledge
+from planner.layout import Screen
 from planner.load import ScenarioError, load_scenario
 from planner.search import plan
 from planner.store import StoreError, plain
@@ -34,6 +36,7 @@ from planner.studies.command import EngineName, opened
 from planner.studies.engine import DAY, Context, Inputs, Lost, Outcome, carried, failed, fingerprint, run_point
 from planner.studies.journal import FILE, Journal
 from planner.studies.local_engine import LocalEngine
+from planner.studies.report import report
 from planner.studies.results import PointAnswer, write
 from planner.studies.run import Ran, run_study
 from planner.studies.scenario import Condition, Find, Search, Study, load_study
@@ -623,6 +626,7 @@ def test_an_axis_may_be_called_as_an_output_is(tmp_path: Path) -> None:
     assert {row["axis.axis.merging"] for row in rows} == {"b"}
     assert [row["merging"] for row in rows] == [point.values["merging"] for point in ran.answer.points]
     assert all(len(row["key"]) == 64 for row in rows)
+    assert re.search(r"# +axis\.merging +Key +axis\.axis\.merging +merging\n", report(ran.answer, Screen(100)))
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'results.parquet'}'")
     assert table.columns == list(rows[0])
     assert [row[0] for row in table.fetchall()] == ["none", "layers"]
@@ -796,9 +800,6 @@ def test_options_that_do_not_go_with_the_engine(
 
 
 def test_narrow_screens_split_the_table(small: Path, whole: dict[str, bytes]) -> None:
-    from planner.layout import Screen
-    from planner.studies.report import report
-
     answer = run_study(load_study(small), CONTEXT, Here(), small.parent / "narrow", resume=True).answer
     assert asdict(answer)["points"]
     lines = report(answer, Screen(60)).splitlines()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from planner.layout import Column, Screen, counted, decimals, dollars, gigabytes, percent, seconds, table
 from planner.studies.engine import Ask
 from planner.studies.figures import Figure, middle
-from planner.studies.results import JSON, OutputAnswer, PointAnswer, StudyAnswer, Swing
+from planner.studies.results import JSON, OutputAnswer, PointAnswer, StudyAnswer, Swing, axis_columns
 
 ROWS_SHOWN = 60
 """Of a table that one still reads; the rest is in the files."""
@@ -55,9 +55,10 @@ def point_table(answer: StudyAnswer, screen: Screen) -> list[str]:
     """A row for each point; those that are not feasible stand out."""
     points = answer.points[:ROWS_SHOWN]
     columns = [Column("#", [f"{'~' * p.foretold}{i}" for i, p in enumerate(points, start=1)], right=True)]
+    titles = axis_columns(answer.axes, [output.name for output in answer.outputs])
     columns += [
-        Column(axis.name, [str(p.axes[axis.name]) for p in points], right=axis.numbers is not None)
-        for axis in answer.axes
+        Column(title, [str(p.axes[axis.name]) for p in points], right=axis.numbers is not None)
+        for title, axis in zip(titles, answer.axes, strict=True)
     ]
     if search := answer.search:
         title = f"{search.find} {search.path}"
