@@ -194,7 +194,9 @@ class Cuda:
 
         self.nvml = self._nvml()
         first = self.index not in FIRST_OPENING
-        self._used_before = self.nvml.memory_used_bytes() if first else FIRST_OPENING[self.index][0]
+        if first:  # at once: where what follows fails, its context is there at the next opening all the same
+            FIRST_OPENING[self.index] = self.nvml.memory_used_bytes(), None
+        self._used_before = FIRST_OPENING[self.index][0]
         torch.cuda.set_device(self.index)
         torch.zeros(1, device=self.label)
         self.synchronise()

@@ -18,7 +18,7 @@ from calibrate.device import Cuda, Device, DeviceError, find_device
 from calibrate.executor import Executor, Line, size_bytes
 from calibrate.points import Settings
 from calibrate.resident import Weights
-from calibrate.served import Held, Served, ServeError, batch_sizes
+from calibrate.served import Held, Served, ServeError, batch_sizes, doublings
 from simulator.deployment import Deployment, Service
 from simulator.hardware import Device as Card
 from simulator.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
@@ -30,7 +30,8 @@ SEGMENTS_BYTES = 100_000_000
 each stream anew, weights come on another stream than batches, and what is used in part cannot be given back: 44 MiB;
 the matrix library keeps up to 32 MiB there, on Hopper."""
 WARM_UPS = 2
-"""Runs of each batch size before the clock starts: the first compiles, chooses algorithms and allocates."""
+"""Runs of each doubling of the batch size before the clock starts, other sizes have one: the first compiles, chooses
+algorithms and allocates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +301,7 @@ class Bench:
         keys = [layer.key for layer in line.layers]
         self.weights.load(keys)
         for count in batch_sizes(most) if not line.policy.padded else [most]:
-            for _ in range(WARM_UPS):
+            for _ in range(WARM_UPS if count in doublings(most) else 1):
                 line.run(count)
         self.weights.evict(keys)
 

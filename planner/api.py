@@ -4,6 +4,7 @@ Calls give answers as data, print nothing, and raise `simulator.errors.InputErro
 ends with exit code 2. Nothing is imported before it is needed.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -131,10 +132,12 @@ def validate(
     """A scenario served for real for `duration_s` seconds, or a recorded run, beside the same simulated. **Runs the
     models' code** and measures what is missing into the first of `profiles`. InputError unless one of both is given.
 
-    Without `duration_s` it lasts as long as the scenario's `horizon`, or 30 s. `record` keeps the run.
+    Without `duration_s` it lasts as long as the scenario's `horizon`, or 30 s. `record` keeps the run; a warning
+    says where it cannot be kept.
     """
     from planner.catalog import load_catalog
     from planner.load import load_scenario
+    from planner.store import StoreError
     from planner.validation.command import DURATION_S
     from planner.validation.comparison import validate as compare
     from planner.validation.recording import check_target, read_recording, write_recording
@@ -154,8 +157,12 @@ def validate(
         raise InputError(f"duration_s: must be above 0, got {lasts_s:g}.")
     bench = Bench(device=device, catalog=load_catalog(paths(catalog)), directories=tuple(paths(profiles)))
     recording = serve(loaded, bench, lasts_s, now(), lambda _: None)
-    if record is not None:
+    if record is None:
+        return compare(recording)
+    try:
         write_recording(recording, Path(record))
+    except StoreError as error:  # what was served is worth its comparison even where it cannot be kept
+        warnings.warn(str(error), stacklevel=2)
     return compare(recording)
 
 

@@ -223,12 +223,12 @@ def from_stamps(stamps: Floats, path: Path, span: Span | None = None) -> TraceTa
         raise TraceError(f"{path}: spans {spans_s:.3g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
     if span is None:
         return TraceTable(times, spans_s * times.size / (times.size - 1), str(path), notes)
-    if times[0] < 0 or times[-1] > spans_s:
+    if times[0] < -RESOLUTION_S or times[-1] > spans_s + RESOLUTION_S:
         raise TraceError(
             f"{path}: is said to be from {span.start_s:.10g} s and to last {spans_s:.10g} s, but its arrivals are "
             f"from {stamps[0]:.10g} s to {stamps[-1]:.10g} s. Mend or remove the line that says so."
         )
-    return TraceTable(times, spans_s, str(path), notes)
+    return TraceTable(times.clip(0.0, spans_s), spans_s, str(path), notes)
 
 
 def read_burst(file: TextIO, path: Path, header: list[str], header_line: int, span: Span | None) -> TraceTable:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -172,7 +171,7 @@ def test_a_run_is_compared_whatever_happens_after_it(bench: Path, monkeypatch: p
         def write(self, text: str) -> int:
             if "Rehearsing again" in text:
                 folder.rmdir()
-                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+                signal.raise_signal(signal.SIGINT)
             return super().write(text)
 
     words = [word for word in on(bench, 2) if word != "--quiet"]

@@ -384,6 +384,28 @@ def test_sizes_that_a_profile_has_wrong_say_nothing_of_others() -> None:
     assert found.before == pytest.approx(np.sqrt(1.2 * 0.5))
 
 
+def test_a_size_that_not_every_rehearsal_saw_twice_is_left_out() -> None:
+    both = [took("a", "gpu", [level] * 4, at_s=0.0) for level in (1.0, 1.4)]
+    stray = took("a", "gpu", [1.4], at_s=1.0, size=3)
+    found = speed_of(((both[0],), (both[1], stray)))
+    assert found.run == {"a": {1: pytest.approx(1.2)}}
+    assert found.after == pytest.approx(1.4)
+
+
+def test_sizes_that_were_seen_once_are_thrown_together() -> None:
+    """Else nothing would be known of noise and drift, and intervals would have no width."""
+    once = tuple(took("a", "gpu", [ratio], at_s=size, size=size) for size, ratio in ((1, 0.9), (2, 1.0), (4, 1.1)))
+    found = speed_of((once, once))
+    assert found.run == {"a": {0: pytest.approx(1.0)}}
+    assert (found.cv, found.run_error["a"][0]) == (pytest.approx(0.1), pytest.approx(0.1 / np.sqrt(6)))
+    assert found.drift > 0
+
+
+def test_a_load_of_nothing_says_nothing() -> None:
+    empty = replace(took("a", "gpu", [1.0], at_s=2.0, kind="load"), expected_s=np.zeros(1))
+    assert speed_of(((*rehearsal(1.0, 2.0), empty),)).load == {"a": pytest.approx(2.0)}
+
+
 def test_drift_is_what_neighbouring_stretches_differ_by() -> None:
     flat = [(took("a", "gpu", [level] * 4, at_s=0.0),) for level in (1.2, 1.0)]
     found = speed_of(flat)

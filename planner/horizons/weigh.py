@@ -67,7 +67,7 @@ def horizon(
     if check is not None and check not in lines:
         known = ", ".join(lines)
         raise NothingToPlanError(f"--check-day {check}: is not among the ways that are compared. Known: {known}.")
-    found = weighed(course, lines, prices, progress)
+    found = strategies_of(course, lines, prices, progress)
     day = check_day(course, check, lines[check][0][0], progress) if check else None
     scenario = loaded.scenario
     rate_rps = sum(machines.demand.rates_rps().values())
@@ -150,7 +150,7 @@ def timelines(course: Course, policy: Autoscaling, prices: Prices, calendar: Cal
     return lines
 
 
-def weighed(course: Course, lines: Lines, prices: Prices, progress: Progress) -> tuple[Strategy, ...]:
+def strategies_of(course: Course, lines: Lines, prices: Prices, progress: Progress) -> tuple[Strategy, ...]:
     """What each way costs and keeps."""
     found = []
     for i, (way, (seen, reserved)) in enumerate(lines.items()):

@@ -244,10 +244,11 @@ def to_csv(answer: StudyAnswer) -> str:
     """One line for each point."""
     out = io.StringIO()
     names = list(columns(answer))
+    axes = list(zip(names, answer.axes, strict=False))
     writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
     writer.writeheader()
     for point in answer.points:
-        row = dict(zip(names, point.axes.values(), strict=False)) | flat(point, answer)
+        row = {name: point.axes[axis.name] for name, axis in axes} | flat(point, answer)
         writer.writerow({name: cell(value) for name, value in row.items()})
     return out.getvalue()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.library import DEVICE_FILE, Library, find_kinds, find_profiles
 from calibrate.provenance import differing
-from calibrate.served import Actions, ServeError, doublings
+from calibrate.served import Actions, doublings
 from planner.catalog import Catalog
 from planner.layout import counted
 from planner.load import Loaded
@@ -188,7 +188,7 @@ def serve(loaded: Loaded, now: Now, duration_s: float, note: Note) -> Recording:
     others = Processor.now().others_cores(before)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
-        scenario_text=loaded.path.read_text(encoding="utf-8"),
+        scenario_text=loaded.text,
         created_at=now.created_at,
         machine=now.machine,
         result=replace(served.result, deployment=case.deployment),
@@ -211,8 +211,10 @@ def rehearsed_again(
     try:
         note(f"Rehearsing again for {lasts_s:g} s.")
         return [rehearse(case, models, device, lasts_s)], ""
-    except (KeyboardInterrupt, ServeError) as error:
-        return [], f"second rehearsal: {str(error).removeprefix('rehearsal: ') or 'interrupted'}"
+    except KeyboardInterrupt:
+        return [], "second rehearsal: interrupted"
+    except Exception as error:
+        return [], f"second rehearsal: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Speed:
 
 Kind = tuple[str, int]
 """Model and batch size."""
+SEEN_MIN = 2
+"""Batches of a kind in a rehearsal that show how much they vary."""
 
 
 class Taken(NamedTuple):
@@ -81,7 +83,7 @@ class Taken(NamedTuple):
 
 def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> Speed:
     """What the rehearsals right before and right after a run say."""
-    runs = [taken for number, one in enumerate(rehearsals) for taken in listed(number, one, "run")]
+    runs = comparable([taken for number, one in enumerate(rehearsals) for taken in listed(number, one, "run")])
     loads = [taken for number, one in enumerate(rehearsals) for taken in listed(number, one, "load")]
     if not runs:
         return Speed()
@@ -110,6 +112,8 @@ def listed(number: int, rehearsal: Sequence[Actions], kind: str) -> list[Taken]:
         others = [(starts, ends) for device, starts, ends in spans if device != actions.device]
         columns = (actions.start_s, actions.batch.tolist(), actions.expected_s, actions.actual_s)
         for start_s, size, expected_s, actual_s in zip(*columns, strict=True):
+            if not expected_s:
+                continue  # a load of nothing
             both_s = sum(
                 float(np.clip(np.minimum(ends, start_s + actual_s) - np.maximum(starts, start_s), 0.0, None).sum())
                 for starts, ends in others
@@ -119,12 +123,29 @@ def listed(number: int, rehearsal: Sequence[Actions], kind: str) -> list[Taken]:
     return found
 
 
+def comparable(runs: Sequence[Taken]) -> list[Taken]:
+    """Batches whose kind every rehearsal has seen more than once: else there is no telling noise and drift from size.
+
+    A model without such a kind has its sizes thrown together, as size 0.
+    """
+    seen = Counter((one.rehearsal, one.kind) for one in runs)
+    numbers = {one.rehearsal for one in runs}
+    whole = {one.kind for one in runs if all(seen[number, one.kind] >= SEEN_MIN for number in numbers)}
+    models = {model for model, _ in whole}
+    return [
+        one if one.model in models else one._replace(size=0)
+        for one in runs
+        if one.kind in whole or one.model not in models
+    ]
+
+
 def usual_ratios(taken: Sequence[Taken]) -> dict[Kind, float]:
-    """Mean ratio of each kind; each rehearsal counts alike, whatever it was able to do in its time."""
-    means: dict[Kind, list[float]] = {}
+    """What all of a kind took over what all should have; each rehearsal counts alike, whatever it did in its time."""
+    ratios: dict[Kind, list[float]] = {}
     for group in grouped(taken):
-        means.setdefault(group[0].kind, []).append(fmean(one.ratio for one in group))
-    return {kind: fmean(found) for kind, found in means.items()}
+        ratio = sum(one.actual_s for one in group) / sum(one.expected_s for one in group)
+        ratios.setdefault(group[0].kind, []).append(ratio)
+    return {kind: fmean(found) for kind, found in ratios.items()}
 
 
 def by_size(values: Mapping[Kind, float]) -> dict[str, dict[int, float]]:
