@@ -54,8 +54,8 @@ def warmup_s(scenario: Scenario) -> float:
 def horizon_s(scenario: Scenario, workload: Workload) -> float:
     """Length of a replication: as asked, or a minute or more between the warm-up and the last promised latency.
 
-    More where the longest recording is longer, or where it takes longer to prove every promise at the first look with
-    all requests in time, as far as the budget goes.
+    Whole repeats of a recording shorter than that. More where the longest recording is longer, or where it takes longer
+    to prove every promise at the first look with all requests in time, as far as the budget goes.
     """
     if scenario.horizon is not None:
         return scenario.horizon
@@ -71,6 +71,8 @@ def _horizon_s(scenario: Scenario, workload: Workload, replications: int) -> flo
         # Arrivals are random: three standard deviations more than needed are rarely too few.
         needed = requests_needed(spec.slo.attainment, confidence)
         wanted_s = max(wanted_s, (needed + 3 * sqrt(needed)) / (replications * rates_rps[spec.name]))
+    if 0 < workload.longest_recording_s < HORIZON_S:  # a part of a repeat would have another rate than the whole
+        wanted_s = ceil(max(wanted_s, HORIZON_S) / workload.longest_recording_s) * workload.longest_recording_s
     budget_s = REQUESTS_MAX / (replications * sum(rates_rps.values()))
     judged_s = max(HORIZON_S, min(wanted_s, budget_s))
     return float(ceil(judged_s + warmup_s(scenario) + longest_slo_s(scenario)))

@@ -99,13 +99,13 @@ def check_target(target: Path, scenario: Path | None = None) -> None:
 
 
 def is_answer(path: Path) -> bool:
-    """Whether a file may be replaced by a plan: it holds an answer of any version, or nothing at all."""
+    """Whether a file may be replaced by a plan: it holds a plan of any version, or nothing at all."""
     try:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text) if text.strip() else {"schema": SCHEMA}
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(data, dict) and str(data.get("schema")).startswith("planner.")
+    return isinstance(data, dict) and str(data.get("schema")).startswith("planner.plan/")
 
 
 def write_plan(plan: Plan, path: Path) -> None:

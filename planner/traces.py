@@ -39,6 +39,8 @@ MOONCAKE_KEYS = ("timestamp", "input_length", "output_length")
 SPAN = re.compile(r"#\s*from\s+(\d.*?)\s*,\s*lasts\s+(.*?)\s*", re.IGNORECASE)
 """Comment above the header of a CSV, e.g. `# from 0 s, lasts 240 s`."""
 GZIP = b"\x1f\x8b"
+NEARLY = re.compile(r"#\s*(from\b.*\b)?lasts?\s+[\d.+-]", re.IGNORECASE)
+"""Comment that surely means the same, and is written otherwise."""
 Floats = NDArray[np.float64]
 
 
@@ -72,6 +74,8 @@ class TraceTable:
 
     def first(self, duration_s: float) -> "TraceTable":
         """Only the first `duration_s` seconds."""
+        if not duration_s > 0:
+            raise TraceError(f"{self.source}: a duration must be above 0 s, got {duration_s:g} s.")
         if duration_s > self.period_s + RESOLUTION_S:
             raise TraceError(f"{self.source}: lasts {self.period_s:.6g} s, not {duration_s:g} s. Ask for less.")
         kept = self.times_s[self.times_s < duration_s]
@@ -165,6 +169,8 @@ def read_header(file: TextIO, path: Path) -> tuple[list[str], int, Span | None]:
             if span is not None:
                 raise TraceError(f"{path}:{number}: says a second time how long the recording lasts. Remove one line.")
             span = span_of(said, f"{path}:{number}")
+        elif NEARLY.match(text):
+            raise TraceError(f"{path}:{number}: cannot be read as a length. Write it as `# from 0 s, lasts 240 s`.")
     raise TraceError(f"{path}: is empty. The first line names the columns, e.g. `arrival_s`.")
 
 
@@ -219,6 +225,8 @@ def from_stamps(stamps: Floats, path: Path, span: Span | None = None) -> TraceTa
         stamps = np.sort(stamps)
     times = enough(stamps - (span.start_s if span else stamps[0]), str(path))
     spans_s = span.lasts_s if span else float(times[-1])
+    if stamps[0] > LONGEST_S:
+        raise TraceError(f"{path}: begins at {stamps[0]:.6g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
     if spans_s > LONGEST_S:
         raise TraceError(f"{path}: spans {spans_s:.3g} s, more than {LONGEST_S:.0e}. Write times in seconds.")
     if span is None:
@@ -305,9 +313,9 @@ def from_dates(texts: NDArray[np.generic]) -> Floats:
     """Seconds since the earliest of some ISO dates with times; NaN where there is none. A zone counts, none is UTC."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # NumPy warns that it turns zones into UTC, which is what we want
-        dates = np.char.strip(texts.astype(str)).astype("datetime64[ns]")
+        dates = np.char.strip(texts.astype(str)).astype("datetime64[us]")
     missing = np.isnat(dates)
-    since = (dates - dates[~missing].min()).astype(np.float64) / 1e9
+    since = (dates - dates[~missing].min()).astype(np.float64) / 1e6
     return np.where(missing, np.nan, since)
 
 
@@ -411,7 +419,7 @@ def per_window(table: TraceTable, length_s: float) -> tuple[NDArray[np.int64], N
 def peak_to_mean(table: TraceTable, length_s: float) -> float:
     """The busiest whole window by the mean one; 1 where no whole window fits."""
     _, count = per_window(table, length_s)
-    return float(count.max() / (count.sum() / (table.period_s // length_s))) if count.size else 1.0
+    return float(count.max() / (length_s * table.rate_rps)) if count.size else 1.0
 
 
 def busiest(table: TraceTable, length_s: float, most: int = 3) -> Iterator[Window]:
@@ -424,6 +432,8 @@ def busiest(table: TraceTable, length_s: float, most: int = 3) -> Iterator[Windo
 def scaled(table: TraceTable, rate_rps: float) -> TraceTable:
     """The recording at another mean rate; TraceError where its times, in microseconds, could not be told apart."""
     place = f"{table.source}: cannot be scaled to {rate_rps:g} a second"
+    if not rate_rps > 0:
+        raise TraceError(f"{place}: a rate must be above 0.")
     if rate_rps > 1 / RESOLUTION_S:
         raise TraceError(f"{place}: times are kept in microseconds. Ask for {1 / RESOLUTION_S:,.0f} at most.")
     if table.times_s.size > rate_rps * LONGEST_S:

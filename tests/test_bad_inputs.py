@@ -398,6 +398,7 @@ COMMANDS = {
         2,
         ["t.csv: cannot be scaled to 1e-300 a second: it would last more than 1e+10 s. Ask for 4e-10 at least."],
     ),
+    "import nothing": (["trace", "import", "t.csv", "--duration", "0 s"], 2, ["a duration must be above 0 s"]),
     "import onto a folder": (["trace", "import", "t.csv", "-o", "."], 2, ["-o .: must end in .csv. Name such a file."]),
     "init onto a file": (["init", "s.yaml"], 2, ["s.yaml: exists already. Name another file."]),
 }

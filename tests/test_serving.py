@@ -197,7 +197,7 @@ def test_each_precision_of_a_model_is_measured(bench: Path) -> None:
     [
         (["--replay", "a", "b.yaml"], "either a scenario or --replay"),
         ([], "either a scenario or --replay"),
-        (["--replay", "a", "--seed", "1"], "leave out --record, --seed and --set"),
+        (["--replay", "a", "--seed", "1"], "leave out --record, --duration, --seed and --set"),
         (["b.yaml", "--format", "csv"], "table, json or md"),
         (["two.yaml", "--record", "two.yaml"], "is the scenario itself"),
         (["two.yaml", "--record", "nowhere/run.json"], "its folder is not there"),

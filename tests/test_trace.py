@@ -10,6 +10,7 @@ import pytest
 from planner.layout import Screen
 from planner.listings import trace_summary
 from planner.load import load_scenario, workload
+from planner.replications import horizon_s
 from planner.traces import TraceError, describe, import_trace, read_trace
 from simulator.workload import draw
 
@@ -170,7 +171,7 @@ def test_a_scenario_repeats_what_was_silent(tmp_path):
         np.testing.assert_allclose(drawn, [*first, *(first + period_s), *(first + 2 * period_s)])
 
 
-@pytest.mark.parametrize("text", ["# lasts 9 s", "# 2 arrivals from 9 sites", "# from our gateway, lasts a week", "#"])
+@pytest.mark.parametrize("text", ["# 2 arrivals from 9 sites", "# from our gateway, lasts a week", "#"])
 def test_other_comments_say_nothing_of_the_length(tmp_path, text):
     assert read_trace(csv(tmp_path, text + "\narrival_s\n5\n6\n")).period_s == 2
     assert read_trace(csv(tmp_path, "arrival_s\n5\n" + text + "\n6\n")).period_s == 2
@@ -290,3 +291,49 @@ def test_a_recording_is_never_written_over(tmp_path):
     with pytest.raises(TraceError, match="is the recording itself"):
         import_trace(path, path)
     assert path.read_text() == "arrival_s\n0\n1\n"
+
+
+def recorded(folder: Path, text: str) -> Path:
+    path = folder / "r.csv"
+    path.write_text(text)
+    return path
+
+
+def test_the_busiest_minute_is_measured_by_the_mean_rate(tmp_path: Path) -> None:
+    times = "".join(f"{n / 10}\n" for n in range(600))
+    table = read_trace(recorded(tmp_path, f"# from 0 s, lasts 119 s\narrival_s\n{times}"))
+    assert describe(table).peak_to_mean_1min == pytest.approx(10 / (600 / 119))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("time\n0001-01-01 00:00:00\n2024-01-01 00:00:00\n", "spans 6.38e+10 s"),
+        ("time\n2024-01-01 00:00:00\n5\n", "spans"),
+        ("time\n1700000000000\n1700000001000\n", "begins at 1.7e+12 s, more than 1e+10. Write times in seconds."),
+        ("# from 0 s lasts 1000 s\narrival_s\n0\n1\n", "r.csv:1: cannot be read as a length. Write it as"),
+        ("# from -5 s, lasts 1000 s\narrival_s\n0\n1\n", "r.csv:1: cannot be read as a length"),
+        ("# lasts 1000 s\narrival_s\n0\n1\n", "r.csv:1: cannot be read as a length"),
+    ],
+)
+def test_what_would_give_another_rate_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(TraceError) as error:
+        read_trace(recorded(tmp_path, text))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("comment", ["# arrivals from 9 to 5", "# the last 3 days were quiet", "# from a shop"])
+def test_other_comments_are_only_comments(tmp_path: Path, comment: str) -> None:
+    assert read_trace(recorded(tmp_path, f"{comment}\narrival_s\n0\n1\n")).times_s.tolist() == [0, 1]
+
+
+def test_a_short_recording_is_replayed_whole_times(tmp_path: Path) -> None:
+    """40 s whose traffic is all in the first 10 s: 61 s would hold it twice, and a rate a third too high."""
+    recorded(tmp_path, "# from 0 s, lasts 40 s\narrival_s\n" + "".join(f"{n / 40}\n" for n in range(400)))
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        "models: [{name: resnet50, slo: {latency: 1 s}}]\nstreams: [{model: resnet50, trace: {file: r.csv}}]\n"
+    )
+    loaded = load_scenario(scenario)
+    judged_s = horizon_s(loaded.scenario, workload(loaded)) - 2.0
+    assert judged_s == 80.0

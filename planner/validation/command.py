@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 DURATION_S = 30.0
 """How long a run lasts where nobody says."""
+LONGEST_S = 86_400.0
 
 
 def validate(
@@ -56,8 +57,10 @@ def validate(
     if (scenario is None) == (replay is None):
         raise typer.BadParameter("name either a scenario or --replay FILE.")
     if replay:
-        if record or seed is not None or overrides:
-            raise typer.BadParameter("--replay compares a run as it was: leave out --record, --seed and --set.")
+        if record or duration or seed is not None or overrides:
+            raise typer.BadParameter(
+                "--replay compares a run as it was: leave out --record, --duration, --seed and --set."
+            )
         emit(render(compare(read_recording(replay)), form, stdout_screen()))
         return
     assert scenario is not None
@@ -94,8 +97,8 @@ def run(
         check_target(target, scenario)
     loaded = load_scenario(scenario, with_seed(overrides, seed))
     lasts_s = quantity("--duration", seconds, duration) if duration else loaded.scenario.horizon or DURATION_S
-    if lasts_s <= 0:
-        raise typer.BadParameter(f"--duration {duration}: must be above 0 s. Serve for some seconds, e.g. 30s.")
+    if not 0 < lasts_s <= LONGEST_S:
+        raise typer.BadParameter(f"--duration {duration}: must be above 0 s, and a day at most. Write e.g. 30s.")
     bench = Bench(device=device, catalog=load_catalog(catalog or []), directories=tuple(profiles or [Path("profiles")]))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return record(loaded, bench, lasts_s, now, note if not quiet else lambda _: None)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,7 +29,7 @@ from simulator.deployment import (
 from simulator.hardware import GPU, Device, Host
 from simulator.model import Layer
 from simulator.profile import Evidence, FitQuality, Profile
-from simulator.records import Batches, Load, MemoryUse, Requests, SimulationResult, Stall
+from simulator.records import Batches, Load, MemoryUse, Outcome, Requests, SimulationResult, Stall
 from simulator.workload import Floats
 
 SCHEMA = "planner.recording/v1"
@@ -102,7 +103,7 @@ def read_recording(path: Path) -> Recording:
         raise StoreError(f"{path}: is not a recording: {error}. Name a file that --record wrote.") from error
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         found = raw.get("schema") if isinstance(raw, dict) else None
-        raise StoreError(f"{path}: has schema `{found}`, not `{SCHEMA}`. Record the run again.")
+        raise StoreError(f"{path}: has schema `{found}`, not `{SCHEMA}`. Name a file that --record wrote.")
     try:
         return decode(raw)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -238,6 +239,17 @@ def since(times_s: Floats, origin: Floats) -> list[int | None]:
 # Reading
 
 
+def checked(result: SimulationResult) -> SimulationResult:
+    """The run, if it can be one. Raises ValueError."""
+    if not 0 < result.duration_s < math.inf:
+        raise ValueError(f"duration_s: must be above 0, got {result.duration_s:g}")
+    if result.requests.keys() != {service.model for service in result.deployment.services} or not result.batches:
+        raise ValueError("requests, batches: must be there for every model")
+    if not all(np.isin(requests.outcome, list(Outcome)).all() for requests in result.requests.values()):
+        raise ValueError("outcome: must be one of those that there are")
+    return result
+
+
 def decode(raw: Mapping[str, Any]) -> Recording:
     """What `encode` wrote. Raises KeyError, TypeError or ValueError where it is something else."""
     result = SimulationResult(
@@ -262,12 +274,12 @@ def decode(raw: Mapping[str, Any]) -> Recording:
         scenario_text=str(raw["scenario_text"]),
         created_at=str(raw["created_at"]),
         machine=dict(raw["machine"]),
-        result=result,
+        result=checked(result),
         warmup_s=float(raw["warmup_s"]),
         actions=tuple(decode_actions(one) for one in raw["actions"]),
         launch_s={name: np.array(values, dtype=float) * TICK_S for name, values in raw["launch"].items()},
         held={name: Held(**held) for name, held in raw["held"].items()},
-        others_cores=raw["others_cores"],
+        others_cores=None if raw["others_cores"] is None else float(raw["others_cores"]),
         stopped=str(raw["stopped"]),
         run_error=dict(raw["run_error"]),
         load_error=dict(raw["load_error"]),
