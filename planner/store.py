@@ -94,11 +94,11 @@ def check_target(target: Path, scenario: Path | None = None) -> None:
     """StoreError where a plan would replace its own scenario, or a file that holds no answer."""
     if scenario and target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with -o.")
-    if target.is_file() and not is_answer(target):
+    if target.is_file() and not is_plan(target):
         raise StoreError(f"{target}: exists and is no plan. Name another file with -o, or remove this one.")
 
 
-def is_answer(path: Path) -> bool:
+def is_plan(path: Path) -> bool:
     """Whether a file may be replaced by a plan: it holds a plan of any version, or nothing at all."""
     try:
         text = path.read_text(encoding="utf-8")

@@ -429,7 +429,7 @@ def busiest(table: TraceTable, length_s: float, most: int = 3) -> Iterator[Windo
     return (Window(float(number[i]) * length_s, length_s, int(count[i])) for i in islice(order, most))
 
 
-def scaled(table: TraceTable, rate_rps: float) -> TraceTable:
+def rescaled(table: TraceTable, rate_rps: float) -> TraceTable:
     """The recording at another mean rate; TraceError where its times, in microseconds, could not be told apart."""
     place = f"{table.source}: cannot be scaled to {rate_rps:g} a second"
     if not rate_rps > 0:
@@ -464,7 +464,7 @@ def import_trace(
     if target.exists() and target.samefile(source):
         raise TraceError(f"{target}: is the recording itself. Name another file with -o.")
     if rate_rps is not None:
-        table = scaled(table, rate_rps)
+        table = rescaled(table, rate_rps)
     if duration_s is not None:
         table = table.first(duration_s)
     table = rounded(table)

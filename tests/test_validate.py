@@ -224,8 +224,11 @@ def test_a_model_nobody_measured_is_refused() -> None:
 def test_the_validate_section_is_in_the_schema() -> None:
     import yaml
 
+    checker = Draft202012Validator(schema())
     for path in SCENARIOS:
-        Draft202012Validator(schema()).validate(yaml.safe_load(path.read_text()))
+        raw = yaml.safe_load(path.read_text())
+        assert checker.is_valid(raw)
+        assert not checker.is_valid({**raw, "validate": {**raw["validate"], "lod": 0.5}}), "an unknown key"
 
 
 # Recordings

@@ -73,11 +73,11 @@ def reprice(
     from planner.compare.reprice import reprice as at_prices
     from planner.layout import stdout_screen
     from planner.scenario import PriceKind
-    from planner.store import StoreError, is_answer, read_plan, write_plan
+    from planner.store import StoreError, is_plan, read_plan, write_plan
 
     if form is Format.CSV:
         raise typer.BadParameter("--format: must be table, json or md, got csv.")
-    if out and out.is_file() and not is_answer(out):
+    if out and out.is_file() and not is_plan(out):
         raise StoreError(f"{out}: exists and is no plan. Name another file with -o.")
     known = read_prices(prices, PriceKind(kind) if kind else None)
     now = datetime.now(UTC).isoformat(timespec="seconds")
