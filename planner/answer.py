@@ -8,12 +8,13 @@ from itertools import cycle, islice
 from math import floor, isnan, nan
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
+from planner import duty
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
-from planner.duty import offered_load
-from planner.packing import Card, Packing, Placed
+from planner.cutting import Card
+from planner.packing import Packing, Placed, portions_of
 from planner.plans import (
     Accuracy,
     Caution,
@@ -23,15 +24,26 @@ from planner.plans import (
     ModelAnswer,
     Policies,
     Recommendation,
+    Replayed,
     ReplicaAnswer,
     Timeline,
 )
-from planner.replications import REQUESTS_MAX, confidence_of, horizon_s, looks_at, requests_needed, warmup_s
+from planner.replications import (
+    REQUESTS_MAX,
+    Draws,
+    confidence_of,
+    draws_asked,
+    horizon_s,
+    looks_at,
+    requests_needed,
+    warmup_s,
+)
 from planner.scenario import PriceKind, Scenario
 from planner.sizing import Kind, Need
+from planner.stretch import Stretch, stretch
 from planner.timeline import Counts, latency_counts, timeline
 from planner.units import HOURS_PER_MONTH, written_duration
-from simulator.deployment import BatchingPolicy, Deployment, Failures, Replica, Service
+from simulator.deployment import BatchingPolicy, Deployment, Failures, Replica, Service, SwapPolicy
 from simulator.hardware import Device, Host
 from simulator.metrics import (
     ModelMetrics,
@@ -40,11 +52,16 @@ from simulator.metrics import (
     accuracy,
     attainment_interval,
     confidence_interval,
+    draws_interval,
+    drifts,
+    long_run,
+    share_interval,
     summarise,
 )
 from simulator.profile import PAGEABLE_SHARE, Evidence, Profile, weakest
 from simulator.run import simulate
 from simulator.sharing import turn_order
+from simulator.stability import drain, offered_load
 from simulator.workload import Workload
 
 MILE = 0.05
@@ -52,6 +69,10 @@ MILE = 0.05
 minute may be off by a few allowed misses, and by a point or two where few ask; hardly by five points besides."""
 SCREENED = 3
 """Replications after which a screening that surely keeps every promise ends: a confirmation by other seeds follows."""
+SCREENED_DRAWS = 12
+"""The same where each is one draw of the phases."""
+BAD_DRAWS = 2
+"""Draws of the phases that break an SLO and end a screening: of 12, by chance, once in 80 if 98.5 % of all keep it."""
 OUTAGES_MIN = 20
 """Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
 
@@ -71,11 +92,15 @@ def cards_of(offers: Sequence[Offer], fleet: Fleet) -> list[Card]:
 
 
 def deploy(
-    scenario: Scenario, needs: Mapping[str, Need], cards: Sequence[Card], placed: Sequence[Placed]
+    scenario: Scenario,
+    needs: Mapping[str, Need],
+    cards: Sequence[Card],
+    placed: Sequence[Placed],
+    swap: SwapPolicy | None = None,
 ) -> Deployment:
     """The deployment that a packing describes; a host's GPUs share one link as wide as one card's.
 
-    Models that share layers take their turns one after the other.
+    Models that share layers take their turns one after the other. `swap`: the scenario's, where not given.
     """
 
     def service(need: Need) -> Service:
@@ -110,7 +135,7 @@ def deploy(
         ),
         hosts=tuple(hosts.values()),
         scheduling=scenario.scheduling,
-        swap=scenario.swap,
+        swap=swap or scenario.swap.policy,
         failures=failures(scenario),
     )
 
@@ -128,12 +153,19 @@ class Replay:
     requests: int
     """Replayed in all."""
     wall_s: float
-    horizon_s: float
-    """Of each replication."""
-    warmup_s: float
+    stretch: Stretch
+    """How long each replication is."""
     looks: tuple[int, ...]
     """Numbers of replications at which the intervals may be looked at before the verdict; each look has its part of
     the 5 % risk of error."""
+    draws: Draws | None = None
+    """What is asked of draws of the cameras' phases; None where no phases are drawn."""
+    noisy: bool = True
+    """Whether something besides phases is random, so that the attainment of one draw is only estimated."""
+    overloaded: tuple[str, ...] = ()
+    """Models whose queues grow without end at the full demand, by `simulator.stability`."""
+    recorded: bool = False
+    """Whether some demand is a recording, whose own ups and downs are no drift."""
     latencies: tuple[Mapping[str, Counts], ...] = ()
     """Of each model, by replication; empty where candidates are screened."""
     timeline: Timeline | None = None
@@ -143,39 +175,141 @@ class Replay:
         """One model's metrics, by replication."""
         return [summary.models[model] for summary in self.summaries]
 
+    @property
+    def risk(self) -> float:
+        """Part of the 5 % risk of error that one look has."""
+        return 1 - confidence_of(len(self.looks))
+
     @cached_property
     def attainment(self) -> dict[str, Interval]:
-        """Share of each model's requests answered in time; the intervals hold with 95 % over all looks together."""
+        """Share of each model's requests answered in time; the intervals hold with 95 % over all looks together.
+
+        Where phases are drawn, the mean over draws, with an interval for the mean over all draws.
+        """
         return {m: self._attainment(m, len(self.summaries)) for m in self.needs}
 
     def _attainment(self, model: str, replications: int) -> Interval:
         """Attainment after so many replications: those that were seen, over and over."""
         seen = list(islice(cycle(self.of(model)), replications))
-        confidence = confidence_of(len(self.looks))
-        return Interval(*attainment_interval([x.slo_attainment for x in seen], [x.judged for x in seen], confidence))
+        fractions = [x.slo_attainment for x in seen]
+        if self.draws:
+            return Interval(*draws_interval(fractions, 1 - self.risk))
+        errors = [x.slo_attainment_error for x in seen] if self.noisy else []
+        return Interval(*attainment_interval(fractions, [x.judged for x in seen], 1 - self.risk, errors))
+
+    @cached_property
+    def draws_kept(self) -> dict[str, Interval]:
+        """Share of the draws of the phases in which each SLO is kept in the long run; empty where none are drawn.
+
+        Each end may be wrong with the part of the risk that one look has.
+        """
+        return {m: self._share(kept) for m, kept in self._kept_in_draws.items()}
+
+    def _share(self, kept: Sequence[bool]) -> Interval:
+        if not kept:
+            return Interval(nan, 0.0, 1.0)
+        hits = sum(kept)
+        return Interval(hits / len(kept), *share_interval(hits, len(kept), 1 - 2 * self.risk))
+
+    @cached_property
+    def all_kept(self) -> Interval | None:
+        """Share of the draws in which every SLO is kept; None where no phases are drawn."""
+        if not self.draws:
+            return None
+        return self._share([all(one) for one in zip(*self._kept_in_draws.values(), strict=True)])
+
+    @cached_property
+    def _kept_in_draws(self) -> dict[str, list[bool]]:
+        """By model and draw."""
+        if not self.draws:
+            return {}
+        return {model: self._in_draws(model, need.slo.attainment) for model, need in self.needs.items()}
+
+    def _in_draws(self, model: str, target: float) -> list[bool]:
+        """Whether the SLO is kept in each draw; not where no request was judged."""
+        seen = self.of(model)
+        known = [i for i, x in enumerate(seen) if x.judged]
+        settled = [seen[i].slo_attainment for i in known]
+        if self.noisy:
+            settled = long_run(settled, [seen[i].slo_attainment_error for i in known])
+        kept = {i for i, share in zip(known, settled, strict=True) if share >= target - 1e-9}
+        return [i in kept for i in range(len(seen))]
 
     @cached_property
     def kept(self) -> dict[str, bool | None]:
-        """Whether each promise is kept: True or False once the whole interval lies on one side.
+        """Whether each SLO is kept: True or False once the whole interval lies on one side.
 
-        A promise of 100 % can be refuted but never proven; it counts as kept while not one request was late.
+        One of 100 % can be refuted but never proven; it counts as kept while not one request was late. Where phases are
+        drawn, the share of draws decides, and the mean over them must be no lower than the SLO.
         """
-        return {m: _kept(self.attainment[m], need.slo.attainment) for m, need in self.needs.items()}
+        return {m: self._kept(m, need.slo.attainment) for m, need in self.needs.items()}
+
+    def _kept(self, model: str, target: float) -> bool | None:
+        if not self.draws:
+            return _kept(self.attainment[model], target)
+        if self.draws.mixed > 1:
+            return self._kept_when_mixed(model, target)
+        share = self.draws_kept[model]
+        if share.low >= self.draws.share:
+            return True if self.attainment[model].mean >= target - 1e-9 else None
+        return False if share.high < self.draws.share else None
+
+    def _kept_when_mixed(self, model: str, target: float) -> bool | None:
+        """Whether the mean over as many draws as come by in the period keeps the SLO: by the interval for the mean of
+        further draws (Student's t)."""
+        assert self.draws is not None
+        data = np.array([x.slo_attainment for x in self.of(model) if x.judged])
+        if len(data) < 2:
+            return None
+        spread = float(np.std(data, ddof=1)) * (1 / len(data) + 1 / self.draws.mixed) ** 0.5
+        half = float(stdtrit(len(data) - 1, self.draws.share)) * spread
+        mean = float(np.mean(data))
+        return True if mean - half >= target - 1e-9 else False if mean + half < target else None
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Whether each model's replicas keep up."""
+        return {m: self._verdict(m) for m in self.needs}
+
+    def _verdict(self, model: str) -> Verdict:
+        if model in self.overloaded:
+            return Verdict.OVERLOADED
+        seen = self.of(model)
+        arrived = float(np.mean([x.arrived for x in seen])) / 3
+        if not self.recorded and drifts([x.backlog_growth for x in seen], arrived):
+            return Verdict.BACKLOGGED
+        return Verdict.STABLE
 
     @property
     def met(self) -> bool:
-        """Whether every promise is surely kept."""
-        return all(self.kept.values())
+        """Whether every SLO is surely kept, by replicas that keep up."""
+        together = self.all_kept
+        enough = together is None or self.draws is None or self.draws.mixed > 1 or together.low >= self.draws.share
+        return all(self.kept.values()) and enough and self.stable
+
+    @property
+    def stable(self) -> bool:
+        """Whether all replicas keep up."""
+        return all(verdict is Verdict.STABLE for verdict in self.verdicts.values())
 
     @property
     def missed(self) -> list[str]:
-        """Models whose promise is not surely kept: those missed on the mean before others, furthest first."""
-        short = {m: self.attainment[m].low - self.needs[m].slo.attainment for m, kept in self.kept.items() if not kept}
-        return sorted(short, key=lambda m: (not self.margin(m) < 0, short[m], m))
+        """Models whose SLO is not surely kept: those missed on the mean before others, furthest first; those that do
+        not keep up among them."""
+        short = {
+            m: self.margin(m) for m, kept in self.kept.items() if not kept or self.verdicts[m] is not Verdict.STABLE
+        }
+        if not short and not self.met:  # each SLO is kept in enough draws, but not all of them together
+            short = {m: self.margin(m) for m in self.needs}
+        return sorted(short, key=lambda m: (not short[m] < 0, self.attainment[m].low - self.needs[m].slo.attainment, m))
 
     def margin(self, model: str) -> float:
-        """Mean attainment over its target, below zero where missed; NaN where no request was judged."""
-        return self.attainment[model].mean - self.needs[model].slo.attainment
+        """Mean attainment over its target, below zero where missed; NaN where no request was judged. Where phases are
+        drawn, also the share of draws that keep it over the share that is asked, whichever is less."""
+        margin = self.attainment[model].mean - self.needs[model].slo.attainment
+        if self.draws and self.draws.mixed == 1:
+            return min(margin, self.draws_kept[model].mean - self.draws.share)
+        return margin
 
     @property
     def nearness(self) -> tuple[bool, float]:
@@ -185,22 +319,35 @@ class Replay:
 
     @property
     def too_few(self) -> bool:
-        """Whether some promise could not be proven even were all its requests in time: no fleet would change that."""
-        more, confidence = self.looks[-1] / len(self.summaries), confidence_of(len(self.looks))
+        """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
+        if self.draws:
+            return self.draws.mixed == 1 and share_interval(self.looks[-1], self.looks[-1])[0] < self.draws.share
+        more = self.looks[-1] / len(self.summaries)
         return any(
-            more * sum(x.judged for x in self.of(m)) < requests_needed(need.slo.attainment, confidence)
+            more * sum(x.judged for x in self.of(m)) < requests_needed(need.slo.attainment, 1 - self.risk)
             for m, need in self.needs.items()
         )
 
     @property
+    def promising(self) -> bool:
+        """Whether a screening leaves no doubt that is worth more than a confirmation by other seeds."""
+        if not self.draws:
+            return self.met
+        return self.stable and not (self.short if self.draws.mixed > 1 else self.far_off)
+
+    @property
     def decided(self) -> bool:
         """Whether more replications would not change the verdict."""
-        return self.met or any(kept is False for kept in self.kept.values())
+        refuted = any(kept is False for kept in self.kept.values()) or not self.stable
+        together = self.all_kept
+        if self.draws and together and self.draws.mixed == 1:
+            refuted |= together.high < self.draws.share
+        return self.met or refuted
 
     @property
     def short(self) -> bool:
-        """Whether some promise is missed on the mean."""
-        return any(self.margin(m) < 0 for m in self.needs)
+        """Whether some SLO is missed on the mean, or some model does not keep up."""
+        return not self.stable or any(self.margin(m) < 0 for m in self.needs)
 
     @property
     def undecidable(self) -> bool:
@@ -209,30 +356,37 @@ class Replay:
         return any(_kept(self._attainment(m, self.looks[-1]), self.needs[m].slo.attainment) is None for m in open_ones)
 
     def horizon_to_prove_s(self, model: str) -> float | None:
-        """Horizon at which the last look would prove the promise, were the mean what it is; None where none would.
+        """Horizon at which the last look would prove the SLO, were the mean what it is; None where none would.
 
         Wilson's interval needs z^2 a (1 - a) / (mean - a)^2 requests, which is z^2 a / (1 - a) where all were in time;
-        Student's shrinks with the root of the time. None too where that is beyond REQUESTS_MAX requests.
+        Student's shrinks with the root of the time. None too where that is beyond REQUESTS_MAX requests, and where more
+        draws of the phases are needed instead.
         """
-        need, runs = self.needs[model], self.looks[-1]
-        target, confidence = need.slo.attainment, confidence_of(len(self.looks))
+        need, runs, confidence = self.needs[model], self.looks[-1], 1 - self.risk
+        target = need.slo.attainment
         fractions = [m.slo_attainment for m in self.of(model) if m.judged]
         mean, low, _ = confidence_interval(fractions or [1.0], confidence)
-        if mean <= target:
+        if mean <= target or self.draws:
             return None
-        unjudged_s = self.warmup_s + need.slo.latency_s
+        unjudged_s = self.stretch.warmup_s + need.slo.latency_s
         z = float(ndtri((1 + confidence) / 2))
         requests = z * z * target * (1 - target) / (mean - target) ** 2
         spread = ((mean - low) / (mean - target)) ** 2 * len(fractions) / runs if len(fractions) > 1 else 0.0
-        judged_s = max(requests / (runs * need.rate_rps), spread * max(self.horizon_s - unjudged_s, 0.0))
+        judged_s = max(requests / (runs * need.rate_rps), spread * max(self.stretch.horizon_s - unjudged_s, 0.0))
         found_s = unjudged_s + 1.1 * judged_s  # random arrivals may be fewer than their mean
         total_rps = sum(need.rate_rps for need in self.needs.values())
         return found_s if found_s * total_rps * self.looks[0] <= REQUESTS_MAX else None
 
     @property
     def far_off(self) -> bool:
-        """Whether a promise is missed by a mile."""
+        """Whether an SLO is missed by a mile, or in more than one of few draws of the phases."""
+        if self.draws and self.draws.mixed == 1:
+            return any(one.count(False) >= BAD_DRAWS for one in self._kept_in_draws.values())
         return any(1 - self.attainment[m].mean > 3 * (1 - need.slo.attainment) + MILE for m, need in self.needs.items())
+
+
+PLANNING = 0x5EED << 32
+"""Seed of every plan, whatever the scenario's: what is bought must not depend on luck. Larger than any other seed."""
 
 
 def seed_of(seed: int, stage: int, replication: int) -> int:
@@ -253,25 +407,43 @@ def replay(
     deployment: Deployment,
     *,
     screen: bool,
+    seed: int = PLANNING,
     tell: Callable[[float], None] = lambda _: None,
 ) -> Replay:
-    """Replicate until every promise is decided, `scenario.replications` times at least and 40 times at most.
+    """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
+    each replication is one draw of the cameras' phases.
 
     Once only where nothing is random: equal replications are no evidence. Replication i of every deployment meets the
-    same arrivals. `screen`: a candidate is given up after one that misses by a mile, once a promise is missed on the
-    mean, and where 40 would not decide; one that keeps all after three is left to its confirmation. Otherwise the seeds
-    are others than those of any screening, and the verdict falls at one of a few looks, whose intervals are wider for
-    it (Bonferroni).
+    same arrivals. `screen`: a candidate is given up after one that misses by a mile, once an SLO is missed on the mean,
+    where 40 would not decide, or after two draws of the phases that break an SLO; one that keeps all after a few is
+    left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict falls at one
+    of a few looks, whose intervals are wider for it (Bonferroni).
     `tell` hears how much of the way to the next look is done.
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s = scenario.accuracy.half_life
-    duration_s, early_s = horizon_s(scenario, workload), warmup_s(scenario)
+    length = stretch(scenario, workload, needs, deployment)
+    duration_s, early_s = length.horizon_s, length.warmup_s
     fixed = workload.is_fixed(duration_s) and deployment.is_fixed
-    looks = looks_at(1 if fixed else scenario.replications)
-    so_far = Replay(needs, (), (), (), 0, 0.0, duration_s, early_s, looks)
+    looks = looks_at(scenario, workload, fixed)
+    rates_rps = {model: need.needed_rps for model, need in needs.items()}
+    so_far = Replay(
+        needs=needs,
+        summaries=(),
+        lost_is_wrong=(),
+        reuse_last=(),
+        requests=0,
+        wall_s=0.0,
+        stretch=length,
+        looks=looks,
+        draws=draws_asked(scenario, workload),
+        noisy=not (fixed or (workload.is_fixed_but_for_phases(duration_s) and deployment.is_fixed)),
+        overloaded=() if screen else drain(deployment, rates_rps).growing,
+        recorded=workload.longest_recording_s > 0,
+    )
+    enough = SCREENED_DRAWS if so_far.draws else SCREENED
     for i in range(looks[-1]):
-        result = simulate(deployment, workload, duration_s, seed_of(scenario.seed, 0 if screen else 1, i))
+        result = simulate(deployment, workload, duration_s, seed_of(seed, 0 if screen else 1, i))
         summary = summarise(result, early_s)
         if not screen:
             so_far = replace(
@@ -290,7 +462,9 @@ def replay(
             wall_s=so_far.wall_s + result.wall_s,
         )
         tell((i + 1) / next(look for look in looks if look > i))
-        if screen and ((i == 0 and so_far.far_off) or (i + 1 == SCREENED and so_far.met)):
+        if screen and so_far.far_off and (i == 0 or so_far.draws):
+            break
+        if screen and i + 1 == enough and (so_far.draws or so_far.met):
             break
         if i + 1 in looks and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
             break
@@ -309,6 +483,22 @@ class Trial:
     replay: Replay
     among: tuple[Offer, ...] = ()
     """All offers, from which its label must tell it."""
+    overload: float | None = None
+    """Load that it would be offered in the largest batches that are allowed, where that is above what the headroom
+    leaves; None where it is not, or not known."""
+
+    limit: float = 1.0
+    """Load that the headroom leaves."""
+
+    @property
+    def met(self) -> bool:
+        """Whether every SLO is surely kept, within the headroom."""
+        return self.overload is None and self.replay.met
+
+    @property
+    def nearness(self) -> tuple[bool, bool, float]:
+        """Whether its load is within the headroom, and how near its replays came."""
+        return (self.overload is None, *self.replay.nearness)
 
     @property
     def label(self) -> str:
@@ -340,7 +530,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
     offers = [(offer, n) for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
     cost = trial.cost_usd_per_hour
     return Recommendation(
-        feasible=trial.replay.met,
+        feasible=trial.met,
         label=trial.label,
         instances=tuple(
             Instances(
@@ -361,10 +551,27 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         cost_usd_per_month=cost * HOURS_PER_MONTH,
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
         energy_w=trial.energy_w,
+        offered_load=offered_load(trial.deployment, {m: n.needed_rps for m, n in trial.replay.needs.items()}),
         replications=len(trial.replay.summaries),
+        replayed=replayed(trial),
         requests=trial.replay.requests,
         models=tuple(_model_answer(trial, need) for need in trial.replay.needs.values()),
         gpus=tuple(_gpu_answer(trial, card) for card in trial.cards),
+    )
+
+
+def replayed(trial: Trial) -> Replayed:
+    """How long was replayed, and why that suffices."""
+    seen, length = trial.replay, trial.replay.stretch
+    return Replayed(
+        horizon_s=length.horizon_s,
+        warmup_s=length.warmup_s,
+        settling_s=length.settling_s,
+        repeat_s=length.repeat_s,
+        draws_asked=seen.draws.share if seen.draws else None,
+        draws_mixed=seen.draws.mixed if seen.draws else 1,
+        draws_kept=seen.all_kept,
+        swap=trial.deployment.swap if any(p.swapped for p in trial.packing.placed) else None,
     )
 
 
@@ -390,6 +597,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         slo_attainment_target=need.slo.attainment,
         slo_attainment=trial.replay.attainment[need.model],
         slo_met=trial.replay.kept[need.model],
+        draws_kept=trial.replay.draws_kept.get(need.model),
         mean_s=mean(lambda m: m.mean_s),
         p50_s=mean(lambda m: m.p50_s),
         p90_s=mean(lambda m: m.p90_s),
@@ -407,7 +615,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
             reuse_last=_mean([a[need.model] for a in trial.replay.reuse_last]) if trial.replay.reuse_last else None,
         ),
         joules_per_inference=mean(lambda m: m.joules_per_inference),
-        verdict=max((m.verdict for m in seen), key=list(Verdict).index),
+        verdict=trial.replay.verdicts[need.model],
         bottleneck=max(placed, key=lambda p: p.worst_s).bottleneck,
         evidence=weakest(*(evidence(p.portion.sized.profile, swapped) for p in placed)),
         foretold=any(p.portion.sized.profile.foretold for p in placed),
@@ -422,7 +630,7 @@ def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
         host=card.host,
         models=tuple(p.portion.sized.model for p in trial.packing.placed if card in p.cards),
         utilization=_mean([d.utilization for d in seen]),
-        offered_load=sum(_offered_load(p) for p in trial.packing.placed if card in p.cards),
+        offered_load=sum(_offered_load(p, card) for p in trial.packing.placed if card in p.cards),
         load_share=_mean([d.load_share for d in seen]),
         swaps_per_s=_mean([d.swaps_per_s for d in seen]),
         peak_memory_bytes=max(d.peak_memory_bytes for d in seen),
@@ -432,9 +640,10 @@ def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
     )
 
 
-def _offered_load(placed: Placed) -> float:
-    """Of one replica on each of its cards."""
-    return offered_load([placed.portion], [placed.batch_size_max]) / len(placed.cards)
+def _offered_load(placed: Placed, card: Card) -> float:
+    """Of one replica on one of its cards."""
+    here = portions_of(placed)[placed.cards.index(card)]
+    return duty.offered_load([here], [placed.batch_size_max])
 
 
 def evidence(profile: Profile, swapped: bool) -> Evidence:
@@ -443,8 +652,10 @@ def evidence(profile: Profile, swapped: bool) -> Evidence:
     return weakest(*used)
 
 
-def policies(scenario: Scenario, workload: Workload) -> Policies:
-    """The rules that a scenario's deployments are replayed under."""
+def policies(scenario: Scenario, workload: Workload, trial: Trial | None) -> Policies:
+    """The rules that a scenario's deployments are replayed under; those of the answer, where there is one."""
+    swap = trial.deployment.swap if trial else scenario.swap.policy
+    length = trial.replay.stretch if trial else None
     return Policies(
         memory=scenario.memory,
         scheduling=scenario.scheduling,
@@ -452,13 +663,13 @@ def policies(scenario: Scenario, workload: Workload) -> Policies:
         drop=scenario.drop,
         accuracy=scenario.accuracy.rule,
         half_life_s=scenario.accuracy.half_life,
-        eviction=scenario.swap.eviction,
-        prefetch=scenario.swap.prefetch,
-        pinned=scenario.swap.pinned,
+        eviction=swap.eviction,
+        prefetch=swap.prefetch,
+        pinned=swap.pinned,
         padded=scenario.padded,
         headroom=scenario.headroom,
-        horizon_s=horizon_s(scenario, workload),
-        warmup_s=warmup_s(scenario),
+        horizon_s=length.horizon_s if length else horizon_s(scenario, workload),
+        warmup_s=length.warmup_s if length else warmup_s(scenario),
         failures=failures(scenario),
     )
 
@@ -562,8 +773,8 @@ def _evidence(trial: Trial) -> Iterator[Caution]:
 def _windows(workload: Workload, seen: Replay) -> Iterator[Caution]:
     """Recordings of which no replication replays all."""
     longest_s = workload.longest_recording_s
-    if longest_s > seen.horizon_s:
-        runs, each, whole = len(seen.summaries), written_duration(seen.horizon_s), written_duration(longest_s)
+    if longest_s > seen.stretch.horizon_s:
+        runs, each, whole = len(seen.summaries), written_duration(seen.stretch.horizon_s), written_duration(longest_s)
         yield Caution(
             what=f"{runs} windows of {each} of a recording of {whole} were replayed, not the whole of it",
             remedy=f"`horizon: {whole}` replays all",
@@ -576,7 +787,7 @@ def _outages(scenario: Scenario, trial: Trial) -> Iterator[Caution]:
         return
     every_s = scenario.failures.mean_time_between + scenario.failures.recovery
     host_runs = len({card.host for card in trial.cards}) * len(trial.replay.summaries)
-    expected = host_runs * trial.replay.horizon_s / every_s
+    expected = host_runs * trial.replay.stretch.horizon_s / every_s
     if expected < OUTAGES_MIN:
         longer = written_duration(OUTAGES_MIN * every_s / host_runs)
         yield Caution(

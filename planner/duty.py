@@ -1,14 +1,15 @@
 """Duty cycles: what a card that serves several models in turn can promise; squishy bin packing of Nexus (SOSP'19)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, inf, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
 from planner.plans import Bottleneck
 from planner.sizing import Kind, Sized
-from simulator.profile import Profile
+from simulator.model import Layer
+from simulator.run import cut
 from simulator.sharing import turn_order
 
 LOST_WEIGHT = 10
@@ -30,9 +31,13 @@ class Rules:
     tightness: Mapping[str, float] = field(default_factory=dict)
     """By model: how many times closer than its SLO its worst case should stay; learnt from simulation."""
 
-    def limit_s(self, sized: Sized) -> float:
-        """Latency that the worst case should keep."""
-        return sized.need.slo.latency_s / self.tightness.get(sized.model, 1.0)
+    def limit_s(self, portion: "Portion") -> float:
+        """Latency that the worst case should keep on one card; the stages of a replica divide it by their times."""
+        slo_s = portion.sized.need.slo.latency_s / self.tightness.get(portion.sized.model, 1.0)
+        if portion.part is None:
+            return slo_s
+        fair = portion.part.weight_bytes / portion.sized.profile.weight_bytes
+        return slo_s * (fair + 1 / portion.part.count) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +60,76 @@ class Duty:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One stage of a replica that is cut over several cards."""
+
+    index: int
+    """From 0, the stage that sees a request first."""
+    count: int
+    """Stages of the replica."""
+    layers: tuple[Layer, ...]
+    weight_bytes: int
+    latency_s: tuple[float, ...]
+    """Run time here of a batch of 1, 2, ...: of the whole batch's time, the stage's share of the bytes."""
+
+
+def parts_of(sized: Sized, count: int) -> tuple[Part, ...]:
+    """A replica cut over `count` cards, as the simulator cuts it."""
+    total = sized.profile.weight_bytes
+    whole_s = sized.latency_s[: sized.batches[count - 1]]
+    parts = []
+    for index, layers in enumerate(cut(sized.profile, count)):
+        held = sum(layer.weight_bytes for layer in layers)
+        parts.append(Part(index, count, layers, held, tuple(run_s * held / total for run_s in whole_s)))
+    return tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Portion:
-    """A model's part on one card."""
+    """A model's part on one card: a whole replica, or one stage of one."""
 
     sized: Sized
     share: float
     """Of the model's requests."""
+    part: Part | None = None
+    """None: the card runs the whole model."""
 
     @property
     def rate_rps(self) -> float:
         """Requests per second that must be processed here."""
         return self.sized.need.needed_rps * self.share
 
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """What the card holds of the model."""
+        return self.part.layers if self.part else self.sized.profile.layers
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of those layers."""
+        return self.part.weight_bytes if self.part else self.sized.profile.weight_bytes
+
+    @property
+    def latency_s(self) -> tuple[float, ...]:
+        """Run time here of a batch of 1, 2, ... up to the largest feasible one."""
+        return self.part.latency_s if self.part else self.sized.latency_s[: self.sized.batches[0]]
+
+    @property
+    def least_work(self) -> float:
+        """Share of its time that the card works at least for it."""
+        whole = self.share * self.sized.least_work
+        return whole * self.part.weight_bytes / self.sized.profile.weight_bytes if self.part else whole
+
 
 def weight_bytes(portions: Iterable[Portion]) -> int:
     """Bytes of the union of layers: what two models share is held once."""
-    return sum({x.key: x.weight_bytes for p in portions for x in p.sized.profile.layers}.values())
+    return sum({x.key: x.weight_bytes for p in portions for x in p.layers}.values())
 
 
-def batch_cap(sized: Sized, room_bytes: float) -> int:
+def batch_cap(portion: Portion, room_bytes: float) -> int:
     """Largest feasible batch whose workspace fits in `room_bytes`; 0 where none does."""
-    workspace = sized.profile.workspace
-    return next((b for b in range(sized.batch_size_max, 0, -1) if workspace(b) <= room_bytes), 0)
+    workspace = portion.sized.profile.workspace
+    return next((b for b in range(len(portion.latency_s), 0, -1) if workspace(b) <= room_bytes), 0)
 
 
 def duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Duty | None:
@@ -84,40 +137,59 @@ def duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Duty | 
 
     In a round of C seconds r C requests of each model gather, so their batch is b = ceil(r C), and the round lasts
     C = sum l(b) / (1 - headroom), plus the loading of what is swapped. A request just missed waits a round and then its
-    own batch: C + l(b) must be within the SLO. Where more gathers than a batch may hold, the last wait further rounds,
-    usual ones, in which models that are rarely asked take no part. Where models may take turns in memory, they do so
-    if they must, or if memory holds their batches back and the turns strain the card less.
+    own batch: C + l(b) must be within the SLO. Models that are asked so rarely that they are in the way of no more than
+    half of the misses that another may have are no part of its round. Where more gathers than a batch may hold, the
+    last wait further, usual rounds. Where models may take turns in memory, they do so if they must, or if that strains
+    a card less that is strained otherwise.
 
     Two models at 50 rps that take 10 ms for any batch: C = 20 ms, b = 1, worst latency 30 ms.
     """
     resident = _duty_cycle(portions, kind, rules, swapped=False)
-    if not rules.swap or (resident is not None and (resident.strain <= 1 or not held_back(portions, resident.fits))):
+    if not rules.swap or (resident is not None and resident.strain <= 1):
         return resident
     swapped = _duty_cycle(portions, kind, rules, swapped=True)
     return min((duty for duty in (resident, swapped) if duty), default=None, key=lambda duty: duty.strain)
 
 
+def strain(portions: Sequence[Portion], kind: Kind, rules: Rules) -> float | None:
+    """Of a card, models resident or taking turns, whichever strains it less; None where memory is short.
+
+    One more model on the card never makes it less, as long as no two share layers.
+    """
+    found = [_duty_cycle(portions, kind, rules, swapped=swapped) for swapped in (False, True)[: 1 + rules.swap]]
+    return min((duty.strain for duty in found if duty), default=None)
+
+
 def held_back(portions: Sequence[Portion], fits: Sequence[int]) -> bool:
     """Whether memory keeps a batch below what the SLO allows."""
-    return any(fit < p.sized.batch_size_max for p, fit in zip(portions, fits, strict=True))
+    return any(fit < len(p.latency_s) for p, fit in zip(portions, fits, strict=True))
 
 
 def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> Duty | None:
     turns = _turns(portions, kind, rules, swapped=swapped)
     if not turns:
         return None
-    load_s = round_load_s(portions, rules) if swapped else 0.0
-    cycle_s, sizes = _fixed_point(turns, load_s, rules)
-    usual_s = _usual_cycle_s(turns, cycle_s, load_s, rules)
+    loads_s = round_loads_s(portions, rules) if swapped else [0.0] * len(portions)
+    cycle_s, sizes = _fixed_point(turns, loads_s, rules)
+    longest_s, gathered = cycle_s, sizes
+    if held_back(portions, [t.cap for t in turns]):  # how long a round would be must not fall with the memory left
+        free = [t._replace(run_s=_run_s(p, rules)) for p, t in zip(portions, turns, strict=True)]
+        longest_s, gathered = _fixed_point(free, loads_s, rules)
+        usual_s = _usual_cycle_s(free, longest_s, loads_s, rules)
+        batch_s = [t.run_s[b - 1] for t, b in zip(free, gathered, strict=True)]
+    else:
+        usual_s = _usual_cycle_s(turns, longest_s, loads_s, rules)
+        batch_s = [t.run_s[b - 1] for t, b in zip(turns, gathered, strict=True)]
+    waits_s = _round_waits_s(portions, turns, batch_s, loads_s, usual_s, rules)
     worst_s = [
-        cycle_s + p.sized.need.max_queue_delay_s + _rounds_left(t, cycle_s) * usual_s + t.run_s[b - 1]
-        for p, t, b in zip(portions, turns, sizes, strict=True)
+        wait_s + p.sized.need.max_queue_delay_s + _rounds_left(t, longest_s) * usual_s + run_s
+        for p, t, wait_s, run_s in zip(portions, turns, waits_s, batch_s, strict=True)
     ]
-    strain, worst = max(
-        (max(latency_s / _limit_s(p, t, turns, cycle_s, rules), _crowding(p, t, usual_s, rules)), p.sized.model)
+    most, worst = max(
+        (max(latency_s / rules.limit_s(p), _crowding(p, t, usual_s, rules)), p.sized.model)
         for p, t, latency_s in zip(portions, turns, worst_s, strict=True)
     )
-    return Duty(cycle_s, tuple(sizes), tuple(t.cap for t in turns), tuple(worst_s), strain, worst, swapped)
+    return Duty(cycle_s, tuple(sizes), tuple(t.cap for t in turns), tuple(worst_s), most, worst, swapped)
 
 
 class _Turn(NamedTuple):
@@ -143,14 +215,17 @@ def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bo
     """Each model's part; none where memory is short."""
     room = kind.memory_bytes - rules.context_bytes
     together = weight_bytes(portions)
-    held = [p.sized.profile.weight_bytes if swapped else together for p in portions]
-    caps = [batch_cap(p.sized, room - weights) for p, weights in zip(portions, held, strict=True)]
+    held = [p.weight_bytes if swapped else together for p in portions]
+    caps = [batch_cap(p, room - weights) for p, weights in zip(portions, held, strict=True)]
     if not all(caps):
         return []
-    run_s = [p.sized.latency_s[:cap] for p, cap in zip(portions, caps, strict=True)]
-    if rules.padded:
-        run_s = [(times[-1],) * len(times) for times in run_s]
+    run_s = [_run_s(p, rules)[:cap] for p, cap in zip(portions, caps, strict=True)]
     return [_Turn(p.rate_rps, times, _spread(p)) for p, times in zip(portions, run_s, strict=True)]
+
+
+def _run_s(portion: Portion, rules: Rules) -> tuple[float, ...]:
+    times = portion.latency_s
+    return (times[-1],) * len(times) if rules.padded else times
 
 
 def _spread(portion: Portion) -> float:
@@ -159,48 +234,75 @@ def _spread(portion: Portion) -> float:
 
 
 def round_load_s(portions: Sequence[Portion], rules: Rules) -> float:
-    """Loading in one round where each model finds only what it shares with the one before it.
+    """Loading in one round of all models."""
+    return sum(round_loads_s(portions, rules))
+
+
+def round_loads_s(portions: Sequence[Portion], rules: Rules) -> list[float]:
+    """Loading of each model in one round, where it finds only what it shares with the one before it.
 
     Two models of 100 MB that share 60: 40 MB each, as long as they stand next to each other.
     """
-    alone = sum(p.sized.profile.weight_bytes for p in portions)
+    alone = sum(p.weight_bytes for p in portions)
     if len(portions) == 1 or weight_bytes(portions) == alone:
-        return sum(_load_s(p.sized.profile, p.sized.profile.weight_bytes, rules) for p in portions)
-    by_model = {p.sized.model: p.sized.profile for p in portions}
-    held = {model: {x.key: x.weight_bytes for x in profile.layers} for model, profile in by_model.items()}
-    order = turn_order({model: profile.layers for model, profile in by_model.items()})
-    return sum(
-        _load_s(by_model[m], sum(size for key, size in held[m].items() if key not in held[before]), rules)
-        for before, m in zip([order[-1], *order], order, strict=False)
-    )
+        return [_load_s(p, p.weight_bytes, rules) for p in portions]
+    held = [{x.key: x.weight_bytes for x in p.layers} for p in portions]
+    order = [int(i) for i in turn_order({str(i): p.layers for i, p in enumerate(portions)})]
+    before = dict(zip(order, [order[-1], *order], strict=False))
+    missing = [sum(size for key, size in mine.items() if key not in held[before[i]]) for i, mine in enumerate(held)]
+    return [_load_s(p, size, rules) for p, size in zip(portions, missing, strict=True)]
 
 
-def _load_s(profile: Profile, size_bytes: int, rules: Rules) -> float:
-    return profile.load_from(pinned=rules.pinned)(size_bytes)
+def _load_s(portion: Portion, size_bytes: int, rules: Rules) -> float:
+    return portion.sized.profile.load_from(pinned=rules.pinned)(size_bytes)
 
 
-def _limit_s(portion: Portion, turn: _Turn, turns: Sequence[_Turn], cycle_s: float, rules: Rules) -> float:
-    """Worst latency that still keeps the promise.
+def _round_waits_s(
+    portions: Sequence[Portion],
+    turns: Sequence[_Turn],
+    batch_s: Sequence[float],
+    loads_s: Sequence[float],
+    usual_s: float,
+    rules: Rules,
+) -> list[float]:
+    """For each model, the longest round that a request of it may have to wait.
 
-    Full rounds come no more often than the model that is asked least. In each, those are late who arrive in its first
-    (worst latency - SLO) seconds: as a share of all, that times the rate of full rounds. Half of the allowed misses go
-    there. 95 % promised beside a model asked once a second: 0.5 x 0.05 / 1 = 25 ms over the SLO.
+    A model takes part in a share of all rounds: the requests that it gets in one, at most 1. Those that take part most
+    rarely are left out of another's round, as long as all that are left out are in the way of no more than half of the
+    misses that it may have. Its own last batch counts, unless its requests cannot come that close to each other.
     """
-    rounds_per_s = min([1 / cycle_s, *(t.rate_rps for t in turns if t is not turn)])
-    return rules.limit_s(portion.sized) + (1 - portion.sized.need.slo.attainment) / rounds_per_s / 2
+    taken = [min(1.0, t.rate_rps * usual_s) for t in turns]
+    rarest = sorted(range(len(turns)), key=lambda j: taken[j])
+    waits_s = []
+    for i, p in enumerate(portions):
+        misses = (1 - p.sized.need.slo.attainment) / 2
+        run_s = load_s = left_out = 0.0
+        for j in rarest:
+            if j == i:
+                continue
+            left_out += taken[j]
+            if left_out > misses:
+                run_s += batch_s[j]
+                load_s += loads_s[j]
+        load_s += loads_s[i]
+        if run_s + load_s + batch_s[i] > p.sized.need.gap_s:
+            run_s += batch_s[i]
+        busy_s = max(run_s, load_s) if rules.prefetch else run_s + load_s
+        waits_s.append(busy_s / (1 - rules.headroom))
+    return waits_s
 
 
-def _usual_cycle_s(turns: Sequence[_Turn], cycle_s: float, load_s: float, rules: Rules) -> float:
+def _usual_cycle_s(turns: Sequence[_Turn], cycle_s: float, loads_s: Sequence[float], rules: Rules) -> float:
     """A round in which a model that is rarely asked rarely takes part: found from the full round downwards."""
     for _ in range(12):
-        run_s = taken = 0.0
-        for rate_rps, times, _ in turns:
+        run_s = loading_s = 0.0
+        for (rate_rps, times, _), load_s in zip(turns, loads_s, strict=True):
             gathered = rate_rps * cycle_s
-            taken += min(1.0, gathered)
-            run_s += min(1.0, gathered) * times[min(len(times), max(1, ceil(gathered - 1e-9))) - 1]
-        loading_s = load_s * taken / len(turns)
+            taken = min(1.0, gathered)
+            run_s += taken * times[min(len(times), max(1, ceil(gathered - 1e-9))) - 1]
+            loading_s += taken * load_s
         shorter_s = (max(run_s, loading_s) if rules.prefetch else run_s + loading_s) / (1 - rules.headroom)
-        if shorter_s > 0.99 * cycle_s:
+        if shorter_s >= cycle_s:
             break
         cycle_s = shorter_s
     return cycle_s
@@ -237,7 +339,7 @@ def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottlene
     duty = duty_cycle(_grown(portions, high), kind, rules)
     if duty is None:
         return Bottleneck.MEMORY
-    run_s = sum(p.sized.latency_s[b - 1] for p, b in zip(portions, duty.batch_sizes, strict=True))
+    run_s = sum(p.latency_s[b - 1] for p, b in zip(portions, duty.batch_sizes, strict=True))
     if duty.swapped and round_load_s(portions, rules) > run_s:
         return Bottleneck.LOADING
     if least_work(portions)[0] * high > 0.9 * (1 - rules.headroom):
@@ -246,12 +348,12 @@ def gives_way(portions: Sequence[Portion], kind: Kind, rules: Rules) -> Bottlene
 
 
 def _grown(portions: Sequence[Portion], factor: float) -> list[Portion]:
-    return [Portion(p.sized, p.share * factor) for p in portions]
+    return [replace(p, share=p.share * factor) for p in portions]
 
 
-def _fixed_point(turns: Sequence[_Turn], load_s: float, rules: Rules) -> tuple[float, list[int]]:
+def _fixed_point(turns: Sequence[_Turn], loads_s: Sequence[float], rules: Rules) -> tuple[float, list[int]]:
     """Batches only grow from round to round and are capped, so this ends."""
-    sizes = [1] * len(turns)
+    sizes, load_s = [1] * len(turns), sum(loads_s)
     while True:
         run_s = sum([t.run_s[b - 1] for t, b in zip(turns, sizes, strict=True)])
         busy_s = max(run_s, load_s) if rules.prefetch else run_s + load_s
@@ -275,12 +377,12 @@ def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: 
     turns = _turns(portions, kind, rules, swapped=duty.swapped)
     sizes = [max(b, min(t.cap, t.gathered(cycle_s))) for t, b in zip(turns, duty.batch_sizes, strict=True)]
     slack_s = [
-        rules.limit_s(p.sized) - cycle_s - p.sized.need.max_queue_delay_s - p.sized.latency_s[b - 1]
+        rules.limit_s(p) - cycle_s - p.sized.need.max_queue_delay_s - p.latency_s[b - 1]
         for p, b in zip(portions, sizes, strict=True)
     ]
 
     def cap(i: int) -> int:
-        run_s = portions[i].sized.latency_s
+        run_s = portions[i].latency_s
         others = min((s for j, s in enumerate(slack_s) if j != i), default=inf)
         longest_s = run_s[sizes[i] - 1] + max(0.0, min(others, slack_s[i] / 2))
         return next((n for n in range(duty.fits[i], sizes[i], -1) if run_s[n - 1] <= longest_s), sizes[i])
@@ -289,20 +391,19 @@ def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: 
     if offered_load(portions, caps) <= 1 - rules.headroom:
         return caps
     return tuple(
-        min(range(n, fit + 1), key=lambda b, run_s=p.sized.latency_s: run_s[b - 1] / b)  # type: ignore[misc]
+        min(range(n, fit + 1), key=lambda b, run_s=p.latency_s: run_s[b - 1] / b)  # type: ignore[misc]
         for p, n, fit in zip(portions, caps, duty.fits, strict=True)
     )
 
 
 def offered_load(portions: Iterable[Portion], batch_sizes: Iterable[int]) -> float:
     """Erlangs of one card in full batches of these sizes: 100 rps in batches of 4 that run 20 ms are 0.5."""
-    parts = zip(portions, batch_sizes, strict=True)
-    return sum(p.rate_rps * p.sized.latency_s[b - 1] / b for p, b in parts)
+    return sum(p.rate_rps * p.latency_s[b - 1] / b for p, b in zip(portions, batch_sizes, strict=True))
 
 
 def least_work(portions: Sequence[Portion]) -> tuple[float, str]:
     """Least work of a card, and the model with most of it."""
-    each = [(p.share * p.sized.least_work, p.sized.model) for p in portions]
+    each = [(p.least_work, p.sized.model) for p in portions]
     return sum(work for work, _ in each), max(each)[1]
 
 
@@ -311,5 +412,5 @@ def held_bytes(portions: Sequence[Portion], rules: Rules) -> float:
     workspace = [p.sized.profile.workspace(1) for p in portions]
     if not rules.swap:
         return rules.context_bytes + weight_bytes(portions) + max(workspace)
-    alone = (p.sized.profile.weight_bytes + w for p, w in zip(portions, workspace, strict=True))
+    alone = (p.weight_bytes + w for p, w in zip(portions, workspace, strict=True))
     return rules.context_bytes + max(alone)

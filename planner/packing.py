@@ -1,17 +1,19 @@
 """Packing: which models share which card of a fleet, with which batch sizes; a card is judged by its duty cycle."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from math import ceil, inf
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
+from planner.cutting import Card, Span, needed_spans
 from planner.duty import (
+    Duty,
     Portion,
     Rules,
     caps_with_slack,
@@ -20,6 +22,9 @@ from planner.duty import (
     held_back,
     held_bytes,
     least_work,
+    offered_load,
+    parts_of,
+    strain,
     weight_bytes,
 )
 from planner.plans import Bottleneck
@@ -31,22 +36,14 @@ COLUMNS_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One GPU of a fleet."""
-
-    id: str
-    host: str
-    kind: Kind
-    host_memory_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Placed:
     """One replica: a part of a model on one card, or on several as pipeline stages."""
 
     portion: Portion
     cards: tuple[Card, ...]
     batch_size_max: int
+    batch_size_fit: int
+    """Largest that memory allows beside its neighbours."""
     worst_s: float
     """Its worst latency by the duty cycle."""
     swapped: bool
@@ -64,11 +61,31 @@ class Packing:
     worst: str
     """The model that sets it."""
     work: float
-    """Least share of its time that the busiest card works; above 1 - headroom the plan is refused."""
+    """Share of its time that the busiest card works in batches as large as are allowed there; above 1 - headroom the
+    plan is refused."""
     busiest: str
     """The model with most work on that card."""
     held_back: bool = False
     """Whether memory keeps a batch on some card below what its SLO allows."""
+
+    def contents(self, cards: Sequence[Card]) -> list["Content"]:
+        """The whole models on each card, as `Packer.place` takes them."""
+        here: dict[str, Content] = dict.fromkeys((card.id for card in cards), ())
+        for p in self.placed:
+            if len(p.cards) == 1:
+                here[p.cards[0].id] = added(here[p.cards[0].id], p.portion.sized.model, p.portion.share)
+        return list(here.values())
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The replicas that are cut over several cards."""
+        return tuple(Span(p.portion.sized, p.portion.share, p.cards) for p in self.placed if len(p.cards) > 1)
+
+    def with_batches(self, sizes: Sequence[int]) -> "Packing":
+        """The same placement with other largest batches."""
+        placed = tuple(replace(p, batch_size_max=n) for p, n in zip(self.placed, sizes, strict=True))
+        work, busiest = busiest_card(placed)
+        return replace(self, placed=placed, work=work, busiest=busiest)
 
     def replays_like(self, other: "Packing") -> bool:
         """Whether a replay could not tell the two apart: shares may differ by rounding."""
@@ -78,6 +95,24 @@ class Packing:
             and (a.cards, a.batch_size_max) == (b.cards, b.batch_size_max)
             for a, b in zip(self.placed, other.placed, strict=True)
         )
+
+
+def busiest_card(placed: Sequence[Placed]) -> tuple[float, str]:
+    """Offered load of the busiest card, every batch as large as is allowed there, and the model with most of it."""
+    loads: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for p in placed:
+        for card, portion in zip(p.cards, portions_of(p), strict=True):
+            loads[card.id].append((offered_load([portion], [p.batch_size_max]), portion.sized.model))
+    each = ((sum(load for load, _ in here), max(here)[1]) for here in loads.values())
+    return max(each, default=(0.0, ""))
+
+
+def portions_of(placed: Placed) -> list[Portion]:
+    """What each of its cards has of a replica."""
+    whole, count = placed.portion, len(placed.cards)
+    if count == 1:
+        return [whole]
+    return [replace(whole, part=part) for part in parts_of(whole.sized, count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +127,16 @@ class Misfit:
 
 
 Content = tuple[tuple[str, float], ...]
-"""Models on one card and the share of each, sorted."""
+"""Models on one card and the share of each, sorted; stages of models that are cut over several cards are not in it."""
+
+
+class Slot(NamedTuple):
+    """Cards that are the same to packing: of one kind, with the same stages on them."""
+
+    kind: Kind
+    pinned: int = 0
+    """Number of the set of stages that stay there; 0: none."""
+
 
 HARD = 1e9
 """Score of a card that breaks a limit which no simulation could excuse: above that of any strain up to 177."""
@@ -125,6 +169,7 @@ class Packer:
         seed: int = 0,
         even: bool = False,
         apart: Collection[str] = (),
+        spans: Sequence[Span] | None = None,
     ) -> None:
         self.models = models
         self.sized = sized
@@ -134,44 +179,82 @@ class Packer:
         """Keep all cards equally busy, with as many replicas as that takes, rather than as few as the work needs."""
         self.apart = apart
         """Models that share no card with others; a Misfit where no cards can be spared for them."""
-        self.scores: dict[tuple[Kind, Content], float] = {}
+        self.spans = spans
+        """Replicas that are cut over several cards; where not given, of the models that no single card holds."""
+        self.scores: dict[tuple[Slot, Content], float] = {}
+        self.slots: dict[str, Slot] = {}
+        """By card, where stages stay on it."""
+        self.pinned: list[tuple[Portion, ...]] = [()]
+        """Sets of stages, by number."""
 
     def pack(self, cards: Sequence[Card]) -> Packing | Misfit:
         """The least strained packing that was found, or what stands in the way."""
-        spanning, rest = self._place_spanning(cards)
-        if isinstance(spanning, Misfit):
-            return spanning
-        whole = [m for m in self.models if m not in {p.portion.sized.model for p in spanning}]
-        if len(whole) == len(self.models):
-            return self.pack_whole(rest, spanning)
-        return Packer(whole, self.sized, self.rules, self.seed, self.even, self.apart).pack_whole(rest, spanning)
+        spans = needed_spans(self.models, self.sized, cards, self.rules.headroom) if self.spans is None else self.spans
+        if isinstance(spans, str):
+            return Misfit(Bottleneck.GPU_COUNT, len(cards), len(cards) + 1, spans)
+        cut = {span.sized.model for span in spans}
+        whole = [m for m in self.models if m not in cut]
+        packer = self if len(whole) == len(self.models) else self._for(whole)
+        packer.pin(spans)
+        return packer.pack_whole(cards, spans)
 
-    def pack_whole(self, cards: Sequence[Card], spanning: Sequence[Placed] = ()) -> Packing | Misfit:
-        """Pack models that need one card each, besides replicas that are placed already."""
-        contents: list[Content] = []
+    def _for(self, models: Sequence[str]) -> "Packer":
+        return Packer(models, self.sized, self.rules, self.seed, self.even, self.apart)
+
+    def pin(self, spans: Sequence[Span]) -> None:
+        """Let the stages of these replicas stay where they are."""
+        here: dict[str, list[Portion]] = defaultdict(list)
+        kinds = {card.id: card.kind for span in spans for card in span.cards}
+        for span in spans:
+            for card, part in zip(span.cards, parts_of(span.sized, len(span.cards)), strict=True):
+                here[card.id].append(Portion(span.sized, span.share, part))
+        for name, portions in here.items():
+            self.pinned.append(tuple(portions))
+            self.slots[name] = Slot(kinds[name], len(self.pinned) - 1)
+
+    def slot(self, card: Card) -> Slot:
+        """What a card is to packing."""
+        return self.slots.get(card.id) or Slot(card.kind)
+
+    def pack_whole(self, cards: Sequence[Card], spans: Sequence[Span] = ()) -> Packing | Misfit:
+        """Pack models that need one card each, besides stages that stay where they are."""
+        filled: list[Content] | None = [()] * len(cards)
         if self.models:
             filled = self.fill(cards)
-            if filled is None:
-                return self._no_kind(cards)
-            contents = filled
-        placed, strain, worst, work, busiest, short_of_memory = list(spanning), 0.0, "", 0.0, "", False
-        for content, card in zip(contents, cards, strict=False):
-            if not content:
+        return self._no_kind(cards) if filled is None else self.place(cards, filled, spans)
+
+    def place(self, cards: Sequence[Card], contents: Sequence[Content], spans: Sequence[Span] = ()) -> Packing | Misfit:
+        """The packing with these contents on the cards, besides stages that stay where they are."""
+        placed: list[Placed] = []
+        stages: dict[tuple[str, str], Placed] = {}
+        most, worst, short_of_memory = 0.0, "", False
+        for content, card in zip(contents, cards, strict=True):
+            portions = self.portions(content, self.slot(card))
+            if not portions:
                 continue
-            portions = self.portions(content, card.kind)
-            duty = duty_cycle(portions, card.kind, self.rules)
-            if duty is None:
-                return self._no_memory(portions, card)
-            strain, worst = max((strain, worst), (duty.strain, duty.worst))
-            work, busiest = max((work, busiest), least_work(portions))
-            short = gives_way(portions, card.kind, self.rules)
-            caps = caps_with_slack(portions, duty, card.kind, self.rules)
-            parts = zip(portions, caps, duty.worst_s, strict=True)
-            swapped = duty.swapped and not self._fit_together(portions, caps, card)
-            placed += [Placed(p, (card,), cap, worst_s, swapped, short) for p, cap, worst_s in parts]
+            found = self._on_card(portions, card)
+            if isinstance(found, Misfit):
+                return found
+            here, duty = found
+            most, worst = max((most, worst), (duty.strain, duty.worst))
             short_of_memory |= held_back(portions, duty.fits)
-        packing = Packing(tuple(placed), strain, worst, work, busiest, short_of_memory)
+            placed += [one for one in here if one.portion.part is None]
+            stages |= {(one.portion.sized.model, card.id): one for one in here if one.portion.part}
+        placed += [joined(span, [stages[span.sized.model, card.id] for card in span.cards]) for span in spans]
+        work, busiest = busiest_card(placed)
+        packing = Packing(tuple(placed), most, worst, work, busiest, short_of_memory)
         return self._too_much_for_hosts(placed) or packing
+
+    def _on_card(self, portions: Sequence[Portion], card: Card) -> tuple[list[Placed], Duty] | Misfit:
+        """What is on one card, and its duty cycle."""
+        duty = duty_cycle(portions, card.kind, self.rules)
+        if duty is None:
+            return self._no_memory(portions, card)
+        short = gives_way(portions, card.kind, self.rules)
+        caps = caps_with_slack(portions, duty, card.kind, self.rules)
+        swapped = duty.swapped and not self._fit_together(portions, caps, card)
+        parts = zip(portions, caps, duty.fits, duty.worst_s, strict=True)
+        return [Placed(p, (card,), cap, fit, worst_s, swapped, short) for p, cap, fit, worst_s in parts], duty
 
     def fill(self, cards: Sequence[Card]) -> list[Content] | None:
         """What each card holds; None where some model fits none."""
@@ -233,64 +316,36 @@ class Packer:
         model = next((m for m in self.models if not any(self.fits(m, k) for k in kinds)), self.models[0])
         return Misfit(Bottleneck.GPU_COUNT, len(cards), len(cards) + 1, model)
 
-    def _place_spanning(self, cards: Sequence[Card]) -> tuple[list[Placed] | Misfit, list[Card]]:
-        """Give models that no single card holds whole cards of one host each, as many replicas as their work needs."""
-        placed: list[Placed] = []
-        rest = list(cards)
-        for model in self.models:
-            if any(self.fits(model, card.kind) for card in cards):
-                continue
-            served = 0.0
-            while served < 1 - 1e-9:
-                stages = self._stages(model, rest)
-                if stages is None:
-                    return Misfit(Bottleneck.GPU_COUNT, len(cards), len(cards) + 1, model), rest
-                sized = self.sized[model, stages[0].kind]
-                share = min(1 - served, (1 - self.rules.headroom) * len(stages) / sized.design_work)
-                placed.append(self._spanning(Portion(sized, share), tuple(stages)))
-                rest = [card for card in rest if card not in stages]
-                served += share
-        return placed, rest
-
-    def _spanning(self, portion: Portion, stages: tuple[Card, ...]) -> Placed:
-        most, run_s = portion.sized.batch_size_max, portion.sized.latency_s
-        cap = next((b for b in range(most, 1, -1) if 2 * run_s[b - 1] <= self.rules.limit_s(portion.sized)), 1)
-        return Placed(portion, stages, cap, 2 * run_s[cap - 1], swapped=False, bottleneck=Bottleneck.MEMORY)
-
-    def _stages(self, model: str, cards: Sequence[Card]) -> list[Card] | None:
-        """Cards of the host with the fewest to spare."""
-        hosts = [list(group) for _, group in groupby(cards, key=lambda card: card.host)]
-        able = [h for h in hosts if (model, h[0].kind) in self.sized and len(h) >= self.sized[model, h[0].kind].stages]
-        host = min(able, key=len, default=None)
-        return None if host is None else host[: self.sized[model, host[0].kind].stages]
-
     def fits(self, model: str, kind: Kind) -> bool:
         found = self.sized.get((model, kind))
-        return found is not None and found.stages == 1
+        return found is not None and found.batches[0] > 0
 
-    def portions(self, content: Content, kind: Kind) -> list[Portion]:
-        return [Portion(self.sized[model, kind], share) for model, share in content]
+    def portions(self, content: Content, slot: Slot) -> list[Portion]:
+        """What a card runs: whole models, and the stages that stay there."""
+        whole = [Portion(self.sized[model, slot.kind], share) for model, share in content]
+        return [*whole, *self.pinned[slot.pinned]]
 
-    def score(self, content: Content, kind: Kind) -> float:
+    def score(self, content: Content, slot: Slot) -> float:
         """Lower is better; grows steeply with strain, so that the sum over cards is ruled by the worst."""
-        key = (kind, content)
+        key = (slot, content)
         if key not in self.scores:
-            self.scores[key] = self._score(content, kind)
+            self.scores[key] = self._score(content, slot)
         return self.scores[key]
 
-    def _score(self, content: Content, kind: Kind) -> float:
-        if not content:
-            return 0.0
+    def _score(self, content: Content, slot: Slot) -> float:
+        kind = slot.kind
         if not all(self.fits(model, kind) for model, _ in content):
             return HARD * HARD
-        portions = self.portions(content, kind)
+        portions = self.portions(content, slot)
+        if not portions:
+            return 0.0
         work, _ = least_work(portions)
         if work > 1 - self.rules.headroom + 1e-9:
             return HARD * (0.1 + work - (1 - self.rules.headroom))
-        duty = duty_cycle(portions, kind, self.rules)
-        if duty is None:
+        found = strain(portions, kind, self.rules)
+        if found is None:
             return HARD * (1 + held_bytes(portions, self.rules) / kind.memory_bytes)
-        return duty.strain**4
+        return found**4
 
     def start_by_kinds(self, cards: Sequence[Card]) -> list[Content] | None:
         """Shares of kinds by linear program, then the largest part first, each onto the card it strains least."""
@@ -302,7 +357,7 @@ class Packer:
         for _, model, kind, share in sorted(parts, key=lambda p: (-p[0], p[1], p[3])):
             at = min(
                 (j for j, card in enumerate(cards) if card.kind == kind),
-                key=lambda j: (self.score(added(contents[j], model, share), kind), j),
+                key=lambda j: (self.score(added(contents[j], model, share), self.slot(cards[j])), j),
             )
             contents[at] = added(contents[at], model, share)
         return contents
@@ -375,15 +430,15 @@ class Packer:
         Columns are the sets of models a card may hold, so equal cards are interchangeable and the duty-cycle test is
         exact. A model that one card cannot carry comes in equal parts, no two on one card.
         """
-        counts = Counter(card.kind for card in cards)
+        counts = Counter(map(self.slot, cards))
         parts = {m: self._parts_needed(m, counts) for m in self.models}
-        columns = [(kind, content) for kind in counts for content in self._contents(kind, parts)]
+        columns = [(slot, content) for slot in counts for content in self._contents(slot, parts)]
         if not columns:
             return None
         served = [[float(m in dict(content)) for _, content in columns] for m in self.models]
-        used = [[float(k == kind) for k, _ in columns] for kind in counts]
+        used = [[float(s == slot) for s, _ in columns] for slot in counts]
         found = milp(
-            [self.score(content, kind) for kind, content in columns],
+            [self.score(content, slot) for slot, content in columns],
             constraints=[
                 LinearConstraint(np.array(served), list(parts.values()), list(parts.values())),
                 LinearConstraint(np.array(used), 0, list(counts.values())),
@@ -394,16 +449,17 @@ class Packer:
         )
         if found.x is None:
             return None
-        filled: dict[Kind, list[Content]] = {kind: [] for kind in counts}
-        for (kind, content), n in zip(columns, found.x, strict=True):
-            filled[kind] += [content] * round(n)
-        return [filled[card.kind].pop() if filled[card.kind] else () for card in cards]
+        filled: dict[Slot, list[Content]] = {slot: [] for slot in counts}
+        for (slot, content), n in zip(columns, found.x, strict=True):
+            filled[slot] += [content] * round(n)
+        return [filled[slot].pop() if filled[slot] else () for slot in map(self.slot, cards)]
 
-    def _parts_needed(self, model: str, counts: Mapping[Kind, int]) -> int:
-        work = min((self.sized[model, kind].design_work for kind in counts if self.fits(model, kind)), default=0.0)
+    def _parts_needed(self, model: str, counts: Mapping[Slot, int]) -> int:
+        kinds = (slot.kind for slot in counts if self.fits(model, slot.kind))
+        work = min((self.sized[model, kind].design_work for kind in kinds), default=0.0)
         return max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
 
-    def _contents(self, kind: Kind, parts: Mapping[str, int]) -> list[Content]:
+    def _contents(self, slot: Slot, parts: Mapping[str, int]) -> list[Content]:
         """All sets of models that one card can hold, none where there are too many.
 
         Any part of such a set can be held too, so sets are grown.
@@ -414,7 +470,7 @@ class Packer:
             if 2 * len(contents) > COLUMNS_MAX:
                 return []
             larger = [added(content, model, 1 / parts[model]) for content in grown]
-            larger = [content for content in larger if self.score(content, kind) < HARD]
+            larger = [content for content in larger if self.score(content, slot) < HARD]
             grown += larger
             contents += larger
         return contents
@@ -434,7 +490,7 @@ class Packer:
         return contents
 
     def _strained(self, cards: Sequence[Card], contents: Sequence[Content]) -> bool:
-        return any(self.score(content, card.kind) > 1 for content, card in zip(contents, cards, strict=True))
+        return any(self.score(c, self.slot(card)) > 1 for c, card in zip(contents, cards, strict=True))
 
     def _kicked(self, cards: Sequence[Card], contents: Sequence[Content], random: Random) -> list[Content]:
         """A few models moved to other cards at random."""
@@ -452,11 +508,11 @@ class Packer:
         """Move and swap parts between cards while that lowers the sum of scores; the sum that is left."""
         while self._step(cards, contents):
             pass
-        return sum(self.score(c, card.kind) for c, card in zip(contents, cards, strict=True))
+        return sum(self.score(c, self.slot(card)) for c, card in zip(contents, cards, strict=True))
 
     def _step(self, cards: Sequence[Card], contents: list[Content]) -> bool:
         """Take the best change that relieves the most strained card for which there is one."""
-        scores = [self.score(c, card.kind) for c, card in zip(contents, cards, strict=True)]
+        scores = [self.score(c, self.slot(card)) for c, card in zip(contents, cards, strict=True)]
         for a in sorted(range(len(scores)), key=lambda j: -scores[j])[:STRAINED_MAX]:
             if scores[a] < CALM:
                 return False
@@ -470,14 +526,28 @@ class Packer:
         self, cards: Sequence[Card], contents: list[Content], scores: list[float], a: int
     ) -> Iterable[tuple[float, int, Content, Content]]:
         """Every way to move all or half of a model from card `a`, or to swap it: (gain below zero, card, contents)."""
-        seen: set[tuple[Kind, Content]] = set()
-        for b, (there, card) in enumerate(zip(contents, cards, strict=True)):
-            if b == a or (card.kind, there) in seen:
+        seen: set[tuple[Slot, Content]] = set()
+        for b, (there, slot) in enumerate(zip(contents, map(self.slot, cards), strict=True)):
+            if b == a or (slot, there) in seen:
                 continue
-            seen.add((card.kind, there))
+            seen.add((slot, there))
             for here_new, there_new in neighbours(contents[a], there):
-                new = self.score(here_new, cards[a].kind) + self.score(there_new, card.kind)
+                new = self.score(here_new, self.slot(cards[a])) + self.score(there_new, slot)
                 yield new - scores[a] - scores[b], b, here_new, there_new
+
+
+def joined(span: Span, stages: Sequence[Placed]) -> Placed:
+    """A replica cut over several cards: its batches are those that every stage bears."""
+    worst = max(stages, key=lambda stage: stage.worst_s)
+    return Placed(
+        Portion(span.sized, span.share),
+        span.cards,
+        min(stage.batch_size_max for stage in stages),
+        min(stage.batch_size_fit for stage in stages),
+        sum(stage.worst_s for stage in stages),
+        any(stage.swapped for stage in stages),
+        worst.bottleneck,
+    )
 
 
 def added(content: Content, model: str, share: float) -> Content:

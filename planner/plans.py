@@ -5,7 +5,7 @@ from enum import StrEnum
 from math import nan
 
 from planner.scenario import AccuracyRule, MemoryPolicy, Merging, PriceKind
-from simulator.deployment import Drop, Eviction, Failures, Routing, Scheduling
+from simulator.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
 from simulator.profile import Evidence
 
 SCHEMA = "planner.plan/v1"
@@ -215,6 +215,8 @@ class ModelAnswer:
     slo_attainment: Interval
     slo_met: bool | None
     """True or False once the interval decides; None where it does not."""
+    draws_kept: Interval | None = None
+    """Share of the draws of the cameras' phases in which the SLO is kept in the long run; None where none are drawn."""
     mean_s: float
     """Mean latency of those that were answered."""
     p50_s: float
@@ -261,6 +263,28 @@ class GpuAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """How long was replayed, and why that suffices."""
+
+    horizon_s: float
+    """Of each replication."""
+    warmup_s: float
+    """Start of each that is not judged."""
+    settling_s: float
+    """Time in which queues that grew by chance are worked off: 0 where only cameras ask."""
+    repeat_s: float | None
+    """Time after which all cameras come round; None where that takes long, or other traffic is random."""
+    draws_asked: float | None
+    """Share of the draws of the cameras' phases that must keep every SLO; None where no phases are drawn."""
+    draws_mixed: int
+    """Draws that come by in the time over which an SLO counts; 1: phases stay."""
+    draws_kept: Interval | None
+    """Share of the draws in which every SLO is kept in the long run."""
+    swap: SwapPolicy | None
+    """How swapping goes; None where all models stay in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """One way to serve the scenario, replayed and priced."""
 
@@ -275,9 +299,14 @@ class Recommendation:
     lower_bound_usd_per_hour: float
     energy_w: float
     """Mean power of all cards."""
+    offered_load: float = nan
+    """Demand over the most that these GPUs could bear with the batches and loads of weights that are allowed; at most
+    1 - headroom."""
     replications: int
     requests: int = 0
     """Replayed, all replications together."""
+    replayed: Replayed | None = None
+    """None in plans of older versions, and where nothing was replayed."""
     models: tuple[ModelAnswer, ...]
     """Empty where nothing could even be tried."""
     gpus: tuple[GpuAnswer, ...]

@@ -12,6 +12,7 @@ from planner.packing import Misfit, Packing
 from planner.plans import Bottleneck, Rejection
 from planner.scenario import MemoryPolicy
 from planner.sizing import Need, gigabytes_up
+from simulator.stability import offered_load
 from simulator.workload import FixedRate
 
 
@@ -104,6 +105,8 @@ def missed_promise(trial: Trial, more_gpus: int = 1) -> Rejection:
 
     The figures are those of the trial's last replays: the confirmation where there was one, else the screening.
     """
+    if trial.overload is not None or not trial.replay.stable:
+        return _overloaded(trial)
     model = trial.replay.missed[0]
     if not trial.replay.margin(model) < 0:
         return _unproven(trial, model)
@@ -127,6 +130,27 @@ def missed_promise(trial: Trial, more_gpus: int = 1) -> Rejection:
     if others:
         way_out += f"; that is for {model} alone, {', '.join(others)} miss{'es' if len(others) == 1 else ''} too"
     return _missed(trial, model, bottleneck, way_out)
+
+
+def _overloaded(trial: Trial) -> Rejection:
+    """A fleet that cannot bear the demand with its headroom, however long a replay it looks well in."""
+    limit = trial.limit
+    load = trial.overload
+    if load is None:
+        load = max(limit, offered_load(trial.deployment, {m: n.needed_rps for m, n in trial.replay.needs.items()}))
+    loading = ", loads of weights included," if any(p.swapped for p in trial.packing.placed) else ""
+    growing = "; what waits would grow without end" if load > 1 else ""
+    return Rejection(
+        candidate=trial.label,
+        bottleneck=Bottleneck.LOADING if loading else Bottleneck.COMPUTE,
+        observed=load,
+        limit=limit,
+        unit="fraction",
+        reason=f"in the largest batches that are allowed{loading} it would be offered {load:.1%} of what it can bear, "
+        f"where {limit:.0%} are allowed{growing}",
+        way_out=f"{limit / load:.0%} of the demand, or one more GPU",
+        cost_usd_per_hour=trial.cost_usd_per_hour,
+    )
 
 
 def replayed(refused: Rejection, trial: Trial) -> Rejection:

@@ -1,7 +1,8 @@
-"""How long a replication lasts and how many there are: as asked, or as many requests as a promise takes to prove."""
+"""How long a replication lasts and how many there are: as asked, or as much as it takes to prove an SLO."""
 
+from dataclasses import dataclass
 from itertools import count, takewhile
-from math import ceil, sqrt
+from math import ceil, log, sqrt
 from statistics import NormalDist
 
 from planner.scenario import Scenario
@@ -9,22 +10,57 @@ from simulator.metrics import CONFIDENCE
 from simulator.workload import Workload
 
 REPLICATIONS_MAX = 40
-"""Runs after which an undecided promise counts as not met."""
+"""Replications of random traffic after which an undecided SLO counts as not met."""
 HORIZON_S = 60.0
 """Shortest time in which requests are judged, unless asked for less: it shows what a usual minute brings."""
 REQUESTS_MAX = 2e7
 """Most requests that a longer horizon nobody asked for brings to the first look: about a minute of simulation."""
+LOOKS_AT_DRAWS = 3
+"""Looks at draws of the phases: after as many as could prove the share that is asked, twice and four times as many."""
+DRAWS_MIN = 80
+"""Draws of the first look where the phases mix in time."""
 
 
-def looks_at(replications: int) -> tuple[int, ...]:
-    """Numbers of replications after which the intervals are looked at: 10, 20 and 40 where ten are asked for.
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What is asked of draws of the cameras' phases. One is what a site gets, for good or until clocks have drifted."""
 
-    One replication is looked at once: 1.
+    share: float
+    """Of the draws that must keep every SLO."""
+    mixed: int
+    """Draws that come by in the time over which an SLO counts; 1: phases stay."""
+
+
+def draws_asked(scenario: Scenario, workload: Workload) -> Draws | None:
+    """What is asked of draws of the phases; None where no cameras have phases of their own.
+
+    Phases that mix in an hour, and a promise that counts over a day: 24 draws.
     """
-    if replications == 1:
+    if not workload.draws_phases:
+        return None
+    drift = scenario.clock_drift
+    return Draws(scenario.confidence, max(1, int(drift.period / drift.mix)) if drift else 1)
+
+
+def looks_at(scenario: Scenario, workload: Workload, fixed: bool = False) -> tuple[int, ...]:
+    """Numbers of replications after which the intervals are looked at; at most 5 % of all errors are left to all looks.
+
+    Random traffic: 10, 20 and 40 where ten are asked for. Draws of the phases: 80, 160 and 320, for only 80 that all
+    keep an SLO prove that 95 % do. Where nothing is random, or one is asked for: 1.
+    """
+    asked = scenario.replications
+    if fixed or asked == 1:
         return (1,)
-    doubled = takewhile(lambda n: n < REPLICATIONS_MAX, (replications * 2**k for k in count()))
-    return (*doubled, max(REPLICATIONS_MAX, replications))
+    if workload.draws_phases:
+        first = max(asked, DRAWS_MIN if scenario.clock_drift else draws_needed(scenario.confidence))
+        return tuple(first * 2**k for k in range(LOOKS_AT_DRAWS))
+    doubled = takewhile(lambda n: n < REPLICATIONS_MAX, (asked * 2**k for k in count()))
+    return (*doubled, max(REPLICATIONS_MAX, asked))
+
+
+def draws_needed(share: float) -> int:
+    """Draws, all of which keep an SLO, that prove at the first look that such a share does. 95 %: 80. 50 %: 6."""
+    return ceil(log((1 - CONFIDENCE) / LOOKS_AT_DRAWS) / log(share))
 
 
 def confidence_of(looks: int) -> float:
@@ -52,19 +88,26 @@ def warmup_s(scenario: Scenario) -> float:
 
 
 def horizon_s(scenario: Scenario, workload: Workload) -> float:
-    """Length of a replication: as asked, or a minute or more between the warm-up and the last promised latency.
+    """Length of a replication for the demand alone: as asked, or a minute or more between the warm-up and the last SLO.
 
     Whole repeats of a recording shorter than that. More where the longest recording is longer, or where it takes longer
-    to prove every promise at the first look with all requests in time, as far as the budget goes.
+    to prove every SLO at the first look with all requests in time, as far as the budget goes.
     """
     if scenario.horizon is not None:
         return scenario.horizon
-    alone_s = _horizon_s(scenario, workload, 1)
-    return alone_s if workload.is_fixed(alone_s) else _horizon_s(scenario, workload, scenario.replications)
+    return float(ceil(judged_s(scenario, workload) + warmup_s(scenario) + longest_slo_s(scenario)))
 
 
-def _horizon_s(scenario: Scenario, workload: Workload, replications: int) -> float:
-    confidence = confidence_of(len(looks_at(replications)))
+def judged_s(scenario: Scenario, workload: Workload) -> float:
+    """Time in which requests are judged, for the demand alone."""
+    alone_s = _judged_in(scenario, workload, 1)
+    if workload.is_fixed(alone_s + warmup_s(scenario) + longest_slo_s(scenario)):
+        return alone_s
+    return _judged_in(scenario, workload, looks_at(scenario, workload)[0])
+
+
+def _judged_in(scenario: Scenario, workload: Workload, replications: int) -> float:
+    confidence = confidence_of(1 if replications == 1 else len(looks_at(scenario, workload)))
     rates_rps = workload.rates_rps()
     wanted_s = workload.longest_recording_s
     for spec in scenario.models:
@@ -74,5 +117,4 @@ def _horizon_s(scenario: Scenario, workload: Workload, replications: int) -> flo
     if 0 < workload.longest_recording_s < HORIZON_S:  # a part of a repeat would have another rate than the whole
         wanted_s = ceil(max(wanted_s, HORIZON_S) / workload.longest_recording_s) * workload.longest_recording_s
     budget_s = REQUESTS_MAX / (replications * sum(rates_rps.values()))
-    judged_s = max(HORIZON_S, min(wanted_s, budget_s))
-    return float(ceil(judged_s + warmup_s(scenario) + longest_slo_s(scenario)))
+    return max(HORIZON_S, min(wanted_s, budget_s))

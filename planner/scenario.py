@@ -9,7 +9,7 @@ from pydantic import Field
 
 from planner.horizons.sections import CalendarSpec
 from planner.units import Bytes, Duration, Fraction, PricePerHour, Rate
-from simulator.deployment import Drop, Routing, Scheduling, SwapPolicy
+from simulator.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
 
 STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
 
@@ -268,6 +268,50 @@ class FailureSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockDriftSpec:
+    """Cameras whose clocks drift, so that how they stand to each other changes in time."""
+
+    __pydantic_config__ = STRICT
+    mix: PositiveDuration
+    """Time after which the phases are as good as drawn anew, e.g. `1 h`."""
+    period: PositiveDuration
+    """Stretch of time over which a promised attainment counts, e.g. `1 day`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapSpec:
+    """How swapping goes. What is left open is searched for, where models are swapped."""
+
+    __pydantic_config__ = STRICT
+    eviction: Eviction | None = None
+    """Which resident model gives way; where not given, `lru` or whichever keeps every promise."""
+    prefetch: bool | None = None
+    """Load the next model while the present one runs, when both fit; where not given, yes or whichever keeps every
+    promise."""
+    pinned: bool = True
+    """Host copies in page-locked memory."""
+
+    @property
+    def policy(self) -> SwapPolicy:
+        """What is fixed, and the usual for what is open."""
+        open_ones = SwapPolicy()
+        return SwapPolicy(
+            eviction=open_ones.eviction if self.eviction is None else self.eviction,
+            prefetch=open_ones.prefetch if self.prefetch is None else self.prefetch,
+            pinned=self.pinned,
+        )
+
+    @property
+    def policies(self) -> tuple[SwapPolicy, ...]:
+        """All that may be tried, the usual one first."""
+        first = self.policy
+        evictions = tuple(Eviction) if self.eviction is None else (self.eviction,)
+        prefetches = (True, False) if self.prefetch is None else (self.prefetch,)
+        tried = (SwapPolicy(e, p, self.pinned) for p in prefetches for e in evictions)
+        return (first, *(policy for policy in tried if policy != first))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateSpec:
     """How `planner validate` fits the scenario to the device it runs on, so that one file suits slow and fast ones."""
 
@@ -301,7 +345,7 @@ class Scenario:
     """What may be rented or used."""
     memory: MemoryPolicy = MemoryPolicy.AUTO
     """`resident`: all models stay on their GPU; `swap`: they may take turns; `auto`: whichever is cheaper."""
-    swap: SwapPolicy = SwapPolicy()
+    swap: SwapSpec = SwapSpec()
     """How swapping goes, where it happens."""
     merging: Merging = Merging.NONE
     """`none`; `stem`: models share the layers in which they begin alike; `layers`: equal layers anywhere; `auto`:
@@ -331,10 +375,15 @@ class Scenario:
     """Simulated time of one replication; a minute or more where not given: as long as recordings and promises need."""
     warmup: Duration | None = None
     """Start of each replication that is left out of the figures; the longest promised latency where not given."""
-    replications: Annotated[int, Field(ge=2, le=1000)] = 10
-    """Runs with different seeds to begin with; more follow while the intervals decide nothing."""
+    replications: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Runs with different seeds to begin with; more follow while the intervals decide nothing. At least 80 where
+    cameras have phases of their own, for one run is one draw of them. With 1 there is just that one."""
+    confidence: Annotated[Fraction, Field(gt=0, lt=1)] = 0.95
+    """Share of the draws of the cameras' phases, so of sites like this one, that must keep every promise for good."""
+    clock_drift: ClockDriftSpec | None = None
+    """Where clocks drift, each promise counts over a stretch of time in which phases mix; for good where not given."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
-    """Start of all random numbers; the same seed gives the same answer."""
+    """Start of all random numbers of a replay; what `planner plan` buys does not depend on it."""
     failures: FailureSpec | None = None
     """Disturbances; none where not given."""
     validate: ValidateSpec = ValidateSpec()

@@ -7,15 +7,15 @@ from datetime import date
 from functools import partial
 from importlib.metadata import version
 from math import inf
-from typing import NamedTuple
 
 from calibrate.library import Library
-from planner.answer import Trial, assumptions, cards_of, cautions, deploy, label, policies, recommend, replay
+from planner.answer import PLANNING, Trial, assumptions, cards_of, cautions, deploy, label, policies, recommend, replay
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
 from planner.load import Loaded, workload
-from planner.packing import Card, Misfit, Packer, Packing
-from planner.plans import NOTHING_TRIED, Bottleneck, Caution, Plan, Recommendation, Rejection
+from planner.packing import Packer, Packing
+from planner.placement import OnFleet
+from planner.plans import NOTHING_TRIED, Caution, Plan, Recommendation, Rejection
 from planner.prediction.ahead import look_ahead, predictions
 from planner.prediction.predict import Predictor
 from planner.prediction.question import Question, ask
@@ -23,11 +23,9 @@ from planner.refusals import (
     misfit,
     missed_promise,
     replayed,
-    too_busy,
     too_dear,
     too_few_machines,
     too_many,
-    too_strained,
 )
 from planner.scenario import Merging, Objective, Predict, Scenario
 from planner.sizing import Kind, Profiles
@@ -44,12 +42,6 @@ STEP = 1.15
 """Growth of the work that a fleet must carry from one step to the next: five steps double it."""
 HALVINGS = 4
 """How often the last step is halved: then 1 % of work separates what was tried, less than a card of most fleets."""
-REPAIRS = 4
-"""How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
-TIGHTEN = 1.2
-"""How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
-HOPELESS = 4.0
-"""Strain above which a packing is not worth a replay: the worst case is rare; up to about 3 promises were kept."""
 ALIKE = 0.01
 """Attainments that differ by less are about the same: a screening's interval is about as wide."""
 OTHERS_MAX = 4
@@ -91,7 +83,7 @@ def plan(
     bound = question.lower_bound_usd_per_hour()
     best = search.best(question.program(), scenario.objective) if question.served else None
     shown = best or search.closest()
-    if shown and shown.replay.met:
+    if shown and shown.met:
         best = shown
     others = search.others(best) if best else []
     answers = [recommend(trial, bound) for trial in ([shown] if shown else []) + others]
@@ -103,7 +95,7 @@ def plan(
         seed=scenario.seed,
         versions=versions(),
         created_at=created_at,
-        policies=policies(scenario, question.workload),
+        policies=policies(scenario, question.workload, shown),
         recommendation=answers[0] if answers else NOTHING_TRIED,
         alternatives=tuple(answers[1:]),
         pareto=pareto(answers) if best else (),
@@ -241,94 +233,20 @@ class Search:
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
         for swap in self.question.policies:
-            found = self._try_policy(offered, fleet, swap)
+            found = self._on(offered, fleet, swap).find()
             if isinstance(found, Trial):
                 return found
             self.rejections.append(found.why)
+            self.too_few = found.too_few
+            if found.nearest:
+                self.misses.append((found.nearest, found.why))
             if not found.short_of_memory:
                 break
         return None
 
-    def _try_policy(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> "Trial | _Refused":
-        """Pack, replay, and pack again: with replicas on all cards, then with more room for what missed.
-
-        Where even replicas on all cards miss by far, models that always missed get cards of their own.
-        """
-        question, cards = self.question, cards_of(offered, fleet)
-        tightness: dict[str, float] = {}
-        missed: list[Trial] = []
-        for attempt in range(2 + REPAIRS):
-            even = attempt == 1
-            rules = question.rules(swap, {} if even else tightness)
-            packing = Packer(list(question.needs), question.sized, rules, attempt, even).pack(cards)
-            refusal = self._refuse(offered, fleet, packing, swap, repaired=bool(missed))
-            if refusal and not missed:
-                return refusal
-            if refusal or not isinstance(packing, Packing) or any(packing.placed == t.packing.placed for t in missed):
-                if even:
-                    continue
-                break
-            known = next((t for t in missed if packing.replays_like(t.packing)), None)
-            trial = replace(known, packing=packing) if known else self._replayed(offered, fleet, cards, packing)
-            if even and trial.replay.far_off:
-                missed.append(trial)
-                trial = self._apart(missed, swap) or trial
-            if trial.replay.met:
-                return trial
-            missed.append(trial)
-            self.too_few = trial.replay.too_few and not trial.replay.short
-            if self.too_few or (attempt > 1 and trial.replay.far_off):
-                break
-            if even:
-                continue
-            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.replay.missed}
-        nearest = max(missed, key=lambda t: t.replay.nearness)
-        why = missed_promise(nearest)
-        self.misses.append((nearest, why))
-        return _Refused(why, nearest.packing.held_back and not self.too_few)
-
-    def _apart(self, missed: Sequence[Trial], swap: bool) -> Trial | None:
-        """Cards of their own for the models that every packing so far has missed; None where none can be spared."""
-        last, question = missed[-1], self.question
-        always = [m for m in question.needs if all(t.replay.margin(m) < 0 for t in missed)]
-        rules = question.rules(swap, {})
-        packing = Packer(list(question.needs), question.sized, rules, apart=always).pack(last.cards)
-        if self._refuse(last.offers, last.fleet, packing, swap, repaired=True) or isinstance(packing, Misfit):
-            return None
-        if any(packing.placed == t.packing.placed for t in missed):
-            return None
-        return self._replayed(last.offers, last.fleet, last.cards, packing)
-
-    def _replayed(self, offered: tuple[Offer, ...], fleet: Fleet, cards: Sequence[Card], packing: Packing) -> Trial:
-        """A packing screened by replays and, where it keeps every promise, confirmed by others."""
-        question = self.question
-        deployment = deploy(question.scenario, question.needs, cards, packing.placed)
-        tell = partial(self.progress, f"trying {fleet_label(offered, fleet, question.offers)}")
-        seen = replay(question.scenario, question.workload, question.needs, deployment, screen=True, tell=tell)
-        trial = Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
-        return self._confirmed(trial) if seen.met else trial
-
-    def _confirmed(self, trial: Trial) -> Trial:
-        """The trial judged by replays that had no part in choosing it."""
-        q = self.question
-        tell = partial(self.progress, f"confirming {fleet_label(trial.offers, trial.fleet, q.offers)}")
-        seen = replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False, tell=tell)
-        return replace(trial, replay=seen)
-
-    def _refuse(
-        self, offered: tuple[Offer, ...], fleet: Fleet, packing: Packing | Misfit, swap: bool, repaired: bool
-    ) -> "_Refused | None":
-        """Why a packing is not worth a replay. A repaired one is strained on purpose; its headroom must be kept."""
-        name, cost = label(offered, fleet, swap, self.question.offers), cost_usd_per_hour(offered, fleet)
-        needs, headroom = self.question.needs, self.question.scenario.headroom
-        if isinstance(packing, Misfit):
-            why = misfit(name, packing, self.question.scenario.memory, cost)
-            return _Refused(why, packing.bottleneck is Bottleneck.MEMORY)
-        if packing.work > 1 - headroom + 1e-9:
-            return _Refused(too_busy(name, packing, needs, headroom, cost), packing.held_back)
-        if packing.strain > HOPELESS and not repaired:
-            return _Refused(too_strained(name, packing, needs, headroom, cost), packing.held_back)
-        return None
+    def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> OnFleet:
+        name = fleet_label(offered, fleet, self.question.offers)
+        return OnFleet(self.question, offered, fleet, swap, lambda doing: partial(self.progress, f"{doing} {name}"))
 
     def _out_of_fleets(self, program: FleetProgram, refused: Sequence[Fleet], most_usd_per_hour: float) -> None:
         """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""
@@ -389,12 +307,12 @@ class Search:
         """
         question = self.question
         if self.misses:
-            nearest, why = max(self.misses, key=lambda miss: miss[0].replay.nearness)
-            confirmed = self._confirmed(nearest)
+            nearest, why = max(self.misses, key=lambda miss: miss[0].nearness)
+            confirmed = self._on(nearest.offers, nearest.fleet, swap=True).confirmed(nearest)
             self.misses.remove((nearest, why))
             at = self.rejections.index(why)
             self.rejections[at : at + 1] = []
-            if not confirmed.replay.met:
+            if not confirmed.met:
                 why = missed_promise(confirmed)
                 self.misses.append((confirmed, why))
                 self.rejections.insert(at, why)
@@ -432,14 +350,6 @@ class Search:
         return (*found, cut_off) if self.cut_off else found
 
 
-class _Refused(NamedTuple):
-    """A fleet under one policy of memory that did not do."""
-
-    why: Rejection
-    short_of_memory: bool
-    """Whether it might do were models to take turns in memory."""
-
-
 def goal_of(objective: Objective, trial: Trial) -> float:
     """What the objective wants little of."""
     match objective:
@@ -466,14 +376,14 @@ def evaluate(question: Question, offer: Offer, count: int, progress: Progress = 
 
     Raises NothingToPlanError where they cannot be placed at all.
     """
-    found = force(question, (offer,), (count,), progress)
+    found = force(question, (offer,), (count,), progress, question.scenario.seed)
     if isinstance(found, Trial):
         return found
     raise NothingToPlanError(f"{found.candidate}: {found.reason}. Way out: {found.way_out}.")
 
 
 def force(
-    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent, seed: int = PLANNING
 ) -> Trial | Rejection:
     """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
     cards = cards_of(offered, fleet)
@@ -483,7 +393,9 @@ def force(
         if isinstance(found, Packing):
             deployment = deploy(question.scenario, question.needs, cards, found.placed)
             tell = partial(progress, f"replaying {fleet_label(offered, fleet, question.offers)}")
-            seen = replay(question.scenario, question.workload, question.needs, deployment, screen=False, tell=tell)
+            seen = replay(
+                question.scenario, question.workload, question.needs, deployment, screen=False, seed=seed, tell=tell
+            )
             return Trial(offered, fleet, tuple(cards), found, deployment, seen, question.offers)
         cost = cost_usd_per_hour(offered, fleet)
         refusals.append(misfit(label(offered, fleet, swap, question.offers), found, question.scenario.memory, cost))

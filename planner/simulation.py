@@ -8,9 +8,10 @@ from math import nan
 
 from planner.answer import Trial, assumptions, cards_of, cautions, deploy, policies, recommend, replay
 from planner.catalog import Catalog, Offer, offers
+from planner.cutting import Card
 from planner.duty import Portion
 from planner.load import Loaded, workload
-from planner.packing import Card, Packing, Placed
+from planner.packing import Packing, Placed
 from planner.plans import Instances, ModelAnswer, Plan, Rejection
 from planner.prediction.question import Question, ask
 from planner.scenario import BuySpec, OwnMachine, Scenario
@@ -18,6 +19,7 @@ from planner.search import NothingToPlanError, Progress, evaluate, predictor_of,
 from planner.sizing import Kind, Profiles
 from planner.terminal import Simulation
 from planner.units import did_you_mean
+from simulator.deployment import SwapPolicy
 
 POLICIES = {
     "memory": "memory",
@@ -82,7 +84,7 @@ def simulation(
         wall_s=trial.replay.wall_s,
         cost_usd_per_hour=answer.cost_usd_per_hour if priced else None,
         replications=answer.replications,
-        policies=policies(scenario, demand),
+        policies=policies(scenario, demand, trial),
         models=answer.models,
         gpus=answer.gpus,
         assumptions=assumptions(scenario, trial, catalog.assumptions),
@@ -111,11 +113,21 @@ def simulate_plan(
     by_name = sorted(best.models, key=lambda model: model.name)
     placed = [one for model in by_name for one in replicas_of(model, cards, question, refused)]
     packing = Packing(tuple(placed), strain=nan, worst="", work=nan, busiest="")
-    deployment = deploy(scenario, question.needs, tuple(cards.values()), placed)
+    deployment = deploy(scenario, question.needs, tuple(cards.values()), placed, planned_swap(scenario, kept))
     tell = partial(progress, "replaying the plan")
-    seen = replay(scenario, demand, question.needs, deployment, screen=False, tell=tell)
+    seen = replay(scenario, demand, question.needs, deployment, screen=False, seed=scenario.seed, tell=tell)
     trial = Trial(bought, fleet, tuple(cards.values()), packing, deployment, seen, question.offers)
     return simulation(loaded, catalog, question, trial, today, priced=True)
+
+
+def planned_swap(scenario: Scenario, kept: Plan) -> SwapPolicy:
+    """How a plan swaps; what the scenario fixes goes first."""
+    given, planned = scenario.swap, kept.policies
+    return SwapPolicy(
+        eviction=planned.eviction if given.eviction is None else given.eviction,
+        prefetch=planned.prefetch if given.prefetch is None else given.prefetch,
+        pinned=given.pinned,
+    )
 
 
 def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:
@@ -146,7 +158,8 @@ def replicas_of(
                 f"got {replica.batch_size}. Plan the scenario anew."
             )
         portion = Portion(sized, replica.share)
-        yield Placed(portion, mine, replica.batch_size, nan, model.mode == "swapped", model.bottleneck)
+        most, swapped = replica.batch_size, model.mode == "swapped"
+        yield Placed(portion, mine, most, most, nan, swapped, model.bottleneck)
 
 
 def offered(question: Question, gpu: str, count: int) -> Offer | None:

@@ -63,6 +63,8 @@ class Need:
     streams: tuple[Stream, ...]
     dispersion: float = 0.0
     """Variance over mean of the number of arrivals in a window: 0 for cameras, 1 for Poisson."""
+    gap_s: float = 0.0
+    """Least time between two requests: the period of a camera that is alone, 0 for all else."""
 
     @property
     def needed_rps(self) -> float:
@@ -77,9 +79,10 @@ class Sized:
     need: Need
     profile: Profile
     latency_s: tuple[float, ...]
-    """Run time of a batch of 1, 2, ... up to the largest that keeps the SLO and fits in memory."""
-    stages: int
-    """GPUs one replica spans; 1 unless the model is too large for one."""
+    """Run time of a batch of 1, 2, ... up to the largest that keeps the SLO and fits in memory, cut over as many GPUs
+    as one machine has."""
+    batches: tuple[int, ...]
+    """Largest feasible batch of a replica that spans 1, 2, ... GPUs; 0 where so few do not hold it."""
     least_work: float
     """GPUs that are busy at least, on average, whatever the plan."""
     design_work: float
@@ -92,8 +95,13 @@ class Sized:
 
     @property
     def batch_size_max(self) -> int:
-        """Largest feasible batch."""
-        return len(self.latency_s)
+        """Largest feasible batch of a replica on the fewest GPUs that hold it."""
+        return self.batches[self.stages - 1]
+
+    @property
+    def stages(self) -> int:
+        """Fewest GPUs that one replica spans: 1 unless the model is too large for one."""
+        return next(k for k, most in enumerate(self.batches, start=1) if most)
 
 
 SizedModels = Mapping[tuple[str, Kind], Sized]
@@ -132,6 +140,14 @@ def gap_cv(stream: Stream) -> float:
             return float(gaps.std() / gaps.mean()) if len(gaps) and gaps.any() else 0.0
 
 
+def least_gap_s(streams: Sequence[Stream]) -> float:
+    """Least time between two requests: 0.1 s for one camera at 10 fps, 0 for several sources and for random gaps."""
+    match streams:
+        case [Stream(arrivals=FixedRate(rate_rps=rate, jitter_s=0.0), count=1)]:
+            return 1 / rate
+    return 0.0
+
+
 def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
     """Demand on each model that any stream asks."""
 
@@ -140,7 +156,8 @@ def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
         slo = SLO(spec.slo.latency, spec.slo.attainment)
         rate_rps = sum(s.rate_rps for s in streams)
         spread = sum(s.rate_rps * gap_cv(s) ** 2 for s in streams) / rate_rps
-        return Need(spec.name, rate_rps, slo, spec.max_queue_delay, scenario.drop is not Drop.NEVER, streams, spread)
+        may_drop, delay_s = scenario.drop is not Drop.NEVER, spec.max_queue_delay
+        return Need(spec.name, rate_rps, slo, delay_s, may_drop, streams, spread, least_gap_s(streams))
 
     asked = {s.model for s in workload.streams}
     return {spec.name: need(spec) for spec in scenario.models if spec.name in asked}
@@ -266,14 +283,17 @@ def size_one(
     if profile is None:
         return None
     room_bytes = kind.memory_bytes - context_bytes
-    stages = stages_needed(profile, room_bytes, stages_max)
-    if stages is None:
+    fewest = stages_needed(profile, room_bytes, stages_max)
+    if fewest is None:
         return _no_memory(spec, profile, kind, context_bytes)
-    latency_s = feasible_latency_s(profile, need.slo.latency_s, room_bytes, stages)
+    slo_s = need.slo.latency_s
+    feasible = [feasible_latency_s(profile, slo_s, room_bytes, stages) for stages in range(1, stages_max + 1)]
+    latency_s = max(feasible, key=len)
     if not latency_s:
         return _too_slow(spec, profile, kind)
     least = least_work(need, latency_s, noisy=profile.latency_cv > 0)
-    return Sized(need, profile, latency_s, stages, least, max(least, design_work(need, latency_s)))
+    design = design_work(need, feasible[fewest - 1])
+    return Sized(need, profile, latency_s, tuple(map(len, feasible)), least, max(least, design))
 
 
 def _no_profiles(missing: Sequence[ModelSpec], kind: Kind) -> Rejection:

@@ -24,6 +24,11 @@ ABSENT = frozenset(
         "timeline",
         "price_kind",
         "seed",
+        "draws_kept",
+        "draws_asked",
+        "replayed",
+        "repeat_s",
+        "swap",
     }
 )
 """Keys that may be null for a reason of their own; any other null is a figure that does not exist."""

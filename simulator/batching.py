@@ -30,6 +30,14 @@ def arrived(times_s: Sequence[float], head: int, end: int, now_s: float, most: i
     return bisect_right(times_s, now_s, head, min(full, end)) - head
 
 
+def _arrivals_end(times_s: Sequence[float], head: int, end: int, now_s: float, most: int) -> int:
+    """Where the requests begin that have not arrived yet. Searched near `head`: a queue is short beside a replay."""
+    reach = head + 2 * most
+    while reach < end and times_s[reach] <= now_s:
+        reach += reach - head
+    return bisect_right(times_s, now_s, head, min(reach, end))
+
+
 def first_kept(
     times_s: Sequence[float],
     head: int,
@@ -42,17 +50,25 @@ def first_kept(
 ) -> int:
     """Where the queue begins once the drop rule has been applied to what has arrived by `now_s`.
 
-    The batch can start at `start_s`, and `service_s[n]` is the time of a batch of n: a frame is late when the batch
-    it would be in ends after its deadline. Frames at 0 and 50 ms, now and start 60 ms, a batch of 2 takes 50 ms: with
-    an SLO of 100 ms the first is late, the second is kept.
+    `newest` keeps the newest batch. `late` looks at the batch that would start at `start_s`, with `service_s[n]` the
+    time of a batch of n. If its oldest request would be late, that one alone is given up, the batch is formed again
+    from what is left, and looked at again, until the oldest is on time: then all are, for the others came later.
+
+    Frames at 0, 20 and 40 ms, now and start 60 ms, an SLO of 100 ms; batches of 1, 2 and 3 take 30, 50 and 70 ms.
+    The frame of 0 ms would end at 130 ms and goes; then the frame of 20 ms ends at 110 ms, before 120 ms, and stays.
     """
     most = len(service_s) - 1
-    if drop in (Drop.NEWEST, Drop.NEWEST_AND_LATE):
-        head = max(head, bisect_right(times_s, now_s, head, end) - most)
-    if drop in (Drop.LATE, Drop.NEWEST_AND_LATE):
-        while n := arrived(times_s, head, end, now_s, most):
-            on_time = start_s + service_s[n] - slo_s - EPSILON_S
-            if times_s[head] >= on_time:
-                break
-            head = bisect_left(times_s, on_time, head, head + n)
+    present = _arrivals_end(times_s, head, end, now_s, most)
+    if drop is not Drop.LATE:
+        head = max(head, present - most)
+    if drop is Drop.NEWEST:
+        return head
+    # One by one, in two strides. While at least `most` wait, the batch stays full, and so does its time: the first
+    # that is on time is found by bisection. Of fewer, each size has its own time, which need not grow with the size.
+    if (last_full := present - most) >= head:
+        head = bisect_left(times_s, start_s + service_s[most] - slo_s - EPSILON_S, head, last_full + 1)
+        if head <= last_full:
+            return head
+    while head < present and times_s[head] < start_s + service_s[present - head] - slo_s - EPSILON_S:
+        head += 1
     return head

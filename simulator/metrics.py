@@ -15,6 +15,8 @@ from simulator.workload import Floats
 
 CONFIDENCE = 0.95
 """Of an interval that is looked at once."""
+STRETCHES = 10
+"""Parts of a replication whose means tell how sure its own mean is."""
 
 
 class Verdict(StrEnum):
@@ -22,9 +24,9 @@ class Verdict(StrEnum):
 
     STABLE = "stable"
     BACKLOGGED = "backlogged"
-    """They keep up with the rate, but at the end a request had waited longer than the SLO."""
+    """They could keep up with the rate, but what waited grew from the middle of the replications to their end."""
     OVERLOADED = "overloaded"
-    """More arrives than leaves, or the drop rule must give frames up because all capacity is used."""
+    """More arrives than can leave, in batches as large as are allowed: what waits grows without end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,10 @@ class ModelMetrics:
     mean_batch_size: float
     joules_per_inference: float
     """Energy while its batches ran, per finished request; idle energy is the device's."""
-    verdict: Verdict
+    slo_attainment_error: float
+    """Standard error of `slo_attainment`, as far as this replication can tell it; NaN where that is too short."""
+    backlog_growth: float
+    """Requests that wait or run in the last third of the time after the warm-up, over those in the middle third."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,28 +133,46 @@ def _model(result: SimulationResult, model: str, requests: Requests, slo_s: floa
         mean_queueing_s=_mean(start_s[done] - arrival_s[done]),
         mean_batch_size=_mean(sizes),
         joules_per_inference=_ratio(_busy_energy_j(result, batches), int(np.sum(requests.outcome == Outcome.FINISHED))),
-        verdict=_verdict(requests, slo_s, end_s),
+        slo_attainment_error=_error_over_time(arrival_s[judged], in_time[judged]),
+        backlog_growth=_backlog_growth(requests, warmup_s, end_s),
     )
 
 
-def _verdict(requests: Requests, slo_s: float, end_s: float) -> Verdict:
-    """Compare the backlog at the end with the one half-way; a growing one that outlives the SLO is overload.
+def _error_over_time(arrival_s: Floats, in_time: np.ndarray) -> float:
+    """Standard error of the mean of `in_time`, from the means of stretches of equal length (batch means)."""
+    if len(arrival_s) < 2 * STRETCHES or arrival_s[-1] == arrival_s[0]:
+        return float("nan")
+    place = (arrival_s - arrival_s[0]) / (arrival_s[-1] - arrival_s[0]) * STRETCHES
+    stretch = np.minimum(place.astype(int), STRETCHES - 1)
+    count = np.bincount(stretch, minlength=STRETCHES)
+    means = np.bincount(stretch, weights=in_time, minlength=STRETCHES)[count > 0] / count[count > 0]
+    return float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else float("nan")
 
-    With drops nothing waits long: overload shows as frames given up throughout the second half.
+
+def _backlog_growth(requests: Requests, warmup_s: float, end_s: float) -> float:
+    third_s = (end_s - warmup_s) / 3
+    return outstanding(requests, end_s - third_s, end_s) - outstanding(requests, end_s - 2 * third_s, end_s - third_s)
+
+
+def outstanding(requests: Requests, start_s: float, end_s: float) -> float:
+    """Mean number of requests that wait or run between two moments."""
+    dropped = requests.outcome == Outcome.DROPPED
+    left = requests.outcome >= Outcome.WAITING
+    gone_s = np.where(left, np.inf, np.where(dropped, requests.start_s, requests.finish_s))
+    inside_s = np.minimum(gone_s, end_s) - np.maximum(requests.arrival_s, start_s)
+    return float(np.sum(np.maximum(inside_s, 0.0))) / (end_s - start_s)
+
+
+def drifts(growths: Sequence[float], arrived: float) -> bool:
+    """Whether a backlog surely grew, over replications in which `growths` requests more waited a third later.
+
+    `arrived`: requests in such a third. What grows by less than half a percent of them is no drift; nor is what may be
+    chance, with one error in a thousand.
     """
-    arrival_s, outcome = requests.arrival_s, requests.outcome
-    half = len(arrival_s) // 2
-    left = outcome >= Outcome.WAITING
-    gone_s = np.where(left, np.inf, np.where(outcome == Outcome.DROPPED, requests.start_s, requests.finish_s))
-    backlog_half = int(np.count_nonzero((arrival_s <= end_s / 2) & (gone_s > end_s / 2)))
-    backlog_end = int(np.count_nonzero(left))
-    late = bool(np.any(arrival_s[left] + slo_s < end_s))
-    growth = backlog_end - backlog_half
-    if late and growth > 3 * np.sqrt(max(half, 1)) and growth > 0.01 * half:
-        return Verdict.OVERLOADED
-    if half and np.count_nonzero(outcome[half:] == Outcome.DROPPED) > 0.1 * half:
-        return Verdict.OVERLOADED
-    return Verdict.BACKLOGGED if late else Verdict.STABLE
+    if len(growths) < 3:
+        return False
+    mean, low, _ = confidence_interval(growths, 0.998)
+    return low > 0 and mean > 0.005 * arrived
 
 
 def _busy_s(batches: Batches, end_s: float) -> float:
@@ -230,23 +253,68 @@ def confidence_interval(values: Sequence[float], confidence: float = CONFIDENCE)
 
 
 def attainment_interval(
-    fractions: Sequence[float], judged: Sequence[int], confidence: float = CONFIDENCE
+    fractions: Sequence[float],
+    judged: Sequence[int],
+    confidence: float = CONFIDENCE,
+    errors: Sequence[float] = (),
 ) -> tuple[float, float, float]:
     """Mean attainment over replications with an interval that stays honest near 1.
 
     The wider, at each end, of Student's t over the replications and Wilson's interval for the pooled requests: where
-    all of 1,000 requests made it, the t interval has no width, and Wilson's low end is 0.9962.
+    all of 1,000 requests made it, the t interval has no width, and Wilson's low end is 0.9962. Of a single replication,
+    `errors` holds its standard error over `STRETCHES` stretches of time, which then stands in for Student's.
     """
     kept = [(f, n) for f, n in zip(fractions, judged, strict=True) if n]
     if not kept:
         return float("nan"), 0.0, 1.0
     mean, low, high = confidence_interval([f for f, _ in kept], confidence)
+    if len(kept) == 1 and errors:
+        half = float(special.stdtrit(STRETCHES - 1, (1 + confidence) / 2)) * errors[0]
+        low, high = mean - half, mean + half
     total = sum(n for _, n in kept)
     hits = sum(f * n for f, n in kept)
     z = float(special.ndtri((1 + confidence) / 2))
     centre = (hits + z * z / 2) / (total + z * z)
     half = z / (total + z * z) * (hits * (total - hits) / total + z * z / 4) ** 0.5
     return mean, max(0.0, float(np.fmin(low, centre - half))), min(1.0, float(np.fmax(high, centre + half)))
+
+
+def draws_interval(fractions: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """Mean over draws of the phases with an interval for the mean over all draws there are.
+
+    In a draw nearly all requests may be late or none, and what was not seen may be: so it is the exact interval of
+    Clopper and Pearson (1934) for so many draws, which holds for shares too, as none vary more than those that are 0 or
+    1 (Hoeffding, 1963). Of 80 draws all kept: 0.955 to 1. None: 0 to 1.
+    """
+    known = [f for f in fractions if f == f]
+    if not known:
+        return float("nan"), 0.0, 1.0
+    return (sum(known) / len(known), *share_interval(sum(known), len(known), confidence))
+
+
+def share_interval(hits: float, count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Ends of the exact interval of Clopper and Pearson for a share. 80 of 80: 0.955 and 1. 0 of 20: 0 and 0.168."""
+    hits = min(max(hits, 0.0), float(count))
+    half = (1 - confidence) / 2
+    low = float(special.betaincinv(hits, count - hits + 1, half)) if hits > 0 else 0.0
+    high = float(special.betaincinv(hits + 1, count - hits, 1 - half)) if hits < count else 1.0
+    return low, high
+
+
+def long_run(fractions: Sequence[float], errors: Sequence[float]) -> list[float]:
+    """What each draw of the phases would come to in the long run: the noise of a short look is taken out.
+
+    The variance over draws is that of the long run and that of the noise, which `errors` (standard errors in time)
+    tell. Each draw moves towards the mean by the root of the first one's part of it, so that the long runs vary as they
+    should (Louis, JASA 79, 1984). Without noise nothing moves; where all is noise, all draws are the mean.
+    """
+    data = np.asarray(fractions, dtype=float)
+    seen = float(np.var(data, ddof=1)) if len(data) > 1 else 0.0
+    if not seen:
+        return list(map(float, data))
+    noise = float(np.nanmean(np.square(errors))) if not np.all(np.isnan(errors)) else 0.0
+    mean = float(np.mean(data))
+    return [float(f) for f in mean + max(0.0, 1 - noise / seen) ** 0.5 * (data - mean)]
 
 
 def _mean(values: np.ndarray) -> float:

@@ -84,6 +84,8 @@ class Queue:
         """Its place on its GPU."""
         self.booked_s = inf
         """When the agenda was told it will be ready."""
+        self.rest = (-1, inf)
+        """Where the queue begins that a drop left of a batch which was ready, and since when it may run."""
         self.next_stage: FormedQueue | None = None
         self.link_free_s = 0.0
         """When the link to the next stage has carried all that was handed over."""
@@ -95,10 +97,16 @@ class Queue:
         self.answer_s, self.longest_s = answer_s, max(answer_s)
 
     def ready_at(self) -> float:
-        """When the next batch may run; infinity while nothing is known to come."""
-        if self.policy.max_queue_delay_s:
-            return close_at(self.times, self.head, len(self.times), self.policy)
-        return self.times[self.head] if self.head < len(self.times) else inf
+        """When the next batch may run; infinity while nothing is known to come.
+
+        What a drop leaves of a batch that was ready is ready: it does not wait for `max_queue_delay_s` anew.
+        """
+        if not self.policy.max_queue_delay_s:
+            return self.times[self.head] if self.head < len(self.times) else inf
+        rest, rest_s = self.rest
+        if self.head == rest:
+            return rest_s
+        return close_at(self.times, self.head, len(self.times), self.policy)
 
     def oldest_s(self) -> float:
         """Arrival of the oldest request that is left."""
@@ -109,8 +117,12 @@ class Queue:
         if self.drop is None or self._nothing_late(start_s):
             return
         head = first_kept(self.times, self.head, len(self.times), now_s, start_s, self.drop, self.slo_s, self.answer_s)
-        if head > self.head:
-            self._row(now_s, nan, head - self.head)
+        if head == self.head:
+            return
+        ready_s = self.ready_at() if self.policy.max_queue_delay_s else inf
+        self._row(now_s, nan, head - self.head)
+        if ready_s <= now_s and self.batch_size(now_s):
+            self.rest = head, max(ready_s, self.times[head])
 
     def _nothing_late(self, start_s: float) -> bool:
         """Whether the oldest request would be on time even in the longest batch: the usual case, seen at a glance."""
@@ -189,6 +201,8 @@ class Front:
         self.places = array("q", range(len(arrival_s)))
         """Which request each of `times` belongs to."""
         self.head = 0
+        self.rest = (-1, inf)
+        """As of any queue, for all replicas."""
         self.views: list[SharedQueue] = []
 
     def draw(self, count: int) -> array[int]:
@@ -218,6 +232,8 @@ class SharedQueue(Queue):
         self._doomed: array[int] = array("q")
         """Those in a batch that a failure will cut short."""
         super().__init__(stage, front.times, policy, slo_s, drop)
+        self.place = len(front.views)
+        """Its replica's place in the service: of those that could draw at the same moment, the first does."""
         front.views.append(self)
 
     @property
@@ -227,6 +243,14 @@ class SharedQueue(Queue):
     @head.setter
     def head(self, place: int) -> None:
         self._front.head = place
+
+    @property
+    def rest(self) -> tuple[int, float]:
+        return self._front.rest
+
+    @rest.setter
+    def rest(self, place: tuple[int, float]) -> None:
+        self._front.rest = place
 
     def _row(self, start_s: float, finish_s: float, count: int) -> None:
         self.taken.extend(self._front.places[self.head : self.head + count])

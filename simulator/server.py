@@ -4,17 +4,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, repeat
-from math import inf
+from math import inf, nextafter
+from typing import TypeGuard
 
 import numpy as np
 import simpy
+from simpy.events import NORMAL, EventPriority
 
 from simulator.deployment import Scheduling, SwapPolicy
 from simulator.hardware import Device
 from simulator.link import Link
 from simulator.memory import Residency, eviction_order
 from simulator.model import Layer
-from simulator.queues import Outage, Queue, Router, Stage
+from simulator.queues import Outage, Queue, Router, SharedQueue, Stage
 from simulator.records import Load, Stall
 from simulator.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware
 
@@ -26,6 +28,15 @@ class Clock:
     """The time of a card that runs ahead of all others."""
 
     now: float = 0.0
+
+
+class Turn(simpy.Event):
+    """Comes at this very instant, once all else has happened in it; of several, the one with the lowest place first."""
+
+    def __init__(self, env: simpy.Environment, place: int) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, None
+        env.schedule(self, EventPriority(NORMAL + 1 + place))
 
 
 class Card:
@@ -222,7 +233,7 @@ class Card:
                 yield from self.recover()
             elif (queue := self.pick()) is None:
                 yield from self.idle()
-            elif not self.swaps or (yield from self.bring_in(queue)):
+            elif (yield from self.has_turn(queue)) and (not self.swaps or (yield from self.bring_in(queue))):
                 yield from self.run_batch(queue)
 
     def pick(self) -> Queue | None:
@@ -236,6 +247,17 @@ class Card:
                 queue.booked_s = -inf
                 return queue
         return None
+
+    def has_turn(self, queue: Queue) -> Process:
+        """Let replicas that are listed before draw first from a shared queue. Returns whether a batch is left."""
+        if not self.others_may_draw(queue):
+            return True
+        yield Turn(self.env, queue.place)
+        return self.due(queue, self.clock.now)
+
+    def others_may_draw(self, queue: Queue) -> TypeGuard[SharedQueue]:
+        """Whether others may draw from `queue` at this very moment: it is shared, and more is to happen now."""
+        return isinstance(queue, SharedQueue) and self.env.peek() <= self.env.now
 
     def run_batch(self, queue: Queue) -> Process:
         """Run what waits in `queue`, unless the drop rule leaves nothing, or as far as a failure lets it."""
@@ -313,7 +335,7 @@ class Card:
         """Nothing to run: sleep until something will be ready, or could be."""
         arrivals_s = (router.next_s() for router in self.routers)
         next_s = min([self.horizon_s, self.agenda.next_ready_s(), self.next_outage_s(), *arrivals_s])
-        asleep = self.env.timeout(max(0.0, next_s - self.clock.now))
+        asleep = self.env.timeout(delay_s(self.clock.now, next_s))
         if self.known:
             yield asleep
             return
@@ -351,6 +373,8 @@ class Card:
             yield from self._load(stage, missing, ahead=False)
         if self.routers:
             self.route(self.clock.now)
+        if self.others_may_draw(queue):
+            yield Turn(self.env, queue.place)
         return self._may_run(queue)
 
     def _room_made(self, queue: Queue) -> list[Layer]:
@@ -493,6 +517,16 @@ class Card:
     def _note(self) -> None:
         self.memory_at_s.append(self.clock.now)
         self.memory_used.append(self.memory.used_bytes)
+
+
+def delay_s(now_s: float, at_s: float) -> float:
+    """How long to sleep from `now_s` until `at_s`, never too long: all who wait for one moment are to meet in it.
+
+    From 0.04 until 0.11 s are 0.07 s, yet 0.04 + 0.07 is 0.11000000000000001. One bit less ends one bit early, and from
+    there the rest is exact.
+    """
+    left_s = max(0.0, at_s - now_s)
+    return nextafter(left_s, 0.0) if now_s + left_s > at_s else left_s
 
 
 def size_bytes(layers: Iterable[Layer]) -> int:

@@ -91,9 +91,18 @@ class Workload:
         traces = (stream.arrivals for stream in self.streams if isinstance(stream.arrivals, Trace))
         return max((trace.period_s for trace in traces), default=0.0)
 
+    @property
+    def draws_phases(self) -> bool:
+        """Whether some cameras have phases of their own, which a seed draws once for a whole replication."""
+        return any(isinstance(s.arrivals, FixedRate) and s.arrivals.phase_s is None for s in self.streams)
+
     def is_fixed(self, duration_s: float) -> bool:
         """Whether every seed draws the same arrivals in so many seconds: then one replication says it all."""
         return all(stream.is_fixed(duration_s) for stream in self.streams)
+
+    def is_fixed_but_for_phases(self, duration_s: float) -> bool:
+        """The same once all phases are drawn."""
+        return all(_with_phase(stream).is_fixed(duration_s) for stream in self.streams)
 
     def rates_rps(self) -> Mapping[str, float]:
         """Mean rate asked of each model."""
@@ -101,6 +110,12 @@ class Workload:
         for stream in self.streams:
             rates[stream.model] = rates.get(stream.model, 0.0) + stream.rate_rps
         return rates
+
+
+def _with_phase(stream: Stream) -> Stream:
+    if isinstance(stream.arrivals, FixedRate):
+        return replace(stream, arrivals=replace(stream.arrivals, phase_s=0.0))
+    return stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ class Question:
 
     def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
         """What each card must keep."""
-        s = self.scenario
-        return Rules(s.headroom, s.context, swap, s.swap.prefetch, s.swap.pinned, s.padded, tightness)
+        s, policy = self.scenario, self.scenario.swap.policy
+        return Rules(s.headroom, s.context, swap, policy.prefetch, policy.pinned, s.padded, tightness)
 
 
 def ask(

@@ -55,7 +55,7 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
         devices=cards,
         hosts=(Host(id=HOST, pcie_root_bytes_per_s=gpu.pcie_bytes_per_s),),
         scheduling=scenario.scheduling,
-        swap=scenario.swap,
+        swap=scenario.swap.policy,
     )
     check(deployment, asked)
     if scenario.validate.load is not None:
