@@ -52,6 +52,8 @@ class Line:
     head: int = 0
     booked_s: float = inf
     """When the agenda was told it will be ready."""
+    rest: tuple[int, float] = (-1, inf)
+    """Where the requests begin that a drop left of a batch which was ready, and since when they may run."""
     rows: list[tuple[float, float, int]] = field(default_factory=list)
     """Start, end and size of each batch; dropped requests end at NaN, a batch that never ended at infinity."""
     served: int = 0
@@ -68,7 +70,10 @@ class Line:
         return self.service.replicas[0].batching
 
     def ready_at(self) -> float:
-        """When the next batch may run; infinity when nothing more will come."""
+        """When the next batch may run; infinity when nothing more will come. What a drop left of one is ready."""
+        rest, rest_s = self.rest
+        if self.head == rest:
+            return rest_s
         return close_at(self.times, self.head, len(self.times), self.policy)
 
     def batch_size(self, now_s: float) -> int:
@@ -81,8 +86,12 @@ class Line:
         if drop is Drop.NEVER:
             return
         head = first_kept(self.times, self.head, len(self.times), now_s, start_s, drop, slo_s, self.service_s)
-        if head > self.head:
-            self.leave(now_s, nan, head - self.head)
+        if head == self.head:
+            return
+        ready_s = self.ready_at()
+        self.leave(now_s, nan, head - self.head)
+        if ready_s <= now_s and self.batch_size(now_s):
+            self.rest = head, max(ready_s, self.times[head])
 
     def leave(self, start_s: float, finish_s: float, count: int) -> None:
         """The next `count` requests wait no longer."""

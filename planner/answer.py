@@ -14,7 +14,7 @@ from planner import duty
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.cutting import Card
-from planner.packing import Packing, Placed, portions_of
+from planner.packing import Packing, Placed, busiest_card, portions_of
 from planner.plans import (
     Accuracy,
     Caution,
@@ -491,6 +491,13 @@ class Trial:
     """Load that the headroom leaves."""
 
     @property
+    def offered_load(self) -> float:
+        """Demand over the most that it could bear, batches as large as are allowed and loads of weights included."""
+        rates_rps = {model: need.needed_rps for model, need in self.replay.needs.items()}
+        work = busiest_card(self.packing.placed)[0]
+        return offered_load(self.deployment, rates_rps, guess=max(work, 0.01))
+
+    @property
     def met(self) -> bool:
         """Whether every SLO is surely kept, within the headroom."""
         return self.overload is None and self.replay.met
@@ -551,7 +558,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         cost_usd_per_month=cost * HOURS_PER_MONTH,
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
         energy_w=trial.energy_w,
-        offered_load=offered_load(trial.deployment, {m: n.needed_rps for m, n in trial.replay.needs.items()}),
+        offered_load=trial.offered_load,
         replications=len(trial.replay.summaries),
         replayed=replayed(trial),
         requests=trial.replay.requests,

@@ -14,7 +14,7 @@ from planner.plans import Bottleneck, Rejection
 from planner.prediction.question import Question
 from planner.refusals import misfit, missed_promise, too_busy, too_strained
 from simulator.deployment import SwapPolicy
-from simulator.stability import drain, offered_load
+from simulator.stability import drain
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
@@ -266,8 +266,7 @@ class OnFleet:
         question = self.question
         limit = 1 - question.scenario.headroom
         if drain(trial.deployment, {m: n.needed_rps / limit for m, n in question.needs.items()}).growing:
-            load = offered_load(trial.deployment, {m: n.needed_rps for m, n in question.needs.items()})
-            return replace(trial, overload=max(load, limit))
+            return replace(trial, overload=max(trial.offered_load, limit))
         tell = self.tell("confirming")
         seen = replay(question.scenario, question.workload, question.needs, trial.deployment, screen=False, tell=tell)
         return replace(trial, replay=seen)

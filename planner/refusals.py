@@ -12,7 +12,6 @@ from planner.packing import Misfit, Packing
 from planner.plans import Bottleneck, Rejection
 from planner.scenario import MemoryPolicy
 from planner.sizing import Need, gigabytes_up
-from simulator.stability import offered_load
 from simulator.workload import FixedRate
 
 
@@ -137,7 +136,7 @@ def _overloaded(trial: Trial) -> Rejection:
     limit = trial.limit
     load = trial.overload
     if load is None:
-        load = max(limit, offered_load(trial.deployment, {m: n.needed_rps for m, n in trial.replay.needs.items()}))
+        load = max(limit, trial.offered_load)
     loading = ", loads of weights included," if any(p.swapped for p in trial.packing.placed) else ""
     growing = "; what waits would grow without end" if load > 1 else ""
     return Rejection(

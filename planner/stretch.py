@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from math import ceil, gcd, lcm
+from math import ceil, floor, gcd, lcm, log10
 
 from planner.replications import REQUESTS_MAX, judged_s, longest_slo_s, looks_at, warmup_s
 from planner.scenario import Scenario
@@ -53,7 +53,7 @@ def stretch(scenario: Scenario, workload: Workload, needs: Mapping[str, Need], d
     repeat = repeat_s(workload) if deployment.is_fixed else None
     early_s = warmup_s(scenario)
     if scenario.warmup is None:
-        early_s = max(early_s, 3 * settles_s, ROUNDS_WARM * round_s)
+        early_s = max(early_s, tidy(3 * settles_s), tidy(ROUNDS_WARM * round_s))
     if scenario.horizon is not None:
         early_s = min(early_s, max(warmup_s(scenario), scenario.horizon / 10))
         return Stretch(horizon_s=scenario.horizon, warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
@@ -65,6 +65,14 @@ def stretch(scenario: Scenario, workload: Workload, needs: Mapping[str, Need], d
         lasts_s = max(judged_s(scenario, workload), min(wanted_s, budget_s))
     horizon = ceil(lasts_s + early_s + longest_slo_s(scenario))
     return Stretch(horizon_s=float(horizon), warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
+
+
+def tidy(duration_s: float) -> float:
+    """A duration rounded up to two digits: 2.33343 s are 2.4 s."""
+    if not duration_s:
+        return 0.0
+    step = Fraction(10) ** (floor(log10(duration_s)) - 1)
+    return float(ceil(duration_s / step) * step)
 
 
 def repeat_s(workload: Workload) -> float | None:

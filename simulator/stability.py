@@ -28,7 +28,8 @@ ROUNDS_MIN = 40
 SHRINKS = 0.98
 """Backlog at the end over that at half-time, above which it does not shrink."""
 LOAD_MAX = 64.0
-HALVINGS = 12
+NEAR = 1.006
+"""Loads closer to each other by this factor are one."""
 GOLDEN = 0.6180339887
 """Spreads the first requests of the models: multiples of it, without the whole part, never fall together."""
 
@@ -99,21 +100,21 @@ def _grows(requests: Requests, waiting: int, duration_s: float) -> bool:
     return late > waiting / 2 and late > SHRINKS * middle
 
 
-def offered_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> float:
+def offered_load(deployment: Deployment, rates_rps: Mapping[str, float], guess: float = 1.0) -> float:
     """Demand over the most that the deployment could bear, all models alike: above 1 some queue grows without end.
 
-    Found by halving to half a percent. One model at 90 rps in batches of 1 that take 10 ms: 0.9.
+    Found by halving to one percent, from a guess on. One model at 90 rps in batches of 1 that take 10 ms: 0.9.
     """
 
     def drains(load: float) -> bool:
         return not drain(deployment, {model: rate / load for model, rate in rates_rps.items()}).growing
 
-    low, high = 1 / LOAD_MAX, 1.0
+    low, high = guess / NEAR, guess * NEAR
     while high < LOAD_MAX and not drains(high):
-        low, high = high, 2 * high
-    for _ in range(HALVINGS):
-        if high < 1.005 * low:
-            break
+        low, high = high, 1.5 * high
+    while low > 1 / LOAD_MAX and drains(low):
+        low, high = low / 1.5, low
+    while high > NEAR**2 * low:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if drains(middle) else (middle, high)
     return float((low * high) ** 0.5)

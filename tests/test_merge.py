@@ -34,7 +34,8 @@ from planner.merging.analysis import (
     tabled,
 )
 from planner.merging.report import analysis_json, analysis_table
-from planner.packing import Card, Packer, Packing
+from planner.cutting import Card
+from planner.packing import Packer, Packing
 from planner.scenario import Merging, RetrainingSpec, SharingRule, SharingSpec
 from planner.sizing import Kind
 from planner.store import to_json
