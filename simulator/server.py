@@ -335,7 +335,7 @@ class Card:
         """Nothing to run: sleep until something will be ready, or could be."""
         arrivals_s = (router.next_s() for router in self.routers)
         next_s = min([self.horizon_s, self.agenda.next_ready_s(), self.next_outage_s(), *arrivals_s])
-        asleep = self.env.timeout(delay_s(self.clock.now, next_s))
+        asleep = self.env.timeout(time_until(self.clock.now, next_s))
         if self.known:
             yield asleep
             return
@@ -519,7 +519,7 @@ class Card:
         self.memory_used.append(self.memory.used_bytes)
 
 
-def delay_s(now_s: float, at_s: float) -> float:
+def time_until(now_s: float, at_s: float) -> float:
     """How long to sleep from `now_s` until `at_s`, never too long: all who wait for one moment are to meet in it.
 
     From 0.04 until 0.11 s are 0.07 s, yet 0.04 + 0.07 is 0.11000000000000001. One bit less ends one bit early, and from

@@ -93,6 +93,7 @@ def scenario(models: Sequence[ModelSpec], cameras: Mapping[str, tuple[int, float
         drop=Drop.LATE,
         horizon=10.0,
         replications=2,
+        confidence=0.5,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
