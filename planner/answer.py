@@ -69,6 +69,8 @@ MILE = 0.05
 minute may be off by a few allowed misses, and by a point or two where few ask; hardly by five points besides."""
 SCREENED = 3
 """Replications after which a screening that surely keeps every promise ends: a confirmation by other seeds follows."""
+CALM_LOAD = 0.8
+"""Load up to which queues forget so soon that it does not matter what it is."""
 SCREENED_DRAWS = 12
 """The same where each is one draw of the phases."""
 BAD_DRAWS = 2
@@ -170,6 +172,10 @@ class Replay:
     """Of each model, by replication; empty where candidates are screened."""
     timeline: Timeline | None = None
     """A window of the first replication; None where candidates are screened."""
+
+    def rates_rps(self, factor: float) -> dict[str, float]:
+        """Requests a second of each model that must be processed, at so many times the demand."""
+        return {model: factor * need.needed_rps for model, need in self.needs.items()}
 
     def of(self, model: str) -> list[ModelMetrics]:
         """One model's metrics, by replication."""
@@ -400,6 +406,14 @@ def _kept(attainment: Interval, target: float) -> bool | None:
     return False if attainment.high < target else None
 
 
+def measured_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> float:
+    """Load that a deployment is offered, batches as large as are allowed and weights loaded; `CALM_LOAD` if it is no
+    more than that."""
+    if not drain(deployment, {model: rate / CALM_LOAD for model, rate in rates_rps.items()}).growing:
+        return CALM_LOAD
+    return max(CALM_LOAD, offered_load(deployment, rates_rps))
+
+
 def replay(
     scenario: Scenario,
     workload: Workload,
@@ -422,11 +436,12 @@ def replay(
     """
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s = scenario.accuracy.half_life
-    length = stretch(scenario, workload, needs, deployment)
+    rates_rps = {model: need.needed_rps for model, need in needs.items()}
+    load = 0.0 if screen else measured_load(deployment, rates_rps)
+    length = stretch(scenario, workload, needs, deployment, load)
     duration_s, early_s = length.horizon_s, length.warmup_s
     fixed = workload.is_fixed(duration_s) and deployment.is_fixed
     looks = looks_at(scenario, workload, fixed)
-    rates_rps = {model: need.needed_rps for model, need in needs.items()}
     so_far = Replay(
         needs=needs,
         summaries=(),
@@ -438,7 +453,7 @@ def replay(
         looks=looks,
         draws=draws_asked(scenario, workload),
         noisy=not (fixed or (workload.is_fixed_but_for_phases(duration_s) and deployment.is_fixed)),
-        overloaded=() if screen else drain(deployment, rates_rps).growing,
+        overloaded=drain(deployment, rates_rps).growing if load > CALM_LOAD else (),
         recorded=workload.longest_recording_s > 0,
     )
     enough = SCREENED_DRAWS if so_far.draws else SCREENED
@@ -490,12 +505,15 @@ class Trial:
     limit: float = 1.0
     """Load that the headroom leaves."""
 
+    def bears(self, factor: float) -> bool:
+        """Whether every queue still drains at so many times the demand."""
+        return not drain(self.deployment, self.replay.rates_rps(factor)).growing
+
     @property
-    def offered_load(self) -> float:
-        """Demand over the most that it could bear, batches as large as are allowed and loads of weights included."""
-        rates_rps = {model: need.needed_rps for model, need in self.replay.needs.items()}
+    def demand_factor_max(self) -> float:
+        """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded."""
         work = busiest_card(self.packing.placed)[0]
-        return offered_load(self.deployment, rates_rps, guess=max(work, 0.01))
+        return 1 / offered_load(self.deployment, self.replay.rates_rps(1.0), guess=max(work, 0.01))
 
     @property
     def met(self) -> bool:
@@ -558,7 +576,6 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         cost_usd_per_month=cost * HOURS_PER_MONTH,
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
         energy_w=trial.energy_w,
-        offered_load=trial.offered_load,
         replications=len(trial.replay.summaries),
         replayed=replayed(trial),
         requests=trial.replay.requests,

@@ -14,7 +14,6 @@ from planner.plans import Bottleneck, Rejection
 from planner.prediction.question import Question
 from planner.refusals import misfit, missed_promise, too_busy, too_strained
 from simulator.deployment import SwapPolicy
-from simulator.stability import drain
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
@@ -28,6 +27,8 @@ MOVES_MAX = 40
 """Placements a step from the nearest miss that are replayed on one fleet."""
 MOVES_REQUESTS_MAX = 2e6
 """Requests after which no more of them are: a few seconds."""
+LOAD_MAX = 0.98
+"""Load above which queues would take for ever to forget."""
 CARDS_MOVED_MAX = 6
 """Cards of a fleet above which only batches are changed after a miss: a model moved is then one change of very many."""
 
@@ -262,11 +263,16 @@ class OnFleet:
         return self.confirmed(trial) if seen.promising else trial
 
     def confirmed(self, trial: Trial) -> Trial:
-        """The trial judged by its load, and by replays that had no part in choosing it."""
+        """The trial judged by its load, and by replays that had no part in choosing it.
+
+        Where models take turns in memory, the loads of weights come on top of the batches, so the load that counts is
+        the one that is measured; elsewhere that only has to be one that drains.
+        """
         question = self.question
-        limit = 1 - question.scenario.headroom
-        if drain(trial.deployment, {m: n.needed_rps / limit for m, n in question.needs.items()}).growing:
-            return replace(trial, overload=max(trial.offered_load, limit))
+        swapped = any(p.swapped for p in trial.packing.placed)
+        limit = trial.limit if swapped else LOAD_MAX
+        if not trial.bears(1 / limit):
+            return replace(trial, overload=max(1 / trial.demand_factor_max, limit))
         tell = self.tell("confirming")
         seen = replay(question.scenario, question.workload, question.needs, trial.deployment, screen=False, tell=tell)
         return replace(trial, replay=seen)

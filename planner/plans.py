@@ -299,9 +299,9 @@ class Recommendation:
     lower_bound_usd_per_hour: float
     energy_w: float
     """Mean power of all cards."""
-    offered_load: float = nan
-    """Demand over the most that these GPUs could bear with the batches and loads of weights that are allowed; at most
-    1 - headroom."""
+    demand_factor_max: float = nan
+    """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded; not known of
+    alternatives."""
     replications: int
     requests: int = 0
     """Replayed, all replications together."""

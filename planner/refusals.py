@@ -136,7 +136,7 @@ def _overloaded(trial: Trial) -> Rejection:
     limit = trial.limit
     load = trial.overload
     if load is None:
-        load = max(limit, trial.offered_load)
+        load = max(limit, 1 / trial.demand_factor_max)
     loading = ", loads of weights included," if any(p.swapped for p in trial.packing.placed) else ""
     growing = "; what waits would grow without end" if load > 1 else ""
     return Rejection(

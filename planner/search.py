@@ -87,6 +87,8 @@ def plan(
         best = shown
     others = search.others(best) if best else []
     answers = [recommend(trial, bound) for trial in ([shown] if shown else []) + others]
+    if shown:
+        answers[0] = replace(answers[0], demand_factor_max=shown.demand_factor_max)
     promised_s = {model: need.slo.latency_s for model, need in question.needs.items()}
     ahead = look_ahead(question, catalog, predictor, best, shown, shared)
     return Plan(

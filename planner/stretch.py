@@ -14,9 +14,9 @@ from simulator.run import stages
 from simulator.stability import longest_round_s
 from simulator.workload import FixedRate, Workload
 
-REPEATS_MIN = 4
+REPEATS_MIN = 2
 """Times that all cameras come round in one draw."""
-REPEATS_S = 10.0
+REPEATS_S = 5.0
 """Shortest judged time of cameras that repeat themselves."""
 REPEAT_MAX_S = 30.0
 """Cameras that take longer to come round count as if they never did."""
@@ -42,13 +42,15 @@ class Stretch:
     random."""
 
 
-def stretch(scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment) -> Stretch:
+def stretch(
+    scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, load: float = 0.0
+) -> Stretch:
     """How long one replication of a deployment is: as asked, or as the scenario needs (`horizon_s`), or longer.
 
     Longer where queues take long to forget, or where turns in memory make rounds long: a queue that grows by little
-    must be seen to come back.
+    must be seen to come back. `load`: what the deployment is offered, where that was measured.
     """
-    settles_s = settling_s(deployment, needs, scenario.headroom)
+    settles_s = settling_s(deployment, needs, load)
     round_s = longest_round_s(deployment)
     repeat = repeat_s(workload) if deployment.is_fixed else None
     early_s = warmup_s(scenario)
@@ -96,15 +98,15 @@ def _least_common(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(lcm(a.numerator, b.numerator), gcd(a.denominator, b.denominator))
 
 
-def settling_s(deployment: Deployment, needs: Mapping[str, Need], headroom: float) -> float:
+def settling_s(deployment: Deployment, needs: Mapping[str, Need], load: float = 0.0) -> float:
     """Time in which the slowest queue forgets a chance excess: sum of rate x dispersion x work^2 over (1 - load)^2.
 
     That is the variance of the work that comes in a second over the square of what is left free of it, the time scale
     of a Brownian queue (Harrison, 1985). Poisson arrivals at 90/s of 10 ms each: 90 x 0.01^2 / 0.1^2 = 0.9 s. Cameras
-    alone bring no such excess. A GPU is taken to be as full as it may be where it loads weights.
+    alone bring no such excess. `load`: at least that of every GPU.
     """
     variance: dict[str, float] = dict.fromkeys((d.id for d in deployment.devices), 0.0)
-    load: dict[str, float] = dict(variance)
+    works: dict[str, float] = dict.fromkeys(variance, 0.0)
     swapping = _swapping(deployment)
     for service in deployment.services:
         need, total = needs[service.model], sum(r.share for r in service.replicas)
@@ -114,9 +116,9 @@ def settling_s(deployment: Deployment, needs: Mapping[str, Need], headroom: floa
                 loading_s = stage.load_s(stage.weight_bytes) if name in swapping else 0.0
                 work_s = (stage.service_s[-1] + loading_s) / most
                 variance[name] += rate_rps * need.dispersion * work_s**2
-                load[name] += rate_rps * work_s
-    spare = {name: max(SPARE_MIN, headroom, 1 - load[name]) for name in load}
-    return max(variance[name] / spare[name] ** 2 for name in load)
+                works[name] += rate_rps * work_s
+    spare = {name: max(SPARE_MIN, 1 - max(load, work)) for name, work in works.items()}
+    return max(variance[name] / spare[name] ** 2 for name in spare)
 
 
 def _swapping(deployment: Deployment) -> set[str]:

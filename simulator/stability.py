@@ -22,8 +22,8 @@ BACKLOG = 8
 """Full batches of every replica that wait at the start: enough that a batch more or less at the end says nothing."""
 ROUNDS = 200
 """Rounds of full batches that are watched: at 99 % load a quarter of the backlog is gone by then."""
-REQUESTS_MAX = 400_000
-"""Requests after which fewer rounds must do: about a second."""
+REQUESTS_MAX = 150_000
+"""Requests after which fewer rounds must do: a fraction of a second."""
 ROUNDS_MIN = 40
 SHRINKS = 0.98
 """Backlog at the end over that at half-time, above which it does not shrink."""
