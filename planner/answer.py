@@ -602,6 +602,7 @@ def replayed(trial: Trial) -> Replayed:
 def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
     seen, placed = trial.replay.of(need.model), trial.placed(need.model)
     swapped = any(p.swapped for p in placed)
+    verdict = trial.replay.verdicts[need.model]
 
     def mean(figure: Callable[[ModelMetrics], float]) -> float:
         return _mean([figure(m) for m in seen])
@@ -620,7 +621,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         slo_s=need.slo.latency_s,
         slo_attainment_target=need.slo.attainment,
         slo_attainment=trial.replay.attainment[need.model],
-        slo_met=trial.replay.kept[need.model],
+        slo_met=trial.replay.kept[need.model] if verdict is Verdict.STABLE else False,
         draws_kept=trial.replay.draws_kept.get(need.model),
         mean_s=mean(lambda m: m.mean_s),
         p50_s=mean(lambda m: m.p50_s),
@@ -639,7 +640,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
             reuse_last=_mean([a[need.model] for a in trial.replay.reuse_last]) if trial.replay.reuse_last else None,
         ),
         joules_per_inference=mean(lambda m: m.joules_per_inference),
-        verdict=trial.replay.verdicts[need.model],
+        verdict=verdict,
         bottleneck=max(placed, key=lambda p: p.worst_s).bottleneck,
         evidence=weakest(*(evidence(p.portion.sized.profile, swapped) for p in placed)),
         foretold=any(p.portion.sized.profile.foretold for p in placed),

@@ -96,7 +96,7 @@ class FleetProgram:
 
     and where models stay resident, with y_mk replicas (integer):
 
-        w_mk x_mk <= (1 - headroom) y_mk, sum_k y_mk >= 1     a replica is busy at most all the time; each model has one
+        w_mk x_mk <= (1 - headroom) S_k y_mk, sum_k y_mk >= 1 a replica keeps at most all S_k cards of a machine busy
         sum_m weights_m y_mk <= GPUs_k (memory - context - smallest workspace)
 
     **No plan that keeps its promises on long-run average is cheaper than the least value.** Take any such plan within
@@ -220,7 +220,7 @@ class FleetProgram:
         for model in self.models:
             rows.add(lower=1, y={i: 1.0 for i, (s, _) in enumerate(self._pairs) if s.model == model})
         for i, (s, _) in enumerate(self._pairs):
-            rows.add(upper=0, x={i: s.least_work}, y={i: -(1 - self.headroom) * s.stages})
+            rows.add(upper=0, x={i: s.least_work}, y={i: -(1 - self.headroom) * len(s.batches)})
         shared = self._shared_layers()
         for kind in self.kinds:
             mine = {i: s for i, (s, k) in enumerate(self._pairs) if k == kind}

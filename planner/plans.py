@@ -297,6 +297,9 @@ class Recommendation:
     cost_usd_per_month: float
     """730 hours."""
     lower_bound_usd_per_hour: float
+    """What no plan can beat that keeps its headroom, in batches that were profiled, one at a time on a GPU."""
+    lower_bound_full_usd_per_hour: float = nan
+    """The same without headroom."""
     energy_w: float
     """Mean power of all cards."""
     demand_factor_max: float = nan

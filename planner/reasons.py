@@ -35,7 +35,7 @@ def explain(plan: Plan, screen: Screen) -> str:
     answer, refused = plan.recommendation, nearest(plan)
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
     if answer.models:
-        for line in (slo_line(answer.models), rules_line(plan.policies, answer.models)):
+        for line in (slo_line(answer.models, answer.replayed), rules_line(plan.policies, answer.models)):
             lines += screen.wrap(line, hang=2)
         binds = [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
         lines += notes("What binds each model, tightest first", binds, screen)
@@ -92,8 +92,9 @@ def limit(model: ModelAnswer, cards: Sequence[GpuAnswer]) -> str:
 def promised(model: ModelAnswer) -> str:
     """How the promise stands: `99.31 [99.20, 99.43] % on time, 99 % promised, 20 % of the allowed misses left`."""
     left = budget_left(model)
+    surely = "" if model.draws_kept else "surely "
     undecided = "missed" if model.slo_met is False else "not surely kept"
-    rest = f"{share(left)} of the allowed misses surely left" if left >= 0 else undecided
+    rest = f"{share(left)} of the allowed misses {surely}left" if left >= 0 else undecided
     return f"{on_time(model)} % on time, {promise(model.slo_attainment_target)} promised, {rest}"
 
 
@@ -133,8 +134,16 @@ def promise_room(answer: Recommendation) -> list[str]:
         f"Promise: {latency}, {share(room)} under its {seconds(slow.slo_s)}."
         if room > 0
         else f"Promise: no latency can be tightened; {slow.name} has none to spare.",
-        f"Attainment: the most that {tight.name} could be promised is {share(tight.slo_attainment.low, 2)}.",
+        *attainment_room(tight),
     ]
+
+
+def attainment_room(tight: ModelAnswer) -> list[str]:
+    """How much the tightest model could be promised; of draws of the cameras' phases, in how many it keeps its SLO."""
+    if drawn := tight.draws_kept:
+        kept = f"{tight.name} keeps its SLO in {share(drawn.mean, 1)} of the draws of the cameras' phases"
+        return [f"Attainment: {kept}, in {share(drawn.low, 1)} at least."]
+    return [f"Attainment: the most that {tight.name} could be promised is {share(tight.slo_attainment.low, 2)}."]
 
 
 def evidence(answer: Recommendation) -> list[str]:

@@ -88,7 +88,9 @@ def plan(
     others = search.others(best) if best else []
     answers = [recommend(trial, bound) for trial in ([shown] if shown else []) + others]
     if shown:
-        answers[0] = replace(answers[0], demand_factor_max=shown.demand_factor_max)
+        full = replace(question, scenario=replace(scenario, headroom=0.0)).lower_bound_usd_per_hour()
+        bears = shown.demand_factor_max
+        answers[0] = replace(answers[0], demand_factor_max=bears, lower_bound_full_usd_per_hour=full)
     promised_s = {model: need.slo.latency_s for model, need in question.needs.items()}
     ahead = look_ahead(question, catalog, predictor, best, shown, shared)
     return Plan(

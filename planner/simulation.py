@@ -6,7 +6,7 @@ from datetime import date
 from functools import partial
 from math import nan
 
-from planner.answer import Trial, assumptions, cards_of, cautions, deploy, policies, recommend, replay
+from planner.answer import Trial, assumptions, cards_of, cautions, deploy, policies, recommend, replay, replayed
 from planner.catalog import Catalog, Offer, offers
 from planner.cutting import Card
 from planner.duty import Portion
@@ -83,7 +83,9 @@ def simulation(
         requests=trial.replay.requests,
         wall_s=trial.replay.wall_s,
         cost_usd_per_hour=answer.cost_usd_per_hour if priced else None,
+        demand_factor_max=trial.demand_factor_max,
         replications=answer.replications,
+        replayed=replayed(trial),
         policies=policies(scenario, demand, trial),
         models=answer.models,
         gpus=answer.gpus,

@@ -14,7 +14,7 @@ from simulator.run import stages
 from simulator.stability import longest_round_s
 from simulator.workload import FixedRate, Workload
 
-REPEATS_MIN = 2
+REPEATS_MIN = 1
 """Times that all cameras come round in one draw."""
 REPEATS_S = 5.0
 """Shortest judged time of cameras that repeat themselves."""

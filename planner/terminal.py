@@ -42,6 +42,7 @@ from planner.plans import (
     Prediction,
     Recommendation,
     Rejection,
+    Replayed,
 )
 from planner.scenario import AccuracyRule
 from planner.store import to_json
@@ -67,7 +68,10 @@ class Simulation:
     """Time the replay took."""
     cost_usd_per_hour: float | None
     """None where the GPUs have no price."""
+    demand_factor_max: float
+    """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded."""
     replications: int
+    replayed: Replayed
     policies: Policies
     models: tuple[ModelAnswer, ...]
     gpus: tuple[GpuAnswer, ...]
@@ -107,9 +111,13 @@ def headline(plan: Plan) -> str:
 
 
 def budget_left(model: ModelAnswer) -> float:
-    """Share of the allowed misses surely left: promised 99 %, at least 99.6 % came: 0.6. Negative: too many."""
-    allowed = 1 - model.slo_attainment_target
-    left = model.slo_attainment.low - model.slo_attainment_target
+    """Share of the allowed misses surely left: promised 99 %, at least 99.6 % came: 0.6. Negative: too many.
+
+    On the mean, where cameras draw phases: then the share of draws says how sure that is.
+    """
+    seen, target = model.slo_attainment, model.slo_attainment_target
+    left = (seen.low if model.draws_kept is None else seen.mean) - target
+    allowed = 1 - target
     if not math.isfinite(left):
         return -math.inf
     return left / allowed if allowed > 0 else left
@@ -121,14 +129,24 @@ def latency_left(model: ModelAnswer) -> float:
 
 
 def tightest(models: Sequence[ModelAnswer]) -> ModelAnswer:
-    """The model with the least room: first in misses, then in latency."""
-    return min(models, key=lambda m: (budget_left(m), latency_left(m)))
+    """The model with the least room: first in draws of the phases that keep its SLO, then in misses and latency."""
+
+    def room(model: ModelAnswer) -> tuple[float, float, float]:
+        kept = model.draws_kept.mean if model.draws_kept else 1.0
+        return kept, budget_left(model), latency_left(model)
+
+    return min(models, key=room)
 
 
 def on_time(model: ModelAnswer) -> str:
     """`99.31 [99.20, 99.43]`, percent with its 95 % interval."""
     a = model.slo_attainment
     return f"{percent(a.mean)} [{percent(a.low)}, {percent(a.high, up=True)}]"
+
+
+def draws_kept(model: ModelAnswer) -> str:
+    """`98.12 %` of the draws of the cameras' phases."""
+    return f"{percent(model.draws_kept.mean)} %" if model.draws_kept else "-"
 
 
 def p99(model: ModelAnswer) -> str:
@@ -138,17 +156,61 @@ def p99(model: ModelAnswer) -> str:
     return f"{got.removesuffix(unit)} / {allowed}"
 
 
-def slo_line(models: Sequence[ModelAnswer]) -> str:
+def slo_line(models: Sequence[ModelAnswer], replayed: Replayed | None = None) -> str:
     """Whether the promises hold, and for the tightest model by how much."""
     missed = [m for m in models if m.slo_met is False]
     open_ = [m for m in models if m.slo_met is None]
     tight = tightest(missed or open_ or models)
     whom = f"{tight.name} with {on_time(tight)} % on time, {promise(tight.slo_attainment_target)} promised"
+    if tight.verdict != "stable":
+        whom += f"; it is {tight.verdict}"
+    elif replayed and (kept := tight.draws_kept):
+        whom += f", kept in {percent(kept.mean)} % of the draws of the cameras' phases"
     if missed:
         return f"SLO MISSED: {len(missed)} of {counted(len(models), 'model')}. Worst: {whom}."
     if open_:
         return f"SLO UNDECIDED: {len(open_)} of {counted(len(models), 'model')}. Tightest: {whom}."
+    if replayed and too_few_draws(replayed):
+        return f"SLO UNDECIDED: each is kept in enough draws of the cameras' phases, not all of them. Tightest: {whom}."
     return f"SLO met: {len(models)} of {counted(len(models), 'model')}. Tightest: {whom}."
+
+
+def too_few_draws(replayed: Replayed) -> bool:
+    """Whether the draws that keep every SLO surely are not as many as are asked."""
+    together, asked = replayed.draws_kept, replayed.draws_asked
+    return together is not None and asked is not None and replayed.draws_mixed == 1 and together.low < asked
+
+
+def draws_line(answer: Recommendation | Simulation) -> list[str]:
+    """In how many draws of the phases every promise is kept, where cameras draw phases."""
+    seen = answer.replayed
+    if seen is None or seen.draws_kept is None or seen.draws_asked is None:
+        return []
+    if seen.draws_mixed > 1:
+        return [f"Cameras: clocks drift, so each promise counts over {seen.draws_mixed:,} draws of their phases."]
+    kept = seen.draws_kept
+    count = round(kept.mean * answer.replications) if math.isfinite(kept.mean) else 0
+    return [
+        f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} keep every "
+        f"promise, so at least {percent(kept.low)} % of sites do; {promise(seen.draws_asked)} are asked."
+    ]
+
+
+def replayed_line(answer: Recommendation | Simulation) -> list[str]:
+    """How long was replayed, and why that suffices."""
+    seen = answer.replayed
+    if seen is None:
+        return []
+    what = "draw" if seen.draws_asked is not None else "replication"
+    line = f"Replayed: {counted(answer.replications, what)} of {span(seen.horizon_s)}"
+    if seen.repeat_s:
+        line += f"; all cameras come round every {span(seen.repeat_s)}"
+    elif seen.settling_s:
+        line += f"; queues forget a burst within {seconds(seen.settling_s)}"
+    bears = answer.demand_factor_max
+    if math.isfinite(bears):
+        line += f". No queue grows for good at up to {bears:.2f} times the demand"
+    return [f"{line}."]
 
 
 def sure_line(replications: int, requests: int) -> str:
@@ -186,18 +248,24 @@ def saving(answer: Recommendation) -> float:
     return above if above > 1e-6 * answer.cost_usd_per_hour else 0.0
 
 
-def bound_line(answer: Recommendation, rejections: Sequence[Rejection] = ()) -> str:
-    """What could still be saved at most; a bound knows only GPUs that have profiles, or what is foretold of them."""
-    known = " on GPUs that have profiles" if any(no.bottleneck is Bottleneck.PROFILE for no in rejections) else ""
-    known = " at the bad end of what is foretold" if answer.foretold else known
+def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom: float) -> str:
+    """What could still be saved at most, and for which plans that is proven."""
     bound = answer.lower_bound_usd_per_hour
     if math.isnan(bound):
         return "What nothing can beat is not known at these prices: only fleets that were replayed were compared."
+    known = " on GPUs that have profiles" if any(no.bottleneck is Bottleneck.PROFILE for no in rejections) else ""
+    known = " at the bad end of what is predicted" if answer.foretold else known
+    rules = f"with {promise(headroom)} headroom, in batches that profiles have, one at a time on a GPU"
+    free = answer.lower_bound_full_usd_per_hour
+    less = f" Without headroom it would be {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
     if not saving(answer):
         proven = "Cheapest" if answer.foretold else "Proven cheapest"
-        return f"{proven}{known}: nothing under {dollars(bound)}/h can serve this."
+        return f"{proven}{known}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
-    return f"Nothing under {dollars(bound)}/h can serve this{known}: at most {most} could still be saved."
+    return (
+        f"Cheapest found{known}, {rules}. Nothing under {dollars(bound)}/h can carry this; what lies between was not all "
+        f"searched, so at most {most} may still be saved.{less}"
+    )
 
 
 TILDE = "~: foretold, nobody measured that model on that GPU; made at the bad end of its 80 % band."
@@ -206,11 +274,14 @@ TILDE = "~: foretold, nobody measured that model on that GPU; made at the bad en
 def certainty(answer: Recommendation, plan: Plan) -> list[str]:
     """How much better another could be, how sure the answer is, and under which rules."""
     sure = [
+        *draws_line(answer),
         *([TILDE] if answer.foretold else []),
+        *replayed_line(answer),
         sure_line(answer.replications, answer.requests),
         rules_line(plan.policies, answer.models),
     ]
-    return [bound_line(answer, plan.rejections), *sure] if answer.feasible else sure
+    bound = [bound_line(answer, plan.rejections, plan.policies.headroom)] if answer.feasible else []
+    return [*bound, *sure]
 
 
 def told_apart(models: Sequence[ModelAnswer], policies: Policies) -> bool:
@@ -236,6 +307,7 @@ def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], poli
         column("mode", lambda m: m.mode),
         figure("p99 / SLO", p99),
         figure("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}"),
+        *([figure("draws kept", draws_kept)] if any(m.draws_kept for m in models) else []),
         *([figure("accuracy", lambda m: f"{percent(m.accuracy.under(policies))} %")] if apart else []),
         figure("rate", lambda m: per_second(m.throughput_rps)),
         column("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
@@ -346,7 +418,8 @@ def refusals(plan: Plan, after: int = 0) -> list[str]:
         lines.append(f"{len(no) - after - OTHERS_SHOWN} more fleets were refused; the JSON has them all.")
     if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
         lines.append(
-            f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work, whatever the placement."
+            f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work with "
+            f"{promise(plan.policies.headroom)} headroom, whatever the placement."
         )
     return [*lines, *obstacles(plan)]
 
@@ -454,10 +527,10 @@ def granted(assumptions: Sequence[str]) -> list[str]:
     return [f"{names(whom, 3)}: {sentence(text)}" if whom else sentence(text) for text, whom in ordered]
 
 
-def summary(models: Sequence[ModelAnswer], lines: Sequence[str], screen: Screen) -> list[str]:
+def summary(answer: Recommendation | Simulation, lines: Sequence[str], screen: Screen) -> list[str]:
     """Below the headline: the promises, then what else is known."""
-    met = all(m.slo_met for m in models)
-    slo = [screen.good(line) if met else screen.bad(line) for line in screen.wrap(slo_line(models), hang=2)]
+    said = screen.wrap(slo_line(answer.models, answer.replayed), hang=2)
+    slo = [screen.good(line) if answer.feasible else screen.bad(line) for line in said]
     return [*slo, *(wrapped for line in lines for wrapped in screen.wrap(line, hang=2))]
 
 
@@ -471,7 +544,7 @@ def plan_table(plan: Plan, screen: Screen) -> str:
     """The answer first, then what it rests on."""
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
     if (answer := plan.recommendation).models:
-        lines += summary(answer.models, certainty(answer, plan), screen)
+        lines += summary(answer, certainty(answer, plan), screen)
         lines += replay_tables(answer, plan.policies, screen)
     lines += ways_section(plan, screen)
     if plan.alternatives:
@@ -500,13 +573,14 @@ def simulation_headline(run: Simulation) -> str:
 def sure_of(run: Simulation) -> list[str]:
     """How sure a replay is, and under which rules."""
     told = [TILDE] if any(model.foretold for model in run.models) else []
-    return [*told, sure_line(run.replications, 0), rules_line(run.policies, run.models)]
+    sure = [sure_line(run.replications, 0), rules_line(run.policies, run.models)]
+    return [*draws_line(run), *told, *replayed_line(run), *sure]
 
 
 def simulation_table(run: Simulation, screen: Screen) -> str:
     """The same tables for a deployment one named oneself."""
     lines = [screen.bold(line) for line in screen.wrap(simulation_headline(run), hang=2)]
-    lines += summary(run.models, sure_of(run), screen)
+    lines += summary(run, sure_of(run), screen)
     lines += replay_tables(run, run.policies, screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(run.warnings), Screen(screen.width))]
     lines += notes("Taken for granted", granted(run.assumptions), screen)
@@ -530,7 +604,7 @@ def plan_markdown(plan: Plan) -> str:
     """A report to paste into an issue."""
     lines = [f"### {plan.scenario or 'Plan'}", "", f"**{headline(plan)}**"]
     if (answer := plan.recommendation).models:
-        facts = [slo_line(answer.models), *certainty(answer, plan)]
+        facts = [slo_line(answer.models, answer.replayed), *certainty(answer, plan)]
         lines += ["", *(f"- {fact}" for fact in facts)]
         lines += replay_markdown(answer, plan.policies)
     lines += ways_markdown(plan)
@@ -550,7 +624,7 @@ def plan_markdown(plan: Plan) -> str:
 def simulation_markdown(run: Simulation) -> str:
     """A report to paste into an issue."""
     lines = [f"### {run.scenario or 'Simulation'}", "", f"**{simulation_headline(run)}**", ""]
-    facts = [slo_line(run.models), *sure_of(run)]
+    facts = [slo_line(run.models, run.replayed), *sure_of(run)]
     lines += [*(f"- {fact}" for fact in facts), *replay_markdown(run, run.policies)]
     lines += bullets("Cautions", caution_texts(run.warnings))
     lines += bullets("Taken for granted", granted(run.assumptions))
@@ -569,6 +643,7 @@ def to_csv(models: Sequence[ModelAnswer]) -> str:
 CSV_COLUMNS = [
     *("name", "batch_size", "max_queue_delay_s", "gpus", "mode", "slo_s", "slo_attainment_target"),
     *("slo_attainment", "slo_attainment_low", "slo_attainment_high", "slo_met"),
+    *("draws_kept", "draws_kept_low", "draws_kept_high"),
     *("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99_low_s", "p99_high_s"),
     *("throughput_rps", "offered_rps", "goodput_rps"),
     *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
@@ -586,6 +661,9 @@ def csv_row(model: ModelAnswer) -> dict[str, object]:
     row |= {"gpus": " ".join(model.gpus), "slo_met": met, "foretold": told}
     row |= {"slo_attainment": punctual.mean}
     row |= {"slo_attainment_low": punctual.low, "slo_attainment_high": punctual.high}
+    drawn = model.draws_kept
+    row |= {"draws_kept": drawn.mean if drawn else ""}
+    row |= {"draws_kept_low": drawn.low if drawn else "", "draws_kept_high": drawn.high if drawn else ""}
     row |= {"p99_low_s": model.p99.low, "p99_high_s": model.p99.high}
     row |= {f"accuracy_{rule}": value for rule, value in asdict(model.accuracy).items()}
     return {key: f"{value:.9g}" if isinstance(value, float) else value for key, value in row.items()}

@@ -15,9 +15,10 @@ from planner.replications import longest_slo_s, warmup_s
 from planner.scenario import Objective, PriceKind
 from planner.search import NothingToPlanError, Progress, Search
 from planner.sizing import Kind, Profiles
-from simulator.deployment import Deployment
+from simulator.deployment import Deployment, Drop
 from simulator.metrics import summarise
 from simulator.run import simulate
+from simulator.stability import drain
 from simulator.workload import Workload, scaled
 
 STAGE = 2
@@ -40,6 +41,8 @@ class Behaviour:
     """Share of each model's requests answered in time."""
     busy_gpus: float
     """GPUs that run a batch, on average."""
+    growing: tuple[str, ...] = ()
+    """Models whose queues would grow without end, were the load to stay."""
 
 
 @dataclass
@@ -122,6 +125,7 @@ class Group:
         scenario, deployment, demand = self.loaded.scenario, self.deployment(machines), scaled(self.demand, factor)
         early_s = warmup_s(scenario)
         duration_s = early_s + self.judged_s(factor) + longest_slo_s(scenario)
+        growing = drain(deployment, self.needed_rps(factor)).growing
         judged, timely = dict.fromkeys(self.targets, 0), dict.fromkeys(self.targets, 0.0)
         busy = 0.0
         for i in range(REPLAYS):
@@ -132,7 +136,15 @@ class Group:
             for model, seen in summary.models.items():
                 judged[model] += seen.judged
                 timely[model] += seen.slo_attainment * seen.judged if seen.judged else 0.0
-        return Behaviour({m: timely[m] / n if n else 1.0 for m, n in judged.items()}, busy)
+        attained = {m: timely[m] / n if n else 1.0 for m, n in judged.items()}
+        never = scenario.drop is Drop.NEVER  # what waits then grows until all of it is late
+        return Behaviour({m: 0.0 if never and m in growing else share for m, share in attained.items()}, busy, growing)
+
+    def needed_rps(self, factor: float) -> dict[str, float]:
+        """Requests of each model that must be processed at one level of load."""
+        may_drop = self.loaded.scenario.drop is not Drop.NEVER
+        rates_rps = self.demand.rates_rps()
+        return {m: factor * rate * (self.targets[m] if may_drop else 1.0) for m, rate in rates_rps.items()}
 
     def needed(self, factor: float, least: int = 1) -> int:
         """Fewest machines, `least` or more, on which every promise is kept on average; the most there are, if none."""
@@ -142,9 +154,9 @@ class Group:
         return min(machines, self.machines_max)
 
     def misses(self, factor: float, machines: int) -> bool:
-        """Whether some promise is missed on average."""
-        seen = self.behaviour(factor, machines).attainment
-        return any(seen[model] < target for model, target in self.targets.items())
+        """Whether some promise is missed on average, or would be were the load to stay."""
+        seen = self.behaviour(factor, machines)
+        return bool(seen.growing) or any(seen.attainment[model] < share for model, share in self.targets.items())
 
 
 def group(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, progress: Progress) -> Group:

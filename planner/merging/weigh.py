@@ -17,6 +17,7 @@ from planner.search import OTHERS_MAX, plan
 from planner.sizing import Profiles
 from planner.units import HOURS_PER_MONTH
 from simulator.profile import Evidence, weakest
+from simulator.stability import drain
 
 SAME_USD = 0.005
 """Dollars a month that count as no difference."""
@@ -206,7 +207,7 @@ def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendat
     trials: list[Trial] = []
     for swap in question.policies:
         trial = tried_on(question, offered, fleet, swap)
-        if trial and trial.replay.met:
+        if trial and trial.replay.promising:
             return recommend(trial, nan)
         trials += [trial] if trial else []
     nearest = max(trials, key=lambda t: t.replay.nearness, default=None)
@@ -229,7 +230,9 @@ def tried_on(question: Question, offered: tuple[Offer, ...], fleet: Fleet, swap:
     scenario = replace(question.scenario, replications=min(SCREENED, question.scenario.replications))
     deployment = deploy(scenario, question.needs, cards, packing.placed)
     seen = replay(scenario, question.workload, question.needs, deployment, screen=True)
-    return Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
+    trial = Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
+    growing = drain(deployment, seen.rates_rps(1.0)).growing
+    return replace(trial, replay=replace(seen, overloaded=growing))
 
 
 def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> WayOfServing:

@@ -39,6 +39,7 @@ from planner.terminal import (
     budget_left,
     caution_texts,
     cautions,
+    draws_line,
     granted,
     headline,
     latency_left,
@@ -50,6 +51,7 @@ from planner.terminal import (
     p99,
     refusals,
     refusals_title,
+    replayed_line,
     rules_line,
     saving,
     sentence,
@@ -114,7 +116,7 @@ def plan_page(plan: Plan) -> PlanPage:
         title=plan.scenario or "Plan",
         headline=headline(plan),
         tone="good" if best.feasible else "bad",
-        verdict=slo_line(best.models) if tried else "",
+        verdict=slo_line(best.models, best.replayed) if tried else "",
         stats=stats(plan) if tried else (),
         facts=facts(plan) if tried else (),
         merging=tuple(merging_reasons(plan)),
@@ -163,16 +165,7 @@ def stats(plan: Plan) -> tuple[Stat, ...]:
             Cell(str(best.gpu_count), best.gpu_count, f"{at}.gpu_count"),
             names(list(dict.fromkeys(gpu.kind for gpu in best.gpus))),
         ),
-        Stat(
-            "lowest share on time",
-            Cell(
-                f"{percent(tight.slo_attainment.low)} %",
-                tight.slo_attainment.low,
-                f"{at}.models.{i}.slo_attainment.low",
-            ),
-            f"{tight.name}, bad end; {promise(tight.slo_attainment_target)} promised",
-            met,
-        ),
+        least(tight, f"{at}.models.{i}", met),
         Stat(
             "slowest p99",
             Cell(marked(seconds(slow.p99_s), slow.foretold), slow.p99_s, f"{at}.models.{j}.p99_s"),
@@ -181,6 +174,17 @@ def stats(plan: Plan) -> tuple[Stat, ...]:
         ),
         Stat("demand", Cell(per_second(asked), asked), counted(len(best.models), "model")),
     )
+
+
+def least(tight: ModelAnswer, at: str, tone: str) -> Stat:
+    """What the tightest model surely gets: of draws of the cameras' phases, else of requests."""
+    promised = f"{promise(tight.slo_attainment_target)} promised"
+    if drawn := tight.draws_kept:
+        cell = Cell(f"{percent(drawn.mean)} %", drawn.mean, f"{at}.draws_kept.mean")
+        return Stat("fewest draws kept", cell, f"{tight.name}, {promised}", tone)
+    low = tight.slo_attainment.low
+    cell = Cell(f"{percent(low)} %", low, f"{at}.slo_attainment.low")
+    return Stat("lowest share on time", cell, f"{tight.name}, bad end; {promised}", tone)
 
 
 def money(amount: float, key: str, unit: str, foretold: bool = False) -> Cell:
@@ -192,8 +196,8 @@ def facts(plan: Plan) -> tuple[str, ...]:
     """How sure the answer is, and how much better another could be."""
     best = plan.recommendation
     told = [TILDE] if best.foretold else []
-    bound = [bound_line(best, plan.rejections)] if best.feasible else []
-    return (*bound, sure_line(best.replications, best.requests), *told)
+    bound = [bound_line(best, plan.rejections, plan.policies.headroom)] if best.feasible else []
+    return (*bound, *draws_line(best), *replayed_line(best), sure_line(best.replications, best.requests), *told)
 
 
 def cost(best: Recommendation) -> Table:
