@@ -191,8 +191,8 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
     kept = seen.draws_kept
     count = round(kept.mean * answer.replications) if math.isfinite(kept.mean) else 0
     return [
-        f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} keep every "
-        f"promise, so at least {percent(kept.low)} % of sites do; {promise(seen.draws_asked)} are asked."
+        f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} keep "
+        f"every promise, so at least {percent(kept.low)} % of sites do; {promise(seen.draws_asked)} are asked."
     ]
 
 
@@ -263,8 +263,8 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
         return f"{proven}{known}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return (
-        f"Cheapest found{known}, {rules}. Nothing under {dollars(bound)}/h can carry this; what lies between was not all "
-        f"searched, so at most {most} may still be saved.{less}"
+        f"Cheapest found{known}, {rules}. Nothing under {dollars(bound)}/h can carry this; what lies between was not "
+        f"all searched, so at most {most} may still be saved.{less}"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
-from planner.answer import SCREENED, Trial, cards_of, deploy, recommend, replay
+from planner.answer import SCREENED, Replay, Trial, cards_of, deploy, recommend, replay
 from planner.catalog import Catalog, Offer
 from planner.cost import Fleet
 from planner.load import Loaded, workload
@@ -16,6 +16,7 @@ from planner.scenario import Merging, Objective
 from planner.search import OTHERS_MAX, plan
 from planner.sizing import Profiles
 from planner.units import HOURS_PER_MONTH
+from simulator.deployment import Deployment
 from simulator.profile import Evidence, weakest
 from simulator.stability import drain
 
@@ -208,6 +209,8 @@ def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendat
     for swap in question.policies:
         trial = tried_on(question, offered, fleet, swap)
         if trial and trial.replay.promising:
+            trial = replace(trial, replay=replayed(question, trial.deployment, screen=False))
+        if trial and trial.met:
             return recommend(trial, nan)
         trials += [trial] if trial else []
     nearest = max(trials, key=lambda t: t.replay.nearness, default=None)
@@ -222,17 +225,21 @@ def offers_of(question: Question, answer: Recommendation) -> Iterator[tuple[Offe
 
 
 def tried_on(question: Question, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | None:
-    """The models packed on a fleet and replayed as often as a candidate would be; None where they do not fit."""
+    """The models packed on a fleet and screened as a candidate would be; None where they do not fit."""
     cards = cards_of(offered, fleet)
     packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards)
     if not isinstance(packing, Packing):
         return None
+    deployment = deploy(question.scenario, question.needs, cards, packing.placed)
+    seen = replayed(question, deployment, screen=True)
+    seen = replace(seen, overloaded=drain(deployment, seen.rates_rps(1.0)).growing)
+    return Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
+
+
+def replayed(question: Question, deployment: Deployment, *, screen: bool) -> Replay:
+    """Fewer replications than a plan has where random traffic averages out: here ways are compared."""
     scenario = replace(question.scenario, replications=min(SCREENED, question.scenario.replications))
-    deployment = deploy(scenario, question.needs, cards, packing.placed)
-    seen = replay(scenario, question.workload, question.needs, deployment, screen=True)
-    trial = Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
-    growing = drain(deployment, seen.rates_rps(1.0)).growing
-    return replace(trial, replay=replace(seen, overloaded=growing))
+    return replay(scenario, question.workload, question.needs, deployment, screen=screen)
 
 
 def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> WayOfServing:
