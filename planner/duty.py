@@ -52,8 +52,8 @@ class Duty:
     worst_s: tuple[float, ...]
     """Worst latency of each model: it just missed its turn."""
     strain: float
-    """Worst latency over its SLO, or requests in a round over the largest batch, whichever is greater; at most 1 where
-    the card keeps every promise in the worst case."""
+    """Worst latency over its SLO, but for as many requests as may be late, or requests in a round over the largest
+    batch, whichever is greater; at most 1 where the card keeps every SLO in the worst case."""
     worst: str
     """The model that sets it."""
     swapped: bool
@@ -180,13 +180,14 @@ def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swappe
         usual_s = _usual_cycle_s(turns, longest_s, loads_s, rules)
         batch_s = [t.run_s[b - 1] for t, b in zip(turns, gathered, strict=True)]
     waits_s = _round_waits_s(portions, turns, batch_s, loads_s, usual_s, rules)
-    worst_s = [
-        wait_s + p.sized.need.max_queue_delay_s + _rounds_left(t, longest_s) * usual_s + run_s
-        for p, t, wait_s, run_s in zip(portions, turns, waits_s, batch_s, strict=True)
+    own_s = [
+        p.sized.need.max_queue_delay_s + _rounds_left(t, longest_s) * usual_s + run_s
+        for p, t, run_s in zip(portions, turns, batch_s, strict=True)
     ]
+    worst_s = [longest_s + own for own in own_s]
     most, worst = max(
-        (max(latency_s / rules.limit_s(p), _crowding(p, t, usual_s, rules)), p.sized.model)
-        for p, t, latency_s in zip(portions, turns, worst_s, strict=True)
+        (max((wait_s + own) / rules.limit_s(p), _crowding(p, t, usual_s, rules)), p.sized.model)
+        for p, t, wait_s, own in zip(portions, turns, waits_s, own_s, strict=True)
     )
     return Duty(cycle_s, tuple(sizes), tuple(t.cap for t in turns), tuple(worst_s), most, worst, swapped)
 

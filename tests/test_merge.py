@@ -14,6 +14,7 @@ import planning
 import pytest
 
 from calibrate.shared_curve import CurveError, Point, SharedCurve, curve_document, read_curve
+from planner.cutting import Card
 from planner.duty import Portion, Rules, duty_cycle, round_load_s
 from planner.layout import Screen
 from planner.load import Loaded
@@ -34,7 +35,6 @@ from planner.merging.analysis import (
     tabled,
 )
 from planner.merging.report import analysis_json, analysis_table
-from planner.cutting import Card
 from planner.packing import Packer, Packing
 from planner.scenario import Merging, RetrainingSpec, SharingRule, SharingSpec
 from planner.sizing import Kind

@@ -8,8 +8,17 @@ import pytest
 import worlds
 from scipy import stats
 
-from simulator.deployment import BatchingPolicy, Deployment, Drop, Failures, Routing, SwapPolicy
-from simulator.metrics import Verdict, accuracy, attainment_interval, confidence_interval, summarise
+from simulator.deployment import BatchingPolicy, Deployment, Failures, Routing, SwapPolicy
+from simulator.metrics import (
+    accuracy,
+    attainment_interval,
+    confidence_interval,
+    draws_interval,
+    drifts,
+    long_run,
+    share_interval,
+    summarise,
+)
 from simulator.model import Layer
 from simulator.queues import Outage
 from simulator.records import Batches, Load, MemoryUse, Outcome, Requests, SimulationResult, Stall
@@ -77,7 +86,7 @@ def test_nothing_asked_is_nothing_known() -> None:
     summary = summarise(simulate(idle, Workload((Stream("m", Poisson(1e-9)),)), 1.0))
     assert summary.models["m"].arrived == 0
     assert isnan(summary.models["m"].slo_attainment)
-    assert summary.models["m"].verdict is Verdict.STABLE
+    assert summary.models["m"].backlog_growth == 0
     assert summary.devices["g0"].utilization == 0
 
 
@@ -103,28 +112,17 @@ def test_a_lost_frame_is_wrong_or_reuses_the_last_result() -> None:
     assert accuracy(result, {"m": 0.8}, 1.0, warmup_s=1.0) == {"m": pytest.approx(0.8 * (3 + 1.5) / 6)}
 
 
-@pytest.mark.parametrize(
-    ("load", "drop", "verdict"),
-    [
-        (0.5, Drop.NEVER, Verdict.STABLE),
-        (0.9, Drop.NEVER, Verdict.STABLE),
-        (1.3, Drop.NEVER, Verdict.OVERLOADED),
-        (0.5, Drop.LATE, Verdict.STABLE),
-        (1.3, Drop.LATE, Verdict.OVERLOADED),
-        (1.3, Drop.NEWEST, Verdict.OVERLOADED),
-    ],
-)
-@pytest.mark.parametrize("seed", range(5))
-def test_verdicts(load: float, drop: Drop, verdict: Verdict, seed: int) -> None:
-    card = worlds.deployment(worlds.service(worlds.profile("m", 0.01), slo_s=0.5, drop=drop))
-    result = simulate(card, Workload((Stream("m", Poisson(100 * load)),)), 60.0, seed)
-    assert summarise(result).models["m"].verdict is verdict
+@pytest.mark.parametrize(("load", "grows"), [(0.5, False), (0.9, False), (1.02, True), (1.3, True)])
+def test_a_backlog_that_grows_is_told_from_one_that_comes_and_goes(load: float, grows: bool) -> None:
+    card = worlds.deployment(worlds.service(worlds.profile("m", 0.01)))
+    demand = Workload((Stream("m", Poisson(100 * load)),))
+    seen = [summarise(simulate(card, demand, 300.0, seed), 30.0).models["m"] for seed in range(20)]
+    assert drifts([m.backlog_growth for m in seen], 100 * load * 90) is grows
 
 
-def test_a_burst_at_the_end_is_a_backlog() -> None:
-    card = worlds.deployment(worlds.service(worlds.profile("m", 0.01), slo_s=0.05))
-    steady, burst = Stream("m", FixedRate(50.0, 0.0)), Stream("m", FixedRate(0.02, 49.9), 12)
-    assert summarise(simulate(card, Workload((steady, burst)), 50.0)).models["m"].verdict is Verdict.BACKLOGGED
+def test_backlog_growth_by_hand() -> None:
+    """Ten seconds: in [10/3, 20/3) nobody waits; in [20/3, 10) one from 8 s on and one from 9.5 s on."""
+    assert summarise(by_hand()).models["m"].backlog_growth == pytest.approx((2.0 + 0.5) / (10 / 3))
 
 
 def test_an_interval_by_students_t() -> None:
@@ -333,3 +331,28 @@ def test_a_padded_batch_takes_the_time_of_a_full_one() -> None:
     padded = worlds.service(worlds.profile("m", [1.0, 2.0, 3.0]), batch=BatchingPolicy(3, 0.5, padded=True))
     result = simulate(worlds.deployment(padded), Workload((Stream("m", FixedRate(0.1, 0.0)),)), 5.0)
     assert result.requests["m"].finish_s == pytest.approx([3.5])
+
+
+def test_of_draws_all_kept_the_rest_may_break() -> None:
+    assert share_interval(80, 80) == (pytest.approx(0.025 ** (1 / 80)), 1.0)
+    assert share_interval(0, 20) == (0.0, pytest.approx(1 - 0.025 ** (1 / 20)))
+    assert draws_interval([1.0] * 80) == (1.0, *share_interval(80, 80))
+    assert draws_interval([]) == (pytest.approx(nan, nan_ok=True), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.98])
+def test_exact_intervals_hold_the_share(share: float) -> None:
+    """Over all outcomes of 80 draws, weighed by their binomial chance: at least 95 %, as Clopper and Pearson prove."""
+    held = [k for k in range(81) if (ends := share_interval(k, 80))[0] <= share <= ends[1]]
+    assert sum(stats.binom.pmf(held, 80, share)) >= 0.95
+
+
+def test_the_long_run_of_a_draw_is_its_look_without_the_noise() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.normal(0.95, 0.02, 4000)
+    looks = truth + rng.normal(0, 0.02, 4000)
+    found = long_run(list(looks), [0.02] * 4000)
+    assert np.std(found) == pytest.approx(0.02, rel=0.05)
+    assert np.mean(np.square(found - truth)) < np.mean(np.square(looks - truth))
+    assert long_run([0.9, 1.0], [0.0, 0.0]) == [0.9, 1.0]
+    assert long_run([0.9, 1.0], [0.5, 0.5]) == [0.95, 0.95]
