@@ -1,0 +1,89 @@
+"""Coverage: how often intervals of attainment that call themselves 95 % hold the long-run share.
+
+`python -m benchmarks.coverage --sets 200`. Two like models share one GPU near the edge of their SLO. The truth is the
+mean of thousands of replications of which no interval is made; where there are cameras, each draws their phases anew.
+"""
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from statistics import fmean
+
+import numpy as np
+
+from benchmarks.load import Load
+from simulator.metrics import attainment_interval, summarise
+from simulator.run import simulate
+from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
+
+REPLICATIONS = 10
+"""In each set, of which one interval is made."""
+TRUE_SETS = 2
+"""Times as many seeds for the truth as for the intervals: of 200 intervals, its error is a fortieth of their width."""
+HORIZON_S, WARMUP_S = 30.0, 0.5
+GPU = Load(gpu_count=1, model_count=2, batch_size_max=1)
+MODELS = ("model-0", "model-1")
+"""As it calls them; the first one is looked at."""
+
+
+def bursts(rate_rps: float) -> Trace:
+    """A minute of arrivals, in which every other five seconds bring four times as many."""
+    random = np.random.default_rng(1)
+    times_s = np.sort(random.uniform(0.0, 60.0, round(60 * 1.6 * rate_rps)))
+    left_out = (times_s % 10 < 5) & (random.uniform(size=times_s.size) < 0.75)
+    return Trace(times_s[~left_out], 60.0)
+
+
+SENT: dict[str, tuple[tuple[Arrivals, int], ...]] = {
+    "camera": ((FixedRate(10.0), 10),),
+    "poisson": ((Poisson(76.0), 1),),
+    "gamma": ((Gamma(12.0, cv=2.5), 2),),
+    "trace": ((bursts(22.0), 3),),
+    "camera+poisson": ((FixedRate(10.0), 5), (Poisson(40.0), 1)),
+}
+"""To each model: how sources send, and how many of them."""
+
+
+def interval(fractions: Sequence[float], judged: Sequence[int], camera: bool) -> tuple[float, float]:
+    """The ends of what the planner would say of these replications; `camera`: nothing but phases is random."""
+    _, low, high = attainment_interval(fractions, judged)
+    return low, high
+
+
+def attained(workload: Workload, seed: int) -> tuple[float, int]:
+    """Share of one model's requests on time in one replication, and how many were judged."""
+    summary = summarise(simulate(GPU.deployment(), workload, HORIZON_S, seed), WARMUP_S)
+    seen = summary.models[MODELS[0]]
+    return seen.slo_attainment, seen.judged
+
+
+def row(name: str, sets: int) -> str:
+    """One workload, in Markdown."""
+    workload = Workload(tuple(Stream(model, sent, count) for model in MODELS for sent, count in SENT[name]))
+    camera = all(isinstance(sent, FixedRate) for sent, _ in SENT[name])
+    count = sets * REPLICATIONS
+    truth = fmean(attained(workload, seed)[0] for seed in range(count, (1 + TRUE_SETS) * count))
+    intervals = []
+    for first in range(0, count, REPLICATIONS):
+        seen = [attained(workload, seed) for seed in range(first, first + REPLICATIONS)]
+        intervals.append(interval([share for share, _ in seen], [judged for _, judged in seen], camera))
+    held = fmean(low <= truth <= high for low, high in intervals)
+    width = fmean(high - low for low, high in intervals)
+    return f"| {name} | {truth:.2%} | {held:.1%} | {100 * width:.2f} points |"
+
+
+def main() -> None:
+    """The table."""
+    ask = ArgumentParser(description=__doc__)
+    ask.add_argument("--sets", type=int, default=200, help="intervals for each workload")
+    ask.add_argument("--jobs", type=int, default=2, help="workloads at a time")
+    given = ask.parse_args()
+    print("| workload | truth | coverage | mean width |\n|---|---:|---:|---:|")
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for line in pool.map(partial(row, sets=given.sets), SENT):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
