@@ -195,9 +195,9 @@ class OnFleet:
 
     def _all_steps(self, trial: Trial) -> Iterator[tuple[Packing | Misfit, SwapPolicy]]:
         swap = trial.deployment.swap
-        yield from ((packing, swap) for packing in self._other_batches(trial.packing))
         if any(p.swapped for p in trial.packing.placed):
             yield from ((trial.packing, other) for other in self.question.scenario.swap.policies if other != swap)
+        yield from ((packing, swap) for packing in self._other_batches(trial.packing))
         if len(self.cards) <= CARDS_MOVED_MAX:
             yield from ((packing, swap) for packing in self._moved(trial))
 

@@ -335,12 +335,15 @@ class Search:
 
     def _gpus_that_help(self, trial: Trial) -> int:
         """How many more of its GPUs kept every promise; 1 where that is open, 0 where they were seen not to help."""
-        kinds, model = {card.kind for card in trial.cards}, trial.replay.missed[0]
+        kinds = {card.kind for card in trial.cards}
         kept = [t for t in self.tried.values() if t and {card.kind for card in t.cards} == kinds]
         more = [n for t in kept if (n := len(t.cards) - len(trial.cards)) > 0]
         if more:
             return min(more)
         others = [t for t, _ in self.misses if {c.kind for c in t.cards} == kinds and len(t.cards) != len(trial.cards)]
+        model = next(iter(trial.replay.missed), None)
+        if model is None:  # it is its load that is too high
+            return 1
         seen = trial.replay.attainment[model].mean
         return int(not any(abs(t.replay.attainment[model].mean - seen) < ALIKE for t in others))
 

@@ -14,12 +14,13 @@ from planner.load import Loaded, workload
 from planner.packing import Packing, Placed
 from planner.plans import Instances, ModelAnswer, Plan, Rejection
 from planner.prediction.question import Question, ask
-from planner.scenario import BuySpec, OwnMachine, Scenario
+from planner.scenario import BuySpec, Merging, OwnMachine, Scenario
 from planner.search import NothingToPlanError, Progress, evaluate, predictor_of, silent
 from planner.sizing import Kind, Profiles
 from planner.terminal import Simulation
 from planner.units import did_you_mean
 from simulator.deployment import SwapPolicy
+from simulator.sharing import NOTHING_SHARED, Merged
 
 POLICIES = {
     "memory": "memory",
@@ -98,10 +99,11 @@ def simulate_plan(
     loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, today: date, progress: Progress = silent
 ) -> Simulation:
     """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, kept promises or not."""
+    loaded, shared = as_merged(loaded, library, kept)
     scenario, demand = loaded.scenario, workload(loaded)
     best = kept.recommendation
     known = (predictor_of(scenario, catalog, library) if best.foretold else None) or library
-    question, refused = ask(scenario, demand, catalog, known)
+    question, refused = ask(scenario, demand, catalog, known, shared)
     names, planned = set(question.needs), {model.name for model in best.models}
     if names != planned:
         odd = ", ".join(sorted(names ^ planned))
@@ -120,6 +122,19 @@ def simulate_plan(
     seen = replay(scenario, demand, question.needs, deployment, screen=False, seed=scenario.seed, tell=tell)
     trial = Trial(bought, fleet, tuple(cards.values()), packing, deployment, seen, question.offers)
     return simulation(loaded, catalog, question, trial, today, priced=True)
+
+
+def as_merged(loaded: Loaded, library: Profiles, kept: Plan) -> tuple[Loaded, Merged]:
+    """The scenario as the plan's way of merging has it, and which layers are stored once."""
+    way = next((way.merging for way in kept.merging if way.chosen), Merging.NONE)
+    if way is Merging.NONE:
+        return loaded, NOTHING_SHARED
+    from planner.merging.analysis import options
+
+    chosen = next((option for option in options(loaded, library) if option.merging is way), None)
+    if chosen is None:
+        raise NothingToPlanError(f"--plan: merges {way}, which the scenario forbids. Plan the scenario anew.")
+    return chosen.of(loaded), chosen.merged
 
 
 def planned_swap(scenario: Scenario, kept: Plan) -> SwapPolicy:
