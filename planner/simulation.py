@@ -6,7 +6,18 @@ from datetime import date
 from functools import partial
 from math import nan
 
-from planner.answer import Trial, assumptions, cards_of, cautions, deploy, policies, recommend, replay, replayed
+from planner.answer import (
+    PLANNING,
+    Trial,
+    assumptions,
+    cards_of,
+    cautions,
+    deploy,
+    policies,
+    recommend,
+    replay,
+    replayed,
+)
 from planner.catalog import Catalog, Offer, offers
 from planner.cutting import Card
 from planner.duty import Portion
@@ -119,7 +130,8 @@ def simulate_plan(
     packing = Packing(tuple(placed), strain=nan, worst="", work=nan, busiest="")
     deployment = deploy(scenario, question.needs, tuple(cards.values()), placed, planned_swap(scenario, kept))
     tell = partial(progress, "replaying the plan")
-    seen = replay(scenario, demand, question.needs, deployment, screen=False, seed=scenario.seed, tell=tell)
+    seed = PLANNING if scenario.seed == kept.seed else scenario.seed  # with no other luck asked for, the plan's own
+    seen = replay(scenario, demand, question.needs, deployment, screen=False, seed=seed, tell=tell)
     trial = Trial(bought, fleet, tuple(cards.values()), packing, deployment, seen, question.offers)
     return simulation(loaded, catalog, question, trial, today, priced=True)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from math import ceil, floor, gcd, lcm, log10
+from math import ceil, gcd, lcm
 
 from planner.replications import REQUESTS_MAX, judged_s, longest_slo_s, looks_at, warmup_s
 from planner.scenario import Scenario
@@ -14,8 +14,6 @@ from simulator.run import stages
 from simulator.stability import longest_round_s
 from simulator.workload import FixedRate, Workload
 
-REPEATS_MIN = 1
-"""Times that all cameras come round in one draw."""
 REPEATS_S = 5.0
 """Shortest judged time of cameras that repeat themselves."""
 REPEAT_MAX_S = 30.0
@@ -55,26 +53,25 @@ def stretch(
     repeat = repeat_s(workload) if deployment.is_fixed else None
     early_s = warmup_s(scenario)
     if scenario.warmup is None:
-        early_s = max(early_s, tidy(3 * settles_s), tidy(ROUNDS_WARM * round_s))
+        early_s = doubled(early_s, max(3 * settles_s, ROUNDS_WARM * round_s))
     if scenario.horizon is not None:
         early_s = min(early_s, max(warmup_s(scenario), scenario.horizon / 10))
         return Stretch(horizon_s=scenario.horizon, warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
     budget_s = REQUESTS_MAX / (looks_at(scenario, workload)[0] * sum(workload.rates_rps().values()))
-    wanted_s = max(SETTLES * settles_s, 2 * ROUNDS_WARM * round_s)
+    wanted_s = min(max(SETTLES * settles_s, 2 * ROUNDS_WARM * round_s), budget_s)
     if repeat is not None:
-        lasts_s = ceil(max(REPEATS_MIN * repeat, REPEATS_S, min(wanted_s, budget_s)) / repeat) * repeat
+        lasts_s = doubled(ceil(max(repeat, REPEATS_S) / repeat - 1e-9) * repeat, wanted_s)
     else:
-        lasts_s = max(judged_s(scenario, workload), min(wanted_s, budget_s))
-    horizon = ceil(lasts_s + early_s + longest_slo_s(scenario))
+        lasts_s = doubled(judged_s(scenario, workload), wanted_s)
+    horizon = ceil(lasts_s + early_s + longest_slo_s(scenario) - 1e-9)
     return Stretch(horizon_s=float(horizon), warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
 
 
-def tidy(duration_s: float) -> float:
-    """A duration rounded up to two digits: 2.33343 s are 2.4 s."""
-    if not duration_s:
-        return 0.0
-    step = Fraction(10) ** (floor(log10(duration_s)) - 1)
-    return float(ceil(duration_s / step) * step)
+def doubled(usual_s: float, wanted_s: float) -> float:
+    """The usual time, doubled until it is long enough: so nearly all candidates meet the same arrivals for as long."""
+    while usual_s < wanted_s:
+        usual_s *= 2
+    return usual_s
 
 
 def repeat_s(workload: Workload) -> float | None:

@@ -15,6 +15,7 @@ from planner.plans import (
     Policies,
     Recommendation,
     Rejection,
+    Replayed,
     ReplicaAnswer,
 )
 from planner.scenario import AccuracyRule, MemoryPolicy
@@ -36,6 +37,16 @@ POLICIES = Policies(
     horizon_s=60.0,
     warmup_s=2.0,
     failures=None,
+)
+REPLAYED = Replayed(
+    horizon_s=60.0,
+    warmup_s=2.0,
+    settling_s=0.1,
+    repeat_s=None,
+    draws_asked=None,
+    draws_mixed=1,
+    draws_kept=None,
+    swap=None,
 )
 VGG = ModelAnswer(
     name="vgg16",
@@ -115,6 +126,7 @@ BEST = Recommendation(
     energy_w=374.0,
     replications=5,
     requests=72_000,
+    replayed=REPLAYED,
     models=(VGG, YOLO),
     gpus=CARDS,
 )

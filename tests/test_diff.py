@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import nan
 
 import pytest
-from answers import BEST, CARDS, DEARER, INFEASIBLE, PLAN, POLICIES, VGG, YOLO
+from answers import BEST, CARDS, DEARER, INFEASIBLE, PLAN, POLICIES, REPLAYED, VGG, YOLO
 from typer.testing import CliRunner
 
 from planner import cli
@@ -27,7 +27,9 @@ SIMULATED = Simulation(
     requests=72_000,
     wall_s=1.0,
     cost_usd_per_hour=None,
+    demand_factor_max=1.5,
     replications=5,
+    replayed=REPLAYED,
     policies=POLICIES,
     models=(VGG, YOLO),
     gpus=CARDS,

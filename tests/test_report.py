@@ -119,10 +119,11 @@ def test_missed_promises_are_said_loudly():
 
 
 def test_what_could_still_be_saved():
-    assert "at most $0.520/h (8.5 %) could still be saved" in bound_line(BEST)
-    assert bound_line(replace(BEST, lower_bound_usd_per_hour=6.12)).startswith("Proven cheapest: nothing")
+    assert "at most $0.520/h (8.5 %) may still be saved" in bound_line(BEST, (), 0.1)
+    assert "roven" not in bound_line(BEST, (), 0.1)
+    assert bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), (), 0.1).startswith("Proven cheapest, with 10 %")
     gap = replace(NO_ROOM, bottleneck=Bottleneck.PROFILE)
-    assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap])
+    assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap], 0.1)
 
 
 @pytest.mark.parametrize("form", [Format.TABLE, Format.MD])

@@ -74,7 +74,7 @@ def test_an_alternative_that_is_cheaper_now_is_said_and_not_taken(tmp_path):
 
 def test_nothing_is_said_of_a_bound(tmp_path):
     new, _ = reprice(RENTED, "plan.json", prices(tmp_path), NOW)
-    assert "not known at these prices" in bound_line(new.recommendation)
+    assert "not known at these prices" in bound_line(new.recommendation, (), 0.1)
     write_plan(new, tmp_path / "new.json")
     assert json.loads((tmp_path / "new.json").read_text())["recommendation"]["lower_bound_usd_per_hour"] is None
     text = plan_table(read_plan(tmp_path / "new.json"), Screen())
