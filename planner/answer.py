@@ -335,6 +335,15 @@ class Replay:
         )
 
     @property
+    def lost(self) -> bool:
+        """Whether so many draws of the phases broke an SLO that the last look could not prove the share any more."""
+        if not self.draws or self.draws.mixed > 1 or len(self.looks) == 1:
+            return False
+        broken = sum(not all(one) for one in zip(*self._kept_in_draws.values(), strict=True))
+        last = self.looks[-1]
+        return broken > 0 and share_interval(last - broken, last, 1 - 2 * self.risk)[0] < self.draws.share
+
+    @property
     def promising(self) -> bool:
         """Whether a screening leaves no doubt that is worth more than a confirmation by other seeds."""
         if not self.draws:
@@ -477,6 +486,8 @@ def replay(
             wall_s=so_far.wall_s + result.wall_s,
         )
         tell((i + 1) / next(look for look in looks if look > i))
+        if so_far.lost:
+            break
         if screen and so_far.far_off and (i == 0 or so_far.draws):
             break
         if screen and i + 1 == enough and (so_far.draws or so_far.met):

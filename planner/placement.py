@@ -23,10 +23,10 @@ HOPELESS = 4.0
 """Strain above which a packing is not worth a replay: the worst case is rare; up to about 3 promises were kept."""
 NEAR = 0.3
 """A miss by more than that share of requests is not mended by other batches or a model moved."""
-MOVES_MAX = 40
+MOVES_MAX = 24
 """Placements a step from the nearest miss that are replayed on one fleet."""
-MOVES_REQUESTS_MAX = 2e6
-"""Requests after which no more of them are: a few seconds."""
+MOVES_REQUESTS_MAX = 5e5
+"""Requests after which no more of them are: a second or a few."""
 LOAD_MAX = 0.98
 """Load above which queues would take for ever to forget."""
 CARDS_MOVED_MAX = 6
