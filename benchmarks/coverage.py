@@ -13,15 +13,17 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks.load import Load
-from simulator.metrics import attainment_interval, summarise
+from planner.replications import LOOKS_AT_DRAWS, confidence_of
+from simulator.metrics import attainment_interval, draws_interval, summarise
 from simulator.run import simulate
 from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
-REPLICATIONS = 10
-"""In each set, of which one interval is made."""
+REPLICATIONS, DRAWS = 10, 80
+"""In each set, of which one interval is made: as the planner's first look has them, at random or with phases."""
 TRUE_SETS = 2
 """Times as many seeds for the truth as for the intervals: of 200 intervals, its error is a fortieth of their width."""
-HORIZON_S, WARMUP_S = 30.0, 0.5
+HORIZON_S, CAMERAS_S, WARMUP_S = 30.0, 6.0, 0.5
+"""Of a replication; of one with cameras alone, which come round ten times a second; its start that is not judged."""
 GPU = Load(gpu_count=1, model_count=2, batch_size_max=1)
 MODELS = ("model-0", "model-1")
 """As it calls them; the first one is looked at."""
@@ -45,15 +47,17 @@ SENT: dict[str, tuple[tuple[Arrivals, int], ...]] = {
 """To each model: how sources send, and how many of them."""
 
 
-def interval(fractions: Sequence[float], judged: Sequence[int], camera: bool) -> tuple[float, float]:
-    """The ends of what the planner would say of these replications; `camera`: nothing but phases is random."""
-    _, low, high = attainment_interval(fractions, judged)
-    return low, high
+def interval(fractions: Sequence[float], judged: Sequence[int], phases: bool) -> tuple[float, float]:
+    """The ends of what the planner says of these replications; `phases`: cameras draw theirs in each."""
+    confidence = confidence_of(LOOKS_AT_DRAWS)
+    made = draws_interval(fractions, confidence) if phases else attainment_interval(fractions, judged, confidence)
+    return made[1:]
 
 
 def attained(workload: Workload, seed: int) -> tuple[float, int]:
     """Share of one model's requests on time in one replication, and how many were judged."""
-    summary = summarise(simulate(GPU.deployment(), workload, HORIZON_S, seed), WARMUP_S)
+    alone = all(isinstance(stream.arrivals, FixedRate) for stream in workload.streams)
+    summary = summarise(simulate(GPU.deployment(), workload, CAMERAS_S if alone else HORIZON_S, seed), WARMUP_S)
     seen = summary.models[MODELS[0]]
     return seen.slo_attainment, seen.judged
 
@@ -61,13 +65,14 @@ def attained(workload: Workload, seed: int) -> tuple[float, int]:
 def row(name: str, sets: int) -> str:
     """One workload, in Markdown."""
     workload = Workload(tuple(Stream(model, sent, count) for model in MODELS for sent, count in SENT[name]))
-    camera = all(isinstance(sent, FixedRate) for sent, _ in SENT[name])
-    count = sets * REPLICATIONS
-    truth = fmean(attained(workload, seed)[0] for seed in range(count, (1 + TRUE_SETS) * count))
+    phases = workload.draws_phases
+    each = DRAWS if phases else REPLICATIONS
+    count = sets * each
+    truth = fmean(attained(workload, seed)[0] for seed in range(count, count + TRUE_SETS * sets * REPLICATIONS))
     intervals = []
-    for first in range(0, count, REPLICATIONS):
-        seen = [attained(workload, seed) for seed in range(first, first + REPLICATIONS)]
-        intervals.append(interval([share for share, _ in seen], [judged for _, judged in seen], camera))
+    for first in range(0, count, each):
+        seen = [attained(workload, seed) for seed in range(first, first + each)]
+        intervals.append(interval([share for share, _ in seen], [judged for _, judged in seen], phases))
     held = fmean(low <= truth <= high for low, high in intervals)
     width = fmean(high - low for low, high in intervals)
     return f"| {name} | {truth:.2%} | {held:.1%} | {100 * width:.2f} points |"
