@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,8 +63,19 @@ def attained(workload: Workload, seed: int) -> tuple[float, int]:
     return seen.slo_attainment, seen.judged
 
 
-def row(name: str, sets: int) -> str:
-    """One workload, in Markdown."""
+class Coverage(NamedTuple):
+    """How well intervals do on one workload."""
+
+    truth: float
+    """Share on time in the long run."""
+    held: float
+    """Share of intervals that hold it."""
+    width: float
+    """Of an interval, on average."""
+
+
+def coverage(name: str, sets: int) -> Coverage:
+    """Of so many intervals on one workload."""
     workload = Workload(tuple(Stream(model, sent, count) for model in MODELS for sent, count in SENT[name]))
     phases = workload.draws_phases
     each = DRAWS if phases else REPLICATIONS
@@ -74,8 +86,13 @@ def row(name: str, sets: int) -> str:
         seen = [attained(workload, seed) for seed in range(first, first + each)]
         intervals.append(interval([share for share, _ in seen], [judged for _, judged in seen], phases))
     held = fmean(low <= truth <= high for low, high in intervals)
-    width = fmean(high - low for low, high in intervals)
-    return f"| {name} | {truth:.2%} | {held:.1%} | {100 * width:.2f} points |"
+    return Coverage(truth, held, fmean(high - low for low, high in intervals))
+
+
+def row(name: str, sets: int) -> str:
+    """One workload, in Markdown."""
+    found = coverage(name, sets)
+    return f"| {name} | {found.truth:.2%} | {found.held:.1%} | {100 * found.width:.2f} points |"
 
 
 def main() -> None:

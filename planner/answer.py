@@ -177,6 +177,11 @@ class Replay:
         """Requests a second of each model that must be processed, at so many times the demand."""
         return {model: factor * need.needed_rps for model, need in self.needs.items()}
 
+    @property
+    def traffic(self) -> Workload:
+        """All that is asked."""
+        return Workload(tuple(stream for need in self.needs.values() for stream in need.streams))
+
     def of(self, model: str) -> list[ModelMetrics]:
         """One model's metrics, by replication."""
         return [summary.models[model] for summary in self.summaries]
@@ -415,12 +420,12 @@ def _kept(attainment: Interval, target: float) -> bool | None:
     return False if attainment.high < target else None
 
 
-def measured_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> float:
+def measured_load(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload) -> float:
     """Load that a deployment is offered, batches as large as are allowed and weights loaded; `CALM_LOAD` if it is no
     more than that."""
-    if not drain(deployment, {model: rate / CALM_LOAD for model, rate in rates_rps.items()}).growing:
+    if not drain(deployment, {model: rate / CALM_LOAD for model, rate in rates_rps.items()}, traffic).growing:
         return CALM_LOAD
-    return max(CALM_LOAD, offered_load(deployment, rates_rps))
+    return max(CALM_LOAD, offered_load(deployment, rates_rps, traffic=traffic))
 
 
 def replay(
@@ -446,7 +451,7 @@ def replay(
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s = scenario.accuracy.half_life
     rates_rps = {model: need.needed_rps for model, need in needs.items()}
-    load = 0.0 if screen else measured_load(deployment, rates_rps)
+    load = 0.0 if screen else measured_load(deployment, rates_rps, workload)
     length = stretch(scenario, workload, needs, deployment, load)
     duration_s, early_s = length.horizon_s, length.warmup_s
     fixed = workload.is_fixed(duration_s) and deployment.is_fixed
@@ -462,7 +467,7 @@ def replay(
         looks=looks,
         draws=draws_asked(scenario, workload),
         noisy=not (fixed or (workload.is_fixed_but_for_phases(duration_s) and deployment.is_fixed)),
-        overloaded=drain(deployment, rates_rps).growing if load > CALM_LOAD else (),
+        overloaded=drain(deployment, rates_rps, workload).growing if load > CALM_LOAD else (),
         recorded=workload.longest_recording_s > 0,
     )
     enough = SCREENED_DRAWS if so_far.draws else SCREENED
@@ -518,13 +523,14 @@ class Trial:
 
     def bears(self, factor: float) -> bool:
         """Whether every queue still drains at so many times the demand."""
-        return not drain(self.deployment, self.replay.rates_rps(factor)).growing
+        return not drain(self.deployment, self.replay.rates_rps(factor), self.replay.traffic).growing
 
     @property
     def demand_factor_max(self) -> float:
         """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded."""
         work = busiest_card(self.packing.placed)[0]
-        return 1 / offered_load(self.deployment, self.replay.rates_rps(1.0), guess=max(work, 0.01))
+        rates_rps, traffic = self.replay.rates_rps(1.0), self.replay.traffic
+        return 1 / offered_load(self.deployment, rates_rps, max(work, 0.01), traffic)
 
     @property
     def met(self) -> bool:

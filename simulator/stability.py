@@ -16,7 +16,7 @@ from simulator.deployment import Deployment, Drop, Service
 from simulator.metrics import outstanding
 from simulator.records import Requests
 from simulator.run import World, stages
-from simulator.workload import Demand
+from simulator.workload import Demand, Workload, draw, scaled
 
 BACKLOG = 8
 """Full batches of every replica that wait at the start: enough that a batch more or less at the end says nothing."""
@@ -44,21 +44,26 @@ class Drain:
     """Time that was watched."""
 
 
-def drain(deployment: Deployment, rates_rps: Mapping[str, float]) -> Drain:
+def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None = None) -> Drain:
     """Let a backlog of several full batches of each model meet evenly spaced requests at `rates_rps`, by model.
 
     Nothing is dropped, fails or varies: only means count here. One model at 90 rps in batches of 1 that take 10 ms is
-    offered 0.9 erlangs and drains; at 100 rps it does not.
+    offered 0.9 erlangs and drains; at 100 rps it does not. Pipelines are another matter: their first stage forms the
+    batches of all, so what comes evenly fills the later ones with small batches, and what comes in bursts does not.
+    There requests come as in `traffic`, brought to the same rates.
     """
     calm = calmed(deployment)
     waiting = {s.model: BACKLOG * sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
     round_s = longest_round_s(calm)
     rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
     duration_s = rounds * round_s
-    demand = {
-        model: evenly(rate, duration_s, waiting[model], (i * GOLDEN) % 1.0)
-        for i, (model, rate) in enumerate(rates_rps.items())
-    }
+    if traffic is not None and any(len(r.devices) > 1 for s in calm.services for r in s.replicas):
+        demand = in_bursts(traffic, rates_rps, duration_s, waiting)
+    else:
+        demand = {
+            model: evenly(rate, duration_s, waiting[model], (i * GOLDEN) % 1.0)
+            for i, (model, rate) in enumerate(rates_rps.items())
+        }
     world = World(calm, demand, duration_s, seed=0)
     world.run()
     growing = [model for model in demand if _grows(world.requests(model), waiting[model], duration_s)]
@@ -93,6 +98,22 @@ def evenly(rate_rps: float, duration_s: float, waiting: int, phase: float) -> De
     return Demand(arrival_s, np.zeros(len(arrival_s), dtype=np.int32))
 
 
+def in_bursts(
+    traffic: Workload, rates_rps: Mapping[str, float], duration_s: float, waiting: Mapping[str, int]
+) -> dict[str, Demand]:
+    """So many requests at once, and then as `traffic` has them, its gaps shrunk or stretched to the rates."""
+    usual_rps = traffic.rates_rps()
+    streams = [scaled(Workload((s,)), rates_rps[s.model] / usual_rps[s.model]).streams[0] for s in traffic.streams]
+    drawn = draw(Workload(tuple(streams)), duration_s, seed=0)
+    return {
+        model: Demand(
+            np.concatenate([np.zeros(waiting[model]), demand.arrival_s]),
+            np.concatenate([np.zeros(waiting[model], dtype=np.int32), demand.source]),
+        )
+        for model, demand in drawn.items()
+    }
+
+
 def _grows(requests: Requests, waiting: int, duration_s: float) -> bool:
     """Whether neither most of the backlog is gone at the end nor it was shrinking in the second half."""
     middle = outstanding(requests, 0.4 * duration_s, 0.6 * duration_s)
@@ -100,14 +121,16 @@ def _grows(requests: Requests, waiting: int, duration_s: float) -> bool:
     return late > waiting / 2 and late > SHRINKS * middle
 
 
-def offered_load(deployment: Deployment, rates_rps: Mapping[str, float], guess: float = 1.0) -> float:
+def offered_load(
+    deployment: Deployment, rates_rps: Mapping[str, float], guess: float = 1.0, traffic: Workload | None = None
+) -> float:
     """Demand over the most that the deployment could bear, all models alike: above 1 some queue grows without end.
 
     Found by halving to one percent, from a guess on. One model at 90 rps in batches of 1 that take 10 ms: 0.9.
     """
 
     def drains(load: float) -> bool:
-        return not drain(deployment, {model: rate / load for model, rate in rates_rps.items()}).growing
+        return not drain(deployment, {model: rate / load for model, rate in rates_rps.items()}, traffic).growing
 
     low, high = guess / NEAR, guess * NEAR
     while high < LOAD_MAX and not drains(high):

@@ -8,6 +8,7 @@ import pytest
 import worlds
 from scipy import stats
 
+from benchmarks.coverage import SENT, coverage
 from simulator.deployment import BatchingPolicy, Deployment, Failures, Routing, SwapPolicy
 from simulator.metrics import (
     accuracy,
@@ -356,3 +357,12 @@ def test_the_long_run_of_a_draw_is_its_look_without_the_noise() -> None:
     assert np.mean(np.square(found - truth)) < np.mean(np.square(looks - truth))
     assert long_run([0.9, 1.0], [0.0, 0.0]) == [0.9, 1.0]
     assert long_run([0.9, 1.0], [0.5, 0.5]) == [0.95, 0.95]
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_intervals_hold_the_long_run(name: str) -> None:
+    """At least 93 %, as far as so few intervals can tell; `python -m benchmarks.coverage` has more of them."""
+    sets = {"camera": 12, "camera+poisson": 5}.get(name, 20)
+    found = coverage(name, sets)
+    assert 0.5 < found.truth < 0.999  # near the edge, where an interval may be wrong on either side
+    assert found.held * sets >= stats.binom.ppf(0.001, sets, 0.93)

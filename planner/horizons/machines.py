@@ -125,7 +125,7 @@ class Group:
         scenario, deployment, demand = self.loaded.scenario, self.deployment(machines), scaled(self.demand, factor)
         early_s = warmup_s(scenario)
         duration_s = early_s + self.judged_s(factor) + longest_slo_s(scenario)
-        growing = drain(deployment, self.needed_rps(factor)).growing
+        growing = drain(deployment, self.needed_rps(factor), demand).growing
         judged, timely = dict.fromkeys(self.targets, 0), dict.fromkeys(self.targets, 0.0)
         busy = 0.0
         for i in range(REPLAYS):

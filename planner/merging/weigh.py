@@ -232,7 +232,7 @@ def tried_on(question: Question, offered: tuple[Offer, ...], fleet: Fleet, swap:
         return None
     deployment = deploy(question.scenario, question.needs, cards, packing.placed)
     seen = replayed(question, deployment, screen=True)
-    seen = replace(seen, overloaded=drain(deployment, seen.rates_rps(1.0)).growing)
+    seen = replace(seen, overloaded=drain(deployment, seen.rates_rps(1.0), question.workload).growing)
     return Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
 
 
