@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from itertools import cycle, islice
-from math import floor, isnan, nan
+from math import ceil, floor, isnan, nan, sqrt
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -73,8 +73,6 @@ CALM_LOAD = 0.8
 """Load up to which queues forget so soon that it does not matter what it is."""
 SCREENED_DRAWS = 12
 """The same where each is one draw of the phases."""
-BAD_DRAWS = 2
-"""Draws of the phases that break an SLO and end a screening: of 12, by chance, once in 80 if 98.5 % of all keep it."""
 OUTAGES_MIN = 20
 """Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
 
@@ -261,19 +259,25 @@ class Replay:
         if self.draws.mixed > 1:
             return self._kept_when_mixed(model, target)
         share = self.draws_kept[model]
-        if share.low >= self.draws.share:
-            return True if self.attainment[model].mean >= target - 1e-9 else None
-        return False if share.high < self.draws.share else None
+        if share.high < self.draws.share or self.attainment[model].high < target:
+            return False
+        return True if share.low >= self.draws.share and self._mean_low(model) >= target - 1e-9 else None
+
+    def _mean_low(self, model: str) -> float:
+        """The mean over draws, or where it is only estimated, for noise, the low end of it (Student's t)."""
+        fractions = [x.slo_attainment for x in self.of(model) if x.judged]
+        return confidence_interval(fractions, 1 - 2 * self.risk)[1] if self.noisy else self.attainment[model].mean
 
     def _kept_when_mixed(self, model: str, target: float) -> bool | None:
         """Whether the mean over as many draws as come by in the period keeps the SLO: by the interval for the mean of
-        further draws (Student's t)."""
+        further draws (Student's t). One draw more, in which all is late, stands for those that were not seen."""
         assert self.draws is not None
-        data = np.array([x.slo_attainment for x in self.of(model) if x.judged])
-        if len(data) < 2:
+        data = np.array([x.slo_attainment for x in self.of(model) if x.judged] + [0.0])
+        if len(data) < 3:
             return None
         spread = float(np.std(data, ddof=1)) * (1 / len(data) + 1 / self.draws.mixed) ** 0.5
-        half = float(stdtrit(len(data) - 1, self.draws.share)) * spread
+        sure = 1 - (1 - self.draws.share) / len(self.looks)
+        half = max(0.0, float(stdtrit(len(data) - 1, sure))) * spread
         mean = float(np.mean(data))
         return True if mean - half >= target - 1e-9 else False if mean + half < target else None
 
@@ -332,7 +336,8 @@ class Replay:
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
         if self.draws:
-            return self.draws.mixed == 1 and share_interval(self.looks[-1], self.looks[-1])[0] < self.draws.share
+            most = share_interval(self.looks[-1], self.looks[-1], 1 - 2 * self.risk)[0]
+            return self.draws.mixed == 1 and most < self.draws.share
         more = self.looks[-1] / len(self.summaries)
         return any(
             more * sum(x.judged for x in self.of(m)) < requests_needed(need.slo.attainment, 1 - self.risk)
@@ -372,6 +377,8 @@ class Replay:
     @property
     def undecidable(self) -> bool:
         """Whether the last look, with replications like those that were seen, would still not decide."""
+        if self.draws:
+            return False
         open_ones = [m for m, kept in self.kept.items() if kept is None]
         return any(_kept(self._attainment(m, self.looks[-1]), self.needs[m].slo.attainment) is None for m in open_ones)
 
@@ -401,8 +408,16 @@ class Replay:
     def far_off(self) -> bool:
         """Whether an SLO is missed by a mile, or in more than one of few draws of the phases."""
         if self.draws and self.draws.mixed == 1:
-            return any(one.count(False) >= BAD_DRAWS for one in self._kept_in_draws.values())
+            most = bad_draws(self.draws.share)
+            return any(one.count(False) >= most for one in self._kept_in_draws.values())
         return any(1 - self.attainment[m].mean > 3 * (1 - need.slo.attainment) + MILE for m, need in self.needs.items())
+
+
+def bad_draws(share: float) -> int:
+    """Draws of the phases that break an SLO and end a screening: one and a half standard deviations above their mean,
+    if just such a share of all keep it. Of 12: 2 where 95 % must, 6 where 70 % must."""
+    mean = SCREENED_DRAWS * (1 - share)
+    return max(2, ceil(mean + 1.5 * sqrt(mean * share)))
 
 
 PLANNING = 0x5EED << 32
@@ -515,9 +530,8 @@ class Trial:
     among: tuple[Offer, ...] = ()
     """All offers, from which its label must tell it."""
     overload: float | None = None
-    """Load that it would be offered in the largest batches that are allowed, where that is above what the headroom
-    leaves; None where it is not, or not known."""
-
+    """Load that it would be offered in the largest batches that are allowed, where that is above `limit`; None where it
+    is not, or not known."""
     limit: float = 1.0
     """Load that the headroom leaves."""
 
@@ -842,11 +856,14 @@ def _unproven(seen: Replay) -> Iterator[Caution]:
     """Promises that hold on the mean, with too few requests to prove them."""
     for model, kept in seen.kept.items():
         if kept is None and not seen.margin(model) < 0:
-            yield Caution(what=f"too few requests of {model} to prove its promise", remedy=remedy_unproven(seen, model))
+            few = "draws of the phases" if seen.draws else f"requests of {model}"
+            yield Caution(what=f"too few {few} to prove {model}'s promise", remedy=remedy_unproven(seen, model))
 
 
 def remedy_unproven(seen: Replay, model: str) -> str:
-    """`set `horizon: 57 min`, or promise 98.9 % for a`."""
+    """`set `horizon: 57 min`, or promise 98.9 % for a`; of draws of the phases `set `replications: 640``."""
+    if seen.draws:
+        return f"set `replications: {2 * len(seen.summaries)}`, or a lower `confidence`"
     longer_s, low = seen.horizon_to_prove_s(model), floor(seen.attainment[model].low * 1000) / 10
     longer = [f"set `horizon: {written_duration(longer_s)}`"] if longer_s is not None else []
     lower = [f"promise {low:g} % for {model}"] if low > 0 else []

@@ -260,7 +260,7 @@ class OnFleet:
             question.offers,
             limit=1 - scenario.headroom,
         )
-        return self.confirmed(trial) if seen.promising else trial
+        return self.confirmed(trial) if seen.promising or seen.met else trial
 
     def confirmed(self, trial: Trial) -> Trial:
         """The trial judged by its load, and by replays that had no part in choosing it.
@@ -269,10 +269,9 @@ class OnFleet:
         the one that is measured; elsewhere that only has to be one that drains.
         """
         question = self.question
-        swapped = any(p.swapped for p in trial.packing.placed)
-        limit = trial.limit if swapped else LOAD_MAX
-        if not trial.bears(1 / limit):
-            return replace(trial, overload=max(1 / trial.demand_factor_max, limit))
+        judged = within_headroom(trial, trial.limit)
+        if judged.overload is not None:
+            return judged
         tell = self.tell("confirming")
         seen = replay(question.scenario, question.workload, question.needs, trial.deployment, screen=False, tell=tell)
         return replace(trial, replay=seen)
@@ -298,6 +297,16 @@ class OnFleet:
         nearest = self._nearest()
         held_back = nearest.packing.held_back and not self.too_few
         return Refused(missed_promise(nearest), nearest, held_back, self.too_few)
+
+
+def within_headroom(trial: Trial, limit: float) -> Trial:
+    """The trial with the load that it is offered, where that is more than `limit`, or more than can ever drain."""
+    if trial.packing.work > limit + 1e-9:
+        return replace(trial, overload=trial.packing.work, limit=limit)
+    most = limit if any(p.swapped for p in trial.packing.placed) else LOAD_MAX
+    if trial.bears(1 / most):
+        return trial
+    return replace(trial, overload=max(1 / trial.demand_factor_max, most), limit=most)
 
 
 def _fitting(packer: Packer, content: Content, card: Card) -> bool:

@@ -35,7 +35,7 @@ def explain(plan: Plan, screen: Screen) -> str:
     answer, refused = plan.recommendation, nearest(plan)
     lines = [screen.bold(line) for line in screen.wrap(headline(plan), hang=2)]
     if answer.models:
-        for line in (slo_line(answer.models, answer.replayed), rules_line(plan.policies, answer.models)):
+        for line in (slo_line(answer), rules_line(plan.policies, answer.models)):
             lines += screen.wrap(line, hang=2)
         binds = [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
         lines += notes("What binds each model, tightest first", binds, screen)

@@ -12,6 +12,7 @@ from planner.packing import Misfit, Packing
 from planner.plans import Bottleneck, Rejection
 from planner.scenario import MemoryPolicy
 from planner.sizing import Need, gigabytes_up
+from simulator.metrics import Verdict
 from simulator.workload import FixedRate
 
 
@@ -120,7 +121,7 @@ def missed_promise(trial: Trial, more_gpus: int = 1) -> Rejection:
         changes.append(_less_load(need, trial.replay.attainment[model].mean / need.slo.attainment * 0.95))
     seen = trial.replay.attainment[model]
     lower = floor(seen.low * 1000) / 10
-    if lower > 0 and (not more_gpus or need.slo.attainment <= seen.high):
+    if lower > 0 and not trial.replay.draws and (not more_gpus or need.slo.attainment <= seen.high):
         changes.append(f"promise {lower:g} % for {model}")
     if more_gpus:
         changes.append("one more GPU" if more_gpus == 1 else f"{more_gpus} more GPUs")
@@ -132,22 +133,26 @@ def missed_promise(trial: Trial, more_gpus: int = 1) -> Rejection:
 
 
 def _overloaded(trial: Trial) -> Rejection:
-    """A fleet that cannot bear the demand with its headroom, however long a replay it looks well in."""
-    limit = trial.limit
-    load = trial.overload
-    if load is None:
-        load = max(limit, 1 / trial.demand_factor_max)
+    """A fleet that cannot bear the demand, with its headroom, however long a replay it looks well in."""
+    limit, load = trial.limit, trial.overload or 1 / trial.demand_factor_max
     loading = ", loads of weights included," if any(p.swapped for p in trial.packing.placed) else ""
-    growing = "; what waits would grow without end" if load > 1 else ""
+    way_out = "one more GPU"
+    if load > limit:
+        reason = f"in the largest batches that are allowed{loading} it would be offered {load:.1%} of what it can bear"
+        reason += f", where {limit:.0%} are allowed" if limit < 1 else ""
+        reason += "; what waits would grow without end" if load > 1 else ""
+        way_out = f"{limit / load:.0%} of the demand, or {way_out}"
+    else:
+        late = [m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE]
+        reason = f"what waits for {', '.join(late)} grew from the middle of the replays to their end"
     return Rejection(
         candidate=trial.label,
         bottleneck=Bottleneck.LOADING if loading else Bottleneck.COMPUTE,
         observed=load,
         limit=limit,
         unit="fraction",
-        reason=f"in the largest batches that are allowed{loading} it would be offered {load:.1%} of what it can bear, "
-        f"where {limit:.0%} are allowed{growing}",
-        way_out=f"{limit / load:.0%} of the demand, or one more GPU",
+        reason=reason,
+        way_out=way_out,
         cost_usd_per_hour=trial.cost_usd_per_hour,
     )
 
@@ -168,7 +173,11 @@ def _missed(trial: Trial, model: str, bottleneck: Bottleneck, way_out: str) -> R
     seen, target = trial.replay.attainment[model], trial.replay.needs[model].slo.attainment
     judged = sum(m.judged for m in trial.replay.of(model))
     reason = f"{model} answers {seen.mean:.2%} in time ({seen.low:.2%} to {seen.high:.2%} with 95 % confidence)"
-    if bottleneck is Bottleneck.EVIDENCE:
+    if draws := trial.replay.draws:
+        kept = trial.replay.draws_kept[model].mean
+        reason = f"{model} answers {seen.mean:.2%} in time, on the mean over draws of the cameras' phases, and keeps "
+        reason += f"{target * 100:.6g} % in {kept:.0%} of them, where {draws.share * 100:.6g} % must surely"
+    elif bottleneck is Bottleneck.EVIDENCE:
         reason += f", and {judged:,} requests do not prove {target * 100:.6g} %"
     if not judged:
         reason = f"no request of {model} was replayed long enough to be judged"

@@ -17,8 +17,9 @@ REQUESTS_MAX = 2e7
 """Most requests that a longer horizon nobody asked for brings to the first look: about a minute of simulation."""
 LOOKS_AT_DRAWS = 3
 """Looks at draws of the phases: after as many as could prove the share that is asked, twice and four times as many."""
-DRAWS_MIN = 80
-"""Draws of the first look where the phases mix in time."""
+DRAWS_MIN, LOOKS_AT_MIXED = 80, 4
+"""Draws of the first look where the phases mix in time, and looks, each at four times as many: a promise over a day of
+phases that mix in an hour takes a thousand draws to prove, for one bad hour breaks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def draws_asked(scenario: Scenario, workload: Workload) -> Draws | None:
     if not workload.draws_phases:
         return None
     drift = scenario.clock_drift
-    return Draws(scenario.confidence, max(1, int(drift.period / drift.mix)) if drift else 1)
+    return Draws(scenario.confidence, max(1, int(drift.period / drift.mix + 1e-9)) if drift else 1)
 
 
 def looks_at(scenario: Scenario, workload: Workload, fixed: bool = False) -> tuple[int, ...]:
@@ -51,9 +52,10 @@ def looks_at(scenario: Scenario, workload: Workload, fixed: bool = False) -> tup
     asked = scenario.replications
     if fixed or asked == 1:
         return (1,)
-    if workload.draws_phases:
-        first = max(asked, DRAWS_MIN if scenario.clock_drift else draws_needed(scenario.confidence))
-        return tuple(first * 2**k for k in range(LOOKS_AT_DRAWS))
+    if draws := draws_asked(scenario, workload):
+        if draws.mixed > 1:
+            return tuple(max(asked, DRAWS_MIN) * 4**k for k in range(LOOKS_AT_MIXED))
+        return tuple(max(asked, draws_needed(draws.share)) * 2**k for k in range(LOOKS_AT_DRAWS))
     doubled = takewhile(lambda n: n < REPLICATIONS_MAX, (asked * 2**k for k in count()))
     return (*doubled, max(REPLICATIONS_MAX, asked))
 

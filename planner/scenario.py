@@ -372,13 +372,16 @@ class Scenario:
     """`auto`: where no GPU on offer has a profile of some model, plan at the bad end of what is foretold, and name GPUs
     that might be cheaper; `never`: profiles alone."""
     horizon: PositiveDuration | None = None
-    """Simulated time of one replication; a minute or more where not given: as long as recordings and promises need."""
+    """Simulated time of one replication; where not given, a minute or more, as long as recordings, queues and promises
+    need, or some rounds of cameras that come round."""
     warmup: Duration | None = None
-    """Start of each replication that is left out of the figures; the longest promised latency where not given."""
+    """Start of each replication that is left out of the figures; where not given, the longest promised latency, doubled
+    until queues and turns have settled."""
     replications: Annotated[int, Field(ge=1, le=1000)] = 10
-    """Runs with different seeds to begin with; more follow while the intervals decide nothing. At least 80 where
-    cameras have phases of their own, for one run is one draw of them. With 1 there is just that one."""
-    confidence: Annotated[Fraction, Field(gt=0, lt=1)] = 0.95
+    """Runs with different seeds to begin with; more follow while the intervals decide nothing. At least as many as can
+    prove `confidence`, 80 for 95 %, where cameras have phases of their own, for one run is one draw of them. With 1
+    there is just that one."""
+    confidence: Annotated[Fraction, Field(gt=0, le=0.999)] = 0.95
     """Share of the draws of the cameras' phases, so of sites like this one, that must keep every promise for good."""
     clock_drift: ClockDriftSpec | None = None
     """Where clocks drift, each promise counts over a stretch of time in which phases mix; for good where not given."""

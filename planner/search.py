@@ -9,12 +9,24 @@ from importlib.metadata import version
 from math import inf
 
 from calibrate.library import Library
-from planner.answer import PLANNING, Trial, assumptions, cards_of, cautions, deploy, label, policies, recommend, replay
+from planner.answer import (
+    PLANNING,
+    Replay,
+    Trial,
+    assumptions,
+    cards_of,
+    cautions,
+    deploy,
+    label,
+    policies,
+    recommend,
+    replay,
+)
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
 from planner.load import Loaded, workload
 from planner.packing import Packer, Packing
-from planner.placement import OnFleet
+from planner.placement import OnFleet, within_headroom
 from planner.plans import NOTHING_TRIED, Caution, Plan, Recommendation, Rejection
 from planner.prediction.ahead import look_ahead, predictions
 from planner.prediction.predict import Predictor
@@ -313,6 +325,8 @@ class Search:
         if self.misses:
             nearest, why = max(self.misses, key=lambda miss: miss[0].nearness)
             confirmed = self._on(nearest.offers, nearest.fleet, swap=True).confirmed(nearest)
+            if confirmed.overload is not None:  # refused for its load, before any replay but a screening
+                confirmed = replace(confirmed, replay=self._replayed(nearest))
             self.misses.remove((nearest, why))
             at = self.rejections.index(why)
             self.rejections[at : at + 1] = []
@@ -326,7 +340,12 @@ class Search:
         if not isinstance(found, Trial):
             return None
         self.rejections = [replayed(no, found) if no.candidate == found.label else no for no in self.rejections]
-        return found
+        return within_headroom(found, 1 - question.scenario.headroom)
+
+    def _replayed(self, trial: Trial) -> Replay:
+        """A deployment replayed as often as an answer would be."""
+        q = self.question
+        return replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False)
 
     def refusals(self) -> tuple[Rejection, ...]:
         """Each once. More GPUs are no way out where a fleet with more of them, or fewer, missed by about as much."""

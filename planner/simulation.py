@@ -180,11 +180,11 @@ def replicas_of(
         if sized is None:
             reasons = [why(no) for no in refused if no.candidate == f"{model.name} on {mine[0].kind.gpu.name}"]
             raise NothingToPlanError("\n".join(reasons) or f"--plan: {model.name} cannot run on {mine[0].id}.")
-        most = sized.profile.largest_batch
+        most = sized.batches[len(mine) - 1] if len(mine) <= len(sized.batches) else 0
         if not 1 <= replica.batch_size <= most:
             raise NothingToPlanError(
-                f"--plan: {model.name}: batch size must be from 1 to {most}, the largest that was measured, "
-                f"got {replica.batch_size}. Plan the scenario anew."
+                f"--plan: {model.name}: batch size must be from 1 to {most}, the largest that its SLO and memory "
+                f"allow, got {replica.batch_size}. Plan the scenario anew."
             )
         portion = Portion(sized, replica.share)
         most, swapped = replica.batch_size, model.mode == "swapped"

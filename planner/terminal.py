@@ -156,8 +156,9 @@ def p99(model: ModelAnswer) -> str:
     return f"{got.removesuffix(unit)} / {allowed}"
 
 
-def slo_line(models: Sequence[ModelAnswer], replayed: Replayed | None = None) -> str:
+def slo_line(answer: "Recommendation | Simulation") -> str:
     """Whether the promises hold, and for the tightest model by how much."""
+    models, replayed = answer.models, answer.replayed
     missed = [m for m in models if m.slo_met is False]
     open_ = [m for m in models if m.slo_met is None]
     tight = tightest(missed or open_ or models)
@@ -172,6 +173,8 @@ def slo_line(models: Sequence[ModelAnswer], replayed: Replayed | None = None) ->
         return f"SLO UNDECIDED: {len(open_)} of {counted(len(models), 'model')}. Tightest: {whom}."
     if replayed and too_few_draws(replayed):
         return f"SLO UNDECIDED: each is kept in enough draws of the cameras' phases, not all of them. Tightest: {whom}."
+    if not answer.feasible:
+        return f"SLO NOT SURE: replays keep it, but the load leaves no headroom. Tightest: {whom}."
     return f"SLO met: {len(models)} of {counted(len(models), 'model')}. Tightest: {whom}."
 
 
@@ -529,7 +532,7 @@ def granted(assumptions: Sequence[str]) -> list[str]:
 
 def summary(answer: Recommendation | Simulation, lines: Sequence[str], screen: Screen) -> list[str]:
     """Below the headline: the promises, then what else is known."""
-    said = screen.wrap(slo_line(answer.models, answer.replayed), hang=2)
+    said = screen.wrap(slo_line(answer), hang=2)
     slo = [screen.good(line) if answer.feasible else screen.bad(line) for line in said]
     return [*slo, *(wrapped for line in lines for wrapped in screen.wrap(line, hang=2))]
 
@@ -604,7 +607,7 @@ def plan_markdown(plan: Plan) -> str:
     """A report to paste into an issue."""
     lines = [f"### {plan.scenario or 'Plan'}", "", f"**{headline(plan)}**"]
     if (answer := plan.recommendation).models:
-        facts = [slo_line(answer.models, answer.replayed), *certainty(answer, plan)]
+        facts = [slo_line(answer), *certainty(answer, plan)]
         lines += ["", *(f"- {fact}" for fact in facts)]
         lines += replay_markdown(answer, plan.policies)
     lines += ways_markdown(plan)
@@ -624,7 +627,7 @@ def plan_markdown(plan: Plan) -> str:
 def simulation_markdown(run: Simulation) -> str:
     """A report to paste into an issue."""
     lines = [f"### {run.scenario or 'Simulation'}", "", f"**{simulation_headline(run)}**", ""]
-    facts = [slo_line(run.models, run.replayed), *sure_of(run)]
+    facts = [slo_line(run), *sure_of(run)]
     lines += [*(f"- {fact}" for fact in facts), *replay_markdown(run, run.policies)]
     lines += bullets("Cautions", caution_texts(run.warnings))
     lines += bullets("Taken for granted", granted(run.assumptions))

@@ -269,7 +269,8 @@ def attainment_interval(
         return float("nan"), 0.0, 1.0
     mean, low, high = confidence_interval([f for f, _ in kept], confidence)
     if len(kept) == 1 and errors:
-        half = float(special.stdtrit(STRETCHES - 1, (1 + confidence) / 2)) * errors[0]
+        (error,) = (e for e, n in zip(errors, judged, strict=True) if n)
+        half = float(special.stdtrit(STRETCHES - 1, (1 + confidence) / 2)) * error
         low, high = mean - half, mean + half
     total = sum(n for _, n in kept)
     hits = sum(f * n for f, n in kept)

@@ -116,7 +116,7 @@ def plan_page(plan: Plan) -> PlanPage:
         title=plan.scenario or "Plan",
         headline=headline(plan),
         tone="good" if best.feasible else "bad",
-        verdict=slo_line(best.models, best.replayed) if tried else "",
+        verdict=slo_line(best) if tried else "",
         stats=stats(plan) if tried else (),
         facts=facts(plan) if tried else (),
         merging=tuple(merging_reasons(plan)),
