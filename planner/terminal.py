@@ -260,7 +260,7 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
     known = " at the bad end of what is predicted" if answer.foretold else known
     rules = f"with {promise(headroom)} headroom, in batches that profiles have, one at a time on a GPU"
     free = answer.lower_bound_full_usd_per_hour
-    less = f" Without headroom it would be {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
+    less = f" Without headroom the bound is {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
     if not saving(answer):
         proven = "Cheapest" if answer.foretold else "Proven cheapest"
         return f"{proven}{known}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"

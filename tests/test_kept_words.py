@@ -295,7 +295,7 @@ predict: never
     assert best.lower_bound_full_usd_per_hour == pytest.approx(0.5)
     said = bound_line(best, (), 0.1)
     assert said.startswith("Proven cheapest, with 10 % headroom, in batches that profiles have")
-    assert said.endswith("Without headroom it would be $0.500/h.")
+    assert said.endswith("Without headroom the bound is $0.500/h.")
 
 
 @pytest.mark.parametrize("seed", [11, 12, 17, 23])
