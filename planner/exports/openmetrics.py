@@ -44,9 +44,7 @@ def of_plan(plan: Plan) -> Iterator[Gauge]:
         "prices_as_of": plan.prices_as_of,
     }
     yield Gauge("planner_plan_info", "", "Which plan these figures are of.", ((about, 1.0),))
-    yield Gauge(
-        "planner_feasible", "", "1 where every promise is kept with the bad end of its interval.", one(best.feasible)
-    )
+    yield Gauge("planner_feasible", "", "1 where every promise is surely kept.", one(best.feasible))
     yield Gauge("planner_gpus", "", "GPUs of the fleet.", one(best.gpu_count))
     yield Gauge("planner_cost_per_hour_usd", "usd", "Price of an hour of all machines.", one(best.cost_usd_per_hour))
     yield Gauge(
