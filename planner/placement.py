@@ -97,7 +97,7 @@ class OnFleet:
     def _repaired(self) -> Trial | None:
         """Pack, replay, and pack again: with replicas on all cards, then with more room for what missed.
 
-        Where even replicas on all cards miss by far, models that always missed get cards of their own.
+        Where even replicas on all cards miss, models that always missed get cards of their own.
         """
         tightness: dict[str, float] = {}
         for attempt in range(2 + REPAIRS):
@@ -113,7 +113,7 @@ class OnFleet:
                 break
             known = next((t for t in self.missed if packing.replays_like(t.packing)), None)
             trial = replace(known, packing=packing) if known else self.replayed(packing)
-            if even and trial.replay.far_off:
+            if even and not trial.met and trial.replay.short:
                 self.missed.append(trial)
                 trial = self._apart() or trial
             if trial.met:
