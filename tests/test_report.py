@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from answers import BEST, INFEASIBLE, MISSED, NO_ROOM, ONE_CARD, PLAN, POLICIES, VGG, YOLO
+from answers import BEST, INFEASIBLE, NO_ROOM, ONE_CARD, PLAN, POLICIES, VGG, YOLO
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,7 +113,8 @@ def test_a_model_nobody_answered_is_the_tightest():
 
 
 def test_missed_promises_are_said_loudly():
-    assert slo_line(INFEASIBLE.recommendation).startswith("SLO MISSED: 1 of 2 models. Worst: vgg16 with 95.00 [94.00, 96.00] %")
+    said = slo_line(INFEASIBLE.recommendation)
+    assert said.startswith("SLO MISSED: 1 of 2 models. Worst: vgg16 with 95.00 [94.00, 96.00] %")
     assert headline(INFEASIBLE).startswith("No feasible plan. The closest: 2 x NC6s_v3")
     assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates refused."
 
