@@ -59,6 +59,7 @@ from simulator.metrics import (
     summarise,
 )
 from simulator.profile import PAGEABLE_SHARE, Evidence, Profile, weakest
+from simulator.records import SimulationResult
 from simulator.run import simulate
 from simulator.sharing import turn_order
 from simulator.stability import drain, offered_load
@@ -463,15 +464,29 @@ def replay(
     of a few looks, whose intervals are wider for it (Bonferroni).
     `tell` hears how much of the way to the next look is done.
     """
-    base = {spec.name: spec.accuracy for spec in scenario.models}
-    half_life_s = scenario.accuracy.half_life
+    so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
+    looks, length = so_far.looks, so_far.stretch
+    for i in range(looks[-1]):
+        result = simulate(deployment, workload, length.horizon_s, seed_of(seed, 0 if screen else 1, i))
+        so_far = _with_one_more(so_far, result, scenario, screen=screen)
+        tell((i + 1) / next(look for look in looks if look > i))
+        if so_far.lost or (screen and _screened(so_far)):
+            break
+        if i + 1 in looks and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
+            break
+    return so_far
+
+
+def _not_begun(
+    scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, *, screen: bool
+) -> Replay:
+    """What is known before the first replication: how long each is, how many there may be, and what is overloaded."""
     rates_rps = {model: need.needed_rps for model, need in needs.items()}
     load = 0.0 if screen else measured_load(deployment, rates_rps, workload)
     length = stretch(scenario, workload, needs, deployment, load)
-    duration_s, early_s = length.horizon_s, length.warmup_s
-    fixed = workload.is_fixed(duration_s) and deployment.is_fixed
-    looks = looks_at(scenario, workload, fixed)
-    so_far = Replay(
+    fixed = workload.is_fixed(length.horizon_s) and deployment.is_fixed
+    only_phases = workload.is_fixed_but_for_phases(length.horizon_s) and deployment.is_fixed
+    return Replay(
         needs=needs,
         summaries=(),
         lost_is_wrong=(),
@@ -479,42 +494,43 @@ def replay(
         requests=0,
         wall_s=0.0,
         stretch=length,
-        looks=looks,
+        looks=looks_at(scenario, workload, fixed),
         draws=draws_asked(scenario, workload),
-        noisy=not (fixed or (workload.is_fixed_but_for_phases(duration_s) and deployment.is_fixed)),
+        noisy=not (fixed or only_phases),
         overloaded=drain(deployment, rates_rps, workload).growing if load > CALM_LOAD else (),
         recorded=workload.longest_recording_s > 0,
     )
-    enough = SCREENED_DRAWS if so_far.draws else SCREENED
-    for i in range(looks[-1]):
-        result = simulate(deployment, workload, duration_s, seed_of(seed, 0 if screen else 1, i))
-        summary = summarise(result, early_s)
-        if not screen:
-            so_far = replace(
-                so_far,
-                latencies=(*so_far.latencies, latency_counts(result, early_s)),
-                timeline=so_far.timeline or timeline(result, summary, early_s),
-            )
-        so_far = replace(
-            so_far,
-            summaries=(*so_far.summaries, summary),
-            lost_is_wrong=(*so_far.lost_is_wrong, accuracy(result, base, None, early_s)),
-            reuse_last=(*so_far.reuse_last, accuracy(result, base, half_life_s, early_s))
-            if half_life_s is not None
-            else (),
-            requests=so_far.requests + result.request_count,
-            wall_s=so_far.wall_s + result.wall_s,
-        )
-        tell((i + 1) / next(look for look in looks if look > i))
-        if so_far.lost:
-            break
-        if screen and so_far.far_off and (i == 0 or so_far.draws):
-            break
-        if screen and i + 1 == enough and (so_far.draws or so_far.met):
-            break
-        if i + 1 in looks and (so_far.decided or (screen and (so_far.short or so_far.undecidable))):
-            break
-    return so_far
+
+
+def _with_one_more(so_far: Replay, result: SimulationResult, scenario: Scenario, *, screen: bool) -> Replay:
+    """The replications so far and one more."""
+    base = {spec.name: spec.accuracy for spec in scenario.models}
+    half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
+    summary = summarise(result, early_s)
+    reused = () if half_life_s is None else (accuracy(result, base, half_life_s, early_s),)
+    more = replace(
+        so_far,
+        summaries=(*so_far.summaries, summary),
+        lost_is_wrong=(*so_far.lost_is_wrong, accuracy(result, base, None, early_s)),
+        reuse_last=(*so_far.reuse_last, *reused),
+        requests=so_far.requests + result.request_count,
+        wall_s=so_far.wall_s + result.wall_s,
+    )
+    if screen:
+        return more
+    return replace(
+        more,
+        latencies=(*so_far.latencies, latency_counts(result, early_s)),
+        timeline=so_far.timeline or timeline(result, summary, early_s),
+    )
+
+
+def _screened(so_far: Replay) -> bool:
+    """Whether a screening has seen enough: a miss by a mile, or a few replications without one."""
+    count = len(so_far.summaries)
+    if so_far.far_off and (count == 1 or so_far.draws):
+        return True
+    return count == SCREENED_DRAWS if so_far.draws else count == SCREENED and so_far.met
 
 
 @dataclass(frozen=True)
