@@ -114,7 +114,8 @@ def cluster() -> Iterator[Cluster]:
     ):
         folder = Path(name)  # short, because the names of sockets are
         (folder / "token").write_text("0123456789abcdef" * 4, encoding="ascii")
-        quick = {"RAY_health_check_period_ms": "300", "RAY_health_check_timeout_ms": "2000"}
+        # A machine that is gone refuses to answer and is missed at once; one that is busy has as long as it needs.
+        quick = {"RAY_health_check_period_ms": "300", "RAY_health_check_timeout_ms": "60000"}
         environment = os.environ | quick | {"RAY_AUTH_TOKEN_PATH": str(folder / "token")}
         for setting in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
             environment.pop(setting, None)
