@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError
 from simulator.model import LayerFacts
+from simulator.near import near_names
 
 SCHEMA = "planner.layers/v1"
 SHIPPED = Path(__file__).parent / "zoo_layers"
@@ -194,9 +194,9 @@ def facts(model: str) -> Facts:
     """The layers of one of the zoo's models; FactsError where it is none."""
     path = SHIPPED / f"{model}.json"
     if model not in known():
-        close = get_close_matches(model.lower(), known(), n=1)
+        close = near_names(model, known())
         hint = (
-            f"Did you mean {close[0]}?"
+            f"Did you mean {' or '.join(close)}?"
             if close
             else f"Known are {', '.join(known())}; your own: package.module:factory."
         )

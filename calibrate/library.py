@@ -38,7 +38,7 @@ def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:
     return profile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Library:
     """All profiles found, at most one for each model, GPU and precision."""
 

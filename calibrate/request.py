@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from calibrate.points import PRECISIONS, Settings
 from simulator.errors import InputError
+from simulator.near import near_names
 
 MODES = ("inference", "training", "device")
 OPTIMIZERS = ("sgd", "adam")
@@ -149,8 +149,8 @@ def models(
 
 
 def _unknown(name: str, known: Sequence[str]) -> NoReturn:
-    close = get_close_matches(name.lower(), known, n=1)
-    way_out = f"Did you mean {close[0]}?" if close else f"Write all, lecture, or some of {', '.join(known)}"
+    close = near_names(name, known)
+    way_out = f"Did you mean {' or '.join(close)}?" if close else f"Write all, lecture, or some of {', '.join(known)}"
     raise RequestError(f"--models: {name} is not known. {way_out.rstrip('?')}{'?' if close else '.'}")
 
 

@@ -7,12 +7,12 @@ Weights are random: speed and memory do not depend on them, but for the boxes a 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from calibrate.points import Settings
+from simulator.near import near_names
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -131,9 +131,9 @@ def build(name: str, input_shape: tuple[int, ...] | None = None) -> Built:
     """
     entry = _own(name, input_shape) if ":" in name else MODELS.get(name)
     if entry is None:
-        close = get_close_matches(name.lower(), MODELS, n=1)
+        close = near_names(name, MODELS)
         hint = (
-            f"Did you mean {close[0]}?"
+            f"Did you mean {' or '.join(close)}?"
             if close
             else f"Known are {', '.join(MODELS)}; your own: package.module:factory."
         )

@@ -19,7 +19,8 @@ from planner.catalog_files import (
 )
 from planner.plans import Bottleneck, Rejection
 from planner.scenario import BuySpec, OwnMachine, PriceKind
-from planner.units import HOURS_PER_YEAR
+from planner.strict_yaml import Steps, dotted
+from planner.units import HOURS_PER_YEAR, perhaps
 from simulator.errors import InputError
 from simulator.hardware import GPU
 
@@ -79,7 +80,7 @@ class Purchase:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Catalog:
     """Everything known about what can be had."""
 
@@ -127,7 +128,8 @@ def stale(as_of: str, today: date, days: int = STALE_DAYS) -> bool:
 
 def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """What may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
-    if errors := [*_unknown(catalog, buy), *_own_errors(catalog, buy)]:
+    unknown = [f"{dotted(place)}: {message}" for place, message in unknown_names(catalog, buy)]
+    if errors := [*unknown, *_own_errors(catalog, buy)]:
         raise CatalogError("\n".join(errors))
     own = [_own_offer(catalog, machine) for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
     rented = [instance for instance in catalog.instances if _wanted(instance, buy)]
@@ -234,21 +236,28 @@ def _own_offer(catalog: Catalog, machine: OwnMachine) -> Offer:
     )
 
 
-def _unknown(catalog: Catalog, buy: BuySpec) -> Iterator[str]:
-    """One line for each name that the catalog does not have."""
+def unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
+    """Each name under `buy` that the catalog does not have: its place, and what is wrong with it."""
     known = {
         "providers": {instance.provider for instance in catalog.instances},
         "regions": {instance.region for instance in catalog.instances},
         "gpus": set(catalog.gpus),
         "instances": {instance.name for instance in catalog.instances},
     }
-    named = [(f"buy.{key}[{i}]", name, known[key]) for key in known for i, name in enumerate(getattr(buy, key))]
-    named += [(f"buy.own[{i}].gpu", machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
-    return (
-        f"{place}: `{name}` is not in the catalog.{instead(name, names)}"
-        for place, name, names in named
-        if name not in names
-    )
+    named: list[tuple[Steps, str, set[str]]] = [
+        (("buy", key, i), name, known[key]) for key in known for i, name in enumerate(getattr(buy, key))
+    ]
+    named += [(("buy", "own", i, "gpu"), machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
+    for place, name, names in named:
+        if name not in names:
+            hint = _which_gpu(name, names) if names is known["gpus"] else instead(name, names)
+            yield place, f"`{name}` is not in the catalog.{hint}"
+
+
+def _which_gpu(name: str, known: Collection[str]) -> str:
+    """A hint at the kind that was meant, or at how another is made known."""
+    listed = f" Known: {', '.join(sorted(known))}. Others go into gpus.yaml of a --catalog directory."
+    return perhaps(name, known) or listed
 
 
 def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[str]:

@@ -3,10 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -506,8 +506,33 @@ def fail(error: Exception) -> NoReturn:
     sys.exit(Status.INTERNAL)
 
 
+def keep_standard_output() -> None:
+    """Keep standard output for answers: what libraries write there by themselves goes to standard error.
+
+    HiGHS prints a line of its own on some programs, past Python, in the middle of JSON.
+    """
+    out: TextIO | None = sys.__stdout__
+    if out is None or out is not sys.stdout:  # it is closed, or someone listens inside this process
+        return
+    try:
+        answers = os.fdopen(os.dup(1), "w", encoding=out.encoding, errors=out.errors)
+        os.dup2(2 if is_open(2) else os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:  # which shows when an answer is written
+        return
+    sys.stdout = answers
+
+
+def is_open(descriptor: int) -> bool:
+    """Whether anything is behind it."""
+    with suppress(OSError):
+        os.fstat(descriptor)
+        return True
+    return False
+
+
 def main() -> None:
     """Run the command line."""
+    keep_standard_output()
     try:
         app()
     except Exception as error:

@@ -11,7 +11,7 @@ from planner.catalog import Catalog, Instance, Price, Purchase, stale
 from planner.layout import Column, Screen, counted, dollars, gigabytes, per_second, seconds, share, table
 from planner.scenario import PriceKind
 from planner.traces import TraceSummary
-from planner.units import did_you_mean
+from planner.units import perhaps
 from simulator.errors import InputError
 from simulator.profile import FitQuality, Profile
 
@@ -200,9 +200,7 @@ def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]
     """Profiles of a model on a GPU, or on all there are; ListingError where there is none."""
     of_model = library.for_model(model)
     if not of_model:
-        raise ListingError(
-            f"no profile of `{model}`.{did_you_mean(model, list(library.models()))} See `profiles list`."
-        )
+        raise ListingError(f"no profile of `{model}`.{perhaps(model, library.models())} See `profiles list`.")
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
     if not chosen:
         raise ListingError(

@@ -101,6 +101,22 @@ def line(path: Path, problem: Problem) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
+def refused(loaded: Loaded, problems: Sequence[tuple[Steps, str]]) -> ScenarioError:
+    """What is wrong with values of a scenario that was read before, each with its place: the `--set` that brought it,
+    else where it stands in the file."""
+    try:
+        reader = ScenarioReader(parse(loaded.text))
+    except YamlError:  # it never lay in a file
+        found = [Problem(0, 0, message, dotted(path)) for path, message in problems]
+        return ScenarioError([line(loaded.path, problem) for problem in found])
+    for override in loaded.overrides:
+        reader.override(override)
+    known = len(reader.problems)
+    for path, message in problems:
+        reader.report(path, message)
+    return ScenarioError([line(loaded.path, problem) for problem in reader.problems[known:]])
+
+
 def workload(loaded: Loaded) -> Workload:
     """The demand of a scenario as the simulator takes it."""
     specs = enumerate(loaded.scenario.streams)

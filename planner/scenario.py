@@ -5,15 +5,29 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from planner.horizons.sections import CalendarSpec
-from planner.units import Bytes, Duration, Fraction, PricePerHour, Rate
+from planner.units import Bytes, Duration, Fraction, PricePerHour, Rate, did_you_mean
 from simulator.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
+from simulator.precision import WEIGHT_BYTES
 
 STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
 
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+
+
+def _precision(value: object) -> object:
+    """`FP16` is `fp16`; ValueError where it is none."""
+    if not isinstance(value, str):
+        return value
+    if value.lower() in WEIGHT_BYTES:
+        return value.lower()
+    known = ", ".join(WEIGHT_BYTES)
+    raise ValueError(f"must be one of {known}, got `{value[:40]}`.{did_you_mean(value, WEIGHT_BYTES)}")
+
+
+Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra={"enum": list(WEIGHT_BYTES)})]
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 PositiveBytes = Annotated[Bytes, Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -102,8 +116,8 @@ class ModelSpec:
     """What the scenario calls it."""
     profile: Name | None = None
     """Which profile it uses; the name where not given."""
-    precision: str | None = None
-    """Take only profiles of this precision, e.g. `fp32`."""
+    precision: Precision | None = None
+    """Run it at this precision, e.g. `fp16`; at the first of fp32, tf32, amp, ... that is known where not given."""
     slo: SloSpec
     """Latency and attainment promised."""
     accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0

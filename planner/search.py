@@ -2,13 +2,12 @@
 
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from importlib.metadata import version
 from math import inf
 
-from calibrate.library import Library
 from planner.answer import (
     PLANNING,
     Replay,
@@ -22,15 +21,15 @@ from planner.answer import (
     recommend,
     replay,
 )
-from planner.catalog import Catalog, Offer, offers
+from planner.catalog import Catalog, Offer
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
 from planner.load import Loaded, workload
+from planner.names import with_known_names
 from planner.packing import Packer, Packing
 from planner.placement import OnFleet, within_headroom
 from planner.plans import NOTHING_TRIED, Caution, Plan, Recommendation, Rejection
 from planner.prediction.ahead import look_ahead, predictions
-from planner.prediction.predict import Predictor
-from planner.prediction.question import Question, ask
+from planner.prediction.question import Question, ask, predictor_of
 from planner.refusals import (
     misfit,
     missed_promise,
@@ -39,7 +38,7 @@ from planner.refusals import (
     too_few_machines,
     too_many,
 )
-from planner.scenario import Merging, Objective, Predict, Scenario
+from planner.scenario import Merging, Objective
 from planner.sizing import Kind, Profiles
 from planner.timeline import histograms
 from simulator.errors import InputError
@@ -48,16 +47,30 @@ from simulator.sharing import NOTHING_SHARED, Merged
 Progress = Callable[[str, float], None]
 """Hears what is going on, and how much of it is done, from 0 to 1."""
 
-FIRST_FLEETS = 12
-"""Fleets tried strictly cheapest first, before the search takes larger steps: seconds each, so a minute at worst."""
 STEP = 1.15
 """Growth of the work that a fleet must carry from one step to the next: five steps double it."""
-HALVINGS = 4
-"""How often the last step is halved: then 1 % of work separates what was tried, less than a card of most fleets."""
 ALIKE = 0.01
 """Attainments that differ by less are about the same: a screening's interval is about as wide."""
 OTHERS_MAX = 4
 """Alternatives looked for besides the best: what a person compares at a glance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How far a search goes: seconds for each fleet, so a minute at worst."""
+
+    first: int
+    """Fleets tried strictly cheapest first, before the search takes larger steps."""
+    halvings: int
+    """How often the last step is halved: after four, 1 % of work lies between fleets tried, less than most GPUs do."""
+
+
+PROOF = Effort(first=12, halvings=4)
+"""Where an answer among the first fleets is proven to be the cheapest."""
+ESTIMATE = Effort(first=4, halvings=4)
+"""Where times are predicted, so that a proof would be one of the predictions."""
+ALTERNATIVE = Effort(first=3, halvings=0)
+"""For the next best, of which nothing is proven."""
 
 
 def silent(_text: str, _done: float) -> None:
@@ -81,6 +94,7 @@ def plan(
 
     `shared`: which layers are stored once; where not given, what the scenario says of merging is weighed.
     """
+    loaded = with_known_names(loaded, catalog, library)
     if shared is None and loaded.scenario.merging is not Merging.NONE:
         from planner.merging.weigh import weigh  # which asks back for a plan of each way of serving
 
@@ -88,9 +102,6 @@ def plan(
     scenario, demand, shared = loaded.scenario, workload(loaded), shared or NOTHING_SHARED
     question, refused = ask(scenario, demand, catalog, library, shared)
     predictor = predictor_of(scenario, catalog, library)
-    if predictor and not question.served and unmeasured(scenario, question, catalog, library):
-        foretold = ask(scenario, demand, catalog, predictor, shared)
-        question, refused = foretold if foretold[0].served else (question, refused)
     search = Search(question, progress or silent, refused)
     bound = question.lower_bound_usd_per_hour()
     best = search.best(question.program(), scenario.objective) if question.served else None
@@ -129,25 +140,6 @@ def plan(
     )
 
 
-def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Predictor | None:
-    """What foretells pairs that have no profile; None where the scenario forbids it."""
-    if scenario.predict is Predict.NEVER or not isinstance(library, Library):
-        return None
-    return Predictor(library, catalog.gpus)
-
-
-def unmeasured(scenario: Scenario, question: Question, catalog: Catalog, library: Profiles) -> list[str]:
-    """Models that were measured on no GPU on offer."""
-    offered, _ = offers(catalog, scenario.buy)
-    kinds = {offer.gpu.name for offer in offered}
-    return [
-        spec.name
-        for spec in scenario.models
-        if spec.name in question.needs
-        and all(library.get(spec.profile or spec.name, kind, spec.precision) is None for kind in kinds)
-    ]
-
-
 def versions() -> dict[str, str]:
     """Of the program and of what its figures depend on."""
     packages = {"planner": "gpu-capacity-planner", "numpy": "numpy", "scipy": "scipy", "simpy": "simpy"}
@@ -168,15 +160,17 @@ class Search:
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
 
-    def best(self, program: FleetProgram, objective: Objective, first: int = FIRST_FLEETS) -> Trial | None:
+    def best(self, program: FleetProgram, objective: Objective, effort: Effort | None = None) -> Trial | None:
         """The fleet with least of the objective that keeps every promise.
 
         First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
         to be carried, and back in halves: fleets between two steps may be left out.
         """
+        predicted = any(sized.profile.foretold for sized in self.question.sized.values())
+        effort = effort or (ESTIMATE if predicted else PROOF)
         refused: list[Fleet] = []
         most_usd_per_hour = self.question.scenario.buy.max_cost or inf
-        for _ in range(first):
+        for _ in range(effort.first):
             fleet = self._propose(program, objective, refused, most_usd_per_hour)
             if fleet is None:
                 self._out_of_fleets(program, refused, most_usd_per_hour)
@@ -186,7 +180,7 @@ class Search:
             if self.too_few:
                 return None
             refused.append(fleet)
-        return self._by_steps(program, objective, refused, most_usd_per_hour)
+        return self._by_steps(program, objective, refused, effort.halvings, most_usd_per_hour)
 
     def _propose(
         self,
@@ -201,7 +195,12 @@ class Search:
         return solution and solution.fleet
 
     def _by_steps(
-        self, program: FleetProgram, objective: Objective, refused: list[Fleet], most_usd_per_hour: float
+        self,
+        program: FleetProgram,
+        objective: Objective,
+        refused: list[Fleet],
+        halvings: int,
+        most_usd_per_hour: float,
     ) -> Trial | None:
         low = high = 1.0
         found: Trial | None = None
@@ -216,7 +215,7 @@ class Search:
             if found is None:
                 refused.append(fleet)
                 low, high = high, high * STEP
-        for _ in range(HALVINGS):
+        for _ in range(halvings):
             middle = (low + high) / 2
             fleet = self._propose(program, objective, refused, most_usd_per_hour, middle)
             trial = self.try_fleet(program.offers, fleet) if fleet else None
@@ -299,7 +298,7 @@ class Search:
         objective = self.question.scenario.objective
         found: dict[tuple[str, Fleet], Trial] = {}
         for program, goal in self._other_programs(best):
-            trial = self.best(program, goal, first=3)
+            trial = self.best(program, goal, ALTERNATIVE)
             if trial and trial.label != best.label:
                 found[trial.label, trial.fleet] = trial
         return sorted(found.values(), key=lambda t: (goal_of(objective, t), t.label))[:OTHERS_MAX]

@@ -22,14 +22,15 @@ from planner.catalog import Catalog, Offer, offers
 from planner.cutting import Card
 from planner.duty import Portion
 from planner.load import Loaded, workload
+from planner.names import with_known_names
 from planner.packing import Packing, Placed
 from planner.plans import Instances, ModelAnswer, Plan, Rejection
-from planner.prediction.question import Question, ask
+from planner.prediction.question import Question, ask, predictor_of
 from planner.scenario import BuySpec, Merging, OwnMachine, Scenario
-from planner.search import NothingToPlanError, Progress, evaluate, predictor_of, silent
+from planner.search import NothingToPlanError, Progress, evaluate, silent
 from planner.sizing import Kind, Profiles
 from planner.terminal import Simulation
-from planner.units import did_you_mean
+from planner.units import did_you_mean, perhaps
 from simulator.deployment import SwapPolicy
 from simulator.sharing import NOTHING_SHARED, Merged
 
@@ -62,23 +63,34 @@ def simulate_named(
     progress: Progress = silent,
 ) -> Simulation:
     """Replay a scenario on `count` GPUs of one kind: on offer, or without a price where none is."""
-    if gpu not in catalog.gpus:
-        hint = did_you_mean(gpu, list(catalog.gpus)) or f" Known: {', '.join(catalog.gpus)}."
-        raise NothingToPlanError(f"--gpu {gpu}: unknown.{hint}")
+    loaded = with_known_names(loaded, catalog, library)
+    gpu = gpu_named(gpu, catalog)
     demand = workload(loaded)
     scenario = loaded.scenario
-    question, refused = ask(scenario, demand, catalog, library)
+    question, refused = ask(of_kind(scenario, gpu), demand, catalog, library)
     offer = offered(question, gpu, count)
     if offer is None and (too_small := owned(scenario, refused, gpu)):
         raise NothingToPlanError(too_small)
     priced = offer is not None
-    if offer is None:
-        question, refused = ask(unpriced(scenario, gpu, count), demand, catalog, library)
-        offer = offered(question, gpu, count)
+    if not priced:
+        # Machines of one GPU where that holds each model; else one machine, over whose GPUs a model is cut.
+        for each in sorted({1, count}):
+            question, refused = ask(unpriced(scenario, gpu, count, each), demand, catalog, library)
+            if offer := offered(question, gpu, count):
+                break
     demand_every_profile(question, refused, offer, gpu)
     assert offer is not None
     trial = evaluate(question, offer, count // offer.gpu_count, progress)
     return simulation(loaded, catalog, question, trial, today, priced)
+
+
+def gpu_named(gpu: str, catalog: Catalog) -> str:
+    """A kind of GPU as the catalog spells it."""
+    for name in catalog.gpus:
+        if name.lower() == gpu.lower():
+            return name
+    hint = perhaps(gpu, catalog.gpus) or f" Known: {', '.join(catalog.gpus)}."
+    raise NothingToPlanError(f"--gpu {gpu}: unknown.{hint}")
 
 
 def simulation(
@@ -110,7 +122,7 @@ def simulate_plan(
     loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, today: date, progress: Progress = silent
 ) -> Simulation:
     """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, kept promises or not."""
-    loaded, shared = as_merged(loaded, library, kept)
+    loaded, shared = as_merged(with_known_names(loaded, catalog, library), library, kept)
     scenario, demand = loaded.scenario, workload(loaded)
     best = kept.recommendation
     known = (predictor_of(scenario, catalog, library) if best.foretold else None) or library
@@ -192,9 +204,15 @@ def replicas_of(
 
 
 def offered(question: Question, gpu: str, count: int) -> Offer | None:
-    """The cheapest offer of which whole machines make up so many GPUs; machines of one's own come first."""
-    fitting = [o for o in question.offers if o.gpu.name == gpu and count % o.gpu_count == 0]
+    """The cheapest offer of which whole machines make up so many GPUs and hold each model; one's own come first."""
+    fitting = [o for o in question.offers if o.gpu.name == gpu and count % o.gpu_count == 0 and holds_all(question, o)]
     return min(fitting, key=lambda o: (bool(o.as_of), o.usd_per_hour / o.gpu_count), default=None)
+
+
+def holds_all(question: Question, offer: Offer) -> bool:
+    """Whether one machine has the GPUs for a replica of each model, cut in stages where it must be."""
+    found = [question.sized.get((model, Kind.of(offer))) for model in question.needs]
+    return all(sized is not None and sized.stages <= offer.gpu_count for sized in found)
 
 
 def owned(scenario: Scenario, refused: Sequence[Rejection], gpu: str) -> str:
@@ -204,9 +222,16 @@ def owned(scenario: Scenario, refused: Sequence[Rejection], gpu: str) -> str:
     return "\n".join(why(no) for no in refused if no.candidate.endswith(f" on {gpu}"))
 
 
-def unpriced(scenario: Scenario, gpu: str, count: int) -> Scenario:
-    """The same question, with so many machines of one such GPU at hand. Their price is never shown."""
-    return replace(scenario, buy=BuySpec(own=(OwnMachine(name=gpu, gpu=gpu, price=1.0, count=count),)))
+def of_kind(scenario: Scenario, gpu: str) -> Scenario:
+    """The same question, with one kind of GPU of those on offer; as it is where that kind is not."""
+    buy = scenario.buy
+    return scenario if buy.gpus and gpu not in buy.gpus else replace(scenario, buy=replace(buy, gpus=(gpu,)))
+
+
+def unpriced(scenario: Scenario, gpu: str, count: int, each: int) -> Scenario:
+    """The same question, with so many such GPUs at hand, some in each machine. Their price is never shown."""
+    machine = OwnMachine(name=gpu, gpu=gpu, gpu_count=each, price=1.0, count=count // each)
+    return replace(scenario, buy=BuySpec(own=(machine,)))
 
 
 def demand_every_profile(question: Question, refused: Sequence[Rejection], offer: Offer | None, gpu: str) -> None:

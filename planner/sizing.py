@@ -1,7 +1,7 @@
 """Sizing: the demand on each model, its feasible batch sizes on each kind of GPU, and the least work that takes."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, takewhile
@@ -16,13 +16,18 @@ from planner.scenario import ModelSpec, Scenario
 from simulator.deployment import SLO, Drop
 from simulator.hardware import GPU
 from simulator.model import Layer
+from simulator.precision import weight_share
 from simulator.profile import Profile
 from simulator.run import cut
 from simulator.sharing import NOTHING_SHARED, Merged, merged_layers
 from simulator.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
-WIDTHS = {"fp16": 0.5, "bf16": 0.5, "int8": 0.25}
-"""Bytes of a weight over those of a 4-byte float, by precision; `tf32` and `amp` keep 4-byte weights."""
+STAGES_MAX = 16
+"""GPUs of the largest machines there are to rent."""
+
+
+WhyNot = Callable[[str, str, str | None], str]
+"""Of a model, a GPU and a precision."""
 
 
 class Profiles(Protocol):
@@ -236,8 +241,8 @@ class Own:
         if profile is None:
             return None
         if any(self.model in group.models for group in self.shared.sharing):
-            width = WIDTHS.get(profile.precision, 1.0)
-            layers = merged_layers(self.model, profile.weight_bytes, self.shared.sharing, width)
+            share = weight_share(profile.precision)
+            layers = merged_layers(self.model, profile.weight_bytes, self.shared.sharing, share)
             return replace(profile, layers=layers)
         if self.twice:
             layers = tuple(Layer(f"{self.model}: {layer.key}", layer.weight_bytes) for layer in profile.layers)
@@ -251,8 +256,12 @@ def size(
     offers: Sequence[Offer],
     library: Profiles,
     shared: Merged = NOTHING_SHARED,
+    why_not: WhyNot | None = None,
 ) -> tuple[dict[tuple[str, Kind], Sized], list[Rejection]]:
-    """Every model on every kind of GPU that can serve it, and why the other kinds cannot."""
+    """Every model on every kind of GPU that can serve it, and why the other kinds cannot.
+
+    `why_not` says why nothing is predicted of a pair that nobody measured; None where nothing is predicted at all.
+    """
     gpu_count_max: dict[Kind, int] = {}
     for offer in offers:
         gpu_count_max[Kind.of(offer)] = max(offer.gpu_count, gpu_count_max.get(Kind.of(offer), 0))
@@ -271,7 +280,7 @@ def size(
                     rejections.append(found)
                 case None:
                     missing.append(spec)
-        rejections += [_no_profiles(missing, kind)] if missing else []
+        rejections += [_no_profiles(missing, kind, why_not)] if missing else []
     return sized, rejections
 
 
@@ -296,17 +305,19 @@ def size_one(
     return Sized(need, profile, latency_s, tuple(map(len, feasible)), least, max(least, design))
 
 
-def _no_profiles(missing: Sequence[ModelSpec], kind: Kind) -> Rejection:
+def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | None) -> Rejection:
     gpu = kind.gpu.name
     names = [f"{s.profile or s.name} ({s.precision})" if s.precision else s.profile or s.name for s in missing]
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    whys = {why_not(s.profile or s.name, gpu, s.precision) for s in missing} if why_not else set()
+    unpredicted = f", and nothing predicts it there: {'; '.join(sorted(whys))}" if whys else ""
     return Rejection(
         candidate=f"{names[0]} on {gpu}" if len(names) == 1 else f"{len(names)} models on {gpu}",
         bottleneck=Bottleneck.PROFILE,
         observed=0,
         limit=len(names),
         unit="",
-        reason=f"no profile of {some} on {gpu}",
+        reason=f"no profile of {some} on {gpu}{unpredicted}",
         way_out=f"measure with `planner calibrate` on a {gpu}, or name a folder of profiles with `--profiles DIR`",
     )
 
@@ -320,8 +331,17 @@ def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int
         limit=kind.memory_bytes,
         unit="bytes",
         reason=f"context, weights and one sample take {gigabytes_up(needed)} of {kind.memory_bytes / 1e9:.2f} GB",
-        way_out=f"a GPU with {gigabytes_up(needed)} at least",
+        way_out=f"a GPU with {gigabytes_up(needed)} at least, {_cut(profile, kind.memory_bytes - context_bytes)}",
     )
+
+
+def _cut(profile: Profile, room_bytes: int) -> str:
+    """Whether cutting a model that fits no single GPU over those of one machine is the way out."""
+    stages = stages_needed(profile, room_bytes, STAGES_MAX)
+    if stages is not None:
+        return f"or a machine with {stages} such GPUs, over which its layers are cut"
+    kept = gigabytes_up(held_bytes(profile, 1, STAGES_MAX))
+    return f"for cutting it over {STAGES_MAX} does not help: each would keep {kept} and the context"
 
 
 def _too_slow(spec: ModelSpec, profile: Profile, kind: Kind) -> Rejection:

@@ -403,7 +403,7 @@ def obstacles(plan: Plan) -> list[str]:
     for no in plan.rejections:
         if no.bottleneck is Bottleneck.PROFILE:
             gpu = no.candidate.rpartition(" on ")[2]
-            alike.setdefault(no.reason.removesuffix(f" on {gpu}"), []).append(gpu)
+            alike.setdefault(no.reason.replace(f" on {gpu}", "", 1), []).append(gpu)
     remedy = "Way out: measure, or name a folder with --profiles."
     lines = [f"Not tried on {names(gpus, 12)}: {sentence(reason)} {remedy}" for reason, gpus in alike.items()]
     for kind, why in ((Bottleneck.RETIRED, "no longer sold"), (Bottleneck.PRICE, "no such price")):

@@ -3,7 +3,7 @@ bytes, fractions and dollars per hour. A bare number is already in that unit."""
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -11,16 +11,24 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ByteSize, WithJsonSchema
 
+from simulator.near import near_names
+
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
+def did_you_mean(word: str, known: Collection[str]) -> str:
     """` Did you mean `rate`?`, or nothing when no known word is near."""
     near = get_close_matches(word, known, n=1) or get_close_matches(word.lower(), [k.lower() for k in known], n=1)
     match = next((k for k in known if near and k.lower() == near[0].lower()), None)
     return f" Did you mean `{match}`?" if match else ""
+
+
+def perhaps(name: str, known: Iterable[str]) -> str:
+    """The same of models and GPUs, where a name that is only like another is that of something else."""
+    near = near_names(name, known)
+    return f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -347,12 +347,22 @@ COMMANDS = {
     "too short a promise": (
         ["plan", "s.yaml", "--set", "models.0.slo.latency=1ms"],
         3,
-        ["No feasible plan", "one sample alone runs 8.4 ms", "Way out: raise resnet50's latency SLO: "],
+        ["No feasible plan", "one sample alone runs ", "Way out: raise resnet50's latency SLO: "],
     ),
     "no profile of a model": (
-        ["plan", "s.yaml", "--set", "models.0.profile=none"],
+        ["plan", "s.yaml", "--set", "predict=never"],
         3,
         ["No feasible plan", "no profile"],
+    ),
+    "a model that nobody knows": (
+        ["plan", "s.yaml", "--set", "models.0.profile=resnet5"],
+        2,
+        ["--set models.0.profile=resnet5: ", "no model is known as `resnet5`", "Did you mean `resnet50` or"],
+    ),
+    "a model that is like another": (
+        ["plan", "s.yaml", "--set", "models.0.profile=yolov8s"],
+        2,
+        ["no model is known as `yolov8s`: neither measured, nor are its layers known. Measure it with"],
     ),
     "simulate on no kind": (["simulate", "s.yaml", "--count", "1"], 2, ["name either --gpu and --count, or --plan."]),
     "simulate on an unknown kind": (

@@ -48,7 +48,7 @@ PRICES: dict[tuple[str, str, str], tuple[str, int, float, tuple[float, float] | 
     ("aws", "us-east-1", "p3.2xlarge"): ("V100", 1, 3.060, (0.37, 0.43), "retired"),
     ("aws", "us-east-1", "p3.8xlarge"): ("V100", 4, 12.240, (1.41, 1.51), "retired"),
     ("aws", "us-east-1", "p3.16xlarge"): ("V100", 8, 24.480, (2.67, 2.72), "retired"),
-    ("aws", "us-east-1", "g4dn.xlarge"): ("T4", 1, 0.526, None, "active"),
+    ("aws", "us-east-1", "g4dn.xlarge"): ("T4", 1, 0.526, (0.2, 0.2158), "active"),
     ("aws", "us-east-1", "g4dn.2xlarge"): ("T4", 1, 0.752, None, "active"),
     ("aws", "us-east-1", "g4dn.12xlarge"): ("T4", 4, 3.912, None, "active"),
     ("aws", "us-east-1", "g4dn.metal"): ("T4", 8, 7.824, None, "active"),
@@ -71,8 +71,8 @@ PRICES: dict[tuple[str, str, str], tuple[str, int, float, tuple[float, float] | 
     ("aws", "us-east-1", "p6-b200.48xlarge"): ("B200", 8, 113.9328, None, "active"),
     ("azure", "eastus", "NC4as_T4_v3"): ("T4", 1, 0.526, None, "active"),
     ("azure", "eastus", "NC64as_T4_v3"): ("T4", 4, 4.352, None, "active"),
-    ("azure", "eastus", "NC6s_v3"): ("V100", 1, 3.060, None, "active"),
-    ("azure", "eastus", "NC24s_v3"): ("V100", 4, 12.240, None, "active"),
+    ("azure", "eastus", "NC6s_v3"): ("V100", 1, 3.060, None, "retired"),
+    ("azure", "eastus", "NC24s_v3"): ("V100", 4, 12.240, None, "retired"),
     ("azure", "eastus", "NC24ads_A100_v4"): ("A100-80GB", 1, 3.673, None, "active"),
     ("azure", "eastus", "ND96asr_v4"): ("A100-40GB", 8, 27.197, None, "active"),
     ("azure", "eastus", "ND96amsr_A100_v4"): ("A100-80GB", 8, 32.770, None, "active"),
@@ -386,14 +386,14 @@ def test_all_that_is_still_sold_is_on_offer():
 
 
 def test_an_offer_tells_all():
-    (offer,), refused = offers(CATALOG, BuySpec(instances=("NC24s_v3",)))
+    (offer,), refused = offers(CATALOG, BuySpec(instances=("NC64as_T4_v3",)))
     assert offer == Offer(
         provider="azure",
         region="eastus",
-        instance="NC24s_v3",
-        gpu=CATALOG.gpus["V100"],
+        instance="NC64as_T4_v3",
+        gpu=CATALOG.gpus["T4"],
         gpu_count=4,
-        usd_per_hour=12.24,
+        usd_per_hour=4.352,
         price_kind=PriceKind.ON_DEMAND,
         status=Status.ACTIVE,
         as_of="2026-06-18",
@@ -471,7 +471,7 @@ def test_with_machines_of_ones_own_nothing_is_rented():
 
 
 def test_with_providers_both_are_on_offer():
-    found, _ = offers(CATALOG, BuySpec(own=(BOX,), providers=("azure",), gpus=("V100",)))
+    found, _ = offers(CATALOG, BuySpec(own=(BOX,), providers=("azure",), gpus=("V100",), retired=True))
     assert [offer.instance for offer in found] == ["box", "NC6s_v3", "NC24s_v3"]
 
 

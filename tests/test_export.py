@@ -43,7 +43,7 @@ streams:
   - {model: resnet50, count: 12, rate: 15 fps}
   - {model: resnet50, gamma: {rate: 20 rps, cv: 2}}
   - {model: front.door, poisson: 100 rps}
-buy: {providers: [azure], gpus: [V100], price: spot}
+buy: {providers: [azure], gpus: [V100], retired: true, price: spot}
 drop: late
 horizon: 6 s
 replications: 2

@@ -25,7 +25,9 @@ from simulator.sharing import groups
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 CATALOG = load_catalog()
 LIBRARY = find_profiles((), CATALOG.gpus)
-QUICK = ("replications=2", "horizon=8")
+QUICK = ("replications=2", "horizon=8", "confidence=0.5")
+
+pytestmark = pytest.mark.xdist_group("city")  # planned once for all
 
 
 def answer(name: str, *overrides: str) -> Plan:

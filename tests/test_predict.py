@@ -284,11 +284,12 @@ def test_bytes_are_exact_and_bandwidth_is_the_devices() -> None:
     on_t4 = replace(profile("two", T4, 0.004, 0.003), load=replace(ON_V100[0].load, bytes_per_s=6e9))
     told = Predictor(library(*ON_V100, on_t4), CATALOG.gpus).told("one", "T4")
     assert told is not None
-    assert told.weight_bytes == ON_V100[0].weight_bytes
-    assert told.load(told.weight_bytes) == pytest.approx(told.weight_bytes / 6e9)
+    footprint = told.footprint
+    assert footprint.weight_bytes == ON_V100[0].weight_bytes
+    assert footprint.load(footprint.weight_bytes) == pytest.approx(footprint.weight_bytes / 6e9)
     memory = told.prediction(16).memory_bytes
-    assert memory.value == pytest.approx(told.weight_bytes + 16 * 2e7)
-    assert told.weight_bytes < memory.low < memory.high
+    assert memory.value == pytest.approx(footprint.weight_bytes + 16 * 2e7)
+    assert footprint.weight_bytes < memory.low < memory.high
 
 
 def test_the_bad_end_is_slower_larger_and_possible() -> None:
@@ -360,7 +361,8 @@ CAMERAS = {"one": (4, 10.0)}
 
 
 def answer(known: Library, gpus: tuple[str, ...], **changes: object) -> Plan:
-    asked = scenario([model("one", 0.2)], CAMERAS, buy=BuySpec(gpus=gpus, providers=("aws", "azure")), **changes)
+    buy = BuySpec(gpus=gpus, providers=("aws", "azure"), retired=True)
+    asked = scenario([model("one", 0.2)], CAMERAS, buy=buy, **changes)
     return asked_of(asked, known)
 
 
@@ -413,9 +415,7 @@ def test_profiles_go_before_predictions_and_cheaper_gpus_are_named() -> None:
 
 def test_what_no_measured_gpu_can_do_others_might() -> None:
     found = asked_of(
-        scenario(
-            [model("one", 0.2)], CAMERAS, buy=BuySpec(gpus=("V100", "L4"), providers=("aws", "azure"), max_cost=1.0)
-        ),
+        scenario([model("one", 0.2)], CAMERAS, buy=BuySpec(gpus=("V100", "L4"), retired=True, max_cost=1.0)),
         ONE,
     )
     assert not found.recommendation.feasible

@@ -137,7 +137,7 @@ def written(hash_seed: str) -> bytes:
     return without_date
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(MODELS)
 def test_refusals_carry_figures_and_a_way_out(models: Drawn) -> None:
     for no in planned(drawn(models, load=4.0), library(models)).rejections:

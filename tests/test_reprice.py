@@ -116,7 +116,7 @@ def without(plan, **changes):
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        (without(RENTED, instance="NC6s_v9"), "p.yaml: has no price of NC6s_v9, azure eastus. Did you mean `NC6s_v3`?"),
+        (without(RENTED, instance="NC6_v3"), "p.yaml: has no price of NC6_v3, azure eastus. Did you mean `NC6s_v3`?"),
         (without(RENTED, region="westus"), "p.yaml: has no price of NC6s_v3, azure westus."),
         (without(RENTED, gpu_count=2), "has 1 x V100, and the plan 2 x V100. Mend `gpu` and `gpu_count` there."),
         (without(RENTED, price_kind=PriceKind.RESERVED_1Y), "has no reserved-1y price of NC6s_v3, azure eastus, only"),

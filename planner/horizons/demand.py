@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.horizons.sections import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, RatesAre
-from planner.load import Loaded, ScenarioError, ScenarioReader, line
-from planner.strict_yaml import Problem, Steps, YamlError, dotted, parse
+from planner.load import Loaded, ScenarioError, refused
+from planner.strict_yaml import Steps
 from planner.traces import TraceError, TraceTable, read_trace
 from simulator.workload import Floats, Stream, Trace, Workload, draw
 
@@ -37,14 +37,7 @@ class Levels:
 
 def refuse(loaded: Loaded, path: Steps, message: str) -> ScenarioError:
     """An error with the place of a value: the `--set` that brought it, else where it stands in the scenario's file."""
-    try:
-        reader = ScenarioReader(parse(loaded.text))
-    except YamlError:  # it never lay in a file
-        return ScenarioError([line(loaded.path, Problem(0, 0, message, dotted(path)))])
-    for override in loaded.overrides:
-        reader.override(override)
-    reader.report(path, message)
-    return ScenarioError([line(loaded.path, reader.problems[-1])])
+    return refused(loaded, [(path, message)])
 
 
 def calendar_of(loaded: Loaded) -> CalendarSpec:

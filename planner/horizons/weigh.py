@@ -28,6 +28,7 @@ from planner.horizons.strategies import (
     with_base,
 )
 from planner.load import Loaded
+from planner.names import with_known_names
 from planner.scenario import PriceKind
 from planner.search import NothingToPlanError, Progress, silent
 from planner.sizing import Profiles
@@ -55,6 +56,7 @@ def horizon(
     `created_at`: an ISO time stamp. `check`: also replay this way's busiest day frame by frame.
     """
     began_s = perf_counter()
+    loaded = with_known_names(loaded, catalog, library)
     calendar = calendar_of(loaded)
     factors = minute_factors(loaded, calendar)
     if not factors.any():

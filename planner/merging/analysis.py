@@ -16,7 +16,7 @@ from calibrate.shared_curve import SharedCurve, read_curve
 from planner.load import Loaded
 from planner.plans import Live
 from planner.scenario import Merging, RetrainingSpec, Scenario, SharingRule
-from planner.units import HOURS_PER_MONTH, did_you_mean
+from planner.units import HOURS_PER_MONTH, perhaps
 from simulator.errors import InputError
 from simulator.model import LayerFacts
 from simulator.profile import Evidence
@@ -67,7 +67,7 @@ def layers_of(name: str, library: Library | None = None) -> Sequence[LayerFacts]
     try:
         return _facts(name)
     except FactsError as error:
-        hint = did_you_mean(name, list(known())) or f" Known: {', '.join(known())}."
+        hint = perhaps(name, known()) or f" Known: {', '.join(known())}."
         why = str(error) if name in known() else f"{name}: its layers are not known.{hint}"
         raise MergeError(f"{why} Or measure it with `planner calibrate` and name the folder with --profiles.") from None
 

@@ -12,6 +12,7 @@ from planner.cost import Fleet
 from planner.load import Loaded, workload
 from planner.merging.analysis import NOTHING_MERGED, MergeError, Option, options
 from planner.merging.weigh import SAME_USD, tried_on
+from planner.names import with_known_names
 from planner.prediction.question import Question, ask
 from planner.replications import longest_slo_s, warmup_s
 from planner.scenario import MemoryPolicy, Merging, Objective
@@ -83,6 +84,7 @@ def breakeven(
 
     MergeError where there is nothing to compare.
     """
+    loaded = with_known_names(loaded, catalog, library)
     most = len(loaded.scenario.models)
     counts = counts or sorted({max(1, round(most * (i + 1) / COUNTS)) for i in range(COUNTS)})
     if too_many := [n for n in counts if not 1 <= n <= most]:

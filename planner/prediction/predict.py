@@ -7,7 +7,7 @@ model of the GPU; its profile on another GPU times a ratio of data sheets; a roo
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from math import exp, hypot, inf, log1p
 
@@ -15,7 +15,7 @@ from calibrate.fit import band_log
 from calibrate.layer_facts import Facts, FactsError, facts
 from calibrate.library import PRECISIONS, Library
 from planner.plans import Estimate, Prediction, Rule
-from planner.prediction.roofline import FACT_BYTES, VALUE_BYTES, PrecisionError, ceilings, under
+from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
     SPREAD_80,
@@ -33,6 +33,7 @@ from planner.prediction.transfer import (
 from simulator.curves import Curve, Interpolated, LoadTime
 from simulator.hardware import GPU
 from simulator.model import Layer
+from simulator.precision import value_share, weight_share
 from simulator.profile import Evidence, Profile, weakest
 
 BAND_90 = 1.645
@@ -41,6 +42,8 @@ PAST_SPREAD = 0.25
 """Of a curve past its largest measured batch: every form is off by 3 to 50 % there."""
 WORKSPACE_SPREAD = 0.15
 """Of workspace on another GPU: libraries choose other kernels, which need other room."""
+LIVE_COPIES = 2.0
+"""Workspace over the most activations that are alive at once: kernels' own room, and blocks that stand empty."""
 LOAD_SPREAD = 0.15
 """Of the share of its link that a copy reaches."""
 LINK_SHARE = 0.77
@@ -65,6 +68,21 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
+class Footprint:
+    """What a model keeps and loads on a GPU, whatever rule tells its time."""
+
+    layers: tuple[Layer, ...]
+    workspace: Callable[[float], Estimate]
+    """Bytes that a batch of so many samples needs besides weights."""
+    load: LoadTime
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Each layer once."""
+        return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+
+@dataclass(frozen=True)
 class Told:
     """A pair that was foretold: a series by batch, and what it rests on."""
 
@@ -77,25 +95,17 @@ class Told:
     probes: tuple[str, ...]
     evidence: Evidence
     latency_s: Mapping[float, Estimate]
-    layers: tuple[Layer, ...]
-    workspace_bytes: Mapping[float, Estimate]
-    load: LoadTime
+    footprint: Footprint
     known: Profile | None
     """The profile that was carried over."""
     flops: float | None
     past: Callable[[float], Estimate]
     """The time of a batch past the last one of the series."""
 
-    @cached_property
-    def weight_bytes(self) -> int:
-        """Exact: a model's weights are the same on every GPU."""
-        return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
-
     def prediction(self, batch: float | None = None) -> Prediction:
         """Time, memory and loading at a batch size, the largest where none is named."""
         at = max(self.latency_s) if batch is None else batch
-        room = _between(self.workspace_bytes, at)
-        weights = self.weight_bytes
+        footprint = self.footprint
         return Prediction(
             model=self.model,
             gpu=self.gpu.name,
@@ -106,24 +116,25 @@ class Told:
             evidence=self.evidence,
             batch_size=int(at),
             latency_s=_between(self.latency_s, at) if at <= max(self.latency_s) else self.past(at),
-            memory_bytes=Estimate(value=weights + room.value, low=weights + room.low, high=weights + room.high),
-            load_s=around(self.load(weights), LOAD_SPREAD),
+            memory_bytes=plus(footprint.weight_bytes, footprint.workspace(at)),
+            load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
         )
 
     def profile(self, end: End) -> Profile:
         """As if measured, at one end of the band: time, workspace and loading together."""
         spread = {End.LOW: -1.0, End.VALUE: 0.0, End.HIGH: 1.0}[end] * LOAD_SPREAD * SPREAD_80
+        load = self.footprint.load
         times = accumulate((getattr(e, end) for e in self.latency_s.values()), max)
-        rooms = accumulate((getattr(e, end) for e in self.workspace_bytes.values()), max)
+        rooms = accumulate((getattr(self.footprint.workspace(x), end) for x in self.latency_s), max)
         slower = exp(spread)
         made = Profile(
             model=self.model,
             gpu=self.gpu.name,
             precision=self.precision,
-            layers=self.layers,
+            layers=self.footprint.layers,
             latency=Interpolated(tuple(self.latency_s), tuple(times)),
-            workspace=Interpolated(tuple(self.workspace_bytes), tuple(rooms)),
-            load=LoadTime(self.load.t0_s * slower, min(self.load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
+            workspace=Interpolated(tuple(self.latency_s), tuple(rooms)),
+            load=LoadTime(load.t0_s * slower, min(load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
             flops_per_sample=self.flops,
             latency_evidence=self.evidence,
             memory_evidence=self.evidence,
@@ -200,12 +211,26 @@ class Predictor:
             self._told[key] = next(self._rules(model, self.gpus[gpu], precision), None)
         return self._told[key]
 
+    def why_not(self, model: str, gpu: str, precision: str | None) -> str:
+        """Why nothing can be predicted of a pair that nobody measured."""
+        kind, wanted = self.gpus[gpu], precision or "fp32"
+        if self._facts(model) is not None:
+            try:
+                ceilings(kind, wanted)
+            except PrecisionError:
+                return f"{gpu} computes nothing in {wanted}"
+        others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
+        if others and precision is not None and self._facts(model) is None:
+            return f"it was measured at {' and '.join(others)} only, and its layers are not known"
+        return "neither are its layers known, nor was it measured on another GPU"
+
     def predict(
         self, model: str, gpu: str, precision: str | None = None, batch: float | None = None
     ) -> Prediction | None:
         """Time, memory and loading of a pair, measured or not; None where nothing can be said."""
         if (measured := self.library.get(model, gpu, precision)) is not None:
-            return interpolated(measured, measured.largest_batch if batch is None else batch, self.gpus.get(gpu))
+            at = measured.largest_batch if batch is None else batch
+            return interpolated(measured, at, self.gpus.get(gpu), self._facts(model))
         told = self.told(model, gpu, precision)
         return None if told is None else told.prediction(batch)
 
@@ -233,7 +258,6 @@ class Predictor:
         least_s = (source.flops_per_sample or 0.0) / gpu.peak_flops(source.precision) / max(1.0, *shares)
         measured = bool(ratio.probes)
         from_evidence = weakest(source.latency_evidence, source.memory_evidence)
-        link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
         return Told(
             model=source.model,
             gpu=gpu,
@@ -243,9 +267,7 @@ class Predictor:
             probes=ratio.probes,
             evidence=weakest(Evidence.TRANSFERRED if measured else Evidence.ASSUMED, from_evidence),
             latency_s={x: at_least(moved(x), least_s * x) for x in source.latency.x},
-            layers=source.layers,
-            workspace_bytes={x: around(y, WORKSPACE_SPREAD) for x, y in _points(source.workspace)},
-            load=LoadTime(source.load.t0_s, self._load_rate(gpu) or link_share * gpu.pcie_bytes_per_s),
+            footprint=self._footprint(source.model, gpu, source.precision),
             known=source,
             flops=source.flops_per_sample,
             past=lambda batch: at_least(_wider(moved(batch)), least_s * batch),
@@ -278,14 +300,37 @@ class Predictor:
         peaks = (first.peak_flops(source.precision), gpu.peak_flops(source.precision))
         return sheet_ratio(peaks, (first.memory_bytes_per_s, gpu.memory_bytes_per_s))
 
-    def _load_rate(self, gpu: GPU) -> float | None:
-        """Median of what profiles on the GPU load at: bandwidth is the device's, not the model's."""
+    def _load_rate(self, gpu: GPU, link_share: float) -> float:
+        """Median of what profiles on the GPU load at: bandwidth is the device's; without any, a share of its link."""
         rates = sorted(
             p.load.bytes_per_s
             for (_, name, _), p in self.library.profiles.items()
             if name == gpu.name and p.load_evidence.rank <= Evidence.FITTED.rank
         )
-        return rates[len(rates) // 2] if rates else None
+        return rates[len(rates) // 2] if rates else link_share * gpu.pcie_bytes_per_s
+
+    # What it keeps and loads
+
+    def _footprint(self, model: str, gpu: GPU, precision: str) -> Footprint:
+        """One rule for every pair: what a profile of the model shows, in numbers of this precision; else its layers.
+
+        Which profile that is does not depend on how the time is told, so two precisions differ by the size of numbers.
+        """
+        known = self.library.for_model(model)
+        same = [p for p in known if p.precision == precision] or known
+        source = min(same, key=lambda p: (PRECISIONS.index(p.precision), p.gpu != gpu.name), default=None)
+        facts = self._facts(model)
+        workspace = partial(workspace_of, source, facts, precision)
+        if source is None:
+            assert facts is not None  # which told the time
+            whole = Layer(model, round(weight_share(precision) * facts.weight_bytes))
+            return Footprint((whole,), workspace, LoadTime(0.0, self._load_rate(gpu, LINK_SHARE)))
+        scale = weight_share(precision) / weight_share(source.precision)
+        layers = tuple(Layer(layer.key, round(scale * layer.weight_bytes)) for layer in source.layers)
+        if source.gpu == gpu.name:
+            return Footprint(layers, workspace, source.load)
+        link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
+        return Footprint(layers, workspace, LoadTime(source.load.t0_s, self._load_rate(gpu, link_share)))
 
     # From layers
 
@@ -347,11 +392,6 @@ class Predictor:
     ) -> Told:
         least_s = layers.flops / gpu.peak_flops(precision)
         times = {float(b): at_least(time_s(b), least_s * b) for b in BATCHES}
-        width = _width_of(precision)
-        rooms = {
-            b: around(2 * width * layers.peak_activation_bytes_per_sample * b, 2 * WORKSPACE_SPREAD) for b in times
-        }
-        rate = self._load_rate(gpu) or LINK_SHARE * gpu.pcie_bytes_per_s
         return Told(
             model=model,
             gpu=gpu,
@@ -361,16 +401,31 @@ class Predictor:
             probes=probes,
             evidence=Evidence.EXTRAPOLATED if rule is Rule.LAYER_MODEL else Evidence.ASSUMED,
             latency_s=times,
-            layers=(Layer(model, layers.weight_bytes),),
-            workspace_bytes=rooms,
-            load=LoadTime(0.0, rate),
+            footprint=self._footprint(model, gpu, precision),
             known=None,
             flops=layers.flops,
             past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
         )
 
 
-def interpolated(profile: Profile, batch: float, gpu: GPU | None = None) -> Prediction:
+def workspace_of(source: Profile | None, layers: Facts | None, precision: str, batch: float) -> Estimate:
+    """Bytes that a batch needs besides weights, from a profile on any GPU at any precision, or from layers.
+
+    Past the largest measured batch it grows with the activations of the layers, and no faster than the profile did:
+    230 and 720 MB at batch 1 and 4, which libraries took at once, are no 10 GB at batch 64.
+    """
+    each = inf if layers is None else LIVE_COPIES * value_share(precision) * layers.peak_activation_bytes_per_sample
+    if source is None:
+        return around(each * batch, 2 * WORKSPACE_SPREAD)
+    scale = value_share(precision) / value_share(source.precision)
+    last = source.workspace.x[-1]
+    if batch <= last:
+        return around(scale * source.workspace(batch), WORKSPACE_SPREAD)
+    grown = scale * source.workspace(last) + each * (batch - last)
+    return around(min(scale * source.workspace(batch), grown), 2 * WORKSPACE_SPREAD)
+
+
+def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers: Facts | None = None) -> Prediction:
     """What a profile says of a batch between its points, and past the last with a wide band."""
     fit = profile.latency_fit
     half_90 = log1p(fit.band) if fit and fit.band is not None else band_log([])
@@ -378,8 +433,8 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None) -> Pred
     spread = half_90 / BAND_90 if inside else PAST_SPREAD
     exact = batch in profile.latency.x
     evidence = profile.latency_evidence if inside else weakest(profile.latency_evidence, Evidence.EXTRAPOLATED)
-    memory = profile.weight_bytes + profile.workspace(batch)
-    room = 0.0 if profile.workspace.covers(batch) else PAST_SPREAD
+    room = workspace_of(profile, layers, profile.precision, batch)
+    held = around(room.value, 0.0) if profile.workspace.covers(batch) else room
     return Prediction(
         model=profile.model,
         gpu=profile.gpu,
@@ -390,7 +445,7 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None) -> Pred
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
         batch_size=int(batch),
         latency_s=around(profile.latency(batch), 0.0 if exact else spread) if inside else _past(profile, batch, gpu),
-        memory_bytes=around(memory, room),
+        memory_bytes=plus(profile.weight_bytes, held),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
     )
 
@@ -408,6 +463,11 @@ def _past(profile: Profile, batch: float, gpu: GPU | None) -> Estimate:
     return at_least(told, profile.flops_per_sample * batch / peak / max(1.0, reached))
 
 
+def plus(exact: float, told: Estimate) -> Estimate:
+    """100 MB and 20 MB (10 to 40): 120 MB (110 to 140)."""
+    return Estimate(value=exact + told.value, low=exact + told.low, high=exact + told.high)
+
+
 def at_least(told: Estimate, least: float) -> Estimate:
     """No time is below operations over the peak: 4 ms (2 to 8) at least 5 is 5 ms (5 to 10)."""
     value = max(told.value, least)
@@ -416,7 +476,7 @@ def at_least(told: Estimate, least: float) -> Estimate:
 
 def work_of(layers: Facts, batch: float, precision: str) -> Work:
     """What one sample of a batch asks of a device."""
-    width = _width_of(precision)
+    width = value_share(precision)
     moved = sum(layer.moved_bytes for layer in layers.layers)
     return Work(layers.flops, width * moved, width * layers.weight_bytes / batch, layers.kernels / batch)
 
@@ -428,11 +488,6 @@ def roofline_s(layers: Facts, gpu: GPU, precision: str, batch: float) -> float:
         flops_per_s, bytes_per_s = REACHED * limits.flops_per_s, REACHED * limits.bytes_per_s
         limits = replace(limits, flops_per_s=flops_per_s, bytes_per_s=bytes_per_s, launch_s=LAUNCH_S)
     return under(layers, limits, int(batch), precision).total_s
-
-
-def _width_of(precision: str) -> float:
-    """Bytes of a number over those in the facts. With amp: 0.5."""
-    return VALUE_BYTES[precision] / FACT_BYTES
 
 
 def _preferred(sources: list[Profile]) -> str:

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from calibrate.library import Library
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import FleetProgram, dominates
 from planner.duty import Rules
 from planner.plans import Rejection
+from planner.prediction.predict import Predictor
 from planner.refusals import dominated
-from planner.scenario import MemoryPolicy, Scenario
+from planner.scenario import MemoryPolicy, Predict, Scenario
 from planner.sizing import Kind, Need, Profiles, SizedModels, needs, size
 from simulator.sharing import NOTHING_SHARED, Merged
 from simulator.workload import Workload
@@ -68,10 +71,37 @@ class Question:
 def ask(
     scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged = NOTHING_SHARED
 ) -> tuple[Question, list[Rejection]]:
-    """The question, and what is refused before any fleet is built."""
+    """The question, and what is refused before any fleet is built.
+
+    Where measured pairs serve not every model, those that nobody measured are predicted, the same for every command.
+    """
+    measured = _ask(scenario, demand, catalog, library, shared)
+    predictor = predictor_of(scenario, catalog, library)
+    if measured[0].served or predictor is None:
+        return measured
+    return _ask(scenario, demand, catalog, predictor, shared)
+
+
+def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Predictor | None:
+    """What predicts pairs that have no profile; None where the scenario forbids it, or `library` does so itself."""
+    if scenario.predict is Predict.NEVER or not isinstance(library, Library):
+        return None
+    return _predictor(library, catalog)
+
+
+@lru_cache(maxsize=4)
+def _predictor(library: Library, catalog: Catalog) -> Predictor:
+    """One for each library, for it remembers what it has predicted."""
+    return Predictor(library, catalog.gpus)
+
+
+def _ask(
+    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged
+) -> tuple[Question, list[Rejection]]:
     offered, refused = offers(catalog, scenario.buy)
     need_by_model = needs(scenario, demand)
-    sized, misfits = size(scenario, need_by_model, offered, library, shared)
+    why_not = library.why_not if isinstance(library, Predictor) else None
+    sized, misfits = size(scenario, need_by_model, offered, library, shared, why_not)
     spanning = any(s.stages > 1 for s in sized.values())
     kept, replaced = undominated(offered, whole_hosts=spanning)
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))

@@ -16,12 +16,9 @@ from calibrate.layer_facts import Facts, LayerWork
 from calibrate.library import DEVICE_FILE, SHIPPED, read_kind
 from simulator.errors import InputError
 from simulator.hardware import GPU
+from simulator.precision import VALUE_BYTES, value_share
 from simulator.profile import Evidence
 
-VALUE_BYTES = {"fp32": 4, "tf32": 4, "amp": 2, "fp16": 2, "bf16": 2, "int8": 1}
-"""Size of a number in memory. With amp the weights stay in 4 bytes and are cast; that copy is not counted."""
-FACT_BYTES = 4
-"""Size of a number in the layer facts."""
 LAUNCH_S = 10e-6
 """What issuing one operator takes where no probe ran: PyTorch without graphs takes 5 to 20 us, mostly on the CPU."""
 
@@ -147,7 +144,7 @@ def under(facts: Facts, limits: Ceilings, batch: int, precision: str = "fp32") -
 
     1 GFLOP, 10 MB and 2 operators at 10 TFLOP/s, 1 TB/s and 5 us: 100 us, 10 us and 10 us, so 100 us.
     """
-    size = VALUE_BYTES[precision] / FACT_BYTES
+    size = value_share(precision)
     layers = tuple(_layer(layer, limits, batch, size) for layer in facts.layers)
     return Roofline(layers=layers, ceilings=limits, batch=batch, precision=precision)
 

@@ -86,13 +86,14 @@ def wished(
     measure: bool,
 ) -> "Wish":
     """What was asked for, checked."""
-    from planner.prediction.roofline import VALUE_BYTES
     from planner.profiling.anatomy import Wish, is_local
     from planner.profiling.systolic import Dataflow
-    from planner.units import did_you_mean
+    from planner.units import perhaps
+    from simulator.precision import VALUE_BYTES
 
+    gpu = next((name for name in known.gpus if gpu and name.lower() == gpu.lower()), gpu)
     if gpu is not None and gpu not in known.gpus:
-        raise typer.BadParameter(f"--gpu {gpu}: is not in the catalog.{did_you_mean(gpu, list(known.gpus))}")
+        raise typer.BadParameter(f"--gpu {gpu}: is not in the catalog.{perhaps(gpu, known.gpus)}")
     if precision not in VALUE_BYTES:
         raise typer.BadParameter(f"--precision {precision}: write one of {', '.join(VALUE_BYTES)}.")
     if dataflow is not None and dataflow not in list(Dataflow):

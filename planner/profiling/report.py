@@ -5,13 +5,14 @@ from typing import Any
 
 from planner.layout import Column, Format, Screen, counted, markdown, seconds, share, table
 from planner.plans import Estimate, Prediction
-from planner.prediction.roofline import VALUE_BYTES, Bound, LayerTime
+from planner.prediction.roofline import Bound, LayerTime
 from planner.profiling.anatomy import Anatomy, Measured, OnArray
 from planner.profiling.systolic import ArrayLayer
 from planner.profiling.whatif import Unanswered, WhatIf
 from planner.profiling.working_set import Knee
 from planner.store import to_json
 from simulator.errors import InputError
+from simulator.precision import VALUE_BYTES, weight_share
 
 SCHEMA = "planner.anatomy/v1"
 SHOWN = 12
@@ -262,7 +263,7 @@ def document(seen: Anatomy) -> dict[str, Any]:
         "precision": seen.precision,
         "params": facts.params,
         "macs": facts.flops // 2,
-        "weight_bytes": facts.weight_bytes,
+        "weight_bytes": round(weight_share(seen.precision) * facts.weight_bytes),
         "flops": roof.flops,
         "bytes_moved": roof.bytes,
         "operators": facts.kernels,

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from calibrate.layer_facts import Facts, LayerWork
-from planner.prediction.roofline import FACT_BYTES, VALUE_BYTES
 from simulator.hardware import GPU
+from simulator.precision import value_share, weight_share
 
 CATALOG = Path(__file__).parent / "caches.yaml"
 CPU = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -43,8 +43,8 @@ class Knee:
 
 def working_set_bytes(layer: LayerWork, batch: int, precision: str = "fp32") -> float:
     """Inputs and outputs of a batch, and the weights. 100 B in, 50 B out, 1 kB of weights: at batch 4 it is 1.6 kB."""
-    held = layer.weight_bytes + batch * layer.inputs_outputs_bytes
-    return held * VALUE_BYTES[precision] / FACT_BYTES
+    activations = batch * layer.inputs_outputs_bytes
+    return weight_share(precision) * layer.weight_bytes + value_share(precision) * activations
 
 
 def knees(facts: Facts, levels: Sequence[Level], precision: str = "fp32") -> tuple[Knee, ...]:
@@ -56,8 +56,9 @@ def knees(facts: Facts, levels: Sequence[Level], precision: str = "fp32") -> tup
 
 
 def _all(facts: Facts, memory: Level, precision: str) -> Knee:
-    size = VALUE_BYTES[precision] / FACT_BYTES
-    batch = first_outside(size * facts.weight_bytes, size * facts.peak_activation_bytes_per_sample, memory)
+    weights = weight_share(precision) * facts.weight_bytes
+    activations = value_share(precision) * facts.peak_activation_bytes_per_sample
+    batch = first_outside(weights, activations, memory)
     return Knee(level=memory, batch=batch, layer="", share=1.0)
 
 

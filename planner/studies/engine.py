@@ -67,7 +67,7 @@ class Context:
     library: Library
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Carried(Library):
     """Profiles together with their samples, which elsewhere are no file."""
 
@@ -133,7 +133,8 @@ def run_point(context: Context, inputs: Inputs) -> Outcome:
     except MemoryError:
         raise  # the machine's failure, not the point's
     except InputError as error:
-        return failed(str(error).replace(f"{inputs.loaded.path}: ", ""))  # results do not depend on where files lie
+        where = inputs.loaded.path  # results do not depend on it
+        return failed(str(error).replace(f"{where}: ", "").replace(f"{where}:", ""))
     except Exception as error:
         return failed(f"internal error: {type(error).__name__}: {error}")
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from planner.load import Loaded
+from planner.names import with_known_names
 from planner.scenario import Scenario
 from planner.studies.base import Unresolved, change, key_of
 from planner.studies.engine import Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
@@ -154,12 +156,23 @@ def run_study(
 
     The same study gives the same answer, whatever the engine, the order in which points end, and interruptions.
     """
+    check_names(study, context)
     with Journal(directory, resume=resume) as journal, engine as running:
         runner = Runner(study, context, journal, running, tell)
         runner.run()
         journal.sort([key for row in runner.rows for _, (key, _) in sorted_outcomes(row)])
     answer = answer_of(study, runner.rows, context, runner.fingerprint)
     return Ran(answer, runner.computed, len(runner.taken), tuple(dict.fromkeys(runner.lost)))
+
+
+def check_names(study: Study, context: Context) -> None:
+    """Refuse a study whose first point names a model or GPU that nothing is known of, before any work is done."""
+    try:
+        loaded = study.base.resolve(study.changes_at(study.combinations()[0]), study.on).loaded
+    except Unresolved:  # that point will say so itself
+        return
+    if isinstance(loaded, Loaded):
+        with_known_names(loaded, context.catalog, context.library)
 
 
 def sorted_outcomes(row: Row) -> list[tuple[float | None, tuple[str, Outcome]]]:

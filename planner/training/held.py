@@ -3,7 +3,6 @@
 from calibrate.library import Library
 from planner.training.closed_forms import Range, exactly
 from planner.training.memory import (
-    ACTIVATION_BYTES,
     Memory,
     Split,
     largest_batch,
@@ -14,6 +13,7 @@ from planner.training.memory import (
 from planner.training.scenario import TrainingScenario
 from planner.training.speed import MEASURED_OPTIMIZER, Subject
 from simulator.hardware import GPU
+from simulator.precision import VALUE_BYTES
 
 
 def activations(s: TrainingScenario, what: Subject, split: Split, gpu: GPU, library: Library) -> Range:
@@ -25,7 +25,7 @@ def activations(s: TrainingScenario, what: Subject, split: Split, gpu: GPU, libr
     if (slope := measured_activations(s, what, gpu, library)) is not None:
         return exactly(slope / split.tensor * under_way)
     if what.shape:
-        size = ACTIVATION_BYTES[s.train.precision] / 2
+        size = VALUE_BYTES[s.train.precision] / 2
         return exactly(what.shape.activation_bytes(1, split, s.train.recompute) * size * under_way)
     assert what.facts
     return vision_activation_bytes(what.facts, s.train.precision, s.train.recompute) * (under_way / split.tensor)

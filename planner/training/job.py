@@ -18,12 +18,13 @@ from planner.training.closed_forms import (
     with_interruptions_s,
     workers_enough,
 )
-from planner.training.memory import STATE_BYTES, WEIGHT_BYTES, Split
+from planner.training.memory import STATE_BYTES, Split
 from planner.training.scenario import SpeedSpec, TrainingScenario
 from planner.training.sources import Source
 from planner.training.speed import Limit, Speed, Subject, launches_s
 from planner.training.traffic import Traffic
 from simulator.hardware import GPU
+from simulator.precision import WEIGHT_BYTES
 from simulator.profile import Evidence
 
 OPTIMIZER_PASSES = 3

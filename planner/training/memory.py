@@ -6,17 +6,16 @@ from dataclasses import dataclass, fields
 
 from calibrate.layer_facts import Facts
 from planner.training.closed_forms import Range
+from simulator.precision import WEIGHT_BYTES, value_share
 
-WEIGHT_BYTES: Mapping[str, int] = {"fp32": 4, "tf32": 4, "amp": 4, "bf16": 2, "fp16": 2}
-"""Of a parameter as the model keeps it."""
-ACTIVATION_BYTES: Mapping[str, int] = {"fp32": 4, "tf32": 4, "amp": 2, "bf16": 2, "fp16": 2}
+PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
+"""That models are trained in."""
 CAST_BYTES: Mapping[str, int] = {"amp": 2}
 """Copies of weights that `amp` computes with."""
 STATE_BYTES: Mapping[str, int] = {"sgd": 0, "momentum": 4, "adam": 8, "adamw": 8, "adam8bit": 2, "adagrad": 4}
 """What an optimizer keeps of each parameter: a 4-byte momentum, Adam's two, its 8-bit form's two bytes."""
 MASTER_BYTES = 4
 """A 4-byte copy of each parameter that the optimizer updates where the model keeps 2-byte ones. ZeRO (2020), 3.1."""
-FACT_BYTES = 4
 ALLOCATOR = Range(low=1.0, mid=1.05, high=1.2)
 """Reserved over allocated: blocks that cannot be filled. PyTorch's allocator holds 5 % more on steady shapes."""
 AMP_KEEPS = Range(low=1.0, mid=1.2, high=2.0)
@@ -121,7 +120,7 @@ def vision_activation_bytes(facts: Facts, precision: str, recompute: str = "none
     Layers that change their input in place keep nothing of their own, so the truth lies between: at the geometric mean.
     With recomputation in sqrt(n) segments about 2 sqrt(n) of n layers' outputs remain (Chen et al. 2016).
     """
-    share = ACTIVATION_BYTES[precision] / FACT_BYTES
+    share = value_share(precision)
     low = facts.activation_bytes_per_sample * share
     high = max(facts.made_bytes_per_sample * share, low)
     if recompute == "full":

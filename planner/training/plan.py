@@ -110,9 +110,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     if not known:
         tried = ", ".join(map(str, s.gpu_counts[:SHOWN_COUNTS]))
         hint = "Name other `counts`, `buy.gpus`, or another precision."
-        raise ScenarioError(
-            [f"{loaded.path}: no machine on offer makes up {tried} GPUs at {s.train.precision}. {hint}"]
-        )
+        wrong = [f"{loaded.path}: no machine on offer makes up {tried} GPUs at {s.train.precision}. {hint}"]
+        raise ScenarioError([*wrong, *(f"{loaded.path}: {no.candidate}: {no.reason} {no.way_out}" for no in refused)])
     options = tuple(replace(o, pareto=is_pareto(o, known)) for o in known)
     allowed = [o for o in options if is_allowed(o)]
     return TrainingPlan(

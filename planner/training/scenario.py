@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJ
 from planner.load import MAX_LINES, ScenarioError, ScenarioReader, line, message, shown
 from planner.scenario import STRICT, BuySpec, Count, Name, PositiveBytes, PositiveDuration, PriceKind
 from planner.strict_yaml import YamlError, parse, read_text
-from planner.training.memory import OPTIMIZERS, WEIGHT_BYTES
+from planner.training.memory import OPTIMIZERS, PRECISIONS
 from planner.units import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
 
 SPEEDS = ("achieved", "rate", "step", "run")
@@ -54,7 +54,7 @@ Usd = Annotated[float, BeforeValidator(dollars), WithJsonSchema(dollars.json_sch
 PositiveFraction = Annotated[Fraction, Field(gt=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Precision = Annotated[str, Field(json_schema_extra={"enum": list(WEIGHT_BYTES)})]
+Precision = Annotated[str, Field(json_schema_extra={"enum": list(PRECISIONS)})]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -501,7 +501,7 @@ def copies(s: TrainingScenario, count: int) -> int:
 
 def _words(s: TrainingScenario) -> Iterator[Wrong]:
     allowed: dict[str, tuple[str, Sequence[str]]] = {
-        "precision": (s.train.precision, tuple(WEIGHT_BYTES)),
+        "precision": (s.train.precision, PRECISIONS),
         "optimizer": (s.train.optimizer, OPTIMIZERS),
         "recompute": (s.train.recompute, ("none", "selective", "full")),
     }

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from planner.training.closed_forms import Link, all_reduce_s
-from planner.training.memory import ACTIVATION_BYTES, WEIGHT_BYTES, Split
+from planner.training.memory import Split
 from planner.training.scenario import TrainingScenario
 from planner.training.sources import Source
 from planner.training.speed import Subject
+from simulator.precision import VALUE_BYTES, WEIGHT_BYTES
 
 INSIDE_LATENCY_S = 5e-6
 """Of one message between GPUs of one machine: NCCL's rings take 4 to 8 us a hop."""
@@ -65,7 +66,7 @@ class Traffic:
         if self.split.tensor == 1:
             return 0.0
         link = self.link(self.split.tensor)
-        number = ACTIVATION_BYTES[self.s.train.precision]
+        number = VALUE_BYTES[self.s.train.precision]
         if shape := self.what.shape:
             size = self.micro * shape.sequence * shape.hidden * number
             return REDUCTIONS[self.s.train.recompute] * shape.layers * link.ring_s(size, self.split.tensor)
@@ -80,7 +81,7 @@ class Traffic:
         """
         if self.split.pipeline == 1:
             return 0.0
-        number = ACTIVATION_BYTES[self.s.train.precision]
+        number = VALUE_BYTES[self.s.train.precision]
         if shape := self.what.shape:
             size = self.micro * shape.sequence * shape.hidden * number
         else:

@@ -1,0 +1,84 @@
+"""Names: models and GPUs of a scenario that nothing is known of, each with its place, before anything is planned."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from calibrate.layer_facts import known as models_with_layers
+from calibrate.library import Library
+from planner.catalog import Catalog, Offer, offers, unknown_names
+from planner.load import Loaded, refused
+from planner.prediction.question import predictor_of
+from planner.scenario import BuySpec, ModelSpec, OwnMachine
+from planner.sizing import Profiles
+from planner.strict_yaml import Steps
+from planner.units import perhaps
+
+OTHERS_SHOWN = 8
+"""Models of which an error says where they could be planned."""
+
+
+def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
+    """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
+    scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog))
+    wrong = list(unknown_names(catalog, scenario.buy))
+    if isinstance(library, Library):
+        known = {*library.models(), *models_with_layers()}
+        strange = [i for i, model in enumerate(scenario.models) if name_of(model) not in known]
+        wrong += [_unknown_model(scenario.models[i], i, known) for i in strange]
+        if strange and len(wrong) == len(strange):
+            others = [model for i, model in enumerate(scenario.models) if i not in strange]
+            wrong += _others(others, replace(loaded, scenario=scenario), catalog, library)
+    if wrong:
+        raise refused(loaded, wrong)
+    return replace(loaded, scenario=scenario)
+
+
+def name_of(model: ModelSpec) -> str:
+    """The name that profiles and layers of a model go by."""
+    return model.profile or model.name
+
+
+def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
+    """The same with `t4` as `T4`."""
+    known = {name.lower(): name for name in catalog.gpus}
+
+    def gpu(name: str) -> str:
+        return name if name in catalog.gpus else known.get(name.lower(), name)
+
+    def machine(own: OwnMachine) -> OwnMachine:
+        return replace(own, gpu=gpu(own.gpu))
+
+    return replace(buy, gpus=tuple(map(gpu, buy.gpus)), own=tuple(map(machine, buy.own)))
+
+
+def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
+    place = ("models", i, "profile" if model.profile else "name")
+    wrong = f"no model is known as `{name_of(model)}`: neither measured, nor are its layers known."
+    way_out = "Measure it with `planner calibrate` and name the folder with `--profiles DIR`."
+    return place, f"{wrong}{perhaps(name_of(model), known)} {way_out}"
+
+
+def _others(
+    models: Sequence[ModelSpec], loaded: Loaded, catalog: Catalog, library: Library
+) -> Iterator[tuple[Steps, str]]:
+    """Where the other models could be planned, so that one name does not hide them."""
+    offered, _ = offers(catalog, loaded.scenario.buy)
+    found = [(model.name, _where(model, loaded, offered, catalog, library)) for model in models]
+    shown = [f"{name} ({where})" for name, where in found if where]
+    if shown:
+        more = f" and {len(shown) - OTHERS_SHOWN} more" if len(shown) > OTHERS_SHOWN else ""
+        yield ("models",), f"the others can be planned: {', '.join(shown[:OTHERS_SHOWN])}{more}."
+
+
+def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: Catalog, library: Library) -> str:
+    """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
+    kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
+    predictor = predictor_of(loaded.scenario, catalog, library)
+    measured = [kind for kind in kinds if library.get(name_of(model), kind, model.precision)]
+    predicted = [
+        kind
+        for kind in kinds
+        if kind not in measured and predictor and predictor.told(name_of(model), kind, model.precision)
+    ]
+    parts = {"measured": measured, "predicted": predicted}
+    return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

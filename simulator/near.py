@@ -1,0 +1,41 @@
+"""Near names: what a misspelt word may have meant. Nothing, where it is more likely the name of another."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+SURE = 0.75
+"""Likeness from which a name may be a misspelt one: `A2000` and `H200` have 0.67, `bert_large` and `bert_base` 0.71."""
+SHOWN_MAX = 3
+
+
+def near_names(word: str, known: Iterable[str]) -> list[str]:
+    """The known names that a person may have meant, the likeliest first; upper and lower case are alike.
+
+    A number is part of a name: `yolov8` is no misspelt `yolov3`, but `resnet5` may be `resnet50`, and `A100` one of
+    `A100-40GB` and `A100-80GB`.
+    """
+    plain = {_plain(name): name for name in known}
+    asked = _plain(word)
+    if not asked:
+        return []
+    if asked in plain:
+        return [plain[asked]]
+    longer = sorted(key for key in plain if key.startswith(asked))
+    if len(asked) > 1 and 0 < len(longer) <= SHOWN_MAX:
+        return [plain[key] for key in longer]
+    numbers = _numbers(asked)
+    alike = [key for key in plain if _one_begins_the_other(numbers, _numbers(key))]
+    return [plain[key] for key in get_close_matches(asked, alike, n=1, cutoff=SURE)]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_.-]", "", name.lower())
+
+
+def _numbers(name: str) -> str:
+    return "".join(re.findall(r"\d", name))
+
+
+def _one_begins_the_other(a: str, b: str) -> bool:
+    return bool(a) == bool(b) and (a.startswith(b) or b.startswith(a))
