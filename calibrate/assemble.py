@@ -107,6 +107,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         *fit.doubts(fitted, samples, work),
         *_disturbed(times),
         *_training_doubts(m),
+        *_warm_loads(m),
         *_failures(m),
     ]
     return {
@@ -307,6 +308,18 @@ def _training_doubts(m: Measured) -> list[str]:
             fitted = fit.fit_latency({batch: median(taken) for batch, taken in samples.items()})
             found += [f"Training with {optimizer}: {text}" for text in fit.doubts(fitted, samples, fit.Work())]
     return found
+
+
+def _warm_loads(m: Measured) -> list[str]:
+    """Loads that may have come from a processor's cache, because memory was too short to empty it."""
+    outcome = m.one(What.LOAD)
+    if outcome is None or "cooled_bytes" not in outcome.details:
+        return []
+    touched, cache = (outcome.details[key] / 1e6 for key in ("cooled_bytes", "cache_bytes"))
+    return [
+        f"Loads were timed with {touched:.0f} MB of a cache of {cache:.0f} MB emptied between them, so they may be too"
+        " quick. Allow more with --memory."
+    ]
 
 
 def _clock_fall(values: Mapping[str, float]) -> float:

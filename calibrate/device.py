@@ -117,6 +117,10 @@ class Cpu:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return min(total, self.limit_bytes or total)
 
+    def room_bytes(self) -> int | None:
+        """What the process may still take of its limit; None where it has none."""
+        return None if self.limit_bytes is None else max(0, self.limit_bytes - (process_bytes("VmRSS") or 0))
+
     def peaks(self, work: Callable[[], object], resident_bytes: int = 0) -> Peaks:
         """Most memory held during `work`, run twice: once for the process, once for the allocator's own account.
 

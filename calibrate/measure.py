@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from calibrate.device import Device, OutOfMemoryError
+from calibrate.device import Cpu, Device, OutOfMemoryError
 from calibrate.nvml import counter_energy_j, mean_power_w
 from calibrate.points import Point, Settings, What
 from calibrate.timer import Repeats, Rule, Timer, sample, warm_up
@@ -88,6 +88,7 @@ def load(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -
         samples = {kind: _copies(source, device, rule, timer, cool) for kind, source in sources.items()}
         samples["unload_s"], cold_s = _unloads(weights, device, rule, timer)
         details: dict[str, Any] = {"allocating_s": cold_s, "sizes": _by_size(sources, device, rule, timer, cool)}
+        details |= cool.details
         del pinned, sources
         samples["disk_s"], details["disk"] = _from_disk(module, device, rule, timer)
     return _figures(values, samples, details | _host(device))
@@ -285,15 +286,34 @@ def _fetched(weights: Sequence[torch.Tensor], device: Device) -> list[torch.Tens
     return [weight.to(device.label, copy=True) for weight in weights]
 
 
-def _cooler(device: Device) -> Callable[[], object]:
+@dataclass(frozen=True, slots=True)
+class Cooler:
     """Drives what was copied last out of a processor's caches: weights that are loaded again were away for a while.
 
     A GPU's copies come from main memory by themselves.
     """
-    if device.kind != "cpu":
-        return lambda: None
-    others = torch.zeros(COOLING * _cache_bytes(), dtype=torch.uint8)
-    return lambda: others.add_(1)
+
+    others: torch.Tensor | None
+    """What is touched instead."""
+    cache_bytes: int
+
+    def __call__(self) -> torch.Tensor | None:
+        return None if self.others is None else self.others.add_(1)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What was touched, where that leaves something in the caches."""
+        touched = self.others.nbytes if self.others is not None else 0
+        return {"cooled_bytes": touched, "cache_bytes": self.cache_bytes} if touched < self.cache_bytes else {}
+
+
+def _cooler(device: Device) -> Cooler:
+    """Touches the largest cache some times over; where memory is limited, no more than half of what is left."""
+    if not isinstance(device, Cpu):
+        return Cooler(None, 0)
+    cache, room = _cache_bytes(), device.room_bytes()
+    wanted = COOLING * cache if room is None else min(COOLING * cache, room // 2)
+    return Cooler(torch.zeros(wanted, dtype=torch.uint8), cache)
 
 
 def _cache_bytes() -> int:

@@ -370,3 +370,31 @@ def test_memory_that_ends_is_recognised_and_smaller_batches_still_fit() -> None:
         key = f"ladder/{what}/{optimizer + '/' if optimizer else ''}{batch}/fp32"
         assert not message or message.startswith(f"{key}: out of memory: ")
     assert len(ran.stdout.splitlines()) == 6
+
+
+LARGE_CACHE = """
+import json
+import calibrate.measure
+from calibrate.device import find_device
+from calibrate.points import Point, What
+from calibrate.timer import Rule
+from calibrate.zoo import build
+
+calibrate.measure._cache_bytes = lambda: 480 << 20
+device = find_device("cpu")
+device.open(10**9)
+found = calibrate.measure.measure(
+    build("lenet"), device, Point(what=What.LOAD, model="lenet"),
+    Rule(seconds=0.05, at_least=3, at_most=5, warm_up_s=0.0),
+)
+print(json.dumps(found.details | {"samples": len(found.samples["pageable_s"])}))
+"""
+
+
+def test_loads_are_measured_within_the_limit_where_the_cache_is_nearly_as_large() -> None:
+    """480 MB of L3 under 1 GB: less is touched than twice the cache, and it is said."""
+    ran = subprocess.run([sys.executable, "-c", LARGE_CACHE], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["samples"] >= 3
+    assert 0 < found["cooled_bytes"] < found["cache_bytes"] == 480 << 20
