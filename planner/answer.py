@@ -691,6 +691,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         bottleneck=max(placed, key=lambda p: p.worst_s).bottleneck,
         evidence=weakest(*(evidence(p.portion.sized.profile, swapped) for p in placed)),
         foretold=any(p.portion.sized.profile.foretold for p in placed),
+        precision=" and ".join(sorted({p.portion.sized.profile.precision for p in placed})),
     )
 
 

@@ -98,6 +98,19 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionOutlook:
+    """What the same models would cost at another precision, where the scenario leaves it open."""
+
+    precision: str
+    label: str
+    """A fleet that carries the work, not replayed."""
+    cost_usd_per_hour: Estimate
+    """Of such fleets at both ends of the band of what is predicted; NaN where none is allowed."""
+    instead_of: tuple[str, ...]
+    """Precisions that the plan runs these models at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One measurement that would narrow the answer."""
 
@@ -238,6 +251,8 @@ class ModelAnswer:
     evidence: Evidence
     foretold: bool = False
     """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""
+    precision: str = ""
+    """That it runs at, e.g. `fp32`; empty in plans that do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -499,6 +514,7 @@ class Plan:
     predictions: tuple[Prediction, ...] = ()
     """What the recommendation rests on in place of profiles, each at its largest batch."""
     outlooks: tuple[Outlook, ...] = ()
+    precisions: tuple[PrecisionOutlook, ...] = ()
     """GPUs without profiles that might be cheaper, the cheapest first."""
     measure_next: tuple[Measurement, ...] = ()
     """The one measurement that would narrow the answer most; empty where all is measured."""

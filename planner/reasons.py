@@ -7,6 +7,7 @@ from planner.merging.report import reasons
 from planner.plans import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.terminal import (
     FORETOLD,
+    PRECISIONS,
     budget_left,
     caution_texts,
     cautions,
@@ -20,6 +21,7 @@ from planner.terminal import (
     on_time,
     outlooks,
     outlooks_title,
+    precisions,
     refusal,
     refusals,
     refusals_title,
@@ -49,6 +51,7 @@ def explain(plan: Plan, screen: Screen) -> str:
     if answer.models:
         lines += notes("Evidence", evidence(answer), screen)
     lines += notes(outlooks_title(plan), outlooks(plan), screen)
+    lines += notes(PRECISIONS, precisions(plan), screen)
     lines += notes(FORETOLD, foretold(plan), screen)
     lines += notes("Cautions", caution_texts(cautions(plan)), screen)
     lines += notes("Taken for granted", granted(plan.assumptions), screen)

@@ -28,7 +28,7 @@ from planner.names import with_known_names
 from planner.packing import Packer, Packing
 from planner.placement import OnFleet, within_headroom
 from planner.plans import NOTHING_TRIED, Caution, Plan, Recommendation, Rejection
-from planner.prediction.ahead import look_ahead, predictions
+from planner.prediction.ahead import look_ahead, other_precisions, predictions
 from planner.prediction.question import Question, ask, predictor_of
 from planner.refusals import (
     misfit,
@@ -129,6 +129,7 @@ def plan(
         rejections=search.refusals(),
         predictions=predictions(shown, predictor) if shown and predictor else (),
         outlooks=ahead.outlooks,
+        precisions=tuple(other_precisions(question, catalog, predictor, shown, shared)),
         measure_next=ahead.measure_next,
         prices_as_of=min((i.price_as_of for a in answers[:1] for i in a.instances if i.price_as_of), default=""),
         assumptions=assumptions(scenario, shown, catalog.assumptions) if shown else (),

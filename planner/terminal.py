@@ -39,6 +39,7 @@ from planner.plans import (
     ModelAnswer,
     Plan,
     Policies,
+    PrecisionOutlook,
     Prediction,
     Recommendation,
     Rejection,
@@ -308,6 +309,7 @@ def model_columns(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], poli
         figure("batch", lambda m: str(m.batch_size)),
         column("GPUs", lambda m: ranges([numbers[g] for g in m.gpus])),
         column("mode", lambda m: m.mode),
+        *([column("precision", lambda m: m.precision)] if any(m.precision for m in models) else []),
         figure("p99 / SLO", p99),
         figure("on time / SLO", lambda m: f"{on_time(m)} / {promise(m.slo_attainment_target)}"),
         *([figure("draws kept", draws_kept)] if any(m.draws_kept for m in models) else []),
@@ -465,6 +467,24 @@ def outlooks(plan: Plan) -> list[str]:
     return [f"{label}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}." for label, cost in costs]
 
 
+PRECISIONS = "At another precision (not replayed, and what it does to accuracy is not known here)"
+
+
+def precisions(plan: Plan) -> list[str]:
+    """What fp16 and int8 would cost: `at fp16 4 x g4dn.xlarge (T4): $2.10/h, $1.60 to $2.63 ..., $6.08/h at fp32.`"""
+    return [precision_line(plan.recommendation, outlook) for outlook in plan.precisions]
+
+
+def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
+    """One of them."""
+    cost = outlook.cost_usd_per_hour
+    now = " and ".join(outlook.instead_of) or "what is measured"
+    against = f", against {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
+    wants = ", of models that are quantized" if outlook.precision == "int8" else ""
+    spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
+    return f"{outlook.precision}{wants}: {outlook.label} for {dollars(cost.value)}/h{spread}{against}."
+
+
 def measure_next(plan: Plan) -> list[str]:
     """The one measurement that would narrow the answer most."""
     return [f"{m.model} on {m.gpu}: {sentence(m.reason)} There: {m.command}" for m in plan.measure_next]
@@ -483,12 +503,16 @@ def more_line(count: int, shown: int, where: str) -> list[str]:
     return [f"  ... and {count - shown} more in {where}."] if count > shown else []
 
 
+ALIKE = {"mode": "{}", "precision": "at {}", "evidence": "evidence {}"}
+"""Columns that are said once, below the table, where all models have the same."""
+
+
 def told_once(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
     """Where a table is too wide: without mode and evidence, if all models have the same; and the line that says it."""
-    alike = [c for c in columns if c.title in ("mode", "evidence") and len(c.cells) > 1 and len(set(c.cells)) == 1]
+    alike = [c for c in columns if c.title in ALIKE and len(c.cells) > 1 and len(set(c.cells)) == 1]
     if len(fit(columns, width)) == 1 or not alike:
         return columns, []
-    said = [c.cells[0] if c.title == "mode" else f"evidence {c.cells[0]}" for c in alike]
+    said = [ALIKE[c.title].format(c.cells[0]) for c in alike]
     return [c for c in columns if c not in alike], [f"  All: {'; '.join(said)}."]
 
 
@@ -555,6 +579,7 @@ def plan_table(plan: Plan, screen: Screen) -> str:
         lines += more_line(len(plan.alternatives), OTHERS_SHOWN, "the JSON")
     lines += notes(refusals_title(plan), refusals(plan), screen)
     lines += notes(outlooks_title(plan), outlooks(plan), screen)
+    lines += notes(PRECISIONS, precisions(plan), screen)
     lines += notes(FORETOLD, foretold(plan), screen)
     lines += [screen.warn(line) for line in notes("Cautions", caution_texts(cautions(plan)), Screen(screen.width))]
     taken = granted(plan.assumptions)
@@ -570,7 +595,8 @@ def simulation_headline(run: Simulation) -> str:
     cards = " + ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
     cost = "" if run.cost_usd_per_hour is None else f" at {dollars(run.cost_usd_per_hour)}/h"
     speed = run.requests / run.wall_s if run.wall_s > 0 else 0
-    return f"{cards}{cost}: {counted(run.requests, 'request')} replayed in {run.wall_s:.2f} s ({speed:,.0f}/s)"
+    told = "Foretold, not measured: " if any(model.foretold for model in run.models) else ""
+    return f"{told}{cards}{cost}: {counted(run.requests, 'request')} replayed in {run.wall_s:.2f} s ({speed:,.0f}/s)"
 
 
 def sure_of(run: Simulation) -> list[str]:
@@ -615,6 +641,7 @@ def plan_markdown(plan: Plan) -> str:
         lines += ["", "#### Next best", "", *markdown(other_columns(plan))]
     lines += bullets(refusals_title(plan), refusals(plan))
     lines += bullets(outlooks_title(plan), outlooks(plan))
+    lines += bullets(PRECISIONS, precisions(plan))
     lines += bullets(FORETOLD, foretold(plan))
     lines += bullets("Cautions", caution_texts(cautions(plan)))
     lines += bullets("Taken for granted", granted(plan.assumptions))
@@ -651,7 +678,7 @@ CSV_COLUMNS = [
     *("throughput_rps", "offered_rps", "goodput_rps"),
     *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
     *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
-    *("verdict", "bottleneck", "evidence", "foretold"),
+    *("verdict", "bottleneck", "evidence", "foretold", "precision"),
 ]
 
 

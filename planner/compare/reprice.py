@@ -149,6 +149,7 @@ def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, R
         pareto=pareto_of([best, *alternatives]) if best.feasible else (),
         rejections=rejections,
         outlooks=(),
+        precisions=(),
         measure_next=tuple(m for m in plan.measure_next if m.gpu in {gpu.kind for gpu in best.gpus}),
         prices_as_of=oldest(best),
         merging=tuple(book.way(way) for way in plan.merging),

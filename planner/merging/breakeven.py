@@ -13,6 +13,7 @@ from planner.load import Loaded, workload
 from planner.merging.analysis import NOTHING_MERGED, MergeError, Option, options
 from planner.merging.weigh import SAME_USD, tried_on
 from planner.names import with_known_names
+from planner.plans import Bottleneck
 from planner.prediction.question import Question, ask
 from planner.replications import longest_slo_s, warmup_s
 from planner.scenario import MemoryPolicy, Merging, Objective
@@ -42,6 +43,10 @@ class Cell:
     """Machines, retraining, and the first training written off."""
     gpu_count: int
     fleet: str
+    measured: bool = True
+    """False where a model was measured on no GPU on offer, and nothing predicts it there."""
+    foretold: bool = False
+    """Whether the fleet rests on predictions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +171,9 @@ def cell(way: str, option: Option, memory: MemoryPolicy, loaded: Loaded, catalog
     """The cheapest fleet on which one way keeps every promise on the mean of its replays."""
     scenario = replace(loaded.scenario, memory=memory)
     given = replace(loaded, scenario=scenario)
-    question, _ = ask(scenario, workload(given), catalog, library, option.merged)
+    question, refused_pairs = ask(scenario, workload(given), catalog, library, option.merged)
     if not question.served:
-        return Cell(way, inf, 0, "")
+        return Cell(way, inf, 0, "", measured=all(no.bottleneck is not Bottleneck.PROFILE for no in refused_pairs))
     program, refused = question.program(), list[Fleet]()
     for _ in range(FLEETS_MAX):
         solution = program.propose(Objective.COST, refused, scenario.buy.max_cost or inf)
@@ -178,7 +183,8 @@ def cell(way: str, option: Option, memory: MemoryPolicy, loaded: Loaded, catalog
             trial = tried(question, solution.fleet, swap=swap)
             if trial and not trial.replay.short:
                 usd = trial.cost_usd_per_hour * HOURS_PER_MONTH + option.bill.usd_per_month
-                return Cell(way, usd, len(trial.cards), trial.label)
+                foretold = any(p.portion.sized.profile.foretold for p in trial.packing.placed)
+                return Cell(way, usd, len(trial.cards), trial.label, foretold=foretold)
         refused.append(solution.fleet)
     return Cell(way, inf, 0, "")
 

@@ -233,8 +233,11 @@ def breakeven_table(found: Breakeven, screen: Screen) -> str:
     sure = (
         "Each by short replays of its cheapest fleets that keep every promise on the mean; `planner plan` makes sure."
     )
-    if any(isinf(cell.usd_per_month) for _, _, rows in axes(found) for row in rows for cell in row.cells):
+    cells = [cell for _, _, rows in axes(found) for row in rows for cell in row.cells]
+    if any(isinf(cell.usd_per_month) and cell.measured for cell in cells):
         sure += " -: no fleet tried that `buy` allows does."
+    if any(cell.foretold for cell in cells):
+        sure += " Foretold, not measured: at the bad end of what is predicted."
     return "\n".join([*lines, "", *screen.wrap(sure, hang=2)]) + "\n"
 
 
@@ -252,7 +255,7 @@ def row_columns(axis: str, rows: Sequence[Row]) -> list[Column]:
             Column(cell.way, [price_of(row.cells[i]) for row in rows], right=True)
             for i, cell in enumerate(rows[0].cells)
         ),
-        Column("wins", [row.wins or "none" for row in rows]),
+        Column("wins", [winner(row) for row in rows]),
     ]
 
 
@@ -264,15 +267,20 @@ def at(axis: str, row: Row) -> str:
 def price_of(cell: Cell) -> str:
     """`$328.50, 1 GPU`."""
     if isinf(cell.usd_per_month):
-        return "-"
+        return "-" if cell.measured else "not measured"
     return f"{dollars(cell.usd_per_month)}, {counted(cell.gpu_count, 'GPU')}"
+
+
+def winner(row: Row) -> str:
+    """The cheapest way; `none` where no way serves, `not measured` where nobody can tell."""
+    return row.wins or ("none" if any(cell.measured for cell in row.cells) else "not measured")
 
 
 def turns(axis: str, rows: Sequence[Row]) -> list[str]:
     """Where the winner changes."""
     what = "load" if axis == "load" else "models"
     return [
-        f"Between {at(axis, a)} and {at(axis, b)} ({what}): from {a.wins or 'none'} to {b.wins or 'none'}."
+        f"Between {at(axis, a)} and {at(axis, b)} ({what}): from {winner(a)} to {winner(b)}."
         for a, b in pairwise(rows)
         if a.wins != b.wins
     ]

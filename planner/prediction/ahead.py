@@ -8,7 +8,7 @@ from planner.answer import Trial, evidence
 from planner.catalog import Catalog, offers
 from planner.cost import cost_usd_per_hour, fleet_label
 from planner.layout import dollars, span_usd
-from planner.plans import Estimate, Measurement, Outlook, Prediction
+from planner.plans import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
 from planner.prediction.predict import End, Predictor
 from planner.prediction.question import Question, ask
 from planner.scenario import Objective
@@ -18,6 +18,8 @@ from simulator.sharing import NOTHING_SHARED, Merged
 
 OUTLOOKS_MAX = 3
 """What a person compares at a glance."""
+OTHER_PRECISIONS = ("fp16", "int8")
+"""What else models are served in: fp16 rarely costs accuracy, int8 wants a quantized model."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,31 @@ def look_ahead(
     if kinds:
         return Ahead(found, tuple(_on_kind(kinds[0], best)))
     return Ahead(measure_next=tuple(_weakest(shown)) if shown else ())
+
+
+def other_precisions(
+    question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial | None, shared: Merged
+) -> Iterator[PrecisionOutlook]:
+    """What the models whose precision the scenario leaves open would cost at others, on the same offers."""
+    scenario = question.scenario
+    left_open = {model.name for model in scenario.models if model.precision is None}
+    if predictor is None or not left_open:
+        return
+    placed = shown.packing.placed if shown else ()
+    profiles = [p.portion.sized.profile for p in placed if p.portion.sized.model in left_open]
+    now = tuple(sorted({profile.precision for profile in profiles}))
+    for precision in OTHER_PRECISIONS:
+        if now == (precision,):
+            continue
+        models = tuple(replace(m, precision=m.precision or precision) for m in scenario.models)
+        asked = replace(scenario, models=models)
+        ends = [ask(asked, question.workload, catalog, predictor.at(end), shared)[0] for end in End]
+        if not all(question.served for question in ends):
+            continue
+        (_, low), (label, value), (_, high) = map(_fleet, ends)
+        if not isnan(value):
+            cost = Estimate(value=value, low=low, high=high)
+            yield PrecisionOutlook(precision=precision, label=label, cost_usd_per_hour=cost, instead_of=now)
 
 
 def _cheaper_kinds(

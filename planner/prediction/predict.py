@@ -156,6 +156,15 @@ class Told:
         return tuple(f"Of its profile on {self.source}: {text}" for text in known)
 
     @property
+    def reached(self) -> float:
+        """Share of the GPU's arithmetic peak that the largest batch would reach: more than models do is not believed.
+
+        A time carried over from a processor may come out at all of a GPU's peak.
+        """
+        batch = max(self.latency_s)
+        return (self.flops or 0.0) * batch / self.latency_s[batch].value / self.gpu.peak_flops(self.precision)
+
+    @property
     def why(self) -> str:
         """The rule in words, with its probes: `measured ratio to V100 (nvidia_resnet50)`."""
         probes = f" ({', '.join(self.probes)})" if self.probes else ""
@@ -241,8 +250,10 @@ class Predictor:
             carried = [self._carried(p, gpu, ratio) for p in sources if (ratio := self._measured_ratio(p, gpu))]
             yield from sorted(carried, key=_width)
         yield from self._by_layers(model, gpu, precision or "fp32", sources)
-        yield from sorted((self._carried(p, gpu, self._sheets(p, gpu)) for p in sources), key=_width)
+        by_sheets = sorted((self._carried(p, gpu, self._sheets(p, gpu)) for p in sources), key=_width)
+        yield from (told for told in by_sheets if told.reached <= max(REACHED, self._reached_there(told)))
         yield from self._roofline(model, gpu, precision or "fp32")
+        yield from by_sheets
 
     # From another GPU
 
@@ -294,6 +305,11 @@ class Predictor:
             return None
         peak = self.gpus[profile.gpu].peak_flops(profile.precision)
         return profile.flops_per_sample * batch / profile.latency(batch) / peak
+
+    def _reached_there(self, told: Told) -> float:
+        """Share of its own GPU's peak that the profile reached which was carried over."""
+        assert told.known is not None
+        return self._arithmetic(told.known, told.known.latency.x[-1]) or 0.0
 
     def _sheets(self, source: Profile, gpu: GPU) -> Ratio:
         first = self.gpus[source.gpu]
