@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from simulator.curves import Interpolated
 from simulator.errors import InputError
 from simulator.model import Layer
-from simulator.near import near_names
 
 LARGEST_FILE_BYTES = 16_000_000
 LARGEST_BATCH = 1_000_000
@@ -252,7 +251,7 @@ def refuse(key: str, wrong: str, way_out: str) -> NoReturn:
 
 
 def _instead(value: str, allowed: Sequence[str]) -> str:
-    close = near_names(value, allowed)
+    close = [name for name in allowed if name.startswith(value)] or get_close_matches(value, allowed, n=1)
     return f"Did you mean {' or '.join(close)}?" if close else f"Write one of {', '.join(sorted(allowed))}"
 
 

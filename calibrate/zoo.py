@@ -224,7 +224,7 @@ def _total(losses: Iterable["Tensor"]) -> "Tensor":
 
 
 def _lenet() -> "nn.Module":
-    """LeNet for pictures of 28 x 28: two convolutions with 6 and 12 filters of 5 x 5, then 120, 60 and 10 outputs.
+    """LeNet for pictures of 28 x 28: two convolutions with 6 and 16 filters of 5 x 5, then 120, 60 and 10 outputs.
 
     Counted as connections - one operation per weight and per bias of a convolution at each place, one per weight of a
     linear layer - conv1 takes 24 x 24 x 6 x (25 + 1) = 89,856 and fc3 60 x 10 = 600.
@@ -238,11 +238,11 @@ def _lenet() -> "nn.Module":
             conv1=nn.Conv2d(1, 6, 5),
             relu1=nn.ReLU(),
             pool1=nn.MaxPool2d(2),
-            conv2=nn.Conv2d(6, 12, 5),
+            conv2=nn.Conv2d(6, 16, 5),
             relu2=nn.ReLU(),
             pool2=nn.MaxPool2d(2),
             flatten=nn.Flatten(),
-            fc1=nn.Linear(192, 120),
+            fc1=nn.Linear(256, 120),
             relu3=nn.ReLU(),
             fc2=nn.Linear(120, 60),
             relu4=nn.ReLU(),

@@ -17,6 +17,8 @@ from calibrate.points import Point, Settings, What
 from calibrate.timer import ReplayTimer, Rule, sample
 from calibrate.zoo import Built, Task, build
 
+LENET_BYTES = 4 * (156 + 2_416 + 30_840 + 7_260 + 610)
+"""Weights and biases of its layers."""
 QUICK = Rule(seconds=0.05, at_least=6, at_most=20, warm_up_s=0.0)
 
 
@@ -108,14 +110,14 @@ def test_the_highest_running_sum() -> None:
 
 def test_loading(lenet: Built, cpu: Cpu) -> None:
     values, samples, details = figures(lenet, cpu, What.LOAD)
-    assert values["weight_bytes"] == weight_bytes(lenet) == 131_992
+    assert values["weight_bytes"] == weight_bytes(lenet) == LENET_BYTES
     assert values["tensors"] == 10
     assert values["load_peak_bytes"] == values["weights_device_bytes"] == values["weight_bytes"]
     assert values["context_lazy_bytes"] == cpu.context_bytes
     assert "pinned_s" not in samples, "memory is pinned for a GPU only"
     assert all(min(samples[key]) > 0 for key in ("pageable_s", "unload_s", "disk_s"))
-    assert [(part["tensors"], part["bytes"]) for part in details["sizes"]][-1] == (10, 131_992)
-    assert details["disk"]["file_bytes"] > 131_992
+    assert [(part["tensors"], part["bytes"]) for part in details["sizes"]][-1] == (10, LENET_BYTES)
+    assert details["disk"]["file_bytes"] > LENET_BYTES
     assert "share_from_storage" in details["disk"]
 
 
@@ -131,10 +133,10 @@ def test_caches_hold_something_else_before_each_load(cpu: Cpu) -> None:
 
 def test_memory_of_a_batch_grows_with_it(lenet: Built, cpu: Cpu) -> None:
     held = [figures(lenet, cpu, What.MEMORY, batch=batch).values for batch in (1, 2, 64)]
-    assert [values["weights_bytes"] for values in held] == [131_992] * 3
+    assert [values["weights_bytes"] for values in held] == [LENET_BYTES] * 3
     # Least: the input and conv1's output, 6 pictures of 24 x 24.
     for batch, values in zip((1, 2, 64), held, strict=True):
-        assert values["allocated_bytes"] >= 131_992 + batch * 4 * (28 * 28 + 6 * 24 * 24)
+        assert values["allocated_bytes"] >= LENET_BYTES + batch * 4 * (28 * 28 + 6 * 24 * 24)
         assert values["output_bytes"] == batch * 10 * 4
         assert values["input_bytes"] == batch * 28 * 28 * 4
         assert values["device_bytes"] > values["allocated_bytes"]
@@ -144,9 +146,9 @@ def test_memory_of_a_batch_grows_with_it(lenet: Built, cpu: Cpu) -> None:
 @pytest.mark.parametrize(("optimizer", "times"), [("sgd", 1), ("adam", 2)])
 def test_memory_of_a_training_step_adds_up_by_kind(lenet: Built, cpu: Cpu, optimizer: str, times: int) -> None:
     values = figures(lenet, cpu, What.MEMORY, batch=32, optimizer=optimizer).values
-    assert values["weights_bytes"] == values["gradients_bytes"] == 131_992
+    assert values["weights_bytes"] == values["gradients_bytes"] == LENET_BYTES
     # Adam also counts its steps: one number for each of the 10 tensors.
-    assert values["optimizer_bytes"] == times * 131_992 + (40 if optimizer == "adam" else 0)
+    assert values["optimizer_bytes"] == times * LENET_BYTES + (40 if optimizer == "adam" else 0)
     assert values["activations_bytes"] >= 32 * 4 * (28 * 28 + 6 * 24 * 24)
     kinds = ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes", "update_bytes")
     assert sum(values[kind] for kind in kinds) == values["allocated_bytes"]
