@@ -143,7 +143,11 @@ def test_the_picture_shows_why_alexnet_was_split():
         tops[place] = max(tops.get(place, 0), bar.get_y() + bar.get_height())
     by_batch = dict(zip((16, 32, 64, 128, 256), (tops[place] for place in sorted(tops)), strict=True))
     assert limit == 3.0
-    assert by_batch[64] < limit < by_batch[128]
+    assert by_batch[64] < by_batch[128] < limit < by_batch[256]
+    (ends,) = (lines.get_segments() for lines in training.collections)
+    band = dict(zip((16, 32, 64, 128, 256), (line[:, 1] for line in ends), strict=True))
+    assert band[128][0] < limit < band[128][1]
+    assert band[64][1] < limit
 
 
 def test_an_own_model(planner, tmp_path):

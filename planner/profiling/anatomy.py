@@ -14,7 +14,6 @@ from planner.profiling.systolic import ArrayError, ArrayLayer, Dataflow, Systoli
 from planner.profiling.whatif import (
     Checkpointing,
     Question,
-    TrainingMemory,
     Unanswered,
     WhatIf,
     checkpointing,
@@ -22,6 +21,7 @@ from planner.profiling.whatif import (
     what_ifs,
 )
 from planner.profiling.working_set import Knee, Level, cpu_levels, gpu_levels, knee_of, knees
+from planner.training.memory import Memory
 from planner.units import did_you_mean
 from simulator.hardware import GPU
 
@@ -101,7 +101,7 @@ class Anatomy:
     roofline: Roofline
     prediction: Prediction | None
     what_ifs: tuple[WhatIf | Unanswered, ...]
-    training: TrainingMemory
+    training: Memory
     checkpointing: Checkpointing
     device: str | None
     levels: tuple[Level, ...]

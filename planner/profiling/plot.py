@@ -71,18 +71,20 @@ def _training(axes: "Axes", seen: Anatomy) -> None:
     batches = sorted({*BATCHES, seen.batch})
     held = [training_memory(seen.facts, batch) for batch in batches]
     parts = {
-        "weights": [each.weights_bytes / 1e9 for each in held],
-        "gradients": [each.gradients_bytes / 1e9 for each in held],
-        "momentum": [each.optimizer_bytes / 1e9 for each in held],
-        "activations": [each.activations_bytes / 1e9 for each in held],
-        "input": [each.input_bytes / 1e9 for each in held],
+        "weights": [each.weights / 1e9 for each in held],
+        "gradients": [each.gradients / 1e9 for each in held],
+        "momentum": [each.optimizer / 1e9 for each in held],
+        "activations": [each.activations.mid / 1e9 for each in held],
+        "allocator": [each.allocator.mid / 1e9 for each in held],
     }
     _bars(axes, [str(batch) for batch in batches], parts, [BLUE, ORANGE, PURPLE, GREEN, GREY])
+    ends = [(each.total.low / 1e9, each.total.high / 1e9) for each in held]
+    axes.vlines(range(len(held)), *zip(*ends, strict=True), color="black", label="its 80 % band")
     if seen.gpu:
         limit = seen.gpu.memory_bytes / 1e9
         axes.axhline(limit, color="black", linestyle="--", label=f"memory of {seen.gpu.name}: {limit:g} GB")
-    axes.set(title="Training memory by batch size at most, GB", xlabel="batch size")
-    axes.legend(fontsize="small")
+    axes.set(title="Training memory by batch size, GB", xlabel="batch size")
+    axes.legend(fontsize="small", loc="upper left")
 
 
 def _roofline(axes: "Axes", seen: Anatomy) -> None:

@@ -11,6 +11,7 @@ from planner.profiling.systolic import ArrayLayer
 from planner.profiling.whatif import Unanswered, WhatIf
 from planner.profiling.working_set import Knee
 from planner.store import to_json
+from planner.training.memory import Fits
 from simulator.errors import InputError
 from simulator.precision import VALUE_BYTES, weight_share
 
@@ -168,11 +169,12 @@ def _training(seen: Anatomy, screen: Screen) -> Iterator[str]:
     held, less = seen.training, seen.checkpointing
     yield ""
     yield screen.bold("Memory of a training step")
+    kept = held.activations
     yield from screen.wrap(
-        f"At most {_bytes(held.total_bytes)} at fp32 and batch {seen.batch}: weights {_bytes(held.weights_bytes)},"
-        f" gradients {_bytes(held.gradients_bytes)}, momentum {_bytes(held.optimizer_bytes)}, activations"
-        f" {_bytes(held.activations_bytes)}, input {_bytes(held.input_bytes)}; the framework's context comes on top."
-        f"{_too_much(seen)}",
+        f"{_bytes(held.total.mid)} ({_bytes(held.total.low)} to {_bytes(held.total.high)}) at fp32 and batch"
+        f" {seen.batch}: weights {_bytes(held.weights)}, gradients {_bytes(held.gradients)}, momentum"
+        f" {_bytes(held.optimizer)}, activations {_bytes(kept.mid)} ({_bytes(kept.low)} to {_bytes(kept.high)}), the"
+        f" rest is the allocator's; the framework's context comes on top.{_too_much(seen)}",
         indent=2,
     )
     if less.segments > 1:
@@ -185,9 +187,15 @@ def _training(seen: Anatomy, screen: Screen) -> Iterator[str]:
 
 
 def _too_much(seen: Anatomy) -> str:
-    if seen.gpu is None or seen.training.total_bytes <= seen.gpu.memory_bytes:
+    if seen.gpu is None:
         return ""
-    return f" {seen.gpu.name} has {_bytes(seen.gpu.memory_bytes)}: it does not fit."
+    says = {
+        Fits.YES: "",
+        Fits.LIKELY: "it fits at the middle of that band, not at its upper end.",
+        Fits.UNLIKELY: "it fits at the lower end of that band only.",
+        Fits.NO: "it does not fit.",
+    }[Fits.of(seen.training.total, seen.gpu.memory_bytes)]
+    return f" {seen.gpu.name} has {_bytes(seen.gpu.memory_bytes)}: {says}" if says else ""
 
 
 def _knees(found: tuple[Knee, ...]) -> list[Column]:
@@ -254,7 +262,7 @@ def _time(value_s: float) -> str:
 
 def document(seen: Anatomy) -> dict[str, Any]:
     """All figures, SI units."""
-    facts, roof = seen.facts, seen.roofline
+    facts, roof, total = seen.facts, seen.roofline, seen.training.total
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "model": facts.model,
@@ -270,12 +278,8 @@ def document(seen: Anatomy) -> dict[str, Any]:
         "layers": [_layer(seen, time) for time in roof.layers],
         "what_ifs": [_what_if(each) for each in seen.what_ifs],
         "training_memory_bytes": {
-            "weights": seen.training.weights_bytes,
-            "gradients": seen.training.gradients_bytes,
-            "optimizer": seen.training.optimizer_bytes,
-            "activations": seen.training.activations_bytes,
-            "input": seen.training.input_bytes,
-            "total": seen.training.total_bytes,
+            **seen.training.kinds(),
+            "total": {"value": total.mid, "low": total.low, "high": total.high},
         },
         "checkpointing": {
             "segments": seen.checkpointing.segments,

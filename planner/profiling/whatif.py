@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from calibrate.layer_facts import Facts, FactsError, LayerWork, Product
 from planner.prediction.roofline import Bound, Ceilings, PrecisionError, Roofline, under
+from planner.training.memory import Memory, memory, states, vision_activation_bytes
 
 ELEMENTWISE = frozenset(
     {
@@ -25,7 +26,7 @@ ELEMENTWISE = frozenset(
     }
 )
 """Layers whose every output needs one input at the same place: the kernel before them can do it as it writes."""
-PRECISIONS = ("fp32", "tf32", "bf16", "int8")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
 COLOURS = 3
 OVERHEAD_MOST = 0.25
 """Share of time in layers bound by overhead from which time no longer follows the data."""
@@ -244,32 +245,10 @@ def _kept(made: list[int], segments: int) -> int:
     return checkpoints + max(map(sum, parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingMemory:
-    """What one training step of a batch holds, in 4-byte floats, by kind."""
+def training_memory(facts: Facts, batch: int) -> Memory:
+    """Of a step with SGD and momentum in 4-byte floats, as `planner train` has it; the device's context comes on top.
 
-    weights_bytes: int
-    gradients_bytes: int
-    optimizer_bytes: int
-    """Momentum: one number a parameter."""
-    activations_bytes: int
-    """At most: all that kernels write to new memory is kept."""
-    input_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """All kinds; the device's context and the workspace of kernels come on top."""
-        return (
-            self.weights_bytes + self.gradients_bytes + self.optimizer_bytes + self.activations_bytes + self.input_bytes
-        )
-
-
-def training_memory(facts: Facts, batch: int) -> TrainingMemory:
-    """SGD with momentum. AlexNet of 2012 at batch 128: 244 MB thrice, 2.24 GB of activations and 79 MB of pictures."""
-    return TrainingMemory(
-        weights_bytes=facts.weight_bytes,
-        gradients_bytes=4 * facts.params,
-        optimizer_bytes=4 * facts.params,
-        activations_bytes=batch * facts.made_bytes_per_sample,
-        input_bytes=batch * facts.input_bytes_per_sample,
-    )
+    AlexNet of 2012 at batch 128: 244 MB thrice, 1.2 GB of activations (0.64 to 2.24 GB).
+    """
+    fixed = states(facts.params, "fp32", "momentum", buffer_bytes=facts.weight_bytes - 4 * facts.params)
+    return memory(fixed, vision_activation_bytes(facts, "fp32") * batch, context_bytes=0.0)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 
 from calibrate.layer_facts import Facts
 from planner.training.closed_forms import Range
@@ -173,6 +174,23 @@ def memory(fixed: States, activations: Range, context_bytes: float) -> Memory:
         context=context_bytes,
         allocator=waste,
     )
+
+
+class Fits(StrEnum):
+    """Whether what is needed fits in what is there, given how well the need is known."""
+
+    YES = "yes"
+    LIKELY = "likely"
+    """At the middle of the band, not at its upper end."""
+    UNLIKELY = "unlikely"
+    """At the lower end alone."""
+    NO = "no"
+
+    @classmethod
+    def of(cls, needed: Range, limit_bytes: float) -> "Fits":
+        """1.5, 2.1 and 3.7 GB in 3 GB: likely."""
+        ends = ((needed.high, cls.YES), (needed.mid, cls.LIKELY), (needed.low, cls.UNLIKELY))
+        return next((word for end, word in ends if end <= limit_bytes), cls.NO)
 
 
 def largest_batch(fixed: States, per_sample: Range, context_bytes: float, memory_bytes: float) -> int:

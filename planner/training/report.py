@@ -7,6 +7,7 @@ from dataclasses import asdict
 from planner.layout import Column, Format, Screen, counted, dollars, gigabytes, markdown, names, table
 from planner.store import to_json
 from planner.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR, Range
+from planner.training.memory import Fits
 from planner.training.plan import Option, TrainingPlan, kilowatt_hours
 from planner.training.speed import Limit
 
@@ -109,7 +110,7 @@ def columns(shown: Sequence[Option]) -> list[Column]:
         column("price", [o.price_kind for o in shown], False),
         column("batch", [f"{o.global_batch:,}" for o in shown]),
         column("GB a GPU", [f"{o.memory_bytes / 1e9:.1f}" for o in shown]),
-        column("fits", ["yes" if o.fits else "no" for o in shown], False),
+        column("fits", [Fits.of(o.memory_range_bytes, o.memory_limit_bytes) for o in shown], False),
         column("step", [step(o.step_s) for o in shown]),
         column("time", [between(o.time_s) for o in shown]),
         column("cost", [between(o.cost_usd, usd) for o in shown]),
