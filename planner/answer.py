@@ -761,7 +761,8 @@ def assumptions(scenario: Scenario, trial: Trial, known: Sequence[str]) -> tuple
     said.append(f"one process on each GPU holds {scenario.context / 1e9:.2g} GB besides weights and workspace")
     unmetered = [name for name, p in _profiles(trial).items() if p.portion.sized.profile.busy_w is None]
     if unmetered:
-        said.append(f"{', '.join(unmetered)}: Power while a batch runs is not published: taken as the power limit.")
+        names = ", ".join(unmetered)
+        said.append(f"{names}: Power while a batch runs is not published: taken by the pace of the batch.")
     said += [text for text in (_of_kinds(text, kinds) for text in known) if text]
     if any(len(p.cards) > 1 for p in trial.packing.placed):
         said.append("a model cut into pipeline stages spends time in each in proportion to its weights")

@@ -14,6 +14,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from planner.catalog import Offer
 from planner.scenario import Objective
 from planner.sizing import Kind, Sized, SizedModels
+from simulator.power import SHORTEST_S, busy_w
 
 GPUS_MAX = 4096
 """GPUs in a fleet without limits."""
@@ -290,8 +291,9 @@ def _work(sized: Sized, design: float) -> float:
 
 
 def busy_power_w(sized: Sized, kind: Kind) -> float:
-    """Power while the model runs: its profile's, else the card's limit."""
-    return kind.gpu.tdp_w if sized.profile.busy_w is None else sized.profile.busy_w
+    """Power while the model runs in its best batches, which take least energy a request."""
+    best = max(sized.profile.latency.x, key=lambda size: size / max(sized.profile.latency(size), SHORTEST_S))
+    return busy_w(kind.gpu, sized.profile, int(best))
 
 
 def exclusive_bytes(sized: Sized, shared: set[str]) -> int:

@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 from scipy import special
 
+from simulator.power import busy_w
 from simulator.records import Batches, Outcome, Requests, SimulationResult
 from simulator.workload import Floats
 
@@ -179,15 +180,18 @@ def _busy_s(batches: Batches, end_s: float) -> float:
     return float(np.sum(np.minimum(batches.finish_s, end_s) - np.minimum(batches.start_s, end_s)))
 
 
-def _power_w(result: SimulationResult, model: str, device: str) -> float:
-    gpu = next(d.gpu for d in result.deployment.devices if d.id == device)
-    service = next(s for s in result.deployment.services if s.model == model)
-    profile = next(r.profile for r in service.replicas if device in r.devices)
-    return gpu.tdp_w if profile.busy_w is None else profile.busy_w
+def _energy_of_batches_j(result: SimulationResult, batches: Batches) -> float:
+    gpu = next(d.gpu for d in result.deployment.devices if d.id == batches.device)
+    service = next(s for s in result.deployment.services if s.model == batches.model)
+    profile = next(r.profile for r in service.replicas if batches.device in r.devices)
+    end_s = result.duration_s
+    runs_s = np.minimum(batches.finish_s, end_s) - np.minimum(batches.start_s, end_s)
+    by_size_s = np.bincount(batches.count, weights=runs_s)
+    return sum(float(by_size_s[size]) * busy_w(gpu, profile, int(size)) for size in np.flatnonzero(by_size_s))
 
 
 def _busy_energy_j(result: SimulationResult, batches: Sequence[Batches]) -> float:
-    return sum(_busy_s(b, result.duration_s) * _power_w(result, b.model, b.device) for b in batches)
+    return sum(_energy_of_batches_j(result, b) for b in batches)
 
 
 def _device(result: SimulationResult, name: str) -> DeviceMetrics:

@@ -70,7 +70,7 @@ class Profile:
     pageable_bytes_per_s: float | None = None
     """Host to device from pageable memory; None: not known, taken as half of the pinned rate."""
     busy_w: float | None = None
-    """Power while a batch runs; None: the GPU's power limit."""
+    """Power while a batch runs; None: not known, see `simulator.power`."""
     flops_per_sample: float | None = None
     """Operations of one sample (a multiply-add is two); None: not known."""
     output_bytes_per_sample: int = 0

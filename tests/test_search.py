@@ -439,7 +439,10 @@ def test_assumptions_speak_of_the_kinds_in_use_only() -> None:
     assert found.recommendation is not None
     assert {g.kind for g in found.recommendation.gpus} == {"T4"}
     assert next(text for text in found.assumptions if text.startswith("Idle power")).endswith("(T4).")
-    assert "b on T4, a on T4: Power while a batch runs is not published: taken as the power limit." in found.assumptions
+    assert (
+        "b on T4, a on T4: Power while a batch runs is not published: taken by the pace of the batch."
+        in found.assumptions
+    )
 
 
 def said(asked: Scenario, offers: Sequence[Offer] = OFFERS, streams: Sequence[Stream] = ()) -> str:

@@ -23,6 +23,7 @@ from planner.training.scenario import LoadedTraining, TrainingScenario, batch_of
 from planner.training.sources import Source, counts, sources
 from planner.training.speed import Limit, Subject, speed, subject
 from simulator.hardware import GPU
+from simulator.power import AT_FULL_PACE
 from simulator.profile import Evidence
 
 SCHEMA = "planner.training/v1"
@@ -233,9 +234,9 @@ def dollars_for_speed(source: Source, precision: str) -> float | None:
 
 
 def power_w(s: TrainingScenario, what: Subject, gpu: GPU, library: Library) -> float:
-    """Of one GPU at work: as a profile measured it, else its power limit."""
+    """Of one GPU at work: as a profile measured it, else what full batches draw."""
     profile = library.get(what.profile, gpu.name, s.train.precision) if what.profile else None
-    return profile.busy_w if profile and profile.busy_w else gpu.tdp_w
+    return profile.busy_w if profile and profile.busy_w else gpu.idle_w + AT_FULL_PACE * (gpu.tdp_w - gpu.idle_w)
 
 
 def split_of(s: TrainingScenario, count: int) -> Split:

@@ -175,7 +175,8 @@ def remarks(plan: TrainingPlan, shown: Sequence[Option]) -> list[str]:
             f"Left out: {counted(len(plan.rejections), 'machine')} not sold at such a price; --format json says which."
         )
     lines.append(
-        "Energy is that of the GPUs at their measured power, or at their power limit where nobody measured it."
+        "Energy is that of the GPUs at their measured power; where nobody measured it, three quarters of the way"
+        " from idle to the power limit."
     )
     return lines
 

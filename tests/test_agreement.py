@@ -1,0 +1,244 @@
+"""Commands that are asked about the same model on the same GPU give the same figures, measured or predicted."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from calibrate.layer_facts import facts
+from calibrate.library import find_profiles
+from planner.catalog import load_catalog
+from planner.load import Loaded, ScenarioError, load_scenario, workload
+from planner.merging.breakeven import compared
+from planner.names import with_known_names
+from planner.prediction.predict import End, Predictor
+from planner.prediction.question import ask
+from planner.profiling.anatomy import Wish, look
+from planner.profiling.systolic import Dataflow
+from planner.scenario import Precision
+from planner.search import plan
+from planner.simulation import simulate_named
+from simulator.precision import WEIGHT_BYTES
+from simulator.profile import Profile
+
+CATALOG = load_catalog()
+DAY = date(2026, 11, 22)
+LIBRARY = find_profiles((), CATALOG.gpus)
+PREDICTOR = Predictor(LIBRARY, CATALOG.gpus)
+SCENARIO = """
+models: [{{name: {model}, precision: {precision}, slo: {{latency: 5 s, attainment: 90 %}}}}]
+streams: [{{model: {model}, rate: 2 fps}}]
+buy: {{own: [{{name: box, gpu: {gpu}, price: $1/h, count: 4}}]}}
+horizon: 20 s
+replications: 2
+confidence: 50 %
+"""
+PAIRS = [
+    ("resnet50", "V100", "fp32"),  # measured
+    ("nvidia_resnet50", "T4", "fp32"),  # published
+    ("nvidia_resnet50", "V100", "amp"),
+    ("resnet50", "T4", "fp32"),  # by a measured ratio
+    ("yolov3", "A10G", "fp32"),  # by data sheets
+    ("resnet50", "A100-80GB", "fp16"),  # by a roofline
+    ("bert_base", "L4", "fp16"),
+    ("vit_b_16", "H100", "bf16"),
+    ("resnet18", "T4", "int8"),
+]
+
+
+def scenario(folder: Path, model: str, gpu: str, precision: str) -> Loaded:
+    path = folder / "s.yaml"
+    path.write_text(SCENARIO.format(model=model, gpu=gpu, precision=precision), encoding="utf-8")
+    return load_scenario(path)
+
+
+@pytest.mark.parametrize(("model", "gpu", "precision"), PAIRS)
+def test_profile_plan_simulate_and_merge_know_the_same(
+    model: str, gpu: str, precision: Precision, tmp_path: Path
+) -> None:
+    loaded = scenario(tmp_path, model, gpu, precision)
+    question, _ = ask(loaded.scenario, workload(loaded), CATALOG, LIBRARY)
+    (sized,) = question.sized.values()
+    used: Profile = sized.profile
+    batch = sized.batch_size_max
+    predicted = PREDICTOR.at(End.HIGH).get(model, gpu, precision)
+    assert predicted is not None
+    assert used.latency(batch) == predicted.latency(batch)
+    assert (used.weight_bytes, used.workspace(batch)) == (predicted.weight_bytes, predicted.workspace(batch))
+    shown = PREDICTOR.predict(model, gpu, precision, batch)
+    assert shown is not None
+    assert shown.latency_s.high == pytest.approx(used.latency(batch), rel=1e-6)
+    assert shown.memory_bytes.high == pytest.approx(used.weight_bytes + used.workspace(batch), rel=1e-6)
+    assert shown.load_s.high == pytest.approx(used.load(used.weight_bytes), rel=1e-6)
+
+    answer = plan(loaded, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
+    replay = simulate_named(loaded, CATALOG, LIBRARY, gpu.lower(), 1, DAY)
+    (planned,), (replayed,) = answer.recommendation.models, replay.models
+    assert planned.precision == replayed.precision == used.precision == precision
+    assert planned.mean_s >= used.latency(1) * 0.99
+    assert planned.mean_s == pytest.approx(replayed.mean_s, rel=1e-9)
+    assert answer.recommendation.gpus[0].peak_memory_bytes == replay.gpus[0].peak_memory_bytes
+    cells = compared(loaded, CATALOG, LIBRARY)
+    assert {cell.gpu_count for cell in cells if cell.way == "resident"} == {1}
+    assert all(cell.foretold == planned.foretold for cell in cells)
+
+
+@pytest.mark.parametrize(("model", "gpu", "precision"), [pair for pair in PAIRS if "nvidia" not in pair[0]])
+def test_profile_shows_what_plans_rest_on(model: str, gpu: str, precision: str) -> None:
+    wish = Wish(
+        model=model,
+        input_shape=None,
+        resolution=None,
+        batch=4,
+        precision=precision,
+        gpu=CATALOG.gpus[gpu],
+        device=None,
+        dataflow=Dataflow.WS,
+        measure=False,
+    )
+    shown = look(wish, LIBRARY, CATALOG.gpus).prediction
+    assert shown == PREDICTOR.predict(model, gpu, precision, 4)
+
+
+# Precisions
+
+
+@pytest.mark.parametrize("model", ["resnet50", "yolov3", "bert_base", "vit_b_16", "resnet18"])
+@pytest.mark.parametrize("gpu", ["T4", "A100-80GB", "H100"])
+def test_memory_and_loads_follow_the_size_of_numbers(model: str, gpu: str) -> None:
+    """By whatever rule the time is told: weights and loads exactly, all memory but for rounding."""
+    told = {precision: PREDICTOR.told(model, gpu, precision) for precision in ("fp32", "amp", "fp16", "int8")}
+    held = {precision: one.footprint for precision, one in told.items() if one is not None}
+    whole = held["fp32"].weight_bytes
+    for precision, footprint in held.items():
+        share = WEIGHT_BYTES[precision] / 4
+        assert footprint.weight_bytes == pytest.approx(share * whole, rel=1e-6)
+        assert footprint.load(footprint.weight_bytes) - footprint.load.t0_s == pytest.approx(
+            share * (held["fp32"].load(whole) - held["fp32"].load.t0_s), rel=1e-6
+        )
+    for batch in (1, 4, 32, 256):
+        assert held["fp16"].workspace(batch).value == pytest.approx(0.5 * held["fp32"].workspace(batch).value)
+        assert held["int8"].workspace(batch).value == pytest.approx(0.25 * held["fp32"].workspace(batch).value)
+
+
+def test_growth_between_small_batches_is_not_drawn_on_without_end() -> None:
+    """ResNet-50 was seen with 230, 380 and 720 MB at batch 1, 2 and 4: its layers keep 22 MB a sample at most."""
+    footprint = PREDICTOR.told("resnet50", "A100-40GB", "fp32").footprint  # type: ignore[union-attr]
+    each = 2 * facts("resnet50").peak_activation_bytes_per_sample
+    assert footprint.workspace(4).value == 720e6
+    assert footprint.workspace(64).value == pytest.approx(720e6 + 60 * each)
+    assert footprint.workspace(64).value < 0.25 * (720e6 + 60 * 170e6)
+
+
+def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None:
+    path = tmp_path / "open.yaml"
+    path.write_text(SCENARIO.format(model="resnet50", gpu="T4", precision="fp32"), encoding="utf-8")
+    changes = ["models[resnet50].precision=", "streams[0].count=300", "buy.own[box].count=20"]
+    loaded = load_scenario(path, changes)
+    found = plan(loaded, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
+    half, quarter = found.precisions
+    assert (half.precision, quarter.precision) == ("fp16", "int8")
+    assert half.instead_of == ("fp32",)
+    assert quarter.cost_usd_per_hour.value <= half.cost_usd_per_hour.value < found.recommendation.cost_usd_per_hour
+    assert half.cost_usd_per_hour.low <= half.cost_usd_per_hour.value <= half.cost_usd_per_hour.high
+    settled = plan(
+        replace(loaded, scenario=load_scenario(path).scenario), CATALOG, LIBRARY, created_at="2026-11-22T00:00:00"
+    )
+    assert settled.precisions == ()
+
+
+# Names
+
+
+def refused(folder: Path, *changes: str) -> list[str]:
+    path = folder / "s.yaml"
+    path.write_text(SCENARIO.format(model="resnet50", gpu="T4", precision="fp32"), encoding="utf-8")
+    with pytest.raises(ScenarioError) as error:
+        with_known_names(load_scenario(path, changes), CATALOG, LIBRARY)
+    return [line.replace(f"{path}", "s.yaml") for line in str(error.value).splitlines()]
+
+
+def test_an_unknown_model_has_a_place_and_hides_no_other(tmp_path: Path) -> None:
+    two = ("models=[{name: a, profile: resnet5, slo: {latency: 1 s}}, {name: yolov3, slo: {latency: 1 s}}]",
+           "streams=[{model: a, rate: 1 fps}, {model: yolov3, rate: 1 fps}]")  # fmt: skip
+    unknown, others = refused(tmp_path, *two)
+    assert "models[0].profile: no model is known as `resnet5`" in unknown
+    assert "Did you mean `resnet50` or `resnet50_v2`?" in unknown
+    assert others.endswith("models: the others can be planned: yolov3 (predicted on T4).")
+
+
+@pytest.mark.parametrize("name", ["yolov8s", "osnet_x1_0", "llama-3-8b", "efficientnet_b1"])
+def test_a_model_that_is_another_is_not_taken_for_a_slip(name: str, tmp_path: Path) -> None:
+    (line,) = refused(tmp_path, f"models[0].profile={name}")
+    assert f"no model is known as `{name}`" in line
+    assert "Did you mean" not in line
+
+
+def test_gpus_and_precisions_are_known_in_any_case(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO.format(model="resnet50", gpu="t4", precision="FP16"), encoding="utf-8")
+    loaded = with_known_names(load_scenario(path), CATALOG, LIBRARY)
+    assert (loaded.scenario.buy.own[0].gpu, loaded.scenario.models[0].precision) == ("T4", "fp16")
+    (line,) = refused(tmp_path, "buy.own[box].gpu=A2000")
+    assert line.startswith("--set buy.own[box].gpu=A2000: buy.own[0].gpu: `A2000` is not in the catalog. Known: ")
+    assert "gpus.yaml" in line
+    assert "Did you mean" not in line
+    with pytest.raises(ScenarioError, match=r"precision: must be one of fp32, tf32, amp, fp16, bf16, int8, got `fp23`"):
+        load_scenario(path, ["models[0].precision=fp23"])
+
+
+def test_what_is_known_and_cannot_be_predicted_says_why(tmp_path: Path) -> None:
+    loaded = scenario(tmp_path, "nvidia_resnet50", "T4", "int8")
+    found = plan(loaded, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
+    (no,) = found.rejections
+    assert no.reason.endswith("it was measured at amp and fp32 only, and its layers are not known")
+    assert ask(replace(loaded.scenario), workload(loaded), CATALOG, LIBRARY)[0].sized == {}
+    v100 = scenario(tmp_path, "resnet50", "V100", "int8")
+    (no,) = plan(v100, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00").rejections
+    assert no.reason.endswith("V100 computes nothing in int8")
+
+
+def test_a_model_that_must_be_cut_is_replayed_on_machines_that_can(tmp_path: Path) -> None:
+    """24 GB of weights over T4s of 16 GB: four machines with one each would be no way."""
+    loaded = scenario(tmp_path, "resnet50", "T4", "fp32")
+    profile = LIBRARY.get("resnet50", "V100", "fp32")
+    assert profile is not None
+    layers = tuple(replace(profile.layers[0], key=f"part {i}", weight_bytes=6_000_000_000) for i in range(4))
+    known = replace(LIBRARY, profiles={("resnet50", "T4", "fp32"): replace(profile, gpu="T4", layers=layers)}, paths={})
+    rented = replace(loaded, scenario=replace(loaded.scenario, buy=replace(loaded.scenario.buy, own=())))
+    run = simulate_named(rented, CATALOG, known, "T4", 4, DAY)
+    assert {gpu.host for gpu in run.gpus} == {run.gpus[0].host}
+    assert len(run.gpus) == 4
+
+
+# Standard output
+
+NOISY = """
+import ctypes, sys
+import planner.cost
+solve = planner.cost.milp
+
+def noisy(*given, **options):
+    ctypes.CDLL(None).puts(b"HighsMipSolverData::transformNewIntegerFeasibleSolution tmpSolver.run();")
+    ctypes.CDLL(None).fflush(None)
+    return solve(*given, **options)
+
+planner.cost.milp = noisy
+from planner.cli import main
+sys.argv = ["planner", *sys.argv[1:]]
+main()
+"""
+
+
+def test_what_a_library_prints_does_not_reach_the_answer(tmp_path: Path) -> None:
+    """HiGHS writes a line of its own on some programs, past Python."""
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO.format(model="resnet50", gpu="T4", precision="fp32"), encoding="utf-8")
+    words = [sys.executable, "-c", NOISY, "plan", str(path), "--format", "json", "-q"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["recommendation"]["feasible"]
+    assert "HighsMipSolverData" in done.stderr
