@@ -17,6 +17,7 @@ from types import FrameType
 from calibrate import probes
 from calibrate.agenda import Group, agenda, groups
 from calibrate.journal import Journal, JournalError, open_journal
+from calibrate.library import DEVICE_FILE
 from calibrate.memory_log import MemoryLog, reader
 from calibrate.points import Outcome, Point, Status, What
 from calibrate.request import Request
@@ -296,7 +297,7 @@ def _finish(sweep: Sweep) -> int:
     if stopped and points:
         why = "Interrupted" if sweep.stop_signal else "The budget has ended"
         say(f"{why}: {amount(points, seconds)} left. The same command with --resume continues.")
-    elif files:
+    elif any(path.name != DEVICE_FILE for path in files):
         say(f"Next: planner profiles list --profiles {shlex.quote(str(out))}")
     if sweep.stop_signal:
         return 128 + sweep.stop_signal

@@ -368,6 +368,22 @@ def prices_show(
     emit("\n".join(filter(None, parts)))
 
 
+@prices_app.command("table")
+def prices_table(
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Only with this kind of GPU.")] = None,
+    provider: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this provider.")] = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Dollars for a TFLOP/s by machine and precision: rented, reserved, bought."""
+    from planner.catalog import load_catalog
+    from planner.listings import choose_instances, choose_purchases
+    from planner.speed_prices import speed_price_table, speed_prices
+
+    known = load_catalog(catalog or [])
+    rows = speed_prices(known, choose_instances(known, gpu, provider), choose_purchases(known, gpu, provider))
+    emit(speed_price_table(rows, stdout_screen()))
+
+
 @prices_app.command("status")
 def prices_status(catalog: Catalogs = None) -> None:
     """Say how old the prices are."""

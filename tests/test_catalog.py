@@ -23,6 +23,7 @@ PRICED = {(instance.provider, instance.name): instance for instance in CATALOG.i
 GPUS: dict[str, tuple[float, float, float | None, float, float, float, float | None, str]] = {
     "K80": (12, 240, None, 4.1, 150, 16, None, "3.7"),
     "P100": (16, 732, 18.7, 9.3, 250, 16, None, "6.0"),
+    "P100-SXM2": (16, 732, 21.2, 10.6, 300, 16, 80, "6.0"),
     "V100": (16, 900, 125, 15.7, 300, 16, 150, "7.0"),
     "T4": (16, 320, 65, 8.1, 70, 16, None, "7.5"),
     "A10G": (24, 600, 125, 31.2, 150, 32, None, "8.6"),
@@ -90,7 +91,7 @@ RESERVED = {
     "p2.8xlarge": (96566, 34.9, 2765),
     "p2.16xlarge": (193133, 69.8, 2765),
 }
-PURCHASES = {"DGX-1V": ("V100", 149000, 120.0, 1242), "DGX-1P": ("P100", 129000, 84.8, 1521)}
+PURCHASES = {"DGX-1V": ("V100", 149000, 120.0, 1242), "DGX-1P": ("P100-SXM2", 129000, 84.8, 1521)}
 
 
 # The shipped figures

@@ -31,6 +31,7 @@ from planner.merging.analysis import (
     named,
     options,
     own_layers,
+    power_law,
     read_table,
     tabled,
 )
@@ -96,6 +97,17 @@ def test_a_union_counts_every_layer_once() -> None:
             size[x.signature] = x.weight_bytes
             most[x.signature] = max(most.get(x.signature, 0), sum(y.signature == x.signature for y in mine))
     assert saved_bytes(groups(models)) == total - sum(size[s] * n for s, n in most.items())
+
+
+def test_a_power_law_is_found_again() -> None:
+    found = power_law([round(4e8 / rank**1.5) for rank in range(1, 40)])
+    assert found is not None
+    assert (found.exponent, found.scale_bytes, found.r2) == pytest.approx((1.5, 4e8, 1.0), rel=1e-4)
+    assert found(4) == pytest.approx(4e8 / 8, rel=1e-3)
+    assert power_law([3, 2, 1]) is None
+    level = power_law([7] * 10)
+    assert level is not None
+    assert abs(level.exponent) < 1e-9
 
 
 def test_heavy_hitters() -> None:

@@ -165,6 +165,10 @@ def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Pat
     }  # fmt: skip
     assert ended["memory/2"].message.startswith("its process died of SIGABRT")
     assert ended["memory/3"].message == "RuntimeError: three is too many"
+    assert said.splitlines()[-1] == "Next: planner profiles list --profiles profiles"
+    code, said = finished("--mode", "device", "--seconds", "0.01", "--out", "bare")
+    assert code == 0, said
+    assert "Next:" not in said
 
 
 def test_models_that_cannot_be_measured_have_one_line_each(place: Path) -> None:

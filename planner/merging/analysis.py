@@ -10,6 +10,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from calibrate.layer_facts import FactsError, facts, known, traced
 from calibrate.library import Library
 from calibrate.shared_curve import SharedCurve, read_curve
@@ -44,6 +46,8 @@ ANALYSIS_SCHEMA = "planner.merge/v1"
 TOP_TENTH = 0.1
 STRONG = 0.5
 """Share of a model's memory in the largest tenth of its layers from which a few groups save most of it."""
+FIT_MIN = 4
+"""Layers below which a line through them says nothing."""
 GEMEL_SHARE = 0.607 / 0.86
 """Of what could be shared, GEMEL (NSDI'23) shared this much at 95 % of the accuracy, at best: 60.7 of 86 %."""
 GEMEL_TARGET = 0.95
@@ -123,6 +127,32 @@ def named(words: Sequence[str], look: Callable[[str], Sequence[LayerFacts]]) -> 
 
 
 @dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """Memory of layers by rank, the largest first: `scale_bytes / rank ** exponent`."""
+
+    scale_bytes: float
+    exponent: float
+    """0: all layers alike; 2: the second largest is a quarter of the largest."""
+    r2: float
+    """Share of the variance of the logarithms that the line explains: 1 is a power law to the dot."""
+
+    def __call__(self, rank: float) -> float:
+        """Bytes of the layer of that rank. 400 MB, exponent 2: 400, 100, 44 MB."""
+        return float(self.scale_bytes / rank**self.exponent)
+
+
+def power_law(sizes: Sequence[int]) -> PowerLaw | None:
+    """A straight line through the logarithms of size and rank, by least squares; `sizes` the largest first."""
+    if len(sizes) < FIT_MIN:
+        return None
+    rank, size = np.log(np.arange(1, len(sizes) + 1)), np.log(np.array(sizes, dtype=float))
+    slope, start = np.polyfit(rank, size, 1)
+    spread = float(((size - size.mean()) ** 2).sum())
+    left = float(((size - start - slope * rank) ** 2).sum())
+    return PowerLaw(float(np.exp(start)), float(-slope), 1 - left / spread if spread else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class HeavyHitters:
     """How much of one model's memory its largest layers hold. Where few hold most, a few groups save most."""
 
@@ -138,6 +168,10 @@ class HeavyHitters:
     top_share: float
     strength: str
     """`strong` where the largest tenth holds half of the memory, else `weak`."""
+    layer_bytes: tuple[int, ...] = ()
+    """Of each layer, the largest first."""
+    power_law: PowerLaw | None = None
+    """Fitted to those; None where there are too few to fit anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +232,8 @@ def heavy_hitters(model: str, layers: Sequence[LayerFacts]) -> HeavyHitters:
         top_layers=top,
         top_share=share,
         strength="strong" if share >= STRONG else "weak",
+        layer_bytes=tuple(layer.weight_bytes for layer in ordered),
+        power_law=power_law([layer.weight_bytes for layer in ordered]),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
-from planner.merging.analysis import Analysis
+from planner.merging.analysis import TOP_TENTH, Analysis, HeavyHitters
 from planner.merging.breakeven import Breakeven, Row
 from planner.merging.report import axes
 
@@ -17,19 +17,23 @@ if TYPE_CHECKING:
 MODELS_MAX = 60
 """Bars up to which each is named."""
 COLOURS = {"resident": GREY, "swapped": ORANGE, "merged stem": PURPLE, "merged layers": BLUE}
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, GREY)
+"""Colours of models side by side, and so how many are shown."""
 STRIP = 0.035
 """Height of the strip below, as a share of the picture's."""
 MIB = 2**20
 
 
 def analysis_plot(found: Analysis, path: Path) -> None:
-    """How much of each model others have too, and how the saving grows group by group."""
+    """How much of each model others have too, how the saving grows group by group, and how memory lies in layers."""
 
     def draw(both: "Sequence[Axes]") -> None:
         _models(both[0], found)
         _groups(both[1], found)
+        _ranks(both[2], found)
+        _cumulative(both[3], found)
 
-    drawn(path, 2, draw)
+    drawn(path, 4, draw)
 
 
 def breakeven_plot(found: Breakeven, path: Path) -> None:
@@ -81,6 +85,35 @@ def _groups(axes_: "Axes", found: Analysis) -> None:
     axes_.axhline(found.total_bytes / MIB, color=GREEN, linestyle=":", label="all weights")
     axes_.set(title="Saved by sharing", xlabel="groups of equal layers shared", ylabel="MiB", ylim=(0, None))
     axes_.legend()
+
+
+def _ranks(axes_: "Axes", found: Analysis) -> None:
+    """Layers by rank, the largest first, and the power law through them."""
+    for x, colour in _few(found):
+        ranks = range(1, len(x.layer_bytes) + 1)
+        axes_.plot(ranks, [size / MIB for size in x.layer_bytes], ".", color=colour, label=x.model)
+        if x.power_law:
+            line = [x.power_law(rank) / MIB for rank in ranks]
+            axes_.plot(ranks, line, color=colour, linewidth=1, label=f"rank ^ -{x.power_law.exponent:.1f}")
+    axes_.set(xscale="log", yscale="log", title="Memory of layers by rank", xlabel="rank", ylabel="MiB")
+    axes_.legend()
+
+
+def _cumulative(axes_: "Axes", found: Analysis) -> None:
+    """Share of the memory in the largest layers."""
+    for x, colour in _few(found):
+        held = [0.0, *accumulate(size / x.bytes for size in x.layer_bytes)]
+        axes_.plot([i / len(x.layer_bytes) for i in range(len(held))], held, color=colour, label=x.model)
+    axes_.axvline(TOP_TENTH, color=GREY, linestyle=":", label="largest tenth")
+    axes_.set(title="Memory in the largest layers", xlabel="share of the layers", ylabel="share of the memory")
+    axes_.set(xlim=(0, 1), ylim=(0, 1.02))
+    axes_.legend()
+
+
+def _few(found: Analysis) -> list[tuple[HeavyHitters, str]]:
+    """The largest models, each with a colour of its own."""
+    largest = sorted(found.heavy_hitters, key=lambda x: -x.bytes)[: len(SERIES)]
+    return list(zip(largest, SERIES, strict=False))
 
 
 def _ways(axes_: "Axes", title: str, axis: str, rows: Sequence[Row]) -> None:

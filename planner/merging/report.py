@@ -9,7 +9,7 @@ from math import isinf, isnan
 from typing import TYPE_CHECKING, Any
 
 from planner.layout import Column, Screen, counted, dollars, gigabytes, markdown, names, percent, share, table
-from planner.merging.analysis import ANALYSIS_SCHEMA, Analysis
+from planner.merging.analysis import ANALYSIS_SCHEMA, Analysis, HeavyHitters
 from planner.plans import Plan, WayOfServing
 
 if TYPE_CHECKING:  # what plans are shown with needs no search
@@ -78,7 +78,13 @@ def model_columns(found: Analysis) -> list[Column]:
         Column("largest layer", [f"{x.largest} {share(x.largest_share)}" for x in h]),
         Column("largest tenth", [f"{x.top_layers} hold {share(x.top_share)}" for x in h], right=True),
         Column("heavy hitters", [x.strength for x in h]),
+        Column("power law", [law(x) for x in h]),
     ]
+
+
+def law(x: HeavyHitters) -> str:
+    """`rank ^ -1.9 (R2 0.93)`, or `-` where there are too few layers."""
+    return f"rank ^ -{x.power_law.exponent:.1f} (R2 {x.power_law.r2:.2f})" if x.power_law else "-"
 
 
 def group_columns(found: Analysis) -> list[Column]:
