@@ -14,9 +14,10 @@ from planner import duty
 from planner.catalog import Offer, stale
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.cutting import Card
-from planner.packing import Packing, Placed, busiest_card, portions_of
+from planner.packing import Packing, Placed, portions_of
 from planner.plans import (
     Accuracy,
+    Bottleneck,
     Caution,
     GpuAnswer,
     Instances,
@@ -74,6 +75,8 @@ CALM_LOAD = 0.8
 """Load up to which queues forget so soon that it does not matter what it is."""
 SCREENED_DRAWS = 12
 """The same where each is one draw of the phases."""
+WORTH_MEASURING = 0.05
+"""Part more that larger batches would carry, from which on it is said that nobody measured them."""
 OUTAGES_MIN = 20
 """Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
 
@@ -441,7 +444,7 @@ def measured_load(deployment: Deployment, rates_rps: Mapping[str, float], traffi
     more than that."""
     if not drain(deployment, {model: rate / CALM_LOAD for model, rate in rates_rps.items()}, traffic).growing:
         return CALM_LOAD
-    return max(CALM_LOAD, offered_load(deployment, rates_rps, traffic=traffic))
+    return max(CALM_LOAD, offered_load(deployment, rates_rps, traffic))
 
 
 def replay(
@@ -545,9 +548,8 @@ class Trial:
     replay: Replay
     among: tuple[Offer, ...] = ()
     """All offers, from which its label must tell it."""
-    overload: float | None = None
-    """Load that it would be offered in the largest batches that are allowed, where that is above `limit`; None where it
-    is not, or not known."""
+    overloaded: bool = False
+    """Whether it is known to be offered more than `limit` in the largest batches that are allowed."""
     limit: float = 1.0
     """Load that the headroom leaves."""
 
@@ -555,22 +557,27 @@ class Trial:
         """Whether every queue still drains at so many times the demand."""
         return not drain(self.deployment, self.replay.rates_rps(factor), self.replay.traffic).growing
 
-    @property
+    @cached_property
     def demand_factor_max(self) -> float:
         """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded."""
-        work = busiest_card(self.packing.placed)[0]
-        rates_rps, traffic = self.replay.rates_rps(1.0), self.replay.traffic
-        return 1 / offered_load(self.deployment, rates_rps, max(work, 0.01), traffic)
+        return 1 / offered_load(self.deployment, self.replay.rates_rps(1.0), self.replay.traffic)
+
+    @property
+    def load(self) -> float:
+        """What it is offered, over what it can bear."""
+        if self.packing.work > self.limit:
+            return self.packing.work
+        return max(1 / self.demand_factor_max, self.limit if self.overloaded else 0.0)
 
     @property
     def met(self) -> bool:
         """Whether every SLO is surely kept, within the headroom."""
-        return self.overload is None and self.replay.met
+        return not self.overloaded and self.replay.met
 
     @property
     def nearness(self) -> tuple[bool, bool, float]:
         """Whether its load is within the headroom, and how near its replays came."""
-        return (self.overload is None, *self.replay.nearness)
+        return (not self.overloaded, *self.replay.nearness)
 
     @property
     def label(self) -> str:
@@ -688,11 +695,30 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         ),
         joules_per_inference=mean(lambda m: m.joules_per_inference),
         verdict=verdict,
-        bottleneck=max(placed, key=lambda p: p.worst_s).bottleneck,
+        bottleneck=_bottleneck(max(placed, key=lambda p: p.worst_s)),
         evidence=weakest(*(evidence(p.portion.sized.profile, swapped) for p in placed)),
         foretold=any(p.portion.sized.profile.foretold for p in placed),
         precision=" and ".join(sorted({p.portion.sized.profile.precision for p in placed})),
     )
+
+
+def _bottleneck(placed: Placed) -> Bottleneck:
+    """What gives way first: the end of the measured batches where larger ones would carry more than these can."""
+    compute = placed.bottleneck is Bottleneck.COMPUTE
+    return Bottleneck.BATCH_RANGE if compute and _gain_of_twice(placed) else placed.bottleneck
+
+
+def _gain_of_twice(placed: Placed) -> float:
+    """Part more that twice the largest measured batch would carry if its curve goes on; 0 where it would not do.
+
+    4 in 10 ms and 8 in 16 ms: 0.25. Waiting for such a batch and running it must be within the SLO.
+    """
+    sized, largest = placed.portion.sized, placed.portion.sized.profile.largest_batch
+    run_s = sized.profile.latency(2 * largest)
+    if placed.batch_size_max < largest or 2 * run_s > sized.need.slo.latency_s:
+        return 0.0
+    gain = 2 * sized.profile.latency(largest) / run_s - 1
+    return gain if gain >= WORTH_MEASURING else 0.0
 
 
 def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
@@ -789,6 +815,7 @@ def cautions(scenario: Scenario, workload: Workload, trial: Trial, today: date) 
         *_doubts(trial),
         *_prices(scenario, trial, today),
         *_foretold(trial),
+        *_batch_ranges(trial),
         *_evidence(trial),
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
@@ -829,6 +856,23 @@ def _foretold(trial: Trial) -> Iterator[Caution]:
             what=f"nobody measured {', '.join(names)}: times, memory and loads are foretold, and the plan is made at"
             " the bad end of their 80 % bands, which one time in ten is exceeded",
             remedy="measure with `planner calibrate` on such a GPU before you buy, and name the folder with"
+            " `--profiles DIR`",
+        )
+
+
+def _batch_ranges(trial: Trial) -> Iterator[Caution]:
+    """GPUs short of compute only because nobody measured larger batches."""
+    gains: dict[str, None] = {}
+    for placed in trial.packing.placed:
+        if _bottleneck(placed) is Bottleneck.BATCH_RANGE:
+            profile = placed.portion.sized.profile
+            twice = f"in batches of {2 * profile.largest_batch}"
+            gains[f"{_gain_of_twice(placed):.0%} more of {profile.model} on {profile.gpu} {twice}"] = None
+    if gains:
+        yield Caution(
+            what=f"batches end where measuring ended: if the curves go on, a GPU would carry {', '.join(gains)}, and"
+            " fewer may do",
+            remedy="measure larger ones with `planner calibrate --batches` on such a GPU and name the folder with"
             " `--profiles DIR`",
         )
 

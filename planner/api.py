@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from planner.merging.breakeven import Breakeven
     from planner.plans import Plan
     from planner.profiling.anatomy import Anatomy
+    from planner.speed_prices import SpeedPrice
     from planner.studies.engine import Engine
     from planner.studies.results import StudyAnswer
     from planner.terminal import Simulation
@@ -346,6 +347,16 @@ def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog:
     from planner.listings import choose_instances
 
     return list(choose_instances(load_catalog(paths(catalog)), gpu, provider))
+
+
+def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[SpeedPrice]":
+    """Machines at every kind of price, least dollars for a TFLOP/s first."""
+    from planner.catalog import load_catalog
+    from planner.listings import choose_instances, choose_purchases
+    from planner.speed_prices import speed_prices
+
+    known = load_catalog(paths(catalog))
+    return speed_prices(known, choose_instances(known, gpu, provider), choose_purchases(known, gpu, provider))
 
 
 # Answers

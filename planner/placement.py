@@ -270,7 +270,7 @@ class OnFleet:
         """
         question = self.question
         judged = within_headroom(trial, trial.limit)
-        if judged.overload is not None:
+        if judged.overloaded:
             return judged
         tell = self.tell("confirming")
         seen = replay(question.scenario, question.workload, question.needs, trial.deployment, screen=False, tell=tell)
@@ -300,13 +300,11 @@ class OnFleet:
 
 
 def within_headroom(trial: Trial, limit: float) -> Trial:
-    """The trial with the load that it is offered, where that is more than `limit`, or more than can ever drain."""
+    """The trial, marked where it is offered more than `limit`, or more than can ever drain."""
     if trial.packing.work > limit + 1e-9:
-        return replace(trial, overload=trial.packing.work, limit=limit)
+        return replace(trial, overloaded=True, limit=limit)
     most = limit if any(p.swapped for p in trial.packing.placed) else LOAD_MAX
-    if trial.bears(1 / most):
-        return trial
-    return replace(trial, overload=max(1 / trial.demand_factor_max, most), limit=most)
+    return trial if trial.bears(1 / most) else replace(trial, overloaded=True, limit=most)
 
 
 def _fitting(packer: Packer, content: Content, card: Card) -> bool:

@@ -17,6 +17,8 @@ class Bottleneck(StrEnum):
     LATENCY = "latency"
     MEMORY = "memory"
     COMPUTE = "compute"
+    BATCH_RANGE = "batch-range"
+    """Compute, in the largest batches that were measured; larger ones would carry more."""
     LOADING = "loading"
     HOST_MEMORY = "host-memory"
     GPU_COUNT = "gpu-count"

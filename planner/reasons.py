@@ -81,7 +81,7 @@ def limit(model: ModelAnswer, cards: Sequence[GpuAnswer]) -> str:
         return ""
     card = cards[0]
     match model.bottleneck:
-        case Bottleneck.COMPUTE:
+        case Bottleneck.COMPUTE | Bottleneck.BATCH_RANGE:
             return f"{card.id} would compute {share(card.offered_load)} of the time in full batches. "
         case Bottleneck.LOADING:
             return f"{card.id} waits for weights {share(card.load_share)} of the time. "

@@ -105,7 +105,7 @@ def missed_promise(trial: Trial, more_gpus: int = 1) -> Rejection:
 
     The figures are those of the trial's last replays: the confirmation where there was one, else the screening.
     """
-    if trial.overload is not None or not trial.replay.stable:
+    if trial.overloaded or not trial.replay.stable:
         return _overloaded(trial)
     model = trial.replay.missed[0]
     if not trial.replay.margin(model) < 0:
@@ -134,7 +134,7 @@ def missed_promise(trial: Trial, more_gpus: int = 1) -> Rejection:
 
 def _overloaded(trial: Trial) -> Rejection:
     """A fleet that cannot bear the demand, with its headroom, however long a replay it looks well in."""
-    limit, load = trial.limit, trial.overload or 1 / trial.demand_factor_max
+    limit, load = trial.limit, trial.load
     loading = ", loads of weights included," if any(p.swapped for p in trial.packing.placed) else ""
     way_out = "one more GPU"
     if load > limit:

@@ -325,7 +325,7 @@ class Search:
         if self.misses:
             nearest, why = max(self.misses, key=lambda miss: miss[0].nearness)
             confirmed = self._on(nearest.offers, nearest.fleet, swap=True).confirmed(nearest)
-            if confirmed.overload is not None:  # refused for its load, before any replay but a screening
+            if confirmed.overloaded:  # refused for its load, before any replay but a screening
                 confirmed = replace(confirmed, replay=self._replayed(nearest))
             self.misses.remove((nearest, why))
             at = self.rejections.index(why)

@@ -467,7 +467,7 @@ def outlooks(plan: Plan) -> list[str]:
     return [f"{label}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}." for label, cost in costs]
 
 
-PRECISIONS = "At another precision (not replayed, and what it does to accuracy is not known here)"
+PRECISIONS = "At another precision, in batches as large as now (not replayed; its accuracy is not known here)"
 
 
 def precisions(plan: Plan) -> list[str]:

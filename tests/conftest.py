@@ -15,6 +15,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+TOGETHER = frozenset(
+    f"tests/test_{name}.py" for name in ("export", "joint", "merge_plan", "page", "serving", "study_ray", "validate")
+)
+"""Tests of one file that share what takes long to make: one process runs all of them."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Gives each process one test at a time, or one of the files above."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            path = nodeid.partition("::")[0]
+            return path if path in TOGETHER else nodeid
+
+    return Scheduling(config, log)
+
 
 @pytest.fixture
 def torchvision_in_workers(monkeypatch):

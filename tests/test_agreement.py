@@ -15,6 +15,7 @@ from planner.catalog import load_catalog
 from planner.load import Loaded, ScenarioError, load_scenario, workload
 from planner.merging.breakeven import compared
 from planner.names import with_known_names
+from planner.prediction.ahead import other_precisions
 from planner.prediction.predict import End, Predictor
 from planner.prediction.question import ask
 from planner.profiling.anatomy import Wish, look
@@ -24,6 +25,7 @@ from planner.search import plan
 from planner.simulation import simulate_named
 from simulator.precision import WEIGHT_BYTES
 from simulator.profile import Profile
+from simulator.sharing import NOTHING_SHARED
 
 CATALOG = load_catalog()
 DAY = date(2026, 11, 22)
@@ -149,6 +151,23 @@ def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None
         replace(loaded, scenario=load_scenario(path).scenario), CATALOG, LIBRARY, created_at="2026-11-22T00:00:00"
     )
     assert settled.precisions == ()
+
+
+def test_another_precision_is_not_praised_for_larger_batches(tmp_path: Path) -> None:
+    path = tmp_path / "open.yaml"
+    path.write_text(SCENARIO.format(model="tiny_yolov3", gpu="V100", precision="fp32"), encoding="utf-8")
+    changes = ["models[tiny_yolov3].precision=", "streams[0].count=300", "buy.own[box].count=20"]
+    loaded = load_scenario(path, changes)
+    asked, _ = ask(loaded.scenario, workload(loaded), CATALOG, LIBRARY)
+    largest = {sized.profile.model: sized.profile.largest_batch for sized in asked.sized.values()}
+    assert largest == {"tiny_yolov3": 4}  # the lecture measured no larger ones
+    half = next(other_precisions(asked, CATALOG, PREDICTOR, None, NOTHING_SHARED))
+    told = PREDICTOR.told("tiny_yolov3", "V100", "fp16")
+    assert told is not None
+    assert max(told.latency_s) > 4
+    carried_rps = 4 / told.prediction(4).latency_s.value
+    count = int(half.label.split(" x ")[0])
+    assert count >= asked.needs["tiny_yolov3"].rate_rps / carried_rps
 
 
 # Names

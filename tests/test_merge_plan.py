@@ -27,8 +27,6 @@ CATALOG = load_catalog()
 LIBRARY = find_profiles((), CATALOG.gpus)
 QUICK = ("replications=2", "horizon=8", "confidence=0.5")
 
-pytestmark = pytest.mark.xdist_group("city")  # planned once for all
-
 
 def answer(name: str, *overrides: str) -> Plan:
     loaded = load_scenario(SCENARIOS / f"{name}.yaml", (*QUICK, *overrides))

@@ -188,6 +188,18 @@ def test_swapping_serves_what_does_not_fit_together() -> None:
     assert {no.bottleneck for no in resident.rejections} == {Bottleneck.MEMORY, Bottleneck.GPU_COUNT}
 
 
+def test_the_end_of_the_measured_batches_is_named_where_larger_ones_would_carry_more() -> None:
+    found = {}
+    for slope_s in (0.001, 0.01):  # twice the batch carries 24 % more, and 3 %
+        busy = scenario([model("a", 0.5)], {"a": (20, 30.0)}, buy=BuySpec(gpus=("V100",), retired=True))
+        found[slope_s] = planned(busy, shelf(profile("a", V100, 0.010, slope_s)))
+    near, far = (plan.recommendation.models[0].bottleneck for plan in found.values())
+    assert (near, far) == (Bottleneck.BATCH_RANGE, Bottleneck.COMPUTE)
+    said = [[caution.what for caution in plan.warnings if "batches end" in caution.what] for plan in found.values()]
+    assert "a GPU would carry 24% more of a on V100 in batches of 32" in said[0][0]
+    assert said[1] == []
+
+
 def test_model_over_two_cards_is_planned_as_stages() -> None:
     wide = shelf(profile("a", T4, 0.02, 0.002, 20_000_000_000))
     pair = BuySpec(own=(OwnMachine(name="pair", gpu="T4", gpu_count=2, price=1.0, count=2),))

@@ -22,12 +22,9 @@ import pytest
 from calibrate.cluster import ClusterError, connect
 from calibrate.everywhere import Kind, kinds
 
-pytestmark = [
-    pytest.mark.skipif(
-        find_spec("ray") is None, reason="Ray is not installed: pip install 'gpu-capacity-planner[cluster]'"
-    ),
-    pytest.mark.xdist_group("ray"),  # one cluster for all
-]
+pytestmark = pytest.mark.skipif(
+    find_spec("ray") is None, reason="Ray is not installed: pip install 'gpu-capacity-planner[cluster]'"
+)
 
 PLANNER = [sys.executable, "-m", "planner"]
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
@@ -41,6 +38,7 @@ streams: [{model: watch, count: 4, rate: 10 fps}]
 buy: {own: [{name: box, gpu: V100, price: $1/h, count: 1}]}
 horizon: 20 s
 replications: 2
+confidence: 50 %
 """
 STUDY = """
 base: base.yaml
@@ -214,7 +212,7 @@ def local(study: Path) -> dict[str, bytes]:
     return content(out)
 
 
-DEATHS = 5
+DEATHS = 3
 """Of studies, and then of workers."""
 
 
@@ -266,6 +264,7 @@ streams: [{model: watch, rate: 10 fps}, {model: look, rate: 10 fps}]
 buy: {own: [{name: box, gpu: V100, price: $1/h, count: 1}]}
 horizon: 3 s
 replications: 2
+confidence: 50 %
 merging: layers
 sharing: {table: costs.csv}
 """

@@ -582,10 +582,6 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
 RECORDINGS = Path("scenarios/validation/recordings")
 
 
-TOGETHER = pytest.mark.xdist_group("recordings")
-"""Tests of what takes long to compare."""
-
-
 @pytest.fixture(scope="module", params=sorted(path.name for path in RECORDINGS.iterdir()))
 def committed(request) -> list[Validation]:
     """All runs of one machine, compared with what the simulator says today."""
@@ -598,23 +594,19 @@ def errors(answers: list[Validation], metric: str) -> np.ndarray:
     return np.abs(found[np.isfinite(found)])
 
 
-@TOGETHER
 @pytest.mark.parametrize("metric", ["p50_s", "p95_s"])
 def test_latency_errs_by_less_than_ten_percent_in_the_median(committed: list[Validation], metric: str) -> None:
     assert np.median(errors(committed, metric)) < 0.10
 
 
-@TOGETHER
 def test_the_share_within_the_slo_errs_by_less_than_two_points_on_average(committed: list[Validation]) -> None:
     assert np.mean(errors(committed, "slo_attainment")) < 0.02
 
 
-@TOGETHER
 def test_measured_figures_lie_in_their_intervals(committed: list[Validation]) -> None:
     assert pooled(committed).share >= 0.85
 
 
-@TOGETHER
 def test_every_scenario_is_recorded_rehearsed_and_undisturbed(committed: list[Validation]) -> None:
     assert len(committed) == len(SCENARIOS)
     assert all(answer.speed.after and not answer.stopped for answer in committed)

@@ -1,7 +1,7 @@
 """Charts as SVG. Strips stretch to any width and hold no text; the others have a fixed shape and text in them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -15,6 +15,8 @@ COLOURS = 12
 WIDTH, HEIGHT = 360, 190
 """Of a chart with text, in its own units: as wide as a phone shows it."""
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 14, 30
+LETTER = 7
+"""Width of a letter of an axis, in the chart's units: the widest font that a page is seen in."""
 STRIP = 1000
 """Width of a strip in its own units."""
 
@@ -228,12 +230,14 @@ def grid(
     return parts
 
 
-def plot_area(x: tuple[float, float], y: tuple[float, float], x_log: bool = False) -> tuple[Scale, Scale]:
-    """Scales of a chart with a little room around its points."""
-    return (
-        Scale(*(x if x_log else padded(*x)), LEFT, WIDTH - RIGHT, x_log),
-        Scale(*padded(*y), HEIGHT - BOTTOM, TOP + 8),
-    )
+def plot_area(
+    x: tuple[float, float], y: tuple[float, float], written: Callable[[float], str], x_log: bool = False
+) -> tuple[Scale, Scale]:
+    """Scales of a chart with a little room around its points, and on the left as much as `written` values of y take."""
+    up = Scale(*padded(*y), HEIGHT - BOTTOM, TOP + 8)
+    longest = max((len(written(value)) for value in up.steps(4)), default=0)
+    left = max(LEFT, LETTER * longest + 8)
+    return Scale(*(x if x_log else padded(*x)), left, WIDTH - RIGHT, x_log), up
 
 
 def padded(low: float, high: float) -> tuple[float, float]:

@@ -380,9 +380,9 @@ def pareto(plan: Plan) -> Figure:
         for letter, a in shown
     ]
     costs, lates = [s.x for s in spots], [s.y for s in spots]
-    across, up = plot_area((min(costs), max(costs)), (min(lates), max(lates)))
+    across, up = plot_area((min(costs), max(costs)), (min(lates), max(lates)), share)
     front = sorted((a.cost_usd_per_hour, worst_p99(a)) for _, a in shown if a.label in plan.pareto)
-    texts = [(x, f"${x:g}") for x in across.steps(4)], [(y, f"{y * 100:.0f} %") for y in up.steps(4)]
+    texts = [(x, f"${x:g}") for x in across.steps(4)], [(y, share(y)) for y in up.steps(4)]
     svg = scatter(
         spots, "dollars an hour", "slowest p99 of its SLO", texts, (across, up), front, 1.0 if up.high >= 1 else None
     )

@@ -241,7 +241,8 @@ class View:
         ]
         if not ys or axis.numbers is None:
             return None
-        across, up = plot_area((min(axis.numbers), max(axis.numbers)), (min(ys), max(ys)), axis.log)
+        reach = (min(axis.numbers), max(axis.numbers)), (min(ys), max(ys))
+        across, up = plot_area(*reach, lambda y: tick(y, output), axis.log)
         ticks = axis.numbers if len(axis.numbers) <= 6 else across.steps(4)
         parts = grid(across, up, [(x, tick_of(x, axis)) for x in ticks], [(y, tick(y, output)) for y in up.steps(4)])
         for i, row in enumerate(rows):
@@ -310,7 +311,7 @@ class View:
         best = [not any(o[0] <= c[0] and o[1] <= c[1] and o != c for o in costs) for c in costs]
         names = [name_of(p) for p, kept in zip(points, best, strict=True) if kept]
         xs, ys = ([self.figure(p, o) for p in points] for o in ends)
-        across, up = plot_area((min(xs), max(xs)), (min(ys), max(ys)))
+        across, up = plot_area((min(xs), max(xs)), (min(ys), max(ys)), lambda y: tick(y, ends[1]))
         letters = iter("ABCDEFGHIJKL"[: len(names)] if len(names) <= SPOTS_NAMED else "")
         spots = [
             Spot(x, y, next(letters, "") if kept else "", name_of(p), "best" if kept else "off")

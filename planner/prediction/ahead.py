@@ -1,6 +1,6 @@
 """Ahead: GPUs without profiles that might be cheaper, and the one measurement that would narrow the answer most."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
@@ -12,8 +12,9 @@ from planner.plans import Estimate, Measurement, Outlook, PrecisionOutlook, Pred
 from planner.prediction.predict import End, Predictor
 from planner.prediction.question import Question, ask
 from planner.scenario import Objective
-from planner.sizing import Kind, Sized, SizedModels
-from simulator.profile import Evidence
+from planner.sizing import Kind, Profiles, Sized, SizedModels
+from simulator.curves import Interpolated
+from simulator.profile import Evidence, Profile
 from simulator.sharing import NOTHING_SHARED, Merged
 
 OUTLOOKS_MAX = 3
@@ -76,18 +77,40 @@ def other_precisions(
     placed = shown.packing.placed if shown else ()
     profiles = [p.portion.sized.profile for p in placed if p.portion.sized.model in left_open]
     now = tuple(sorted({profile.precision for profile in profiles}))
+    largest: dict[str, int] = {}
+    for sized in question.sized.values():
+        largest[sized.profile.model] = max(sized.profile.largest_batch, largest.get(sized.profile.model, 1))
     for precision in OTHER_PRECISIONS:
         if now == (precision,):
             continue
         models = tuple(replace(m, precision=m.precision or precision) for m in scenario.models)
         asked = replace(scenario, models=models)
-        ends = [ask(asked, question.workload, catalog, predictor.at(end), shared)[0] for end in End]
+        shelves = [_AlikeInBatches(predictor.at(end), largest) for end in End]
+        ends = [ask(asked, question.workload, catalog, shelf, shared)[0] for shelf in shelves]
         if not all(question.served for question in ends):
             continue
         (_, low), (label, value), (_, high) = map(_fleet, ends)
         if not isnan(value):
             cost = Estimate(value=value, low=low, high=high)
             yield PrecisionOutlook(precision=precision, label=label, cost_usd_per_hour=cost, instead_of=now)
+
+
+@dataclass(frozen=True)
+class _AlikeInBatches:
+    """Foretold profiles that end where those of today do, so that a precision is not praised for larger batches."""
+
+    known: Profiles
+    largest: Mapping[str, int]
+    """Batch by model."""
+
+    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+        """The profile of `model` on `gpu`, foretold ones up to the largest batch of today."""
+        found = self.known.get(model, gpu, precision)
+        if found is None or not found.foretold:
+            return found
+        seen = [x for x in found.latency.x if x <= self.largest.get(model, x)]
+        times_s = tuple(map(found.latency, seen))
+        return replace(found, latency=Interpolated(tuple(seen), times_s))
 
 
 def _cheaper_kinds(

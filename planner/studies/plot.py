@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
 from planner.studies.figures import Figure, middle
@@ -14,6 +14,7 @@ from planner.studies.scenario import Design
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, GREY, "#b8a12c", "#2a9d9d", "#b04a6b")
 CELLS_MAX = 16
@@ -22,6 +23,14 @@ ROWS_MAX = 4
 """Figures drawn: those named first."""
 THRESHOLD = "threshold"
 SCALES = {"fraction": (100.0, "%"), "bytes": (1e-9, "GB"), "J": (1 / 3.6e6, "kWh")}
+
+SIDES: tuple[dict[str, Any], ...] = (
+    {"position": (4, 4), "horizontalalignment": "left", "verticalalignment": "bottom"},
+    {"position": (4, -4), "horizontalalignment": "left", "verticalalignment": "top"},
+    {"position": (-4, 4), "horizontalalignment": "right", "verticalalignment": "bottom"},
+    {"position": (-4, -4), "horizontalalignment": "right", "verticalalignment": "top"},
+)
+"""Where the name of a point may stand, in points from it."""
 
 Draw = Callable[["Axes"], None]
 
@@ -45,6 +54,9 @@ def draw(answer: StudyAnswer, path: Path) -> None:
         for i, panels in enumerate(rows):
             for j, panel in enumerate(panels):
                 panel(picture.add_subplot(len(rows), wide, i * wide + j + 1))
+        if pareto:
+            picture.draw_without_rendering()  # so that it is known where names lie
+            uncover(picture.axes[-1])
         try:
             picture.savefig(path, dpi=DOTS_PER_INCH, format="png")
         except OSError as error:
@@ -199,6 +211,7 @@ def lines(axes: "Axes", answer: StudyAnswer, output: OutputAnswer, along: AxisAn
     bottom, top = axes.get_ylim()
     if 0 < bottom < top / 2:
         axes.set_ylim(bottom=0)
+    none_below_zero(axes)
     if len(series) > 1:
         axes.legend(fontsize=7)
 
@@ -250,7 +263,31 @@ def pareto(axes: "Axes", answer: StudyAnswer, one: OutputAnswer, other: OutputAn
         axes.annotate(name, place, (4, 4), textcoords="offset points", fontsize=6)
     axes.set(title="Pareto set", xlabel=label(answer, one), ylabel=label(answer, other))
     axes.margins(x=0.2, y=0.15)
+    none_below_zero(axes)
     axes.legend(fontsize=7)
+
+
+def none_below_zero(axes: "Axes") -> None:
+    """Let no axis begin below 0 where nothing drawn lies there: no one pays less than nothing."""
+    left, bottom = axes.dataLim.min
+    if left >= 0:
+        axes.set_xlim(left=max(0.0, axes.get_xlim()[0]))
+    if bottom >= 0:
+        axes.set_ylim(bottom=max(0.0, axes.get_ylim()[0]))
+
+
+def uncover(axes: "Axes") -> None:
+    """Move names that lie on others to another side of their point, and hide those that find no room."""
+    taken: list[Bbox] = []
+    for name in axes.texts:
+        for side in SIDES:
+            name.set(**side)
+            box = name.get_window_extent()
+            if not any(map(box.overlaps, taken)):
+                taken.append(box)
+                break
+        else:
+            name.set_visible(False)
 
 
 def unbeaten(at: Sequence[tuple[float, float]], high_x: bool, high_y: bool) -> list[tuple[float, float]]:
