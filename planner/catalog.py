@@ -137,7 +137,7 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
     found = own + [offer for offer in judged if isinstance(offer, Offer)]
     refused = [no for no in judged if isinstance(no, Rejection)]
     had = {offer.gpu.name for offer in own} | {instance.gpu for instance in rented}
-    refused += [_without_price(gpu) for gpu in buy.gpus if gpu not in had]
+    refused += [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in had]
     if not found and not refused:
         raise CatalogError(
             "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
@@ -194,7 +194,14 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
     )
 
 
-def _without_price(gpu: str) -> Rejection:
+def _without_price(gpu: str, buy: BuySpec) -> Rejection:
+    if buy.own and not buy.providers:
+        return _refusal(
+            gpu,
+            Bottleneck.PRICE,
+            f"None of your own machines has a {gpu}, and with buy.own and no buy.providers nothing is rented.",
+            f"Name providers to rent from under buy.providers, or leave {gpu} out of buy.gpus.",
+        )
     return _refusal(
         gpu,
         Bottleneck.PRICE,
