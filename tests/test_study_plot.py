@@ -1,5 +1,6 @@
 """Pictures of studies: what is drawn of which study, and that the figures drawn are the study's."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -68,6 +69,38 @@ def test_what_matters_most_spans_the_least_and_the_greatest_figure(deadlines):
     swings = [swing for swing in deadlines.sensitivity if swing.output == "cost_usd"]
     spans = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in drawn.patches]
     assert spans == [pytest.approx((swing.low_figure, swing.high_figure)) for swing in swings]
+
+
+def test_no_axis_begins_below_zero_where_nothing_lies_there(deadlines):
+    cost, time = output(deadlines, "cost_usd"), output(deadlines, "time_s")
+    along, both = axes(), axes()
+    plot.lines(along, deadlines, cost, deadlines.axes[0])
+    plot.pareto(both, deadlines, cost, time)
+    assert min(along.get_ylim()[0], both.get_xlim()[0], both.get_ylim()[0]) >= 0
+
+
+def test_no_name_of_a_point_covers_another():
+    drawn = axes()
+    for i in range(6):
+        drawn.annotate(f"point {i}", (0.5 + 0.001 * i, 0.5), (4, 4), textcoords="offset points", fontsize=6)
+    plot.uncover(drawn)
+    boxes = [text.get_window_extent() for text in drawn.texts if text.get_visible()]
+    assert len(boxes) == len(plot.SIDES)
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+
+
+def test_labels_of_a_page_have_room_on_the_left(deadlines):
+    from planner.page.charts import LETTER
+    from planner.page.study_page import study_page
+
+    page = study_page(deadlines)
+    ends = [
+        (float(x), words)
+        for figure in page.lines
+        for x, words in re.findall(r'<text x="([-\d.]+)"[^>]*text-anchor="end"[^>]*>([^<]*)<', str(figure.svg))
+    ]
+    assert ends
+    assert all(x >= LETTER * len(words) for x, words in ends)
 
 
 @pytest.mark.parametrize(
