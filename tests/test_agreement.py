@@ -23,6 +23,10 @@ from planner.profiling.systolic import Dataflow
 from planner.scenario import Precision
 from planner.search import plan
 from planner.simulation import simulate_named
+from planner.training.closed_forms import VISION_EFFICIENCY, step_from_inference
+from planner.training.plan import train
+from planner.training.scenario import load_training
+from planner.training.speed import speed, subject
 from simulator.precision import WEIGHT_BYTES
 from simulator.profile import Profile
 from simulator.sharing import NOTHING_SHARED
@@ -125,6 +129,58 @@ def test_memory_and_loads_follow_the_size_of_numbers(model: str, gpu: str) -> No
     for batch in (1, 4, 32, 256):
         assert held["fp16"].workspace(batch).value == pytest.approx(0.5 * held["fp32"].workspace(batch).value)
         assert held["int8"].workspace(batch).value == pytest.approx(0.25 * held["fp32"].workspace(batch).value)
+
+
+TRAINED = """
+model: {{zoo: resnet50, profile: {profile}}}
+data: {{samples: 1000}}
+train: {{epochs: 1, global_batch: 4, precision: {precision}, optimizer: momentum}}
+buy: {{instances: [{instance}], retired: true}}
+counts: [1]
+"""
+
+
+@pytest.mark.parametrize(
+    ("profile", "gpu", "instance", "precision"),
+    [
+        ("resnet50", "V100", "p3.2xlarge", "fp32"),  # measured
+        ("nvidia_resnet50", "T4", "g4dn.xlarge", "fp32"),  # published
+        ("nvidia_resnet50", "V100", "p3.2xlarge", "amp"),
+        ("resnet50", "L4", "g6.xlarge", "fp32"),  # by a roofline
+    ],
+)
+def test_train_rests_on_the_same_times_and_memory(
+    profile: str, gpu: str, instance: str, precision: Precision, tmp_path: Path
+) -> None:
+    path = tmp_path / "training.yaml"
+    path.write_text(TRAINED.format(profile=profile, precision=precision, instance=instance), encoding="utf-8")
+    loaded = load_training(path)
+    option = train(loaded, CATALOG, LIBRARY).options[0]
+    found = speed(loaded.scenario, subject(loaded.scenario), CATALOG.gpus[gpu], 4, LIBRARY)
+    assert found is not None
+    wish = Wish(
+        model="resnet50",
+        input_shape=None,
+        resolution=None,
+        batch=4,
+        precision=precision,
+        gpu=CATALOG.gpus[gpu],
+        device=None,
+        dataflow=Dataflow.WS,
+        measure=False,
+    )
+    shown = look(wish, LIBRARY, CATALOG.gpus)
+    assert option.gpu == gpu
+    known = LIBRARY.get(profile, gpu, precision)
+    if known:
+        assert found.pass_s.mid == pytest.approx(step_from_inference(known.latency(4), depthwise=False).mid)
+    else:
+        ideal_s = 3 * shown.roofline.total_s  # type: ignore[union-attr]
+        assert found.pass_s.mid == pytest.approx(ideal_s / VISION_EFFICIENCY[1])
+    assert found.pass_s.mid < option.step_s < 1.1 * found.pass_s.mid  # the update of weights comes on top
+    if precision == "fp32":
+        context_bytes = option.memory["context"]
+        assert option.memory_bytes - context_bytes == pytest.approx(shown.training.total.mid, rel=0.01)
 
 
 def test_growth_between_small_batches_is_not_drawn_on_without_end() -> None:
