@@ -171,11 +171,11 @@ def asked(words: list[str], folder: Path) -> tuple[int, str, str]:
     child = os.fork()
     if not child:
         answer(words, folder, out, err)
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGXCPU))
     signal.alarm(LIMIT_S)
-    status = os.waitpid(child, 0)[1]
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     signal.alarm(0)
-    code = GIVEN_UP if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
+    code = GIVEN_UP if code == -signal.SIGXCPU else code
     return code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
 
 
@@ -192,7 +192,7 @@ def answer(words: list[str], folder: Path, out: Path, err: Path) -> None:
         sys.argv = ["planner", *words, *([] if words[0] in WITHOUT_JSON else ["--format", "json"])]
         cli.main()
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -206,13 +206,18 @@ def faults(words: list[str], code: int, out: str, err: str) -> Iterator[str]:
         return
     if code not in CODES or "Traceback" in err:
         yield f"exit {code}: {err.strip()[-300:]!r}"
-    if code == 2 and not err.strip():
-        yield "refused without a word"
-    if words[0] not in WITHOUT_JSON and out:
+    if code == 2 and (out or not err.strip()):
+        yield f"refused without a word, or with an answer: {out[:200]!r}"
+    if words[0] not in WITHOUT_JSON and code != 2:
         try:
-            json.loads(out)
+            json.loads(out, parse_constant=not_finite)
         except ValueError:
             yield f"standard output is no JSON document: {out[:200]!r}"
+
+
+def not_finite(word: str) -> None:
+    """JSON has no NaN and no infinity."""
+    raise ValueError(word)
 
 
 def summary(mutants: list[Mutant]) -> str:

@@ -29,6 +29,7 @@ from planner.plans import (
     ReplicaAnswer,
     Timeline,
 )
+from planner.prediction.predict import interpolated
 from planner.replications import (
     REQUESTS_MAX,
     Draws,
@@ -705,20 +706,22 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
 def _bottleneck(placed: Placed) -> Bottleneck:
     """What gives way first: the end of the measured batches where larger ones would carry more than these can."""
     compute = placed.bottleneck is Bottleneck.COMPUTE
-    return Bottleneck.BATCH_RANGE if compute and _gain_of_twice(placed) else placed.bottleneck
+    return Bottleneck.BATCH_RANGE if compute and _larger_would_do(placed) else placed.bottleneck
 
 
-def _gain_of_twice(placed: Placed) -> float:
-    """Part more that twice the largest measured batch would carry if its curve goes on; 0 where it would not do.
+def _larger_would_do(placed: Placed) -> bool:
+    """Whether twice the largest measured batch would carry more if its curve goes on, within the SLO and in memory.
 
-    4 in 10 ms and 8 in 16 ms: 0.25. Waiting for such a batch and running it must be within the SLO.
+    4 in 10 ms and 8 in 16 ms carry a quarter more. Waiting for such a batch and running it must be within the SLO.
     """
-    sized, largest = placed.portion.sized, placed.portion.sized.profile.largest_batch
-    run_s = sized.profile.latency(2 * largest)
-    if placed.batch_size_max < largest or 2 * run_s > sized.need.slo.latency_s:
-        return 0.0
-    gain = 2 * sized.profile.latency(largest) / run_s - 1
-    return gain if gain >= WORTH_MEASURING else 0.0
+    sized, profile, kind = placed.portion.sized, placed.portion.sized.profile, placed.cards[0].kind
+    largest = profile.largest_batch
+    if placed.batch_size_max < largest or len(profile.latency.x) < 2:
+        return False
+    run_s = interpolated(profile, 2 * largest, kind.gpu).latency_s.value
+    held_bytes = profile.weight_bytes + profile.workspace(2 * largest)
+    carries_more = 2 * profile.latency(largest) >= (1 + WORTH_MEASURING) * run_s
+    return carries_more and 2 * run_s <= sized.need.slo.latency_s and held_bytes <= kind.memory_bytes
 
 
 def _gpu_answer(trial: Trial, card: Card) -> GpuAnswer:
@@ -862,16 +865,12 @@ def _foretold(trial: Trial) -> Iterator[Caution]:
 
 def _batch_ranges(trial: Trial) -> Iterator[Caution]:
     """GPUs short of compute only because nobody measured larger batches."""
-    gains: dict[str, None] = {}
-    for placed in trial.packing.placed:
-        if _bottleneck(placed) is Bottleneck.BATCH_RANGE:
-            profile = placed.portion.sized.profile
-            twice = f"in batches of {2 * profile.largest_batch}"
-            gains[f"{_gain_of_twice(placed):.0%} more of {profile.model} on {profile.gpu} {twice}"] = None
-    if gains:
+    held = [placed for placed in trial.packing.placed if _bottleneck(placed) is Bottleneck.BATCH_RANGE]
+    names = dict.fromkeys(f"{p.portion.sized.profile.model} on {p.portion.sized.profile.gpu}" for p in held)
+    if names and len(trial.cards) > 1:
         yield Caution(
-            what=f"batches end where measuring ended: if the curves go on, a GPU would carry {', '.join(gains)}, and"
-            " fewer may do",
+            what=f"batches of {', '.join(names)} end where measuring ended: if the curves go on, a GPU would carry more"
+            " in larger ones, and fewer may do",
             remedy="measure larger ones with `planner calibrate --batches` on such a GPU and name the folder with"
             " `--profiles DIR`",
         )

@@ -76,6 +76,7 @@ class Purchase:
     gpu: str
     gpu_count: int
     usd: float
+    status: Status
     as_of: str
     source: str
 
@@ -143,6 +144,22 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
             "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
         )
     return found, refused
+
+
+def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:
+    """Machines that may be bought under `buy`, and what is refused for no longer being made."""
+    wanted = [p for p in catalog.purchases if not buy.gpus or p.gpu in buy.gpus]
+    gone = [p for p in wanted if p.status is Status.RETIRED and not buy.retired]
+    refused = [
+        _refusal(
+            p.machine,
+            Bottleneck.RETIRED,
+            f"{p.machine} is no longer made.",
+            "Set buy.retired to true if you can still buy one, or price another in a prices.yaml with --catalog.",
+        )
+        for p in gone
+    ]
+    return [p for p in wanted if p not in gone], refused
 
 
 def _wanted(instance: Instance, buy: BuySpec) -> bool:
@@ -419,6 +436,7 @@ def _purchases(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[str, Purchase
                 gpu=entry.gpu,
                 gpu_count=entry.gpu_count,
                 usd=entry.usd,
+                status=entry.status,
                 as_of=source.as_of,
                 source=source.title,
             )

@@ -138,6 +138,8 @@ class PurchaseEntry:
     gpu: Name
     gpu_count: Count
     usd: Usd
+    status: Status = Status.ACTIVE
+    """`retired`: no longer made."""
     source: str
     """One of the file's sources."""
 

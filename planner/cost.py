@@ -14,7 +14,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from planner.catalog import Offer
 from planner.scenario import Objective
 from planner.sizing import Kind, Sized, SizedModels
-from simulator.power import SHORTEST_S, busy_w
+from simulator.power import busy_w
 
 GPUS_MAX = 4096
 """GPUs in a fleet without limits."""
@@ -160,8 +160,9 @@ class FleetProgram:
                 return gpus + 1e-4 * prices
             case Objective.ENERGY:
                 idle_w = [o.gpu_count * o.gpu.idle_w for o in self.offers]
-                busy_w = [s.design_work * (busy_power_w(s, k) - k.gpu.idle_w) for s, k in self._pairs]
-                return np.array(idle_w + busy_w) + 1e-4 * prices
+                above_w = [busy_w(k.gpu, s.profile, s.batch_size_max) - k.gpu.idle_w for s, k in self._pairs]
+                work_w = [s.design_work * watts for (s, _), watts in zip(self._pairs, above_w, strict=True)]
+                return np.array(idle_w + work_w) + 1e-4 * prices
 
     @cached_property
     def _pairs(self) -> list[tuple[Sized, Kind]]:
@@ -288,12 +289,6 @@ def _work(sized: Sized, design: float) -> float:
     if design >= 1:
         return sized.design_work * design
     return sized.least_work + design * (sized.design_work - sized.least_work)
-
-
-def busy_power_w(sized: Sized, kind: Kind) -> float:
-    """Power while the model runs in its best batches, which take least energy a request."""
-    best = max(sized.profile.latency.x, key=lambda size: size / max(sized.profile.latency(size), SHORTEST_S))
-    return busy_w(kind.gpu, sized.profile, int(best))
 
 
 def exclusive_bytes(sized: Sized, shared: set[str]) -> int:

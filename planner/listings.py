@@ -13,6 +13,7 @@ from planner.scenario import PriceKind
 from planner.traces import TraceSummary
 from planner.units import perhaps
 from simulator.errors import InputError
+from simulator.near import in_any_case
 from simulator.profile import FitQuality, Profile
 
 
@@ -211,16 +212,20 @@ def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]
 
 def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:
     """Machines with a GPU that can be bought; none where a provider's rents are asked for."""
+    gpu = gpu and in_any_case(gpu, catalog.gpus)
     return [] if provider else [p for p in catalog.purchases if gpu in (None, p.gpu)]
 
 
 def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
     """Instances with a GPU, of a provider; ListingError where there is none."""
+    gpu = gpu and in_any_case(gpu, catalog.gpus)
     chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
     if not chosen and not choose_purchases(catalog, gpu, provider):
-        kinds, providers = sorted({i.gpu for i in catalog.instances}), sorted({i.provider for i in catalog.instances})
+        kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
+        providers = sorted({i.provider for i in catalog.instances})
         asked = " ".join(word for word in (gpu, provider) if word)
-        raise ListingError(f"no price of `{asked}`. Known: {', '.join(kinds)}; of {', '.join(providers)}.")
+        hint = perhaps(gpu, kinds) if gpu else ""
+        raise ListingError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")
     return chosen
 
 
@@ -249,6 +254,7 @@ def purchase_list(wanted: Sequence[Purchase], screen: Screen) -> str:
         Column("GPUs", [f"{p.gpu_count} x {p.gpu}" for p in rows]),
         Column("price", [dollars(p.usd) for p in rows], right=True),
         Column("each GPU", [dollars(p.usd / p.gpu_count) for p in rows], right=True),
+        Column("status", [p.status for p in rows]),
         Column("as of", [p.as_of for p in rows]),
     ]
     return "\n".join(table(columns, screen, indent=0)) + "\n" if rows else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -101,7 +101,23 @@ def line(path: Path, problem: Problem) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def refused(loaded: Loaded, problems: Sequence[tuple[Steps, str]]) -> ScenarioError:
+class WasRead(Protocol):
+    """A scenario of any kind, and the text that it was read from."""
+
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+
+    @property
+    def text(self) -> str:
+        """The file as it was."""
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """What `--set` changed."""
+
+
+def refused(loaded: WasRead, problems: Sequence[tuple[Steps, str]]) -> ScenarioError:
     """What is wrong with values of a scenario that was read before, each with its place: the `--set` that brought it,
     else where it stands in the file."""
     try:

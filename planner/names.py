@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from calibrate.layer_facts import known as models_with_layers
 from calibrate.library import Library
-from planner.catalog import Catalog, Offer, offers, unknown_names
+from planner.catalog import Catalog, CatalogError, Offer, offers, unknown_names
 from planner.load import Loaded, refused
 from planner.prediction.question import predictor_of
 from planner.scenario import BuySpec, ModelSpec, OwnMachine
 from planner.sizing import Profiles
 from planner.strict_yaml import Steps
 from planner.units import perhaps
+from simulator.near import in_any_case
 
 OTHERS_SHOWN = 8
 """Models of which an error says where they could be planned."""
@@ -40,15 +41,12 @@ def name_of(model: ModelSpec) -> str:
 
 def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
     """The same with `t4` as `T4`."""
-    known = {name.lower(): name for name in catalog.gpus}
-
-    def gpu(name: str) -> str:
-        return name if name in catalog.gpus else known.get(name.lower(), name)
 
     def machine(own: OwnMachine) -> OwnMachine:
-        return replace(own, gpu=gpu(own.gpu))
+        return replace(own, gpu=in_any_case(own.gpu, catalog.gpus))
 
-    return replace(buy, gpus=tuple(map(gpu, buy.gpus)), own=tuple(map(machine, buy.own)))
+    gpus = tuple(in_any_case(name, catalog.gpus) for name in buy.gpus)
+    return replace(buy, gpus=gpus, own=tuple(map(machine, buy.own)))
 
 
 def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
@@ -62,7 +60,10 @@ def _others(
     models: Sequence[ModelSpec], loaded: Loaded, catalog: Catalog, library: Library
 ) -> Iterator[tuple[Steps, str]]:
     """Where the other models could be planned, so that one name does not hide them."""
-    offered, _ = offers(catalog, loaded.scenario.buy)
+    try:
+        offered, _ = offers(catalog, loaded.scenario.buy)
+    except CatalogError:  # nothing is on offer: said once all names are known
+        return
     found = [(model.name, _where(model, loaded, offered, catalog, library)) for model in models]
     shown = [f"{name} ({where})" for name, where in found if where]
     if shown:

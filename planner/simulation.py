@@ -32,6 +32,7 @@ from planner.sizing import Kind, Profiles
 from planner.terminal import Simulation
 from planner.units import did_you_mean, perhaps
 from simulator.deployment import SwapPolicy
+from simulator.near import in_any_case
 from simulator.sharing import NOTHING_SHARED, Merged
 
 POLICIES = {
@@ -86,9 +87,8 @@ def simulate_named(
 
 def gpu_named(gpu: str, catalog: Catalog) -> str:
     """A kind of GPU as the catalog spells it."""
-    for name in catalog.gpus:
-        if name.lower() == gpu.lower():
-            return name
+    if (name := in_any_case(gpu, catalog.gpus)) in catalog.gpus:
+        return name
     hint = perhaps(gpu, catalog.gpus) or f" Known: {', '.join(catalog.gpus)}."
     raise NothingToPlanError(f"--gpu {gpu}: unknown.{hint}")
 

@@ -5,8 +5,10 @@ The lectures' own table (CS 181AI, lecture 14), for everything in the catalog.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from planner.catalog import Catalog, Instance, Purchase
+from planner.catalog_files import Status
 from planner.layout import Column, Screen, dollars, table
 from planner.scenario import PriceKind
 from planner.units import HOURS_PER_YEAR
@@ -59,7 +61,7 @@ def double_flops(gpu: GPU) -> float | None:
 def speed_prices(catalog: Catalog, rented: Sequence[Instance], bought: Sequence[Purchase]) -> list[SpeedPrice]:
     """Every machine at every kind of its prices, least dollars for a TFLOP/s at single precision first."""
     found = [*_rents(catalog, rented), *_purchases(catalog, bought)]
-    return sorted(found, key=lambda one: (one.usd_per_tflops(one.gpu.fp32_flops) or 0.0, one.machine, one.kind))
+    return sorted(found, key=lambda one: (one.usd_per_tflops(one.gpu.fp32_flops) or inf, one.machine, one.kind))
 
 
 def _rents(catalog: Catalog, rented: Sequence[Instance]) -> Iterator[SpeedPrice]:
@@ -72,7 +74,7 @@ def _rents(catalog: Catalog, rented: Sequence[Instance]) -> Iterator[SpeedPrice]
                     gpu_count=instance.gpu_count,
                     kind=str(kind),
                     usd=YEARS * HOURS_PER_YEAR * price.usd_per_hour,
-                    sold=instance.status == "active",
+                    sold=instance.status is Status.ACTIVE,
                     as_of=price.as_of,
                 )
 
@@ -85,7 +87,7 @@ def _purchases(catalog: Catalog, bought: Sequence[Purchase]) -> Iterator[SpeedPr
             gpu_count=machine.gpu_count,
             kind=BOUGHT,
             usd=machine.usd,
-            sold=True,
+            sold=machine.status is Status.ACTIVE,
             as_of=machine.as_of,
         )
 

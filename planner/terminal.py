@@ -471,7 +471,7 @@ PRECISIONS = "At another precision, in batches as large as now (not replayed; it
 
 
 def precisions(plan: Plan) -> list[str]:
-    """What fp16 and int8 would cost: `at fp16 4 x g4dn.xlarge (T4): $2.10/h, $1.60 to $2.63 ..., $6.08/h at fp32.`"""
+    """What fp16 and int8 would cost: `fp16: 4 x g4dn.xlarge (T4) for $2.10/h, $1.60 to $2.63, against ...`"""
     return [precision_line(plan.recommendation, outlook) for outlook in plan.precisions]
 
 
@@ -508,7 +508,7 @@ ALIKE = {"mode": "{}", "precision": "at {}", "evidence": "evidence {}"}
 
 
 def told_once(columns: list[Column], width: int) -> tuple[list[Column], list[str]]:
-    """Where a table is too wide: without mode and evidence, if all models have the same; and the line that says it."""
+    """A table without the columns `ALIKE` where it is too wide and all models have the same; and the line for them."""
     alike = [c for c in columns if c.title in ALIKE and len(c.cells) > 1 and len(set(c.cells)) == 1]
     if len(fit(columns, width)) == 1 or not alike:
         return columns, []

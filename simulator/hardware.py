@@ -17,7 +17,7 @@ class GPU:
     tensor_fp16_flops: float | None = None
     """Peak dense half-precision rate on matrix units, FLOP/s."""
     tdp_w: float
-    """Power limit, taken as the power while a batch runs unless a profile knows better."""
+    """Power limit; see `simulator.power` for what is drawn while a batch runs."""
     idle_w: float
     """Power while nothing runs."""
     pcie_bytes_per_s: float

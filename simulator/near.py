@@ -9,6 +9,11 @@ SURE = 0.75
 SHOWN_MAX = 3
 
 
+def in_any_case(word: str, known: Iterable[str]) -> str:
+    """The known name that is the same but for upper and lower case, `T4` for `t4`; else the word itself."""
+    return next((name for name in known if name.lower() == word.lower()), word)
+
+
 def near_names(word: str, known: Iterable[str]) -> list[str]:
     """The known names that a person may have meant, the likeliest first; upper and lower case are alike.
 

@@ -18,7 +18,7 @@ SHORTEST_S = 1e-9
 def busy_w(gpu: GPU, profile: Profile, batch_size: int) -> float:
     """Watts while a batch runs: as the profile has it, else by the pace at which such batches are worked off.
 
-    A V100 of 300 W, 60 W idle: 240 W at its best batch; 117 W at batch 1 if that works off a fifth as much.
+    A V100 of 300 W, 60 W idle: 240 W at its best batch; 115 W at batch 1 if that works off a fifth as much.
     """
     if profile.busy_w is not None:
         return profile.busy_w

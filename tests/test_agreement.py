@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -15,10 +15,11 @@ from planner.catalog import load_catalog
 from planner.load import Loaded, ScenarioError, load_scenario, workload
 from planner.merging.breakeven import compared
 from planner.names import with_known_names
-from planner.prediction.ahead import other_precisions
+from planner.prediction.ahead import AlikeInBatches, other_precisions
 from planner.prediction.predict import End, Predictor
 from planner.prediction.question import ask
 from planner.profiling.anatomy import Wish, look
+from planner.profiling.report import document
 from planner.profiling.systolic import Dataflow
 from planner.scenario import Precision
 from planner.search import plan
@@ -27,6 +28,7 @@ from planner.training.closed_forms import VISION_EFFICIENCY, step_from_inference
 from planner.training.plan import train
 from planner.training.scenario import load_training
 from planner.training.speed import speed, subject
+from simulator.curves import Interpolated
 from simulator.precision import WEIGHT_BYTES
 from simulator.profile import Profile
 from simulator.sharing import NOTHING_SHARED
@@ -226,7 +228,92 @@ def test_another_precision_is_not_praised_for_larger_batches(tmp_path: Path) -> 
     assert count >= asked.needs["tiny_yolov3"].rate_rps / carried_rps
 
 
+def test_a_shelf_ends_at_todays_batches_also_where_it_begins_later() -> None:
+    told = PREDICTOR.told("tiny_yolov3", "V100", "fp16")
+    assert told is not None
+    late = replace(told.profile(End.VALUE), latency=Interpolated((8.0, 16.0), (0.01, 0.02)))
+    for largest, sizes in ((4, (8.0,)), (12, (8.0, 12.0)), (64, (8.0, 16.0))):
+        found = AlikeInBatches(Given(late), {"tiny_yolov3": largest}).get("tiny_yolov3", "V100", "fp16")
+        assert found is not None
+        assert found.latency.x == sizes
+
+
+@dataclass(frozen=True)
+class Given:
+    """A shelf with one profile."""
+
+    profile: Profile
+
+    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+        return self.profile
+
+
+def test_what_is_too_slow_is_not_called_unmeasured(tmp_path: Path) -> None:
+    path = tmp_path / "tight.yaml"
+    path.write_text(SCENARIO.format(model="resnet50", gpu="T4", precision="int8"), encoding="utf-8")
+    for latency, known in (("1 ms", True), ("5 s", True)):
+        loaded = load_scenario(path, [f"models[resnet50].slo.latency={latency}"])
+        assert all(cell.measured is known for cell in compared(loaded, CATALOG, LIBRARY))
+    alone = load_scenario(path, ["buy.own[box].gpu=V100"])  # which computes nothing in int8
+    assert not any(cell.measured for cell in compared(alone, CATALOG, LIBRARY))
+
+
 # Names
+
+
+def test_training_knows_names_in_any_case_and_says_where_it_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "training.yaml"
+    path.write_text(TRAINED.format(profile="resnet50", precision="fp32", instance="g4dn.xlarge"), encoding="utf-8")
+    found = train(load_training(path, ["buy.gpus=[t4]", "speed=[{gpu: t4, rate: 100 /s}]"]), CATALOG, LIBRARY)
+    assert {option.gpu for option in found.options} == {"T4"}
+    wrong = ["buy.gpus=[T5]", "model={zoo: resnet5O}", "speed=[{gpu: A2000, step: 1 s}]"]
+    with pytest.raises(ScenarioError) as error:
+        train(load_training(path, wrong), CATALOG, LIBRARY)
+    assert [line.split(": ")[0] for line in error.value.problems] == [
+        "--set buy.gpus=[T5]",
+        "--set speed=[{gpu",
+        "--set model={zoo",
+    ]
+    path.write_text(path.read_text(encoding="utf-8").replace("zoo: resnet50", "zoo: resnet5O"), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"training\.yaml:2:14: model\.zoo: resnet5O: .* Did you mean resnet50"):
+        train(load_training(path), CATALOG, LIBRARY)
+
+
+def test_machines_that_are_no_longer_made_are_not_bought(tmp_path: Path) -> None:
+    path = tmp_path / "training.yaml"
+    text = (
+        TRAINED.replace("[1]", "[8]")
+        .replace("batch: 4", "batch: 64")
+        .replace("instances: [{instance}], retired: true", "gpus: [V100, A100-40GB]")
+    )
+    path.write_text(text.format(profile="resnet50", precision="fp32"), encoding="utf-8")
+    found = train(load_training(path, ["purchase={used: 90 %}"]), CATALOG, LIBRARY)
+    assert "purchase" not in {option.price_kind for option in found.options}
+    assert any(no.reason == "DGX-1V is no longer made." for no in found.rejections)
+    still = train(load_training(path, ["purchase={used: 90 %}", "buy.retired=true"]), CATALOG, LIBRARY)
+    assert "purchase" in {option.price_kind for option in still.options}
+
+
+def test_an_offer_that_cannot_be_does_not_hide_an_unknown_model(tmp_path: Path) -> None:
+    said = refused(tmp_path, "models[resnet50].profile=resnet5O", "buy={providers: [azure], instances: [g4dn.xlarge]}")
+    assert any("no model is known as `resnet5O`" in line for line in said)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp", "fp16", "int8"])
+def test_bytes_of_layers_add_up_to_those_of_the_model(precision: str) -> None:
+    wish = Wish(
+        model="alexnet",
+        input_shape=None,
+        resolution=None,
+        batch=1,
+        precision=precision,
+        gpu=None,
+        device=None,
+        dataflow=Dataflow.WS,
+        measure=False,
+    )
+    found = document(look(wish, LIBRARY, CATALOG.gpus))
+    assert sum(layer["weight_bytes"] for layer in found["layers"]) == pytest.approx(found["weight_bytes"], abs=40)
 
 
 def refused(folder: Path, *changes: str) -> list[str]:

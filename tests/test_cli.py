@@ -233,7 +233,7 @@ def test_a_lost_frame_is_counted_under_both_rules(planner):
 
 def test_machines_to_buy_are_listed(planner):
     _, out, _ = planner("prices", "show", "--gpu", "V100")
-    assert re.search(r"^DGX-1V +8 x V100 +\$149,000 +\$18,625 +2023-03-06$", out, re.M)
+    assert re.search(r"^DGX-1V +8 x V100 +\$149,000 +\$18,625 +retired +2023-03-06$", out, re.M)
     code, out, _ = planner("prices", "show", "--gpu", "P100-SXM2")
     assert (code, out.splitlines()[0].split()[0]) == (0, "to")
     _, out, _ = planner("prices", "show", "--provider", "azure")

@@ -22,6 +22,10 @@ def test_one_document_or_nothing(seed: int) -> None:
         (0, "{}\n{}\n", ""),
         (1, "", "Traceback (most recent call last):"),
         (2, "", ""),
+        (2, "{}\n", "no such model"),
+        (0, "", ""),
+        (0, '{"a": NaN}\n', ""),
+        (-11, "", ""),
     ],
 )
 def test_what_went_wrong_is_seen(code: int, out: str, err: str) -> None:

@@ -142,14 +142,17 @@ class PowerLaw:
 
 
 def power_law(sizes: Sequence[int]) -> PowerLaw | None:
-    """A straight line through the logarithms of size and rank, by least squares; `sizes` the largest first."""
+    """A straight line through the logarithms of size and rank, by least squares; `sizes` above 0, the largest
+    first. None where there are too few."""
     if len(sizes) < FIT_MIN:
         return None
     rank, size = np.log(np.arange(1, len(sizes) + 1)), np.log(np.array(sizes, dtype=float))
+    if sizes[0] == sizes[-1]:
+        return PowerLaw(float(sizes[0]), 0.0, 1.0)
     slope, start = np.polyfit(rank, size, 1)
     spread = float(((size - size.mean()) ** 2).sum())
     left = float(((size - start - slope * rank) ** 2).sum())
-    return PowerLaw(float(np.exp(start)), float(-slope), 1 - left / spread if spread else 1.0)
+    return PowerLaw(float(np.exp(start)), float(-slope), 1 - left / spread)
 
 
 @dataclass(frozen=True, slots=True)

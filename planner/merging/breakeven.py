@@ -7,16 +7,15 @@ from math import inf, isinf
 from typing import TypeVar
 
 from planner.answer import Trial
-from planner.catalog import Catalog
+from planner.catalog import Catalog, offers
 from planner.cost import Fleet
 from planner.load import Loaded, workload
 from planner.merging.analysis import NOTHING_MERGED, MergeError, Option, options
 from planner.merging.weigh import SAME_USD, tried_on
 from planner.names import with_known_names
-from planner.plans import Bottleneck
-from planner.prediction.question import Question, ask
+from planner.prediction.question import Question, ask, predictor_of
 from planner.replications import longest_slo_s, warmup_s
-from planner.scenario import MemoryPolicy, Merging, Objective
+from planner.scenario import MemoryPolicy, Merging, Objective, Scenario
 from planner.sizing import Profiles
 from planner.units import HOURS_PER_MONTH
 
@@ -90,6 +89,9 @@ def breakeven(
     MergeError where there is nothing to compare.
     """
     loaded = with_known_names(loaded, catalog, library)
+    found, rejected = offers(catalog, loaded.scenario.buy)
+    if not found:
+        raise MergeError("\n".join(f"{no.candidate}: {no.reason} {no.way_out}" for no in rejected))
     most = len(loaded.scenario.models)
     counts = counts or sorted({max(1, round(most * (i + 1) / COUNTS)) for i in range(COUNTS)})
     if too_many := [n for n in counts if not 1 <= n <= most]:
@@ -171,9 +173,9 @@ def cell(way: str, option: Option, memory: MemoryPolicy, loaded: Loaded, catalog
     """The cheapest fleet on which one way keeps every promise on the mean of its replays."""
     scenario = replace(loaded.scenario, memory=memory)
     given = replace(loaded, scenario=scenario)
-    question, refused_pairs = ask(scenario, workload(given), catalog, library, option.merged)
+    question, _ = ask(scenario, workload(given), catalog, library, option.merged)
     if not question.served:
-        return Cell(way, inf, 0, "", measured=all(no.bottleneck is not Bottleneck.PROFILE for no in refused_pairs))
+        return Cell(way, inf, 0, "", measured=all_known(scenario, catalog, library))
     program, refused = question.program(), list[Fleet]()
     for _ in range(FLEETS_MAX):
         solution = program.propose(Objective.COST, refused, scenario.buy.max_cost or inf)
@@ -187,6 +189,13 @@ def cell(way: str, option: Option, memory: MemoryPolicy, loaded: Loaded, catalog
                 return Cell(way, usd, len(trial.cards), trial.label, foretold=foretold)
         refused.append(solution.fleet)
     return Cell(way, inf, 0, "")
+
+
+def all_known(scenario: Scenario, catalog: Catalog, library: Profiles) -> bool:
+    """Whether each model was measured, or is predicted, on some kind of GPU on offer."""
+    known = predictor_of(scenario, catalog, library) or library
+    kinds = {offer.gpu.name for offer in offers(catalog, scenario.buy)[0]}
+    return all(any(known.get(m.profile or m.name, kind, m.precision) for kind in kinds) for m in scenario.models)
 
 
 def tried(question: Question, fleet: Fleet, *, swap: bool) -> Trial | None:

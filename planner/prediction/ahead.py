@@ -69,7 +69,7 @@ def look_ahead(
 def other_precisions(
     question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial | None, shared: Merged
 ) -> Iterator[PrecisionOutlook]:
-    """What the models whose precision the scenario leaves open would cost at others, on the same offers."""
+    """What the models whose precision the scenario leaves open would cost at others, on the same kinds of GPU."""
     scenario = question.scenario
     left_open = {model.name for model in scenario.models if model.precision is None}
     if predictor is None or not left_open:
@@ -77,15 +77,17 @@ def other_precisions(
     placed = shown.packing.placed if shown else ()
     profiles = [p.portion.sized.profile for p in placed if p.portion.sized.model in left_open]
     now = tuple(sorted({profile.precision for profile in profiles}))
+    kinds = tuple(dict.fromkeys(card.kind.gpu.name for card in shown.cards)) if shown else scenario.buy.gpus
+    names = {model.name: model.profile or model.name for model in scenario.models}
     largest: dict[str, int] = {}
-    for sized in question.sized.values():
-        largest[sized.profile.model] = max(sized.profile.largest_batch, largest.get(sized.profile.model, 1))
+    for (model, _), sized in question.sized.items():
+        largest[names[model]] = max(sized.profile.largest_batch, largest.get(names[model], 1))
     for precision in OTHER_PRECISIONS:
         if now == (precision,):
             continue
         models = tuple(replace(m, precision=m.precision or precision) for m in scenario.models)
-        asked = replace(scenario, models=models)
-        shelves = [_AlikeInBatches(predictor.at(end), largest) for end in End]
+        asked = replace(scenario, models=models, buy=replace(scenario.buy, gpus=kinds))
+        shelves = [AlikeInBatches(predictor.at(end), largest) for end in End]
         ends = [ask(asked, question.workload, catalog, shelf, shared)[0] for shelf in shelves]
         if not all(question.served for question in ends):
             continue
@@ -96,7 +98,7 @@ def other_precisions(
 
 
 @dataclass(frozen=True)
-class _AlikeInBatches:
+class AlikeInBatches:
     """Foretold profiles that end where those of today do, so that a precision is not praised for larger batches."""
 
     known: Profiles
@@ -108,9 +110,9 @@ class _AlikeInBatches:
         found = self.known.get(model, gpu, precision)
         if found is None or not found.foretold:
             return found
-        seen = [x for x in found.latency.x if x <= self.largest.get(model, x)]
-        times_s = tuple(map(found.latency, seen))
-        return replace(found, latency=Interpolated(tuple(seen), times_s))
+        last = max(self.largest.get(model, inf), found.latency.x[0])
+        sizes = tuple(sorted({*(x for x in found.latency.x if x < last), min(last, found.latency.x[-1])}))
+        return replace(found, latency=Interpolated(sizes, tuple(map(found.latency, sizes))))
 
 
 def _cheaper_kinds(

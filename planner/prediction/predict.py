@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from itertools import accumulate
-from math import exp, hypot, inf, log1p
+from math import exp, hypot, inf, log, log1p
 
 from calibrate.fit import band_log
 from calibrate.layer_facts import Facts, FactsError, facts
@@ -334,7 +334,12 @@ class Predictor:
         """
         known = self.library.for_model(model)
         same = [p for p in known if p.precision == precision] or known
-        source = min(same, key=lambda p: (PRECISIONS.index(p.precision), p.gpu != gpu.name), default=None)
+
+        def strangeness(p: Profile) -> tuple[int, bool, float, str]:
+            bandwidths = self.gpus[p.gpu].memory_bytes_per_s / gpu.memory_bytes_per_s if p.gpu in self.gpus else inf
+            return PRECISIONS.index(p.precision), p.gpu != gpu.name, abs(log(bandwidths)), p.gpu
+
+        source = min(same, key=strangeness, default=None)
         facts = self._facts(model)
         workspace = partial(workspace_of, source, facts, precision)
         if source is None:

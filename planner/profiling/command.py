@@ -89,9 +89,10 @@ def wished(
     from planner.profiling.anatomy import Wish, is_local
     from planner.profiling.systolic import Dataflow
     from planner.units import perhaps
+    from simulator.near import in_any_case
     from simulator.precision import VALUE_BYTES
 
-    gpu = next((name for name in known.gpus if gpu and name.lower() == gpu.lower()), gpu)
+    gpu = gpu and in_any_case(gpu, known.gpus)
     if gpu is not None and gpu not in known.gpus:
         raise typer.BadParameter(f"--gpu {gpu}: is not in the catalog.{perhaps(gpu, known.gpus)}")
     if precision not in VALUE_BYTES:

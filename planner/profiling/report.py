@@ -9,11 +9,11 @@ from planner.prediction.roofline import Bound, LayerTime
 from planner.profiling.anatomy import Anatomy, Measured, OnArray
 from planner.profiling.systolic import ArrayLayer
 from planner.profiling.whatif import Unanswered, WhatIf
-from planner.profiling.working_set import Knee
+from planner.profiling.working_set import Knee, working_set_bytes
 from planner.store import to_json
-from planner.training.memory import Fits
+from planner.training.memory import CONTEXT_BYTES, Fits
 from simulator.errors import InputError
-from simulator.precision import VALUE_BYTES, weight_share
+from simulator.precision import VALUE_BYTES, value_share, weight_share
 
 SCHEMA = "planner.anatomy/v1"
 SHOWN = 12
@@ -130,7 +130,7 @@ def _layers(seen: Anatomy) -> tuple[str, list[Column]]:
         Column("operations", [_amount(time.flops) for time in order], right=True),
         Column("moved", [_bytes(time.bytes) for time in order], right=True),
         Column("operations/byte", [f"{time.intensity:.3g}" for time in order], right=True),
-        Column("working set", [_bytes(time.layer.working_set_bytes) for time in order], right=True),
+        Column("working set", [_bytes(working_set_bytes(time.layer, 1, seen.precision)) for time in order], right=True),
         Column("share", [share(weight(time) / total, 1) for time in order], right=True),
     ]
     if seen.gpu:
@@ -174,7 +174,8 @@ def _training(seen: Anatomy, screen: Screen) -> Iterator[str]:
         f"{_bytes(held.total.mid)} ({_bytes(held.total.low)} to {_bytes(held.total.high)}) at fp32 and batch"
         f" {seen.batch}: weights {_bytes(held.weights)}, gradients {_bytes(held.gradients)}, momentum"
         f" {_bytes(held.optimizer)}, activations {_bytes(kept.mid)} ({_bytes(kept.low)} to {_bytes(kept.high)}), the"
-        f" rest is the allocator's; the framework's context comes on top.{_too_much(seen)}",
+        f" rest is the allocator's; the framework's context, about {_bytes(CONTEXT_BYTES)}, comes on top."
+        f"{_too_much(seen)}",
         indent=2,
     )
     if less.segments > 1:
@@ -194,7 +195,7 @@ def _too_much(seen: Anatomy) -> str:
         Fits.LIKELY: "it fits at the middle of that band, not at its upper end.",
         Fits.UNLIKELY: "it fits at the lower end of that band only.",
         Fits.NO: "it does not fit.",
-    }[Fits.of(seen.training.total, seen.gpu.memory_bytes)]
+    }[Fits.of(seen.training.total + CONTEXT_BYTES, seen.gpu.memory_bytes)]
     return f" {seen.gpu.name} has {_bytes(seen.gpu.memory_bytes)}: {says}" if says else ""
 
 
@@ -311,10 +312,10 @@ def _layer(seen: Anatomy, time: LayerTime) -> dict[str, Any]:
         "bytes_moved": time.bytes,
         "intensity": time.intensity,
         "operators": layer.kernels,
-        "input_bytes": layer.input_bytes,
-        "weight_bytes": layer.weight_bytes,
-        "output_bytes": layer.output_bytes,
-        "working_set_bytes": layer.working_set_bytes,
+        "input_bytes": round(value_share(seen.precision) * layer.input_bytes),
+        "weight_bytes": round(weight_share(seen.precision) * layer.weight_bytes),
+        "output_bytes": round(value_share(seen.precision) * layer.output_bytes),
+        "working_set_bytes": round(working_set_bytes(layer, 1, seen.precision)),
     }
     return row | ({"time_s": time.time_s, "bound": str(time.bound)} if seen.gpu else {})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from planner.load import Loaded
 from planner.names import with_known_names
 from planner.scenario import Scenario
+from planner.simulation import gpu_named
 from planner.studies.base import Unresolved, change, key_of
 from planner.studies.engine import Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
 from planner.studies.figures import Figure
@@ -166,13 +167,19 @@ def run_study(
 
 
 def check_names(study: Study, context: Context) -> None:
-    """Refuse a study whose first point names a model or GPU that nothing is known of, before any work is done."""
-    try:
-        loaded = study.base.resolve(study.changes_at(study.combinations()[0]), study.on).loaded
-    except Unresolved:  # that point will say so itself
-        return
-    if isinstance(loaded, Loaded):
-        with_known_names(loaded, context.catalog, context.library)
+    """Refuse a study that names a model or GPU of which nothing is known, before any work is done: each value of each
+    axis, the others at their first."""
+    first = [0] * len(study.axes)
+    points = [(*first[:n], i, *first[n + 1 :]) for n, axis in enumerate(study.axes) for i in range(len(axis.values))]
+    for at in points:
+        try:
+            resolved = study.base.resolve(study.changes_at(at), study.on)
+        except Unresolved:  # that point will say so itself
+            continue
+        if isinstance(resolved.loaded, Loaded):
+            with_known_names(resolved.loaded, context.catalog, context.library)
+        if resolved.on:
+            gpu_named(resolved.on.gpu, context.catalog)
 
 
 def sorted_outcomes(row: Row) -> list[tuple[float | None, tuple[str, Outcome]]]:

@@ -23,6 +23,8 @@ AMP_KEEPS = Range(low=1.0, mid=1.2, high=2.0)
 """Activations with amp over half of those in 4 bytes: norms and softmax stay in 4, and casts are kept too. Nine of ten
 networks of the zoo that timm trained on an RTX 3090 until memory ended lie between."""
 OPTIMIZERS = tuple(STATE_BYTES)
+CONTEXT_BYTES = 800_000_000
+"""What one framework process holds on a GPU before any model is there, where a scenario does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from calibrate.layer_facts import FactsError
 from calibrate.library import Library
-from planner.catalog import Catalog
+from planner.catalog import Catalog, unknown_names
 from planner.layout import ranges
-from planner.load import ScenarioError
+from planner.load import ScenarioError, refused
+from planner.names import spelt
 from planner.plans import Rejection
 from planner.prediction.roofline import PrecisionError, peak_flops
 from planner.training.closed_forms import Range
@@ -22,7 +24,9 @@ from planner.training.memory import Split, gpus_needed
 from planner.training.scenario import LoadedTraining, TrainingScenario, batch_of
 from planner.training.sources import Source, counts, sources
 from planner.training.speed import Limit, Subject, speed, subject
+from planner.units import perhaps
 from simulator.hardware import GPU
+from simulator.near import in_any_case
 from simulator.power import AT_FULL_PACE
 from simulator.profile import Evidence
 
@@ -101,18 +105,16 @@ class TrainingPlan:
 
 def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> TrainingPlan:
     """Every option of a training scenario, cheapest first; ScenarioError or CatalogError where there is none."""
-    s = loaded.scenario
-    what = subject(s)
-    if wrong := list(impossible(s, what, catalog)):
-        raise ScenarioError([f"{loaded.path}: {text}" for text in wrong])
-    found, refused = sources(s, catalog)
+    s = spelt_alike(loaded.scenario, catalog)
+    what = known_subject(loaded, s, catalog)
+    found, rejected = sources(s, catalog)
     made = [option(s, what, source, count, library) for source in found for count in counts(s, source)]
     known = sorted((o for o in made if o), key=lambda o: (o.cost_usd.mid, o.time_s.mid))
     if not known:
         tried = ", ".join(map(str, s.gpu_counts[:SHOWN_COUNTS]))
         hint = "Name other `counts`, `buy.gpus`, or another precision."
         wrong = [f"{loaded.path}: no machine on offer makes up {tried} GPUs at {s.train.precision}. {hint}"]
-        raise ScenarioError([*wrong, *(f"{loaded.path}: {no.candidate}: {no.reason} {no.way_out}" for no in refused)])
+        raise ScenarioError([*wrong, *(f"{loaded.path}: {no.candidate}: {no.reason} {no.way_out}" for no in rejected)])
     options = tuple(replace(o, pareto=is_pareto(o, known)) for o in known)
     allowed = [o for o in options if is_allowed(o)]
     return TrainingPlan(
@@ -121,20 +123,37 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
         cheapest=min(allowed, key=lambda o: (o.cost_usd.mid, o.time_s.mid), default=None),
         fastest=min(allowed, key=lambda o: (o.time_s.mid, o.cost_usd.mid), default=None),
         warnings=(*loaded.warnings, *left_out(s, found, {(o.gpu, o.gpu_count) for o in known})),
-        rejections=tuple(refused),
+        rejections=tuple(rejected),
         prices_as_of=min((source.as_of for source in found if source.as_of), default=""),
         deadline_s=s.deadline,
         budget_usd=s.budget,
     )
 
 
-def impossible(s: TrainingScenario, what: Subject, catalog: Catalog) -> Iterator[str]:
-    """What the scenario asks for and neither its model nor the catalog has."""
-    if unknown := [x.gpu for x in s.speed if x.gpu not in catalog.gpus]:
-        yield f"speed: `{unknown[0]}` is not a kind of GPU in the catalog."
-    layers = what.layers
-    if s.parallel.pipeline > layers:
-        yield f"parallel.pipeline: must be at most {layers}, the layers of {what.name}, got {s.parallel.pipeline}."
+def spelt_alike(s: TrainingScenario, catalog: Catalog) -> TrainingScenario:
+    """The scenario with its GPUs as the catalog spells them."""
+    speeds = tuple(replace(x, gpu=in_any_case(x.gpu, catalog.gpus)) for x in s.speed)
+    return replace(s, buy=spelt(s.buy, catalog), speed=speeds)
+
+
+def known_subject(loaded: LoadedTraining, s: TrainingScenario, catalog: Catalog) -> Subject:
+    """What is trained; ScenarioError with every name and division that neither model nor catalog has, each in place."""
+    wrong = list(unknown_names(catalog, s.buy))
+    for i, x in enumerate(s.speed):
+        if x.gpu not in catalog.gpus:
+            text = f"`{x.gpu}` is not a kind of GPU in the catalog.{perhaps(x.gpu, catalog.gpus)}"
+            wrong.append((("speed", i, "gpu"), text))
+    what = None
+    try:
+        what = subject(s)
+        if s.parallel.pipeline > what.layers:
+            text = f"must be at most {what.layers}, the layers of {what.name}, got {s.parallel.pipeline}."
+            wrong.append((("parallel", "pipeline"), text))
+    except FactsError as error:
+        wrong.append((("model", "zoo" if s.model.zoo else "factory"), str(error)))
+    if wrong or what is None:
+        raise refused(loaded, wrong)
+    return what
 
 
 def left_out(s: TrainingScenario, found: Sequence[Source], known: set[tuple[str, int]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJ
 from planner.load import MAX_LINES, ScenarioError, ScenarioReader, line, message, shown
 from planner.scenario import STRICT, BuySpec, Count, Name, PositiveBytes, PositiveDuration, PriceKind
 from planner.strict_yaml import YamlError, parse, read_text
-from planner.training.memory import OPTIMIZERS, PRECISIONS
+from planner.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS
 from planner.units import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
 
 SPEEDS = ("achieved", "rate", "step", "run")
@@ -289,7 +289,7 @@ class TrainingScenario:
     """Also machines that the catalog has a purchase price of."""
     counts: Annotated[tuple[Count, ...], Field(max_length=100)] = ()
     """Numbers of GPUs to try; powers of two up to `buy.max_gpus` where not given."""
-    context: PositiveBytes = 800_000_000
+    context: PositiveBytes = CONTEXT_BYTES
     """GPU memory that a process holds before any model is loaded."""
     deadline: PositiveDuration | None = None
     """Longest it may take."""
@@ -321,12 +321,16 @@ class LoadedTraining:
     scenario: TrainingScenario
     path: Path
     warnings: tuple[str, ...] = ()
+    text: str = ""
+    """The file as it was."""
+    overrides: tuple[str, ...] = ()
 
 
 def load_training(path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
     """The training scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
     try:
-        document = parse(read_text(path))
+        text = read_text(path)
+        document = parse(text)
     except YamlError as error:
         raise ScenarioError([line(path, problem) for problem in error.problems]) from None
     except ValueError as error:
@@ -338,7 +342,7 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
     if scenario is None or reader.problems:
         problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
         raise ScenarioError([line(path, problem) for problem in problems[:MAX_LINES]])
-    return LoadedTraining(scenario, path, tuple(odd(scenario)))
+    return LoadedTraining(scenario, path, tuple(odd(scenario)), text, tuple(overrides))
 
 
 @cache

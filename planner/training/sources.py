@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from planner.catalog import Catalog, Offer, Purchase, offers
+from planner.catalog import Catalog, Offer, Purchase, offers, purchases
 from planner.plans import Rejection
 from planner.training.closed_forms import Range, exactly
 from planner.training.cost import HOURS_PER_YEAR, Ownership
-from planner.training.scenario import TrainingScenario
+from planner.training.scenario import PurchaseSpec, TrainingScenario
 from simulator.hardware import GPU
 
 PURCHASE = "purchase"
@@ -40,7 +40,11 @@ def sources(s: TrainingScenario, catalog: Catalog) -> tuple[list[Source], list[R
         at_price, no = offers(catalog, replace(s.buy, price=kind))
         found += [_rented(o) for o in at_price if o.price_kind or i == 0]  # one's own have no price kind: once
         refused += no
-    return found + _to_buy(s, catalog), refused
+    if s.purchase:
+        made, no = purchases(catalog, s.buy)
+        found += [_bought(machine, catalog.gpus[machine.gpu], s.purchase) for machine in made]
+        refused += no
+    return found, refused
 
 
 def _rented(offer: Offer) -> Source:
@@ -58,18 +62,10 @@ def _rented(offer: Offer) -> Source:
     )
 
 
-def _to_buy(s: TrainingScenario, catalog: Catalog) -> list[Source]:
-    own = s.purchase
-    if own is None:
-        return []
+def _bought(machine: Purchase, gpu: GPU, own: PurchaseSpec) -> Source:
     terms = Ownership(
         years=own.years, interest=own.interest, used=own.used, usd_per_kwh=own.electricity, overhead=own.overhead
     )
-    wanted = (p for p in catalog.purchases if not s.buy.gpus or p.gpu in s.buy.gpus)
-    return [_bought(p, catalog.gpus[p.gpu], terms) for p in wanted]
-
-
-def _bought(machine: Purchase, gpu: GPU, terms: Ownership) -> Source:
     return Source(
         instance=machine.machine,
         gpu=gpu,

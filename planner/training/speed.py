@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from calibrate.layer_facts import Facts, FactsError, facts, traced
+from calibrate.layer_facts import Facts, facts, traced
 from calibrate.library import Library
-from planner.load import ScenarioError
 from planner.prediction.roofline import LAUNCH_S, Bound, PrecisionError, latency_s, peak_flops
 from planner.training.closed_forms import (
     END_TO_END,
@@ -99,7 +98,7 @@ class Speed:
 
 
 def subject(s: TrainingScenario) -> Subject:
-    """The model of a scenario; ScenarioError where nobody knows it."""
+    """The model of a scenario; FactsError where nobody knows it."""
     m = s.model
     if t := m.transformer:
         shape = Transformer(
@@ -109,11 +108,8 @@ def subject(s: TrainingScenario) -> Subject:
         active = t.active_params or params
         return Subject(name=s.name or "transformer", params=params, active_params=active, shape=shape)
     name = m.zoo or m.factory or ""
-    try:
-        own = facts(m.zoo) if m.zoo else traced(name, m.input)
-        known = with_channels(own.at(m.pixels) if m.pixels else own, m.channels or own.input_shape[0])
-    except FactsError as error:
-        raise ScenarioError([f"model: {error}"]) from None
+    own = facts(m.zoo) if m.zoo else traced(name, m.input)
+    known = with_channels(own.at(m.pixels) if m.pixels else own, m.channels or own.input_shape[0])
     return Subject(
         name=name,
         params=known.params,
