@@ -116,9 +116,21 @@ def columns(shown: Sequence[Option]) -> list[Column]:
         column("cost", [between(o.cost_usd, usd) for o in shown]),
         column("kWh", [f"{kilowatt_hours(o.energy_j):,.4g}" for o in shown]),
         *([column("kg CO2", [f"{o.co2_kg or 0:,.3g}" for o in shown])] if shown[0].co2_kg is not None else []),
+        *([] if all(map(keeps_limits, shown)) else [column("at worst", [at_worst(o) for o in shown], False)]),
         column("held by", [str(o.bottleneck) for o in shown], False),
         column("evidence", [str(o.evidence) for o in shown], False),
     ]
+
+
+def keeps_limits(o: Option) -> bool:
+    """Whether deadline and budget are kept at the bad ends of its band."""
+    return o.within_deadline and o.within_budget
+
+
+def at_worst(o: Option) -> str:
+    """`kept`, `late`, `too dear` or `late, too dear`: at the bad ends of its band."""
+    broken = [word for word, kept in (("late", o.within_deadline), ("too dear", o.within_budget)) if not kept]
+    return ", ".join(broken) or "kept"
 
 
 def is_divided(o: Option) -> bool:

@@ -32,6 +32,8 @@ MEASURED_BAND = 0.1
 """How far a step on another card of the same kind may lie from the measured one."""
 PAST_BAND = 0.3
 """The same past the measured batches."""
+FLAT = 0.25
+"""Growth of time over growth of the batch below which a series is held by overhead."""
 PAST_MOST = 2
 """Times the largest measured batch up to which a curve is believed at all."""
 MEASURED_OPTIMIZER = {"sgd": "sgd", "momentum": "sgd", "adam": "adam", "adamw": "adam"}
@@ -213,7 +215,8 @@ def _scaled(
         source += f", carried from batch {at:g} to {batch:g}"
     low, mid, high = (time_s * scale * end for end in ends)
     held = latency_s(what.facts, gpu, max(1, round(batch)), profile.precision).bound
-    flat = at > least and float(curve(at)) / float(curve(least)) < 1 + 0.25 * (at / least - 1)
+    half = max(least, at / 2)  # flat: twice the batch takes little longer, so what takes time is not the samples
+    flat = at > half and float(curve(at)) / float(curve(half)) < 1 + FLAT * (at / half - 1)
     return Speed(
         pass_s=Range(low=low / (1 + away), mid=mid, high=high * (1 + away)),
         limit=Limit.OVERHEAD if flat or held is Bound.NONE else Limit(held.value),
