@@ -654,9 +654,9 @@ def test_every_key_of_a_study_is_explained(whole: dict[str, bytes]) -> None:
 
 
 def smaller(study: Study) -> Study:
-    """The last two values of the first axis, the first of all others, and a search that ends at once."""
-    first = replace(study.axes[0], values=study.axes[0].values[-2:], reference=0)
-    others = (replace(axis, values=axis.values[:1], reference=0) for axis in study.axes[1:])
+    """The last value of the first axis, the first two of the second, and a search that ends at once."""
+    first = replace(study.axes[0], values=study.axes[0].values[-1:], reference=0)
+    others = (replace(axis, values=axis.values[:2], reference=0) for axis in study.axes[1:])
     return replace(study, axes=(first, *others), search=study.search and replace(study.search, tolerance=0.9, low=4))
 
 
