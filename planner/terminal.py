@@ -47,6 +47,7 @@ from planner.plans import (
 )
 from planner.scenario import AccuracyRule
 from planner.store import to_json
+from simulator.profile import Evidence
 
 FORETOLD = "Foretold, with 80 % bands"
 GPUS_SHOWN = 16
@@ -264,7 +265,9 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
     less = f" Without headroom the bound is {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
     if not saving(answer):
         proven = "Cheapest" if answer.foretold else "Proven cheapest"
-        return f"{proven}{known}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
+        assumed = not answer.foretold and any(model.evidence is Evidence.ASSUMED for model in answer.models)
+        by = " by figures that are partly assumed" if assumed else ""
+        return f"{proven}{known}{by}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return (
         f"Cheapest found{known}, {rules}. Nothing under {dollars(bound)}/h can carry this; what lies between was not "

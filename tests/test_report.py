@@ -32,6 +32,7 @@ from planner.terminal import (
     tightest,
 )
 from simulator.deployment import Eviction, Failures
+from simulator.profile import Evidence
 
 FINITE = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 
@@ -122,7 +123,13 @@ def test_missed_promises_are_said_loudly():
 def test_what_could_still_be_saved():
     assert "at most $0.520/h (8.5 %) may still be saved" in bound_line(BEST, (), 0.1)
     assert "roven" not in bound_line(BEST, (), 0.1)
-    assert bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), (), 0.1).startswith("Proven cheapest, with 10 %")
+    for evidence, proven in (
+        (Evidence.FITTED, "Proven cheapest, with 10 %"),
+        (Evidence.ASSUMED, "Proven cheapest by figures that are partly assumed, with 10 %"),
+    ):
+        models = tuple(replace(model, evidence=evidence) for model in BEST.models)
+        at_bound = replace(BEST, models=models, lower_bound_usd_per_hour=6.12)
+        assert bound_line(at_bound, (), 0.1).startswith(proven)
     gap = replace(NO_ROOM, bottleneck=Bottleneck.PROFILE)
     assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap], 0.1)
 
