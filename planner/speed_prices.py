@@ -11,11 +11,11 @@ from planner.catalog import Catalog, Instance, Purchase
 from planner.catalog_files import Status
 from planner.layout import Column, Screen, dollars, table
 from planner.scenario import PriceKind
+from planner.training.cost import usd_per_tflops
+from planner.training.sources import YEARS
 from planner.units import HOURS_PER_YEAR
 from simulator.hardware import GPU
 
-YEARS = 3
-"""Over which rent is added up, as a reservation's longest term is."""
 BOUGHT = "bought"
 DOUBLE_SHARE = {
     "2.0": 1 / 8,
@@ -49,7 +49,7 @@ class SpeedPrice:
 
     def usd_per_tflops(self, flops_per_s: float | None) -> float | None:
         """$149,000 for eight V100 of 15.7 TFLOP/s: $1,186 a TFLOP/s."""
-        return None if not flops_per_s else self.usd / (self.gpu_count * flops_per_s / 1e12)
+        return None if not flops_per_s else usd_per_tflops(self.usd, self.gpu_count * flops_per_s / 1e12)
 
 
 def double_flops(gpu: GPU) -> float | None:

@@ -18,7 +18,7 @@ from planner.names import with_known_names
 from planner.prediction.ahead import AlikeInBatches, other_precisions
 from planner.prediction.predict import End, Predictor
 from planner.prediction.question import ask
-from planner.profiling.anatomy import Wish, look
+from planner.profiling.anatomy import Anatomy, Wish, look
 from planner.profiling.report import document
 from planner.profiling.systolic import Dataflow
 from planner.scenario import Precision
@@ -64,6 +64,22 @@ def scenario(folder: Path, model: str, gpu: str, precision: str) -> Loaded:
     return load_scenario(path)
 
 
+def profiled(model: str, gpu: str | None, precision: str, batch: int) -> Anatomy:
+    """What `planner profile` shows."""
+    wish = Wish(
+        model=model,
+        input_shape=None,
+        resolution=None,
+        batch=batch,
+        precision=precision,
+        gpu=CATALOG.gpus[gpu] if gpu else None,
+        device=None,
+        dataflow=Dataflow.WS,
+        measure=False,
+    )
+    return look(wish, LIBRARY, CATALOG.gpus)
+
+
 @pytest.mark.parametrize(("model", "gpu", "precision"), PAIRS)
 def test_profile_plan_simulate_and_merge_know_the_same(
     model: str, gpu: str, precision: Precision, tmp_path: Path
@@ -97,18 +113,7 @@ def test_profile_plan_simulate_and_merge_know_the_same(
 
 @pytest.mark.parametrize(("model", "gpu", "precision"), [pair for pair in PAIRS if "nvidia" not in pair[0]])
 def test_profile_shows_what_plans_rest_on(model: str, gpu: str, precision: str) -> None:
-    wish = Wish(
-        model=model,
-        input_shape=None,
-        resolution=None,
-        batch=4,
-        precision=precision,
-        gpu=CATALOG.gpus[gpu],
-        device=None,
-        dataflow=Dataflow.WS,
-        measure=False,
-    )
-    shown = look(wish, LIBRARY, CATALOG.gpus).prediction
+    shown = profiled(model, gpu, precision, batch=4).prediction
     assert shown == PREDICTOR.predict(model, gpu, precision, 4)
 
 
@@ -160,18 +165,7 @@ def test_train_rests_on_the_same_times_and_memory(
     option = train(loaded, CATALOG, LIBRARY).options[0]
     found = speed(loaded.scenario, subject(loaded.scenario), CATALOG.gpus[gpu], 4, LIBRARY)
     assert found is not None
-    wish = Wish(
-        model="resnet50",
-        input_shape=None,
-        resolution=None,
-        batch=4,
-        precision=precision,
-        gpu=CATALOG.gpus[gpu],
-        device=None,
-        dataflow=Dataflow.WS,
-        measure=False,
-    )
-    shown = look(wish, LIBRARY, CATALOG.gpus)
+    shown = profiled("resnet50", gpu, precision, batch=4)
     assert option.gpu == gpu
     known = LIBRARY.get(profile, gpu, precision)
     if known:
@@ -301,18 +295,7 @@ def test_an_offer_that_cannot_be_does_not_hide_an_unknown_model(tmp_path: Path) 
 
 @pytest.mark.parametrize("precision", ["fp32", "amp", "fp16", "int8"])
 def test_bytes_of_layers_add_up_to_those_of_the_model(precision: str) -> None:
-    wish = Wish(
-        model="alexnet",
-        input_shape=None,
-        resolution=None,
-        batch=1,
-        precision=precision,
-        gpu=None,
-        device=None,
-        dataflow=Dataflow.WS,
-        measure=False,
-    )
-    found = document(look(wish, LIBRARY, CATALOG.gpus))
+    found = document(profiled("alexnet", None, precision, batch=1))
     assert sum(layer["weight_bytes"] for layer in found["layers"]) == pytest.approx(found["weight_bytes"], abs=40)
 
 
