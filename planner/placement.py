@@ -1,6 +1,6 @@
 """Placement: on one fleet, replicas, batch sizes, cuts and rules of swapping under which every SLO is kept."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import NamedTuple
@@ -73,14 +73,15 @@ class OnFleet:
         """The first placement that keeps every SLO, or why none was found.
 
         First the usual way to cut models that are too large, packed again and again with more room for what missed;
-        then other ways to cut; then other batches, rules of swapping and small moves from what came nearest.
+        then other ways to cut; then all of these with larger batches and with stages in the opposite order; then other
+        batches, rules of swapping and small moves from what came nearest.
         """
         found = self._repaired()
         cuts = self._other_cuts()
         while not (found or self.too_few) and (spans := next(cuts, None)):
             found = self._packed_once(spans)
         if not (found or self.too_few):
-            found = self._near_misses()
+            found = self._cut_anew() or self._near_misses()
         return found or self._refusal()
 
     def _other_cuts(self) -> Iterator[tuple[Span, ...]]:
@@ -160,6 +161,36 @@ class OnFleet:
             return trial
         self.missed.append(trial)
         return None
+
+    def _cut_anew(self) -> Trial | None:
+        """What was cut and missed, with its stages in the opposite order, and with larger batches for what missed.
+
+        A later stage runs batches as the first has formed them, and gets one turn among its neighbours for each: behind
+        a quick first stage they are small, and it may starve however well its cards look.
+        """
+        for trial in [t for t in self.missed if t.packing.spans]:
+            turned = self._turned(trial.packing)
+            for packing in (trial.packing, turned):
+                if isinstance(packing, Misfit):
+                    continue
+                for one in (packing, self._widened(packing, trial.replay.missed)):
+                    if self._refuse(one, repaired=True) or self._seen(one):
+                        continue
+                    if found := self._tried(one):
+                        return found
+        return None
+
+    def _turned(self, packing: Packing) -> Packing | Misfit:
+        """The same contents of all cards, with the stages on them in the opposite order."""
+        spans = [replace(span, cards=span.cards[::-1]) for span in packing.spans]
+        packer = self._packer({}, spans)
+        packer.pin(spans)
+        return packer.place(self.cards, packing.contents(self.cards), spans)
+
+    def _widened(self, packing: Packing, models: Collection[str]) -> Packing:
+        """The largest batches that memory allows for some models."""
+        sizes = ((p.batch_size_fit if p.portion.sized.model in models else p.batch_size_max) for p in packing.placed)
+        return packing.with_batches(list(sizes))
 
     # From the nearest miss on
 
