@@ -65,7 +65,7 @@ class Problem:
         loaded = load_scenario(scenario)
         catalog, library = knowledge((), (profiles,))
         pairs = product(loaded.scenario.models, {machine.gpu for machine in loaded.scenario.buy.own})
-        found = {(spec.name, gpu): library.get(spec.profile or spec.name, gpu, spec.precision) for spec, gpu in pairs}
+        found = {(spec.name, gpu): library.get(spec.known_as, gpu, spec.precision) for spec, gpu in pairs}
         known = {cell: profile for cell, profile in found.items() if profile}
         return cls(loaded.scenario, workload(loaded), catalog.gpus, known)
 

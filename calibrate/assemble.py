@@ -6,7 +6,6 @@ be made anew from all.
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +15,7 @@ from typing import Any
 
 from calibrate import fit
 from calibrate.journal import Header, JournalError
-from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA
+from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_name
 from calibrate.points import Outcome, Point, Settings, Status, What
 from calibrate.possible import NOISE
 from calibrate.provenance import KINDS, differing
@@ -52,8 +51,7 @@ class Measured:
     @property
     def name(self) -> str:
         """As profiles name it: `resnet50.448px`, `my.package.factory`."""
-        bare = re.sub(r"[^A-Za-z0-9_.-]", ".", self.model).lstrip("_.-")
-        return bare[-64 + len(self.settings.suffix) :].lstrip("_.-") + self.settings.suffix
+        return profile_name(self.model, self.settings.suffix)
 
     def one(self, what: What) -> Outcome | None:
         """The outcome of a kind that is measured once, if it went well."""

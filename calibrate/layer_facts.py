@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +204,8 @@ def facts(model: str) -> Facts:
     return from_document(json.loads(path.read_text(encoding="utf-8")))
 
 
-def traced(model: str, input_shape: Sequence[int]) -> Facts:
+@cache
+def traced(model: str, input_shape: tuple[int, ...]) -> Facts:
     """The layers of a user's own `package.module:factory`. **Runs the user's code**, in a process with torch."""
     return from_document(_run(model, "trace", input_shape))
 

@@ -3,6 +3,7 @@
 Needs no torch.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +23,20 @@ DEVICE_FILE = "device.json"
 SHIPPED = Path(__file__).parent / "profiles"
 PRECISIONS = ("fp32", "tf32", "amp", "fp16", "bf16", "int8")
 """In order of preference where a question names none: the precision that changes no result comes first."""
+NAME_MAX = 64
+"""Characters of a name."""
 ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
+
+
+def profile_name(model: str, suffix: str = "") -> str:
+    """The name that the profiles of a model go by, of at most 64 characters: those at the end.
+
+    >>> profile_name("my.package:factory", ".448px")
+    'my.package.factory.448px'
+    """
+    bare = re.sub(r"[^A-Za-z0-9_.-]", ".", model).lstrip("_.-")
+    return bare[-NAME_MAX + len(suffix) :].lstrip("_.-") + suffix
 
 
 def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:

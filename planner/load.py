@@ -361,6 +361,7 @@ def structure(data: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
             hint = f"Add a stream with `model: {name}` or leave the model out."
             yield ("models", i, "name"), f"no stream asks `{name}`. {hint}"
         seen.add(name)
+        yield from ((("models", i), text) for text in own_model(entry))
     for i, entry in streams:
         model = entry.get("model")
         if names and isinstance(model, str) and model not in names:
@@ -373,6 +374,14 @@ def structure(data: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
     sharing = data.get("sharing")
     if isinstance(sharing, dict) and sharing.get("table") is not None and sharing.get("curve") is not None:
         yield ("sharing", "curve"), "cannot stand beside `table`: accuracy comes from one of them. Keep one."
+
+
+def own_model(model: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with how a model of one's own is named."""
+    if model.get("factory") and not model.get("input"):
+        yield "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
+    if model.get("input") and not model.get("factory"):
+        yield "has `input`, which goes only with `factory`. Leave it out, or name your `package.module:function`."
 
 
 def sending(stream: dict[str, Any]) -> Iterator[tuple[Steps, str]]:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from calibrate.layer_facts import FactsError, traced
 from calibrate.layer_facts import known as models_with_layers
 from calibrate.library import Library
 from planner.catalog import Catalog, CatalogError, Offer, offers, unknown_names
 from planner.load import Loaded, refused
 from planner.prediction.question import predictor_of
-from planner.scenario import BuySpec, ModelSpec, OwnMachine
+from planner.scenario import BuySpec, ModelSpec, OwnMachine, Scenario
 from planner.sizing import Profiles
 from planner.strict_yaml import Steps
 from planner.units import perhaps
@@ -24,7 +25,8 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
     wrong = list(unknown_names(catalog, scenario.buy))
     if isinstance(library, Library):
         known = {*library.models(), *models_with_layers()}
-        strange = [i for i, model in enumerate(scenario.models) if name_of(model) not in known]
+        wrong += _not_traced(scenario, library)
+        strange = [i for i, model in enumerate(scenario.models) if not model.factory and model.known_as not in known]
         wrong += [_unknown_model(scenario.models[i], i, known) for i in strange]
         if strange and len(wrong) == len(strange):
             others = [model for i, model in enumerate(scenario.models) if i not in strange]
@@ -32,11 +34,6 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
     if wrong:
         raise refused(loaded, wrong)
     return replace(loaded, scenario=scenario)
-
-
-def name_of(model: ModelSpec) -> str:
-    """The name that profiles and layers of a model go by."""
-    return model.profile or model.name
 
 
 def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
@@ -49,11 +46,22 @@ def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
     return replace(buy, gpus=gpus, own=tuple(map(machine, buy.own)))
 
 
+def _not_traced(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
+    """Models of one's own that are neither measured nor show their layers, and why. **Runs their code.**"""
+    for i, model in enumerate(scenario.models):
+        if not model.factory or model.known_as in library.models():
+            continue
+        try:
+            traced(model.factory, model.input)
+        except FactsError as error:
+            yield ("models", i, "factory"), str(error)
+
+
 def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
     place = ("models", i, "profile" if model.profile else "name")
-    wrong = f"no model is known as `{name_of(model)}`: neither measured, nor are its layers known."
+    wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."
     way_out = "Measure it with `planner calibrate` and name the folder with `--profiles DIR`."
-    return place, f"{wrong}{perhaps(name_of(model), known)} {way_out}"
+    return place, f"{wrong}{perhaps(model.known_as, known)} {way_out}"
 
 
 def _others(
@@ -75,11 +83,11 @@ def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: 
     """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
     kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
     predictor = predictor_of(loaded.scenario, catalog, library)
-    measured = [kind for kind in kinds if library.get(name_of(model), kind, model.precision)]
+    measured = [kind for kind in kinds if library.get(model.known_as, kind, model.precision)]
     predicted = [
         kind
         for kind in kinds
-        if kind not in measured and predictor and predictor.told(name_of(model), kind, model.precision)
+        if kind not in measured and predictor and predictor.told(model.known_as, kind, model.precision)
     ]
     parts = {"measured": measured, "predicted": predicted}
     return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

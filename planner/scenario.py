@@ -1,12 +1,14 @@
 """Scenarios: the question a person asks, as frozen data in SI units. `planner.load` reads it from YAML."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from calibrate.library import profile_name
 from planner.horizons.sections import CalendarSpec
 from planner.units import Bytes, Duration, Fraction, PricePerHour, Rate, did_you_mean
 from simulator.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
@@ -28,6 +30,16 @@ def _precision(value: object) -> object:
 
 
 Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra={"enum": list(WEIGHT_BYTES)})]
+
+
+def _factory(value: str) -> str:
+    """ValueError where it names no function of a module."""
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+        return value
+    raise ValueError(f"must be `package.module:function`, got `{value[:40]}`.")
+
+
+Factory = Annotated[str, AfterValidator(_factory)]
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 PositiveBytes = Annotated[Bytes, Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -115,7 +127,11 @@ class ModelSpec:
     name: Name
     """What the scenario calls it."""
     profile: Name | None = None
-    """Which profile it uses; the name where not given."""
+    """Which profile it uses; the name where not given, or that of its `factory`."""
+    factory: Factory | None = None
+    """A model of yours, `package.module:function`. **Its code is run**, to see its layers."""
+    input: tuple[Count, ...] = ()
+    """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
     precision: Precision | None = None
     """Run it at this precision, e.g. `fp16`; at the first of fp32, tf32, amp, ... that is known where not given."""
     slo: SloSpec
@@ -128,6 +144,11 @@ class ModelSpec:
     """With `merging`: whose layers it has, as `planner merge analyze` knows it; the profile's where not given."""
     merged_accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 0.95
     """With `merging`: least accuracy when merged, as a share of its accuracy alone."""
+
+    @property
+    def known_as(self) -> str:
+        """The name that its profiles and its layers go by."""
+        return self.profile or (profile_name(self.factory) if self.factory else self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

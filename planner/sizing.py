@@ -265,8 +265,8 @@ def size(
     gpu_count_max: dict[Kind, int] = {}
     for offer in offers:
         gpu_count_max[Kind.of(offer)] = max(offer.gpu_count, gpu_count_max.get(Kind.of(offer), 0))
-    times = Counter(spec.profile or spec.name for spec in scenario.models)
-    own = {spec.name: Own(spec.name, library, times[spec.profile or spec.name] > 1, shared) for spec in scenario.models}
+    times = Counter(spec.known_as for spec in scenario.models)
+    own = {spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared) for spec in scenario.models}
     sized: dict[tuple[str, Kind], Sized] = {}
     rejections: list[Rejection] = []
     for kind, stages_max in gpu_count_max.items():
@@ -288,7 +288,7 @@ def size_one(
     spec: ModelSpec, need: Need, kind: Kind, stages_max: int, context_bytes: int, library: Profiles
 ) -> Sized | Rejection | None:
     """One model on one kind of GPU; None where nobody measured it."""
-    profile = library.get(spec.profile or spec.name, kind.gpu.name, spec.precision)
+    profile = library.get(spec.known_as, kind.gpu.name, spec.precision)
     if profile is None:
         return None
     room_bytes = kind.memory_bytes - context_bytes
@@ -307,9 +307,9 @@ def size_one(
 
 def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | None) -> Rejection:
     gpu = kind.gpu.name
-    names = [f"{s.profile or s.name} ({s.precision})" if s.precision else s.profile or s.name for s in missing]
+    names = [f"{s.known_as} ({s.precision})" if s.precision else s.known_as for s in missing]
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    whys = {why_not(s.profile or s.name, gpu, s.precision) for s in missing} if why_not else set()
+    whys = {why_not(s.known_as, gpu, s.precision) for s in missing} if why_not else set()
     unpredicted = f", and nothing predicts it there: {'; '.join(sorted(whys))}" if whys else ""
     return Rejection(
         candidate=f"{names[0]} on {gpu}" if len(names) == 1 else f"{len(names)} models on {gpu}",

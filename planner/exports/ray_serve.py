@@ -11,6 +11,7 @@ from planner.exports.fleet import Machine, Served
 from planner.exports.kubernetes import as_yaml
 from planner.exports.names import file_names, printable
 from planner.plans import Plan
+from planner.scenario import ModelSpec
 
 FILL_IN = "FILL_IN"
 PORT = 8000
@@ -41,38 +42,46 @@ def comments(plan: Plan) -> Iterator[str]:
 def config(plan: Plan, fleet: Sequence[Machine]) -> dict[str, Any]:
     """All of `serve_config.yaml`."""
     names = file_names(model.name for model in plan.recommendation.models)
-    profiles = profiles_of(plan)
+    specs = specs_of(plan)
     return {
         "proxy_location": "EveryNode",
         "http_options": {"host": "0.0.0.0", "port": PORT},
         "applications": [
-            application(model.name, names[model.name], profiles.get(model.name, model.name), fleet)
+            application(model.name, names[model.name], specs.get(model.name), fleet)
             for model in plan.recommendation.models
         ],
     }
 
 
-def profiles_of(plan: Plan) -> dict[str, str]:
-    """Which profile each model has, where it is of another name."""
+def specs_of(plan: Plan) -> dict[str, ModelSpec]:
+    """What the scenario says of each model; empty where the plan does not hold its scenario."""
     scenario = scenario_of(plan)
-    return {spec.name: spec.profile for spec in scenario.models if spec.profile} if scenario else {}
+    return {spec.name: spec for spec in scenario.models} if scenario else {}
 
 
-def application(model: str, name: str, profile: str, fleet: Sequence[Machine]) -> dict[str, Any]:
+def application(model: str, name: str, spec: ModelSpec | None, fleet: Sequence[Machine]) -> dict[str, Any]:
     """One model."""
     here = [(machine, served) for machine in fleet for served in machine.served if served.model.name == model]
-    known, pixels = TORCHVISION.get(profile, ("", 0))
+    factory, shape = made_by(model, spec)
     return {
         "name": name,
         "route_prefix": f"/v2/models/{name}",
         "import_path": "serve_app:build",
         "args": {
             "name": name,
-            "factory": f"torchvision.models:{known}" if known else FILL_IN,
-            "shape": [3, pixels, pixels] if known else FILL_IN,
+            "factory": factory,
+            "shape": shape,
         },
         "deployments": [deployment(here)],
     }
+
+
+def made_by(model: str, spec: ModelSpec | None) -> tuple[str, list[int] | str]:
+    """What makes a model, and the shape of one sample, as far as they are known."""
+    if spec and spec.factory:
+        return spec.factory, list(spec.input)
+    known, pixels = TORCHVISION.get(spec.known_as if spec else model, ("", 0))
+    return (f"torchvision.models:{known}", [3, pixels, pixels]) if known else (FILL_IN, FILL_IN)
 
 
 def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:

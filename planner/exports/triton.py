@@ -55,7 +55,7 @@ def parameters_of(plan: Plan) -> dict[str, dict[str, str]]:
     scenario = scenario_of(plan)
     if scenario is None:
         return {}
-    said = {m.name: {"profile": m.profile or m.name, "precision": m.precision} for m in scenario.models}
+    said = {m.name: {"profile": m.known_as, "precision": m.precision} for m in scenario.models}
     return {name: {key: value for key, value in of.items() if value} for name, of in said.items()}
 
 

@@ -82,7 +82,7 @@ def own_layers(name: str, shape: str | None) -> Sequence[LayerFacts]:
     if not all(size.isdecimal() and int(size) for size in sizes):
         raise MergeError(f"{name}: needs the shape of one sample, got {shape or 'none'}. Write e.g. --input 3x224x224.")
     try:
-        return traced(name, [int(size) for size in sizes]).layers
+        return traced(name, tuple(int(size) for size in sizes)).layers
     except FactsError as error:
         raise MergeError(str(error)) from None
 
@@ -443,7 +443,10 @@ def known_layers(scenario: Scenario, library: Any) -> tuple[dict[str, Sequence[L
     for spec in scenario.models:
         try:
             source = library if isinstance(library, Library) else None
-            found[spec.name] = layers_of(spec.layers or spec.profile or spec.name, source)
+            if spec.factory and not spec.layers:
+                found[spec.name] = own_layers(spec.factory, "x".join(map(str, spec.input)))
+            else:
+                found[spec.name] = layers_of(spec.layers or spec.known_as, source)
         except MergeError:
             if spec.layers:
                 raise

@@ -195,7 +195,7 @@ def all_known(scenario: Scenario, catalog: Catalog, library: Profiles) -> bool:
     """Whether each model was measured, or is predicted, on some kind of GPU on offer."""
     known = predictor_of(scenario, catalog, library) or library
     kinds = {offer.gpu.name for offer in offers(catalog, scenario.buy)[0]}
-    return all(any(known.get(m.profile or m.name, kind, m.precision) for kind in kinds) for m in scenario.models)
+    return all(any(known.get(m.known_as, kind, m.precision) for kind in kinds) for m in scenario.models)
 
 
 def tried(question: Question, fleet: Fleet, *, swap: bool) -> Trial | None:

@@ -78,7 +78,7 @@ def other_precisions(
     profiles = [p.portion.sized.profile for p in placed if p.portion.sized.model in left_open]
     now = tuple(sorted({profile.precision for profile in profiles}))
     kinds = tuple(dict.fromkeys(card.kind.gpu.name for card in shown.cards)) if shown else scenario.buy.gpus
-    names = {model.name: model.profile or model.name for model in scenario.models}
+    names = {model.name: model.known_as for model in scenario.models}
     largest: dict[str, int] = {}
     for (model, _), sized in question.sized.items():
         largest[names[model]] = max(sized.profile.largest_batch, largest.get(names[model], 1))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from calibrate.layer_facts import Facts, facts, traced
 from calibrate.library import Library
 from planner.catalog import Catalog, Offer, offers
 from planner.cost import FleetProgram, dominates
@@ -86,13 +87,18 @@ def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Pre
     """What predicts pairs that have no profile; None where the scenario forbids it, or `library` does so itself."""
     if scenario.predict is Predict.NEVER or not isinstance(library, Library):
         return None
-    return _predictor(library, catalog)
+    return _predictor(library, catalog, tuple((m.known_as, m.factory, m.input) for m in scenario.models if m.factory))
 
 
 @lru_cache(maxsize=4)
-def _predictor(library: Library, catalog: Catalog) -> Predictor:
-    """One for each library, for it remembers what it has predicted."""
-    return Predictor(library, catalog.gpus)
+def _predictor(library: Library, catalog: Catalog, own: tuple[tuple[str, str, tuple[int, ...]], ...] = ()) -> Predictor:
+    """One for each library and models of one's own, for it remembers what it has predicted."""
+    places = {name: (factory, shape) for name, factory, shape in own}
+
+    def facts_of(model: str) -> Facts:
+        return traced(*places[model]) if model in places else facts(model)
+
+    return Predictor(library, catalog.gpus, facts_of=facts_of)
 
 
 def _ask(

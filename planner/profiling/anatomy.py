@@ -6,7 +6,7 @@ from math import log
 from pathlib import Path
 
 from calibrate.layer_facts import Facts, FactsError, facts, timed, traced
-from calibrate.library import Library
+from calibrate.library import Library, profile_name
 from planner.plans import Prediction
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
@@ -192,7 +192,7 @@ def _levels(wish: Wish) -> tuple[Level, ...]:
 def _predicted(wish: Wish, seen: Facts, known: Facts, library: Library, gpus: Mapping[str, GPU]) -> Prediction | None:
     assert wish.gpu is not None
     # Profiles are of a model at its own resolution.
-    name = seen.model if seen is known else f"{seen.model}.{seen.input_shape[-1]}px"
+    name = profile_name(seen.model, "" if seen is known else f".{seen.input_shape[-1]}px")
 
     def layers_of(model: str) -> Facts:
         return seen if model == name else facts(model)

@@ -7,14 +7,16 @@ no file, and the same input gives the same plan.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from calibrate.layer_facts import FactsError
+from calibrate.layer_facts import Facts, FactsError, facts
 from calibrate.library import Library
 from planner.catalog import Catalog, unknown_names
 from planner.layout import ranges
 from planner.load import ScenarioError, refused
 from planner.names import spelt
 from planner.plans import Rejection
+from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops
 from planner.training.closed_forms import Range
 from planner.training.cost import JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
@@ -108,7 +110,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     s = spelt_alike(loaded.scenario, catalog)
     what = known_subject(loaded, s, catalog)
     found, rejected = sources(s, catalog)
-    made = [option(s, what, source, count, library) for source in found for count in counts(s, source)]
+    predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, what))
+    made = [option(s, what, source, count, predictor) for source in found for count in counts(s, source)]
     known = sorted((o for o in made if o), key=lambda o: (o.cost_usd.mid, o.time_s.mid))
     if not known:
         tried = ", ".join(map(str, s.gpu_counts[:SHOWN_COUNTS]))
@@ -185,21 +188,26 @@ def is_pareto(o: Option, others: Sequence[Option]) -> bool:
     )
 
 
-def option(s: TrainingScenario, what: Subject, source: Source, count: int, library: Library) -> Option | None:
+def facts_of(what: Subject, model: str) -> Facts:
+    """The layers of the model that is trained, by the name of its profile, or of another; FactsError where unknown."""
+    return what.own if what.own and model == what.profile else facts(model)
+
+
+def option(s: TrainingScenario, what: Subject, source: Source, count: int, predictor: Predictor) -> Option | None:
     """One way to train; None where the batch is not divided by it, or the GPU lacks the precision."""
     micro = batch_of(s, count)
-    found = speed(s, what, source.gpu, micro, library) if micro is not None else None
+    found = speed(s, what, source.gpu, micro, predictor) if micro is not None else None
     if micro is None or found is None:
         return None
     split = split_of(s, count)
     job = Job(s=s, what=what, source=source, count=count, split=split, micro=micro, speed=found)
-    each = activations(s, what, split, source.gpu, library)
+    each = activations(s, what, split, source.gpu, predictor.library)
     held = peak(s, what, micro, split, each)
     fits = held.total.mid <= source.memory_bytes
     step = job.step()
     time_s = job.time(step)
     cost = cost_usd(time_s, source, job.machines)
-    energy_j = count * power_w(s, what, source.gpu, library) * time_s.mid
+    energy_j = count * power_w(s, what, source.gpu, predictor.library) * time_s.mid
     return Option(
         gpu=source.gpu.name,
         gpu_count=count,

@@ -1,7 +1,6 @@
 """Training scenarios: what is trained, on what, until when, as frozen data in SI units - and how YAML becomes it."""
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJsonSchema
 
 from planner.load import MAX_LINES, ScenarioError, ScenarioReader, line, message, shown
-from planner.scenario import STRICT, BuySpec, Count, Name, PositiveBytes, PositiveDuration, PriceKind
+from planner.scenario import STRICT, BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration, PriceKind
 from planner.strict_yaml import YamlError, parse, read_text
 from planner.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS
 from planner.units import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
@@ -87,7 +86,7 @@ class TrainedModel:
     __pydantic_config__ = STRICT
     zoo: Name | None = None
     """One of the zoo's, e.g. `resnet50`."""
-    factory: str | None = None
+    factory: Factory | None = None
     """A model of yours, `package.module:factory`. **Its code is run**, to see its layers."""
     input: tuple[Count, ...] = ()
     """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
@@ -410,9 +409,7 @@ def _model(s: TrainingScenario) -> Iterator[Wrong]:
     given = [key for key in ("zoo", "factory", "transformer") if getattr(m, key) is not None]
     if len(given) != 1:
         yield ("model",), f"must have one of `zoo`, `factory` and `transformer`, got {_listed(given)}. Keep one."
-    if m.factory is not None and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", m.factory):
-        yield ("model", "factory"), f"must be `package.module:factory`, got {shown(m.factory)}."
-    if m.factory is not None and not m.input:
+    if m.factory and not m.input:
         yield ("model",), "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
     if m.transformer and (m.pixels or m.channels):
         yield ("model",), "has `pixels` or `channels`, which a transformer by shape does not. Leave them out."

@@ -1,7 +1,8 @@
 """How fast one pass runs on one kind of GPU, from the best evidence there is, and what holds it.
 
 In order: speeds the scenario states; the measured training curve of a profile; its inference curve times a factor; the
-roofline of the model's layers; operations over a share of the peak.
+same of inference predicted from other GPUs or models; the roofline of the model's layers; operations over a share of
+the peak.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,9 @@ from enum import StrEnum
 from typing import Any
 
 from calibrate.layer_facts import Facts, facts, traced
-from calibrate.library import Library
+from calibrate.library import profile_name
+from planner.plans import Rule
+from planner.prediction.predict import Predictor
 from planner.prediction.roofline import LAUNCH_S, Bound, PrecisionError, latency_s, peak_flops
 from planner.training.closed_forms import (
     END_TO_END,
@@ -63,8 +66,8 @@ class Subject:
     shape: Transformer | None = None
     profile: str = ""
     """Whose measured times count."""
-    own_flops: float = 0.0
-    """Of one sample as the profile measured it: before pixels and channels were changed."""
+    own: Facts | None = None
+    """The layers as its profile measured them: before pixels and channels were changed."""
 
     @property
     def depthwise(self) -> bool:
@@ -118,12 +121,12 @@ def subject(s: TrainingScenario) -> Subject:
         active_params=known.params,
         buffer_bytes=max(0.0, known.weight_bytes - 4 * known.params),
         facts=known,
-        profile=m.profile or m.zoo or "",
-        own_flops=own.flops,
+        profile=m.profile or profile_name(name),
+        own=own,
     )
 
 
-def speed(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, library: Library) -> Speed | None:
+def speed(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, predictor: Predictor) -> Speed | None:
     """The pass of so many samples by the best evidence but the scenario's own runs; None: no such precision."""
     if given := achieved(s.speed, gpu):
         per = given.flops_per_param_token or s.flops_per_param_token
@@ -131,9 +134,9 @@ def speed(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, library: L
         pass_s = exactly(what.step_flops(batch, per) / given.achieved)
         source = f"{given.achieved / 1e12:g} TFLOP/s achieved, as the scenario says"
         return Speed(pass_s=pass_s, limit=Limit.ARITHMETIC, evidence=Evidence.PUBLISHED, source=source, whole=True)
-    ways = (from_training_curve, from_inference_curve, from_roofline, from_peak)
+    ways = (from_training_curve, from_inference_curve, from_prediction, from_roofline, from_peak)
     try:
-        found = next((told for way in ways if (told := way(s, what, gpu, batch, library))), None)
+        found = next((told for way in ways if (told := way(s, what, gpu, batch, predictor))), None)
     except PrecisionError:
         return None
     return again(found, s) if found else None
@@ -154,13 +157,15 @@ def achieved(speeds: Iterable[SpeedSpec], gpu: GPU) -> SpeedSpec | None:
 # Ways to know
 
 
-def from_training_curve(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, library: Library) -> Speed | None:
+def from_training_curve(
+    s: TrainingScenario, what: Subject, gpu: GPU, batch: float, predictor: Predictor
+) -> Speed | None:
     """Steps that were measured on this kind of GPU, their optimizer in them."""
-    profile = library.get(what.profile, gpu.name, s.train.precision) if what.profile else None
+    profile = predictor.library.get(what.profile, gpu.name, s.train.precision) if what.profile else None
     optimizer = MEASURED_OPTIMIZER.get(s.train.optimizer)
     if profile is None or optimizer is None:
         return None
-    steps = measured_steps(library.measured(profile), optimizer)
+    steps = measured_steps(predictor.library.measured(profile), optimizer)
     if not steps or batch > PAST_MOST * max(steps):
         return None
     curve = Interpolated(tuple(steps), tuple(steps.values()))
@@ -178,9 +183,11 @@ def measured_steps(measured: Mapping[str, Any], optimizer: str) -> dict[float, f
     return found
 
 
-def from_inference_curve(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, library: Library) -> Speed | None:
+def from_inference_curve(
+    s: TrainingScenario, what: Subject, gpu: GPU, batch: float, predictor: Predictor
+) -> Speed | None:
     """Inference that was measured on this kind of GPU, times what training usually takes over it."""
-    profile = library.get(what.profile, gpu.name, s.train.precision) if what.profile else None
+    profile = predictor.library.get(what.profile, gpu.name, s.train.precision) if what.profile else None
     if profile is None or batch > PAST_MOST * profile.latency.x[-1]:
         return None
     band = step_from_inference(1.0, what.depthwise)
@@ -188,6 +195,28 @@ def from_inference_curve(s: TrainingScenario, what: Subject, gpu: GPU, batch: fl
     text = f"inference measured on it, times {band.low:g} to {band.high:g}"
     kind = weakest(profile.latency_evidence, Evidence.EXTRAPOLATED)
     return _scaled(what, gpu, profile, profile.latency, batch, ends, text, kind)
+
+
+def from_prediction(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, predictor: Predictor) -> Speed | None:
+    """Inference that is predicted from other GPUs or other models, times what training usually takes over it.
+
+    Where only a roofline tells it, or the scenario says which share of the peak is reached, that is left to
+    `from_roofline`, whose share of the peak is that of training.
+    """
+    told = predictor.told(what.profile, gpu.name, s.train.precision) if what.own and not s.utilization else None
+    if told is None or told.rule is Rule.ROOFLINE:
+        return None
+    assert what.facts
+    assert what.own
+    time_s, step = told.prediction(batch).latency_s, step_from_inference(1.0, what.depthwise)
+    scale = what.facts.flops / what.own.flops
+    held = latency_s(what.facts, gpu, max(1, round(batch)), s.train.precision).bound
+    return Speed(
+        pass_s=Range(low=time_s.low * step.low, mid=time_s.value * step.mid, high=time_s.high * step.high) * scale,
+        limit=Limit.OVERHEAD if held is Bound.NONE else Limit(held.value),
+        evidence=weakest(told.evidence, Evidence.EXTRAPOLATED),
+        source=f"inference predicted ({told.why}), times {step.low:g} to {step.high:g}",
+    )
 
 
 def _scaled(
@@ -206,7 +235,7 @@ def _scaled(
     time_s = float(curve(batch))
     away = PAST_BAND if at != batch else MEASURED_BAND
     assert what.facts
-    scale = what.facts.flops / what.own_flops if what.own_flops else 1.0
+    scale = what.facts.flops / what.own.flops if what.own else 1.0
     if scale != 1:
         away, kind = max(away, PAST_BAND), weakest(kind, Evidence.EXTRAPOLATED)
         source += f", times {scale:.2f} for other pictures"
@@ -225,7 +254,7 @@ def _scaled(
     )
 
 
-def from_roofline(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, library: Library) -> Speed | None:
+def from_roofline(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, predictor: Predictor) -> Speed | None:
     """Three times the roofline of a forward pass, at the share of it that networks reach."""
     if what.facts is None:
         return None
@@ -242,7 +271,7 @@ def from_roofline(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, li
     )
 
 
-def from_peak(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, library: Library) -> Speed | None:
+def from_peak(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, predictor: Predictor) -> Speed | None:
     """Operations over a share of the peak, as long runs reach it end to end."""
     if what.shape is None:
         return None

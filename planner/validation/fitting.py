@@ -65,7 +65,7 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
 
 def profile_of(spec: ModelSpec, gpu: GPU, library: Profiles, asked: ValidateSpec) -> Profile:
     """The model's profile on this device, measured up to the batch that is asked for."""
-    name = spec.profile or spec.name
+    name = spec.known_as
     profile = library.get(name, gpu.name, spec.precision)
     if profile is None:
         raise DeploymentError(f"{spec.name}: no profile of {name} on {gpu.name}. Measure it: planner calibrate.")

@@ -93,15 +93,15 @@ def missing(loaded: Loaded, bench: Bench, kind: str) -> list[str]:
     try:
         _, library = known(bench, kind)
     except DeploymentError:
-        return list(dict.fromkeys(name_of(spec) for spec in specs))
+        return list(dict.fromkeys(runs_as(spec) for spec in specs))
     most = loaded.scenario.validate.batch_size
-    found = [(name_of(spec), library.get(name_of(spec), kind, spec.precision)) for spec in specs]
+    found = [(runs_as(spec), library.get(spec.known_as, kind, spec.precision)) for spec in specs]
     return list(dict.fromkeys(name for name, profile in found if profile is None or profile.largest_batch < most))
 
 
-def name_of(spec: ModelSpec) -> str:
-    """In the zoo, and of its profile."""
-    return spec.profile or spec.name
+def runs_as(spec: ModelSpec) -> str:
+    """A name of the zoo, or a model of one's own."""
+    return spec.factory or spec.known_as
 
 
 def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str]) -> None:
@@ -112,25 +112,29 @@ def calibrate(loaded: Loaded, bench: Bench, wanted: Sequence[str]) -> None:
     from calibrate.request import Request
     from calibrate.sweep import run
 
-    if strange := [name for name in wanted if zoo.expand(name) is None]:
+    specs = [spec for spec in loaded.scenario.models if runs_as(spec) in wanted]
+    if strange := [spec.known_as for spec in specs if not spec.factory and zoo.expand(spec.known_as) is None]:
         raise DeploymentError(f"{strange[0]}: is no model that can be run. Known are {', '.join(zoo.MODELS)}.")
-    precisions = {spec.precision or "fp32" for spec in loaded.scenario.models if name_of(spec) in wanted}
-    request = Request(
-        models=tuple(wanted),
-        device=bench.device,
-        batches=doublings(loaded.scenario.validate.batch_size),
-        modes=("inference",),
-        settings=tuple(Settings(precision=precision) for precision in sorted(precisions)),
-        seconds_per_point=SECONDS_PER_POINT,
-        out=bench.directories[0],
-        resume=True,
-    )
-    try:
-        code = run(request)
-    except JournalError as error:
-        raise DeploymentError(str(error)) from error
-    if code:
-        raise DeploymentError(f"{', '.join(wanted)}: could not be measured (exit {code}). The lines above say why.")
+    for shape in dict.fromkeys(spec.input for spec in specs):
+        alike = [spec for spec in specs if spec.input == shape]
+        names = tuple(dict.fromkeys(map(runs_as, alike)))
+        request = Request(
+            models=names,
+            device=bench.device,
+            input_shape=shape or None,
+            batches=doublings(loaded.scenario.validate.batch_size),
+            modes=("inference",),
+            settings=tuple(Settings(precision=p) for p in sorted({spec.precision or "fp32" for spec in alike})),
+            seconds_per_point=SECONDS_PER_POINT,
+            out=bench.directories[0],
+            resume=True,
+        )
+        try:
+            code = run(request)
+        except JournalError as error:
+            raise DeploymentError(str(error)) from error
+        if code:
+            raise DeploymentError(f"{', '.join(names)}: could not be measured (exit {code}). The lines above say why.")
 
 
 def strangers(case: Case, library: Library, machine: Mapping[str, Any]) -> list[str]:
@@ -253,7 +257,11 @@ def sources(loaded: Loaded, profiles: Mapping[str, Profile]) -> dict[str, "Sourc
     from calibrate.serve import Source
 
     return {
-        spec.name: Source(name=name_of(spec), settings=Settings(precision=profiles[spec.name].precision))
+        spec.name: Source(
+            name=runs_as(spec),
+            settings=Settings(precision=profiles[spec.name].precision),
+            input_shape=spec.input or None,
+        )
         for spec in loaded.scenario.models
     }
 
