@@ -15,6 +15,7 @@ from calibrate.layer_facts import facts
 from calibrate.library import find_profiles
 from planner.catalog import load_catalog
 from planner.exports.targets import Target, files_of
+from planner.horizons.machines import group
 from planner.load import Loaded, ScenarioError, load_scenario, workload
 from planner.merging.breakeven import compared
 from planner.names import with_known_names
@@ -26,8 +27,9 @@ from planner.profiling.anatomy import Anatomy, Wish, look
 from planner.profiling.report import document
 from planner.profiling.systolic import Dataflow
 from planner.scenario import Precision
-from planner.search import plan
+from planner.search import plan, silent
 from planner.simulation import simulate_named
+from planner.studies.engine import Ask, Context, Inputs, Machine, run_point
 from planner.training.closed_forms import VISION_EFFICIENCY, step_from_inference
 from planner.training.plan import train
 from planner.training.scenario import load_training
@@ -87,7 +89,7 @@ def profiled(
 
 
 @pytest.mark.parametrize(("model", "gpu", "precision"), PAIRS)
-def test_profile_plan_simulate_and_merge_know_the_same(
+def test_profile_plan_simulate_merge_study_and_horizon_know_the_same(
     model: str, gpu: str, precision: Precision, tmp_path: Path
 ) -> None:
     loaded = scenario(tmp_path, model, gpu, precision)
@@ -115,6 +117,14 @@ def test_profile_plan_simulate_and_merge_know_the_same(
     cells = compared(loaded, CATALOG, LIBRARY)
     assert {cell.gpu_count for cell in cells if cell.way == "resident"} == {1}
     assert all(cell.foretold == planned.foretold for cell in cells)
+    point = run_point(Context(CATALOG, LIBRARY), Inputs(Ask.SIMULATE, loaded, Machine(gpu, 1)))
+    figures = point["values"]
+    assert figures["mean_s"] == pytest.approx(replayed.mean_s, rel=1e-8)  # nine digits are kept
+    assert figures["peak_memory_bytes"] == replay.gpus[0].peak_memory_bytes
+    at_the_peak = group(loaded, CATALOG, LIBRARY, 1.0, silent)
+    assert at_the_peak.machines_peak == answer.recommendation.gpu_count == 1
+    assert [one.portion.sized.profile for one in at_the_peak.trial.packing.placed] == [used]
+    assert at_the_peak.trial.packing.work == pytest.approx(answer.recommendation.gpus[0].offered_load)
 
 
 @pytest.mark.parametrize(("model", "gpu", "precision"), [pair for pair in PAIRS if "nvidia" not in pair[0]])
