@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import sqrt
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from planner.plans import Bottleneck, Rejection
 from planner.prediction.question import Question
 from planner.refusals import misfit, missed_promise, too_busy, too_strained
 from simulator.deployment import SwapPolicy
+from simulator.stability import drain
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
@@ -25,6 +27,8 @@ NEAR = 0.3
 """A miss by more than that share of requests is not mended by other batches or a model moved."""
 MOVES_MAX = 24
 """Placements a step from the nearest miss that are replayed on one fleet."""
+LOOKED_AT_MAX, FAR_LOOKED_AT_MAX = 60, 6
+"""Placements a step away that are looked at, from a near miss and from one by a mile."""
 MOVES_REQUESTS_MAX = 5e5
 """Requests after which no more of them are: a second or a few."""
 LOAD_MAX = 0.98
@@ -200,7 +204,7 @@ class OnFleet:
             return None
         nearest, tried, spent = self._nearest(), 0, 0
         better = True
-        while better and nearest.replay.nearness[1] > -NEAR:
+        while better:
             better = False
             for packing, swap in self._steps(nearest):
                 if tried >= MOVES_MAX or spent > MOVES_REQUESTS_MAX:
@@ -219,28 +223,47 @@ class OnFleet:
         return max(self.missed, key=lambda t: t.nearness)
 
     def _steps(self, trial: Trial) -> Iterator[tuple[Packing, SwapPolicy]]:
-        """Placements a step away: other rules of swapping, other batches, a model elsewhere or on one card more."""
-        for packing, swap in self._all_steps(trial):
-            if not self._refuse(packing, repaired=True) and isinstance(packing, Packing):
+        """Placements a step away: other rules of swapping, other batches, a model elsewhere or on one card more.
+
+        A backlog tells at once, and better than any replay, whether rounds of loads and batches have time enough.
+        A miss by a mile is not mended by a model moved, and seldom by other batches.
+        """
+        near = trial.replay.nearness[1] > -NEAR
+        for packing, swap in islice(self._all_steps(trial, near), LOOKED_AT_MAX if near else FAR_LOOKED_AT_MAX):
+            if self._refuse(packing, repaired=True) or isinstance(packing, Misfit):
+                continue
+            if not any(p.swapped for p in packing.placed) or self._drains(packing, swap):
                 yield packing, swap
 
-    def _all_steps(self, trial: Trial) -> Iterator[tuple[Packing | Misfit, SwapPolicy]]:
+    def _drains(self, packing: Packing, swap: SwapPolicy) -> bool:
+        """Whether a backlog is worked off with the headroom kept."""
+        q = self.question
+        rates_rps = {model: need.needed_rps / (1 - q.scenario.headroom) for model, need in q.needs.items()}
+        deployment = deploy(q.scenario, q.needs, self.cards, packing.placed, swap)
+        return not drain(deployment, rates_rps, q.workload).growing
+
+    def _all_steps(self, trial: Trial, near: bool) -> Iterator[tuple[Packing | Misfit, SwapPolicy]]:
         swap = trial.deployment.swap
-        if any(p.swapped for p in trial.packing.placed):
+        if near and any(p.swapped for p in trial.packing.placed):
             yield from ((trial.packing, other) for other in self.question.scenario.swap.policies if other != swap)
-        yield from ((packing, swap) for packing in self._other_batches(trial.packing))
-        if len(self.cards) <= CARDS_MOVED_MAX:
+        yield from ((packing, swap) for packing in self._other_batches(trial))
+        if near and len(self.cards) <= CARDS_MOVED_MAX:
             yield from ((packing, swap) for packing in self._moved(trial))
 
-    def _other_batches(self, packing: Packing) -> Iterator[Packing]:
-        """The largest batches that memory allows, those half-way, half of what is allowed; then model by model."""
+    def _other_batches(self, trial: Trial) -> Iterator[Packing]:
+        """The largest batches that memory allows, those half-way, half of what is allowed; then model by model.
+
+        Small batches leave the weights of others in memory, and keep others waiting for a shorter time. Models that
+        share no card with one that missed have no part in it.
+        """
+        packing = trial.packing
         now, fit = ([getattr(p, name) for p in packing.placed] for name in ("batch_size_max", "batch_size_fit"))
         between = [round(sqrt(a * b)) for a, b in zip(now, fit, strict=True)]
-        half = [max(1, n // 2) for n in now]
+        half, quarter = ([max(1, n // part) for n in now] for part in (2, 4))
         for sizes in (fit, between, half):
             yield packing.with_batches(sizes)
-        for sizes in (fit, half):
-            for model in self.models:
+        for sizes in (fit, half, quarter):
+            for model in beside(packing, trial.replay.missed or self.models):
                 mine = [p.portion.sized.model == model for p in packing.placed]
                 chosen = [b if own else a for a, b, own in zip(now, sizes, mine, strict=True)]
                 yield packing.with_batches(chosen)
@@ -328,6 +351,12 @@ class OnFleet:
         nearest = self._nearest()
         held_back = nearest.packing.held_back and not self.too_few
         return Refused(missed_promise(nearest), nearest, held_back, self.too_few)
+
+
+def beside(packing: Packing, models: Collection[str]) -> list[str]:
+    """Models that share a card with one of these, in order."""
+    cards = {card for p in packing.placed if p.portion.sized.model in models for card in p.cards}
+    return list(dict.fromkeys(p.portion.sized.model for p in packing.placed if cards.intersection(p.cards)))
 
 
 def within_headroom(trial: Trial, limit: float) -> Trial:

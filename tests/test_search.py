@@ -209,25 +209,6 @@ def test_model_over_two_cards_is_planned_as_stages() -> None:
     assert answer.models[0].gpus == ("pair-1:0", "pair-1:1")
 
 
-def test_stages_are_tried_in_either_order() -> None:
-    """Only with its first stage beside the slow neighbours, and in large batches, does the cut model not starve."""
-    mine = shelf(
-        profile("cut", T4, 0.0194, 0.0034, 7_400_000_000),
-        profile("slow", T4, 0.0125, 0.0066, 57_000_000),
-        profile("many", T4, 0.0246, 0.0034, 216_000_000),
-        profile("quick", T4, 0.0081, 0.0026, 399_000_000),
-    )
-    models = [
-        model("cut", 0.130, 0.94),
-        model("slow", 0.109, 0.91),
-        model("many", 0.120, 0.92),
-        model("quick", 0.04, 0.9),
-    ]
-    cameras = {"cut": (4, 10.69), "slow": (1, 13.4), "many": (8, 9.301), "quick": (8, 15.0)}
-    pair = BuySpec(own=(OwnMachine(name="pair", gpu="T4", gpu_count=2, price=1.0, count=1, memory=6_000_000_000),))
-    assert planned(scenario(models, cameras, buy=pair), mine).recommendation.feasible
-
-
 @pytest.mark.parametrize(
     ("buy", "bottleneck", "way_out"),
     [

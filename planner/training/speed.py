@@ -8,6 +8,7 @@ the peak.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import exp, hypot, log
 from typing import Any
 
 from calibrate.layer_facts import Facts, facts, traced
@@ -198,7 +199,8 @@ def from_inference_curve(
 
 
 def from_prediction(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, predictor: Predictor) -> Speed | None:
-    """Inference that is predicted from other GPUs or other models, times what training usually takes over it.
+    """Inference that is predicted from other GPUs or other models, times what training usually takes over it; the two
+    err independently.
 
     Where only a roofline tells it, or the scenario says which share of the peak is reached, that is left to
     `from_roofline`, whose share of the peak is that of training.
@@ -210,9 +212,12 @@ def from_prediction(s: TrainingScenario, what: Subject, gpu: GPU, batch: float, 
     assert what.own
     time_s, step = told.prediction(batch).latency_s, step_from_inference(1.0, what.depthwise)
     scale = what.facts.flops / what.own.flops
+    slower = exp(hypot(log(time_s.high / time_s.value), log(step.high / step.mid)))
+    faster = exp(hypot(log(time_s.value / time_s.low), log(step.mid / step.low)))
+    mid_s = time_s.value * step.mid * scale
     held = latency_s(what.facts, gpu, max(1, round(batch)), s.train.precision).bound
     return Speed(
-        pass_s=Range(low=time_s.low * step.low, mid=time_s.value * step.mid, high=time_s.high * step.high) * scale,
+        pass_s=Range(low=mid_s / faster, mid=mid_s, high=mid_s * slower),
         limit=Limit.OVERHEAD if held is Bound.NONE else Limit(held.value),
         evidence=weakest(told.evidence, Evidence.EXTRAPOLATED),
         source=f"inference predicted ({told.why}), times {step.low:g} to {step.high:g}",
