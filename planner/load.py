@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -172,6 +172,14 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter().json_schema()
 
 
+DOCUMENTS = {
+    "a scenario of serving: `planner plan` reads it": {"models", "streams"},
+    "a scenario of training: `planner train` reads it": {"model", "data", "train"},
+    "a study: `planner study` reads it": {"base", "axes", "search"},
+}
+"""Kinds of documents, and the keys at their top that the others have not."""
+
+
 class ScenarioReader:
     """Turns a document into a scenario and gathers the problems on the way."""
 
@@ -227,6 +235,8 @@ class ScenarioReader:
         if not isinstance(data, dict):
             self.report((), f"must be a mapping with `models` and `streams`, got {shown(data)}.")
             return None
+        if self.is_other(data, {"models", "streams"}):
+            return None
         for path, message in structure(data):
             self.report(path, message)
         scenario = None
@@ -240,6 +250,14 @@ class ScenarioReader:
             if scenario.horizon is not None:
                 self.check_horizon(scenario, scenario.horizon)
         return scenario
+
+    def is_other(self, data: dict[str, Any], wanted: Set[str]) -> bool:
+        """Whether the document is of another kind than that with the keys `wanted`, which is then noted."""
+        other = next((what for what, keys in DOCUMENTS.items() if keys & data.keys()), None)
+        if other is None or wanted & data.keys():
+            return False
+        self.report((), f"is {other}. Name a file with {' and '.join(f'`{key}`' for key in sorted(wanted))}.")
+        return True
 
     def check_times(self, scenario: Scenario) -> None:
         """Notes durations that leave nothing to serve or to judge."""

@@ -181,7 +181,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}.") from error
+        raise StoreError(f"{path}: cannot be read: {error.strerror}. Name one that a command kept.") from error
     except UnicodeDecodeError as error:
         raise StoreError(f"{path}: is not a plan: byte {error.start} is not UTF-8.") from error
     except json.JSONDecodeError as error:

@@ -159,7 +159,13 @@ class Reader:
         """The only document of the text."""
         self.next()
         if isinstance(self.next(), yaml.StreamEndEvent):
-            raise YamlError(Problem(0, 0, "is empty. `planner init FILE` writes a scenario to start from."))
+            raise YamlError(
+                Problem(
+                    0,
+                    0,
+                    "is empty. `planner init FILE` writes a scenario to start from, with --training one of training.",
+                )
+            )
         root = self.node(self.next(), 0)
         self.next()
         if not isinstance(event := self.next(), yaml.StreamEndEvent):

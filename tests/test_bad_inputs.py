@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from planner.load import ScenarioError, load_scenario
+from planner.studies.scenario import load_study
+from planner.training.scenario import load_training
+
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
 GOOD = """\
 name: good
@@ -439,3 +443,26 @@ def test_command_says_what_the_loader_says(scenario, tmp_path, monkeypatch, capf
     code, out, err = planner(capfd, monkeypatch, "plan", "s.yaml")
     assert (code, out) == (2, "")
     lines_fit(err, fragments)
+
+
+OTHERS = {
+    "serving": "video.yaml",
+    "training": "training/resnet50.yaml",
+    "study": "studies/memory.yaml",
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "read"), [("serving", load_scenario), ("training", load_training), ("study", load_study)]
+)
+@pytest.mark.parametrize("given", OTHERS)
+def test_a_document_of_another_kind_is_one_line(wanted, read, given):
+    path = SCENARIOS / OTHERS[given]
+    if given == wanted:
+        read(path)
+        return
+    with pytest.raises(ScenarioError) as error:
+        read(path)
+    (line,) = str(error.value).splitlines()
+    assert f"{OTHERS[given]}:" in line
+    assert re.search(rf"is a (scenario of )?{given}: `planner (plan|train|study)` reads it\. Name a file with `", line)

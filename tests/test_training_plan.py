@@ -409,7 +409,6 @@ BAD = {
     "a speed twice": (
         ("counts", "speed: [{gpu: T4, step: 1 s, rate: 3 /s}]\ncounts"),
         "speed[0]: must have one of achieved, rate, step, run, got `rate` and `step`. Keep one."),
-    "a scenario of serving": (("train:", "streams:"), "is a scenario of serving: `planner plan` reads it."),
     "negative money": (("counts", "budget: -3\ncounts"), "budget: must not be negative, got -3."),
     "storage of no bytes": (("samples: 1000", "samples: 1000, storage: 1 GB/s"), "`storage` and `bytes` together"),
     "ZeRO 3 and a pipeline": (

@@ -285,6 +285,8 @@ class StudyReader(ScenarioReader):
         if not isinstance(self.document.data, dict):
             self.report((), f"must be a mapping with `base` and `axes`, got {shown(self.document.data)}.")
             return None
+        if self.is_other(self.document.data, {"base", "axes"}):
+            return None
         try:
             return adapter().validate_json(json.dumps(self.document.data), strict=True)
         except ValidationError as error:

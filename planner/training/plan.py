@@ -117,7 +117,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
         tried = ", ".join(map(str, s.gpu_counts[:SHOWN_COUNTS]))
         hint = "Name other `counts`, `buy.gpus`, or another precision."
         wrong = [f"{loaded.path}: no machine on offer makes up {tried} GPUs at {s.train.precision}. {hint}"]
-        raise ScenarioError([*wrong, *(f"{loaded.path}: {no.candidate}: {no.reason} {no.way_out}" for no in rejected)])
+        whys = dict.fromkeys(f"{loaded.path}: {no.candidate}: {no.reason} {no.way_out}" for no in rejected)
+        raise ScenarioError([*wrong, *whys])
     options = tuple(replace(o, pareto=is_pareto(o, known)) for o in known)
     allowed = [o for o in options if is_allowed(o)]
     return TrainingPlan(

@@ -364,8 +364,7 @@ class TrainingReader(ScenarioReader):
         if not isinstance(data, dict):
             self.report((), f"must be a mapping with `model`, `data` and `train`, got {shown(data)}.")
             return None
-        if {"models", "streams"} & data.keys():
-            self.report((), "is a scenario of serving: `planner plan` reads it. Give `model`, `data` and `train`.")
+        if self.is_other(data, {"model", "data", "train"}):
             return None
         scenario = None
         try:
