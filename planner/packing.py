@@ -181,6 +181,8 @@ class Packer:
         """Models that share no card with others; a Misfit where no cards can be spared for them."""
         self.spans = spans
         """Replicas that are cut over several cards; where not given, of the models that no single card holds."""
+        self.work: Mapping[tuple[str, Kind], float] = {}
+        """Cards that all requests of a model keep busy on each kind, by which `even` goes; else the least."""
         self.scores: dict[tuple[Slot, Content], float] = {}
         self.slots: dict[str, Slot] = {}
         """By card, where stages stay on it."""
@@ -380,7 +382,7 @@ class Packer:
         McNaughton's rule (Management Science, 1959). Models come in the order of `together`, else those of like SLO
         next to each other.
         """
-        least = {cell: sized.least_work for cell, sized in self.sized.items()}
+        least = {cell: self.work.get(cell, sized.least_work) for cell, sized in self.sized.items()}
         shares = self._shares_of_kinds(cards, least)
         if shares is None:
             return None

@@ -23,9 +23,11 @@ from planner.answer import (
 )
 from planner.catalog import Catalog, Offer
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
+from planner.cutting import Card
+from planner.even import spread
 from planner.load import Loaded, workload
 from planner.names import with_known_names
-from planner.packing import Packer, Packing
+from planner.packing import Misfit, Packer, Packing
 from planner.placement import OnFleet, within_headroom
 from planner.plans import NOTHING_TRIED, Caution, Plan, Recommendation, Rejection
 from planner.prediction.ahead import look_ahead, other_precisions, predictions
@@ -402,14 +404,18 @@ def evaluate(question: Question, offer: Offer, count: int, progress: Progress = 
 
     Raises NothingToPlanError where they cannot be placed at all.
     """
-    found = force(question, (offer,), (count,), progress, question.scenario.seed)
-    if isinstance(found, Trial):
-        return found
-    raise NothingToPlanError(f"{found.candidate}: {found.reason}. Way out: {found.way_out}.")
+    offered, fleet, scenario = (offer,), (count,), question.scenario
+    cards = cards_of(offered, fleet)
+    packing = spread(question, cards)
+    if isinstance(packing, Misfit):
+        name = label(offered, fleet, question.policies[-1], question.offers)
+        no = misfit(name, packing, scenario.memory, cost_usd_per_hour(offered, fleet))
+        raise NothingToPlanError(f"{no.candidate}: {no.reason}. Way out: {no.way_out}.")
+    return _as_packed(question, offered, fleet, cards, packing, progress, scenario.seed)
 
 
 def force(
-    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent, seed: int = PLANNING
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent
 ) -> Trial | Rejection:
     """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
     cards = cards_of(offered, fleet)
@@ -417,12 +423,24 @@ def force(
     for swap in question.policies:
         found = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards)
         if isinstance(found, Packing):
-            deployment = deploy(question.scenario, question.needs, cards, found.placed)
-            tell = partial(progress, f"replaying {fleet_label(offered, fleet, question.offers)}")
-            seen = replay(
-                question.scenario, question.workload, question.needs, deployment, screen=False, seed=seed, tell=tell
-            )
-            return Trial(offered, fleet, tuple(cards), found, deployment, seen, question.offers)
+            return _as_packed(question, offered, fleet, cards, found, progress, PLANNING)
         cost = cost_usd_per_hour(offered, fleet)
         refusals.append(misfit(label(offered, fleet, swap, question.offers), found, question.scenario.memory, cost))
     return refusals[-1]
+
+
+def _as_packed(
+    question: Question,
+    offered: tuple[Offer, ...],
+    fleet: Fleet,
+    cards: Sequence[Card],
+    packing: Packing,
+    progress: Progress,
+    seed: int,
+) -> Trial:
+    """A packing replayed as often as an answer would be, too busy or not."""
+    scenario, demand, needs = question.scenario, question.workload, question.needs
+    deployment = deploy(scenario, needs, cards, packing.placed)
+    tell = partial(progress, f"replaying {fleet_label(offered, fleet, question.offers)}")
+    seen = replay(scenario, demand, needs, deployment, screen=False, seed=seed, tell=tell)
+    return Trial(offered, fleet, tuple(cards), packing, deployment, seen, question.offers)
