@@ -50,8 +50,8 @@ class Measured:
 
     @property
     def name(self) -> str:
-        """As profiles name it: `resnet50.448px`, `my.package.factory`."""
-        return profile_name(self.model, self.settings.suffix)
+        """As profiles name it: `resnet50.448px`, `my.package.factory.3x64x64`."""
+        return profile_name(self.model, self.input_shape or (), self.settings.suffix)
 
     def one(self, what: What) -> Outcome | None:
         """The outcome of a kind that is measured once, if it went well."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from simulator.errors import InputError
@@ -37,6 +38,8 @@ COLUMNS = (
 """Of one layer in a file. `signature` is its place in the file's list; `twice` may be left out."""
 SCALED = ("flops", "input_bytes", "output_bytes", "moved_bytes", "made_bytes")
 """What `twice` holds: the same at twice the resolution, where it differs."""
+WHY_MAX = 1000
+"""Characters of what a model's own code says of its failure."""
 TIME_LIMIT_S = 300.0
 """For tracing one model of a user's."""
 
@@ -218,17 +221,20 @@ def timed(model: str, input_shape: Sequence[int] | None, device: str, batches: S
 
 def _run(model: str, what: str, input_shape: Sequence[int] | None, *more: str) -> dict[str, Any]:
     shape = ("--input", "x".join(map(str, input_shape))) if input_shape else ()
-    command = [sys.executable, "-m", "calibrate.tracing", what, model, *shape, *more]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise FactsError(f"{model}: took more than {TIME_LIMIT_S:.0f} s. Try a smaller --input or --batch.") from None
-    # What the model itself prints comes before.
-    last = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()[-1:]
-    if done.returncode == 0 and last:
-        found: dict[str, Any] = json.loads(last[0])
-        return found
-    why = last[0] if last else f"the process that ran it ended with {done.returncode}"
+    with TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"  # not its output, to which the model's own code may write
+        command = [sys.executable, "-m", "calibrate.tracing", what, model, *shape, *more, "--out", str(answer)]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            text = f"took more than {TIME_LIMIT_S:.0f} s. Try a smaller input, or run it once yourself."
+            raise FactsError(f"{model}: {text}") from None
+        if done.returncode == 0 and answer.exists():
+            found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+            return found
+    said = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
+    own = [line for line in said if line.startswith(f"{model}: ")]
+    why = (own or said or [f"the process that ran it ended with {done.returncode}"])[-1][:WHY_MAX]
     if "No module named 'torch'" in why:
         raise FactsError(f"{model}: running it needs torch. pip install torch.")
     raise FactsError(why if why.startswith(model) else f"{model}: cannot be run: {why}. Run it once yourself.")

@@ -29,14 +29,17 @@ ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 
 
-def profile_name(model: str, suffix: str = "") -> str:
+def profile_name(model: str, input_shape: Sequence[int] = (), suffix: str = "") -> str:
     """The name that the profiles of a model go by, of at most 64 characters: those at the end.
 
-    >>> profile_name("my.package:factory", ".448px")
-    'my.package.factory.448px'
+    `input_shape`: one sample of a user's own model; the zoo's have theirs.
+
+    >>> profile_name("my.package:factory", (3, 64, 64))
+    'my.package.factory.3x64x64'
     """
     bare = re.sub(r"[^A-Za-z0-9_.-]", ".", model).lstrip("_.-")
-    return bare[-NAME_MAX + len(suffix) :].lstrip("_.-") + suffix
+    end = (f".{'x'.join(map(str, input_shape))}" if input_shape else "") + suffix
+    return bare[-NAME_MAX + len(end) :].lstrip("_.-") + end
 
 
 def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:

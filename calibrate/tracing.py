@@ -170,11 +170,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     one = commands.add_parser("trace", help="print the layers of one model")
     one.add_argument("model", help="a name of the zoo, or package.module:factory")
     one.add_argument("--input", help="shape of one sample of your own model, e.g. 3x224x224")
+    one.add_argument("--out", type=Path, help="write to this file instead of printing")
     files = commands.add_parser("write", help="write the files of the zoo's models")
     files.add_argument("models", nargs="*", help="all, where none is named")
     timed = commands.add_parser("time", help="run one model at several batch sizes")
     timed.add_argument("model", help="a name of the zoo, or package.module:factory")
     timed.add_argument("--input", help="shape of one sample of your own model, e.g. 3x224x224")
+    timed.add_argument("--out", type=Path, help="write to this file instead of printing")
     timed.add_argument("--device", default="cpu", help="cpu, cuda:0, ...")
     timed.add_argument("--batches", required=True, help="e.g. 1,2,4")
     asked = parser.parse_args(arguments)
@@ -185,9 +187,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shape = tuple(int(size) for size in asked.input.split("x")) if asked.input else None
         built = build(asked.model, shape)
         if asked.command == "trace":
-            print(line(trace(built)))
+            found = line(trace(built))
         else:
-            print(json.dumps(times(built, asked.device, [int(batch) for batch in asked.batches.split(",")])))
+            found = json.dumps(times(built, asked.device, [int(batch) for batch in asked.batches.split(",")]))
+        if asked.out:
+            asked.out.write_text(found, encoding="utf-8")
+        else:
+            print(found)
     except (ZooError, TraceError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -26,7 +26,8 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
     if isinstance(library, Library):
         known = {*library.models(), *models_with_layers()}
         wrong += _not_traced(scenario, library)
-        strange = [i for i, model in enumerate(scenario.models) if not model.factory and model.known_as not in known]
+        named = [i for i, model in enumerate(scenario.models) if model.profile or not model.factory]
+        strange = [i for i in named if scenario.models[i].known_as not in known]
         wrong += [_unknown_model(scenario.models[i], i, known) for i in strange]
         if strange and len(wrong) == len(strange):
             others = [model for i, model in enumerate(scenario.models) if i not in strange]
@@ -49,7 +50,7 @@ def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
 def _not_traced(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
     """Models of one's own that are neither measured nor show their layers, and why. **Runs their code.**"""
     for i, model in enumerate(scenario.models):
-        if not model.factory or model.known_as in library.models():
+        if not model.factory or model.profile or model.known_as in library.models():
             continue
         try:
             traced(model.factory, model.input)

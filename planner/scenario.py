@@ -148,7 +148,7 @@ class ModelSpec:
     @property
     def known_as(self) -> str:
         """The name that its profiles and its layers go by."""
-        return self.profile or (profile_name(self.factory) if self.factory else self.name)
+        return self.profile or (profile_name(self.factory, self.input) if self.factory else self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

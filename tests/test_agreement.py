@@ -156,7 +156,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_model_of_ones_own_is_planned_by_its_layers(own: Path) -> None:
     answer = plan(load_scenario(own), CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
     (prediction,) = answer.predictions
-    assert (prediction.model, prediction.rule) == ("mine.small", Rule.ROOFLINE)
+    assert (prediction.model, prediction.rule) == ("mine.small.3x64x64", Rule.ROOFLINE)
     shown = profiled("mine:small", "T4", "fp32", batch=prediction.batch_size, input_shape=(3, 64, 64))
     assert shown.prediction == prediction
     assert shown.facts.weight_bytes == 4 * (3 * 32 * 9 + 32 + 32 * 10 + 10)
@@ -165,9 +165,24 @@ def test_a_model_of_ones_own_is_planned_by_its_layers(own: Path) -> None:
     assert (made["factory"], made["shape"]) == ("mine:small", [3, 64, 64])
 
 
+def test_models_of_one_factory_are_told_apart_by_their_input(own: Path) -> None:
+    text = own.read_text("utf-8")
+    entry = text[text.index("{name") : text.index("}]") + 1]
+    other = entry.replace("name: small", "name: large").replace("[3, 64, 64]", "[3, 640, 640]")
+    stream = "{model: large, rate: 2 fps}"
+    means = []
+    for both in (f"{entry}, {other}", f"{other}, {entry}"):
+        own.write_text(text.replace(entry, both).replace("streams: [", f"streams: [{stream}, "), "utf-8")
+        found = simulate_named(load_scenario(own), CATALOG, LIBRARY, "T4", 1, DAY)
+        means.append({model.name: model.mean_s for model in found.models})
+    assert means[0] == pytest.approx(means[1])
+    assert means[0]["large"] > 2 * means[0]["small"]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        (("models[small].profile=nosuch",), "models[0].profile: no model is known as `nosuch`"),
         (("models[small].factory=mine:big",), "models[0].factory: mine:big: big is not there"),
         (("models[small].factory=mine",), "models[0].factory: must be `package.module:function`, got `mine`."),
         (("models[small].input=",), "models[0]: needs `input`, the shape of one sample"),

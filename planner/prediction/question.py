@@ -87,7 +87,11 @@ def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Pre
     """What predicts pairs that have no profile; None where the scenario forbids it, or `library` does so itself."""
     if scenario.predict is Predict.NEVER or not isinstance(library, Library):
         return None
-    return _predictor(library, catalog, tuple((m.known_as, m.factory, m.input) for m in scenario.models if m.factory))
+    return _predictor(
+        library,
+        catalog,
+        tuple((m.known_as, m.factory, m.input) for m in scenario.models if m.factory and not m.profile),
+    )
 
 
 @lru_cache(maxsize=4)

@@ -192,7 +192,8 @@ def _levels(wish: Wish) -> tuple[Level, ...]:
 def _predicted(wish: Wish, seen: Facts, known: Facts, library: Library, gpus: Mapping[str, GPU]) -> Prediction | None:
     assert wish.gpu is not None
     # Profiles are of a model at its own resolution.
-    name = profile_name(seen.model, "" if seen is known else f".{seen.input_shape[-1]}px")
+    own = seen.input_shape if ":" in seen.model else ()
+    name = profile_name(seen.model, own, "" if seen is known else f".{seen.input_shape[-1]}px")
 
     def layers_of(model: str) -> Facts:
         return seen if model == name else facts(model)

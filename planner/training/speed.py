@@ -122,7 +122,7 @@ def subject(s: TrainingScenario) -> Subject:
         active_params=known.params,
         buffer_bytes=max(0.0, known.weight_bytes - 4 * known.params),
         facts=known,
-        profile=m.profile or profile_name(name),
+        profile=m.profile or profile_name(name, m.input),
         own=own,
     )
 
