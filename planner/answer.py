@@ -12,6 +12,7 @@ from scipy.special import ndtri, stdtrit
 
 from planner import duty
 from planner.catalog import Offer, stale
+from planner.catalog_files import Status
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.cutting import Card
 from planner.packing import Packing, Placed, portions_of
@@ -843,6 +844,12 @@ def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[Caution]:
                 what=f"the price of {offer.instance} is of {offer.as_of}",
                 remedy="look it up and pass a newer prices.yaml with `--catalog DIR`",
             )
+    gone = [offer.instance for offer in used if offer.status is Status.RETIRED]
+    if gone:
+        yield Caution(
+            what=f"{', '.join(gone)} can no longer be rented by who has none",
+            remedy="leave out `buy.retired` unless you still have access",
+        )
     spot = [offer.instance for offer in used if offer.price_kind is PriceKind.SPOT]
     if spot and scenario.failures is None:
         yield Caution(

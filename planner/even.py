@@ -20,42 +20,42 @@ ROUNDS = 4
 
 
 def spread(question: Question, cards: Sequence[Card]) -> Packing | Misfit:
-    """The models on all of these cards, resident if they can be; why they cannot be placed, where none holds them.
+    """The models on all of these cards; why they cannot be placed, where none holds them.
 
-    Evenly by the time that each card needs in the batches that are allowed there. Placed as a plan would be only where
-    that keeps the worst case within the SLOs, or nearer to them, and no card is offered more than it can do.
+    Evenly by the time that each card needs in the batches that are allowed there, and resident if they can be. Placed
+    as a plan would be, or taking turns in memory, only where that brings the worst case nearer to the SLOs, or no card
+    is then offered more than it can do.
     """
-    found: Packing | Misfit | None = None
+    found = _best(question, question.sized, cards)
+    if isinstance(found, Misfit) or (found.work <= 1 and not _grows(question, question.sized, cards, found)):
+        return found
+    return _as_if_full(question, cards, found)
+
+
+def _best(question: Question, sized: SizedModels, cards: Sequence[Card]) -> Packing | Misfit:
+    able: list[Packing] = []
     for swap in question.policies:
-        found = _best(question, question.sized, swap, cards)
-        if isinstance(found, Packing):
-            return found if found.work <= 1 else _as_if_bearable(question, swap, cards, found)
-    assert found is not None  # there is always some policy
-    return found
-
-
-def _best(question: Question, sized: SizedModels, swap: bool, cards: Sequence[Card]) -> Packing | Misfit:
-    rules, models = replace(question.rules(swap, {}), headroom=0.0), list(question.needs)
-    usual = Packer(models, sized, rules).pack(cards)
-    even = _evenly(Packer(models, sized, rules, even=True), cards)
-    able = [way for way in (even, usual) if isinstance(way, Packing)]
+        rules, models = replace(question.rules(swap, {}), headroom=0.0), list(question.needs)
+        usual = Packer(models, sized, rules).pack(cards)
+        even = _evenly(Packer(models, sized, rules, even=True), cards)
+        able += [way for way in (even, usual) if isinstance(way, Packing)]
     able.sort(key=lambda way: (max(1.0, way.work), max(1.0, way.strain)))
     return next((way for way in able if not _grows(question, sized, cards, way)), able[0] if able else usual)
 
 
 def _grows(question: Question, sized: SizedModels, cards: Sequence[Card], packing: Packing) -> bool:
-    """Whether some queue would grow while models take turns in memory, whose loads no duty cycle foresees quite."""
-    if not any(p.swapped for p in packing.placed):
+    """Whether some queue would grow where models take turns in memory or are cut: no duty cycle quite foresees that."""
+    if not any(p.swapped or len(p.cards) > 1 for p in packing.placed):
         return False
     deployment = deploy(question.scenario, question.needs, cards, packing.placed)
     rates_rps = {one.model: one.need.needed_rps for one in sized.values()}
     return bool(drain(deployment, rates_rps, question.workload).growing)
 
 
-def _as_if_bearable(question: Question, swap: bool, cards: Sequence[Card], found: Packing) -> Packing:
-    """Batches and places as under the most that the cards can do: under more, neither would get better."""
+def _as_if_full(question: Question, cards: Sequence[Card], found: Packing) -> Packing:
+    """Batches and places as under the most that the cards can do, whatever is asked of them."""
     sized = {cell: _lighter(one, 1 / found.work) for cell, one in question.sized.items()}
-    again = _best(question, sized, swap, cards)
+    again = _best(question, sized, cards)
     if isinstance(again, Misfit):
         return found
     placed = tuple(replace(p, portion=replace(p.portion, sized=_own(question.sized, p))) for p in again.placed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, takewhile
 from math import ceil, floor, inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,7 +26,15 @@ STAGES_MAX = 16
 """GPUs of the largest machines there are to rent."""
 
 
-WhyNot = Callable[[str, str, str | None], str]
+class Unpredicted(NamedTuple):
+    """Why nothing is predicted of a pair that nobody measured."""
+
+    why: str
+    remedy: str = ""
+    """Where measuring would not help."""
+
+
+WhyNot = Callable[[str, str, str | None], Unpredicted]
 """Of a model, a GPU and a precision."""
 
 
@@ -310,7 +318,9 @@ def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | Non
     names = [f"{s.known_as} ({s.precision})" if s.precision else s.known_as for s in missing]
     some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     whys = {why_not(s.known_as, gpu, s.precision) for s in missing} if why_not else set()
-    unpredicted = f", and nothing predicts it there: {'; '.join(sorted(whys))}" if whys else ""
+    unpredicted = f", and nothing predicts it there: {'; '.join(sorted(no.why for no in whys))}" if whys else ""
+    remedies = {no.remedy for no in whys}
+    measure = f"measure with `planner calibrate` on a {gpu}, or name a folder of profiles with `--profiles DIR`"
     return Rejection(
         candidate=f"{names[0]} on {gpu}" if len(names) == 1 else f"{len(names)} models on {gpu}",
         bottleneck=Bottleneck.PROFILE,
@@ -318,7 +328,7 @@ def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | Non
         limit=len(names),
         unit="",
         reason=f"no profile of {some} on {gpu}{unpredicted}",
-        way_out=f"measure with `planner calibrate` on a {gpu}, or name a folder of profiles with `--profiles DIR`",
+        way_out=measure if "" in remedies or not remedies else " or ".join(sorted(remedies)),
     )
 
 

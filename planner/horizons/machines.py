@@ -199,4 +199,4 @@ def erlangs(question: Question, kind: Kind) -> float:
 
 
 def _why(no: Rejection) -> str:
-    return f"{no.candidate}: {no.reason} {no.way_out}"
+    return f"{no.candidate}: {no.reason}. Way out: {no.way_out}."

@@ -30,6 +30,7 @@ from planner.prediction.transfer import (
     measured_ratio,
     sheet_ratio,
 )
+from planner.sizing import Unpredicted
 from simulator.curves import Curve, Interpolated, LoadTime
 from simulator.hardware import GPU
 from simulator.model import Layer
@@ -220,18 +221,18 @@ class Predictor:
             self._told[key] = next(self._rules(model, self.gpus[gpu], precision), None)
         return self._told[key]
 
-    def why_not(self, model: str, gpu: str, precision: str | None) -> str:
+    def why_not(self, model: str, gpu: str, precision: str | None) -> Unpredicted:
         """Why nothing can be predicted of a pair that nobody measured."""
         kind, wanted = self.gpus[gpu], precision or "fp32"
         if self._facts(model) is not None:
             try:
                 ceilings(kind, wanted)
             except PrecisionError:
-                return f"{gpu} computes nothing in {wanted}"
+                return Unpredicted(f"{gpu} computes nothing in {wanted}", "another `precision`, or another kind of GPU")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self._facts(model) is None:
-            return f"it was measured at {' and '.join(others)} only, and its layers are not known"
-        return "neither are its layers known, nor was it measured on another GPU"
+            return Unpredicted(f"it was measured at {' and '.join(others)} only, and its layers are not known")
+        return Unpredicted("neither are its layers known, nor was it measured on another GPU")
 
     def predict(
         self, model: str, gpu: str, precision: str | None = None, batch: float | None = None
