@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from planner import duty
-from planner.catalog import Offer, stale
+from planner.catalog import Offer, retired_machines, spot_machines, stale
 from planner.catalog_files import Status
 from planner.cost import Fleet, cost_usd_per_hour, fleet_label, gpu_count
 from planner.cutting import Card
@@ -846,16 +846,10 @@ def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[Caution]:
             )
     gone = [offer.instance for offer in used if offer.status is Status.RETIRED]
     if gone:
-        yield Caution(
-            what=f"{', '.join(gone)} can no longer be rented by who has none",
-            remedy="leave out `buy.retired` unless you still have access",
-        )
+        yield retired_machines(gone)
     spot = [offer.instance for offer in used if offer.price_kind is PriceKind.SPOT]
     if spot and scenario.failures is None:
-        yield Caution(
-            what=f"spot machines ({', '.join(spot)}) may be taken away at any time, and that is not in these figures",
-            remedy="say how often and for how long with `failures`",
-        )
+        yield spot_machines(spot)
 
 
 def _foretold(trial: Trial) -> Iterator[Caution]:

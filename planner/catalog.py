@@ -17,7 +17,7 @@ from planner.catalog_files import (
     instead,
     read_all,
 )
-from planner.plans import Bottleneck, Rejection
+from planner.plans import Bottleneck, Caution, Rejection
 from planner.scenario import BuySpec, OwnMachine, PriceKind
 from planner.strict_yaml import Steps, dotted
 from planner.units import HOURS_PER_YEAR, perhaps
@@ -441,3 +441,22 @@ def _purchases(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[str, Purchase
                 source=source.title,
             )
     return found
+
+
+# What weakens an answer for the way its machines are paid
+
+
+def spot_machines(names: Sequence[str]) -> Caution:
+    """They may be taken away, and no failures are replayed."""
+    return Caution(
+        what=f"spot machines ({', '.join(names)}) may be taken away at any time, and that is not in these figures",
+        remedy="say how often and for how long with `failures`",
+    )
+
+
+def retired_machines(names: Sequence[str]) -> Caution:
+    """Who has none gets none."""
+    return Caution(
+        what=f"{', '.join(names)} can no longer be rented by who has none",
+        remedy="leave out `buy.retired` unless you still have access",
+    )

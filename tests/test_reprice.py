@@ -24,6 +24,10 @@ instances:
   - {{provider: aws, region: us-east-1, instance: g5.xlarge, gpu: A10G, gpu_count: 1,
      prices: {{on-demand: {{usd_per_hour: {aws}, source: quote}}}}}}
 """
+ASKED = """models: [{{name: a, slo: {{latency: 1 s}}}}]
+streams: [{{model: a, rate: 1 fps}}]
+buy: {{{buy}}}
+"""
 AZURE = replace(BEST.instances[0], price_kind=PriceKind.ON_DEMAND)
 AWS = replace(AZURE, provider="aws", region="us-east-1", instance="g5.xlarge", gpu="A10G", usd_per_hour=4.0, count=3)
 RIVAL = replace(DEARER, label="3 x g5.xlarge (A10G), resident", instances=(AWS,), cost_usd_per_hour=12.0)
@@ -88,15 +92,50 @@ def test_another_kind_of_price(tmp_path):
     assert new.recommendation.instances[0].price_kind is PriceKind.SPOT
 
 
-def test_stale_and_retired_are_cautions_and_old_ones_go(tmp_path):
+def test_spot_machines_are_warned_of_as_in_a_plan(tmp_path):
+    spot, _ = reprice(replace(RENTED, alternatives=()), "plan.json", prices(tmp_path, kind=PriceKind.SPOT), NOW)
+    (said,) = [caution for caution in spot.warnings if "may be taken away" in caution.what]
+    assert "NC6s_v3" in said.what
+    again, _ = reprice(spot, "plan.json", prices(tmp_path, kind=PriceKind.SPOT), NOW)
+    assert [caution for caution in again.warnings if "may be taken away" in caution.what] == [said]
+    back, _ = reprice(spot, "plan.json", prices(tmp_path, kind=PriceKind.ON_DEMAND), NOW)
+    assert not any("may be taken away" in caution.what for caution in back.warnings)
+
+
+def test_the_same_gpus_elsewhere_need_no_replay(tmp_path):
+    cheap = prices(tmp_path)
+    text = cheap.path.read_text(encoding="utf-8")
+    text += """  - {provider: gcp, region: us-central1, instance: n1-v100, gpu: V100, gpu_count: 1,
+     prices: {on-demand: {usd_per_hour: 1.5, source: quote}}}
+  - {provider: gcp, region: us-west1, instance: n1-v100, gpu: V100, gpu_count: 1, status: retired,
+     prices: {on-demand: {usd_per_hour: 0.5, source: quote}}}
+"""
+    cheap.path.write_text(text, encoding="utf-8")
+    new, found = reprice(RENTED, "plan.json", read_prices(cheap.path), NOW)
+    moved = [fleet for fleet in found.fleets if fleet.role == "same GPUs elsewhere"]
+    assert [fleet.new_usd_per_hour for fleet in moved] == pytest.approx([3.0, 4.5])
+    assert found.cheaper == "2 x n1-v100 (V100, gcp us-central1), resident"
+    assert any(found.cheaper in caution.what for caution in new.warnings)
+    assert new.recommendation.instances[0].provider == "azure"  # what its figures were checked for
+    azure = replace(RENTED, scenario_text=ASKED.format(buy="providers: [azure]"))
+    assert reprice(azure, "plan.json", read_prices(cheap.path), NOW)[1].cheaper is None
+
+
+def test_what_is_no_longer_sold_is_refused_but_to_those_who_ask(tmp_path):
+    retired = prices(tmp_path, status="retired")
+    with pytest.raises(RepriceError, match="NC6s_v3, azure eastus: is no longer sold"):
+        reprice(RENTED, "plan.json", retired, NOW)
+    asked = replace(RENTED, scenario_text=ASKED.format(buy="retired: true"))
+    new, _ = reprice(asked, "plan.json", retired, NOW)
+    assert "NC6s_v3 can no longer be rented by who has none" in [caution.what for caution in new.warnings]
+
+
+def test_stale_prices_are_cautions_and_old_ones_go(tmp_path):
     before = replace(RENTED, warnings=(Caution(what="the price of NC6s_v3 is of 2026-06-18", remedy="look it up"),))
     new, _ = reprice(before, "plan.json", prices(tmp_path), NOW)
     assert new.warnings == ()
-    again, found = reprice(before, "plan.json", prices(tmp_path, as_of="2026-01-01", status="retired"), NOW)
-    assert [caution.what for caution in again.warnings] == [
-        "the price of NC6s_v3 is of 2026-01-01",
-        "azure no longer sells NC6s_v3",
-    ]
+    again, found = reprice(before, "plan.json", prices(tmp_path, as_of="2026-01-01"), NOW)
+    assert [caution.what for caution in again.warnings] == ["the price of NC6s_v3 is of 2026-01-01"]
     assert stale_prices(again)
     assert any("2026-01-01" in note for note in found.notes)
 

@@ -8,11 +8,12 @@ from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
 
-from planner.catalog import OWN, Instance, Price, load_prices, stale
+from planner.catalog import OWN, Instance, Price, load_prices, retired_machines, spot_machines, stale
 from planner.catalog_files import Status
+from planner.exports.demand import scenario_of
 from planner.layout import dollars, names
 from planner.plans import Bottleneck, Caution, Instances, Plan, Recommendation, Rejection, WayOfServing
-from planner.scenario import PriceKind
+from planner.scenario import BuySpec, PriceKind
 from planner.units import HOURS_PER_MONTH, did_you_mean
 from simulator.errors import InputError
 
@@ -80,6 +81,8 @@ class PriceList:
     instances: tuple[Instance, ...]
     kind: PriceKind | None = None
     """Instead of the kind that a plan was made with."""
+    retired: bool = False
+    """Whether machines count that are no longer sold."""
 
     @cached_property
     def by_place(self) -> Mapping[tuple[str, str, str], Instance]:
@@ -98,6 +101,8 @@ class PriceList:
         if (found.gpu, found.gpu_count) != (old.gpu, old.gpu_count):
             there, here = f"{found.gpu_count} x {found.gpu}", f"{old.gpu_count} x {old.gpu}"
             return f"{self.path}: {place}: has {there}, and the plan {here}. Mend `gpu` and `gpu_count` there."
+        if found.status is Status.RETIRED and not self.retired:
+            return f"{self.path}: {place}: is no longer sold. Plan anew, with `buy.retired: true` if you have access."
         kind = self.kind or old.price_kind
         if kind is None:
             known = ", ".join(found.prices)
@@ -107,6 +112,30 @@ class PriceList:
             way = "leave --price out" if self.kind else "name a kind with --price"
             return f"{self.path}: has no {kind} price of {place}, only {known}. Add it, or {way}."
         return replace(old, usd_per_hour=price.usd_per_hour, price_as_of=price.as_of, price_kind=kind)
+
+    def elsewhere(self, old: Instances, buy: BuySpec) -> Instances:
+        """The cheapest machines with the same GPUs at the same kind of price, of all that may be rented."""
+        kind = self.kind or old.price_kind
+        if old.provider == OWN or kind is None:
+            return old
+        like = [
+            replace(
+                old,
+                provider=i.provider,
+                region=i.region,
+                instance=i.name,
+                usd_per_hour=i.prices[kind].usd_per_hour,
+                price_as_of=i.prices[kind].as_of,
+                price_kind=kind,
+            )
+            for i in self.instances
+            if (i.gpu, i.gpu_count) == (old.gpu, old.gpu_count)
+            and (i.status is not Status.RETIRED or self.retired)
+            and kind in i.prices
+            and (not buy.providers or i.provider in buy.providers)
+            and (not buy.regions or i.region in buy.regions)
+        ]
+        return min([old, *like], key=lambda one: one.usd_per_hour)
 
     def price(self, old: Instances) -> Price | None:
         """Price and source of machines that were given a price here."""
@@ -127,6 +156,9 @@ def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, R
     old = plan.recommendation
     if not old.models:
         raise RepriceError(f"{path}: recommends nothing, so nothing has a price. Run `planner plan` with --catalog.")
+    scenario = scenario_of(plan)
+    buy = scenario.buy if scenario else BuySpec()
+    prices = replace(prices, retired=buy.retired)
     best = repriced(old, prices)
     if isinstance(best, list):
         raise RepriceError("\n".join(line if line.startswith(str(prices.path)) else f"{path}: {line}" for line in best))
@@ -135,11 +167,10 @@ def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, R
     unpriced = [was.label for was, new in others if isinstance(new, list)]
     book = Book(plan, best, prices)
     rejections = tuple(book.rejection(no) for no in plan.rejections if no.bottleneck not in PRICED)
-    cheaper = min(
-        (a for a in alternatives if a.feasible and a.cost_usd_per_hour < best.cost_usd_per_hour * (1 - 1e-9)),
-        key=lambda a: a.cost_usd_per_hour,
-        default=None,
-    )
+    moved = [one for answer in (best, *alternatives) if answer.feasible and (one := elsewhere(answer, prices, buy))]
+    less = (1 - 1e-9) * best.cost_usd_per_hour
+    rivals = [a for a in (*alternatives, *moved) if a.feasible and a.cost_usd_per_hour < less]
+    cheaper = min(rivals, key=lambda a: a.cost_usd_per_hour, default=None)
     said = tuple(notes(plan, best, cheaper, unpriced, prices, now))
     new = replace(
         plan,
@@ -154,9 +185,11 @@ def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, R
         prices_as_of=oldest(best),
         merging=tuple(book.way(way) for way in plan.merging),
         assumptions=(*plan.assumptions, f"replayed {plan.created_at}, and priced {now} from {prices.path.name}"),
-        warnings=(*(w for w in plan.warnings if not old_price(w)), *warnings(best, cheaper, prices, now)),
+        warnings=tuple(dict.fromkeys((*kept_warnings(plan, best), *warnings(plan, best, cheaper, prices, now)))),
     )
-    fleets = [fleet_change(o, n, r) for o, n, r in pairs(old, best, others)] + list(book.refused(plan.rejections))
+    fleets = [fleet_change(o, n, r) for o, n, r in pairs(old, best, others)]
+    fleets += [fleet_change(replace(one, cost_usd_per_hour=nan), one, "same GPUs elsewhere") for one in moved]
+    fleets += book.refused(plan.rejections)
     return new, Repriced(
         plan=path,
         prices=str(prices.path),
@@ -187,6 +220,26 @@ def repriced(answer: Recommendation, prices: PriceList) -> Recommendation | list
         cost_usd_per_hour=cost,
         cost_usd_per_month=cost * HOURS_PER_MONTH,
         lower_bound_usd_per_hour=nan,
+    )
+
+
+def elsewhere(answer: Recommendation, prices: PriceList, buy: BuySpec) -> Recommendation | None:
+    """The same GPUs of whoever rents them for least, which needs no other replay; None where nobody does for less."""
+    machines = tuple(prices.elsewhere(one, buy) for one in answer.instances)
+    if machines == answer.instances:
+        return None
+    cost = sum(one.count * one.usd_per_hour for one in machines)
+    parts = [
+        f"{i.count} x {i.instance} ({f'{i.gpu_count} x ' if i.gpu_count > 1 else ''}{i.gpu}, {i.provider} {i.region})"
+        for i in machines
+    ]
+    memory = answer.label.rpartition(")")[2]
+    return replace(
+        answer,
+        label=" + ".join(parts) + memory,
+        instances=machines,
+        cost_usd_per_hour=cost,
+        cost_usd_per_month=cost * HOURS_PER_MONTH,
     )
 
 
@@ -294,22 +347,31 @@ def price_changes(plan: Plan, prices: PriceList) -> Iterator[PriceChange]:
             )
 
 
-def old_price(caution: Caution) -> bool:
-    """Whether a caution is about the prices that no longer count."""
-    return caution.what.startswith("the price of ")
+def kept_warnings(plan: Plan, best: Recommendation) -> Iterator[Caution]:
+    """Those of the plan that are not about prices which no longer count."""
+    was = spot_machines([i.instance for i in plan.recommendation.instances if i.price_kind is PriceKind.SPOT])
+    still = any(i.price_kind is PriceKind.SPOT for i in best.instances)
+    for caution in plan.warnings:
+        if not caution.what.startswith("the price of ") and (still or caution != was):
+            yield caution
 
 
-def warnings(best: Recommendation, cheaper: Recommendation | None, prices: PriceList, now: str) -> Iterator[Caution]:
+def warnings(
+    plan: Plan, best: Recommendation, cheaper: Recommendation | None, prices: PriceList, now: str
+) -> Iterator[Caution]:
     """What weakens the answer at its new prices."""
+    spot = [i.instance for i in best.instances if i.price_kind is PriceKind.SPOT]
+    if spot and plan.policies.failures is None:
+        yield spot_machines(spot)
     for i in best.instances:
         if stale(i.price_as_of, date.fromisoformat(now[:10])):
             what = f"the price of {i.instance} is of {i.price_as_of}"
             yield Caution(what=what, remedy=f"look it up and write a newer one into {prices.path}")
         found = prices.by_place.get((i.provider, i.region, i.instance))
         if found and found.status is Status.RETIRED:
-            yield Caution(what=f"{i.provider} no longer sells {i.instance}", remedy="run `planner plan` with --catalog")
+            yield retired_machines([i.instance])
     if cheaper is not None:
-        what = f"{cheaper.label}, which kept every promise too, costs {dollars(cheaper.cost_usd_per_hour)}/h now: less"
+        what = f"{cheaper.label}, which keeps every promise too, costs {dollars(cheaper.cost_usd_per_hour)}/h now: less"
         yield Caution(what=what, remedy="run `planner plan` with --catalog")
 
 
@@ -324,12 +386,12 @@ def notes(
     """What one should know before believing the new costs."""
     rivals = len(plan.alternatives) - len(unpriced)
     if cheaper:
-        yield f"Cheaper now, and kept every promise too: {cheaper.label} at {dollars(cheaper.cost_usd_per_hour)}/h."
+        yield f"Cheaper now, and keeps every promise too: {cheaper.label} at {dollars(cheaper.cost_usd_per_hour)}/h."
     elif best.feasible and rivals:
         yield f"None of the {rivals} other fleets that kept every promise is cheaper at these prices."
     if unpriced:
         yield f"Left out, for want of a price in {prices.path}: {names(unpriced)}."
-    yield from (f"{sentence}." for sentence in map(caution_text, warnings(best, None, prices, now)))
+    yield from (f"{sentence}." for sentence in map(caution_text, warnings(plan, best, None, prices, now)))
     sources = {price.source for i in best.instances if (price := prices.price(i))}
     yield from (f"Source: {source}." for source in sorted(sources))
     lost = sum(no.bottleneck in PRICED for no in plan.rejections)
