@@ -29,6 +29,7 @@ from planner.plans import (
     Replayed,
     ReplicaAnswer,
     Timeline,
+    UnitCosts,
 )
 from planner.prediction.predict import interpolated
 from planner.replications import (
@@ -66,7 +67,7 @@ from simulator.records import SimulationResult
 from simulator.run import simulate
 from simulator.sharing import turn_order
 from simulator.stability import drain, offered_load
-from simulator.workload import Workload
+from simulator.workload import FixedRate, Workload
 
 MILE = 0.05
 """A first run that misses its target by so much more than three times the allowed misses is not repeated. One run of a
@@ -610,6 +611,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
     """What a person reads about a trial."""
     offers = [(offer, n) for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
     cost = trial.cost_usd_per_hour
+    models = tuple(_model_answer(trial, need) for need in trial.replay.needs.values())
     return Recommendation(
         feasible=trial.met,
         label=trial.label,
@@ -630,13 +632,29 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         gpu_count=gpu_count(trial.offers, trial.fleet),
         cost_usd_per_hour=cost,
         cost_usd_per_month=cost * HOURS_PER_MONTH,
+        unit_costs=unit_costs(cost, models, trial.replay.traffic),
         lower_bound_usd_per_hour=lower_bound_usd_per_hour,
         energy_w=trial.energy_w,
         replications=len(trial.replay.summaries),
         replayed=replayed(trial),
         requests=trial.replay.requests,
-        models=tuple(_model_answer(trial, need) for need in trial.replay.needs.values()),
+        models=models,
         gpus=tuple(_gpu_answer(trial, card) for card in trial.cards),
+    )
+
+
+def unit_costs(usd_per_hour: float, models: Sequence[ModelAnswer], traffic: Workload) -> UnitCosts | None:
+    """What a request, a right answer and a stream cost. $3.60 an hour for 1,000 requests a second: $1 a million."""
+    millions = sum(model.offered_rps for model in models) * 3600 / 1e6
+    right = sum(model.offered_rps * model.accuracy.lost_is_wrong for model in models) * 3600 / 1e6
+    streams = sum(stream.count for stream in traffic.streams)
+    only = all(isinstance(stream.arrivals, FixedRate) for stream in traffic.streams)
+    if not millions:
+        return None
+    return UnitCosts(
+        per_million_requests=usd_per_hour / millions,
+        per_million_right=usd_per_hour / right if right > 0 else nan,
+        per_stream_month=usd_per_hour * HOURS_PER_MONTH / streams if only else None,
     )
 
 

@@ -302,6 +302,17 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnitCosts:
+    """What one pays for, in dollars."""
+
+    per_million_requests: float
+    per_million_right: float
+    """Of requests answered in time and rightly; those that are lost are wrong. Accuracies are the scenario's."""
+    per_stream_month: float | None
+    """730 hours of what one camera sends to one model; None where not all that is sent comes from cameras."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """One way to serve the scenario, replayed and priced."""
 
@@ -313,6 +324,8 @@ class Recommendation:
     cost_usd_per_hour: float
     cost_usd_per_month: float
     """730 hours."""
+    unit_costs: UnitCosts | None = None
+    """None in plans of older versions, and where nothing was replayed."""
     lower_bound_usd_per_hour: float
     """What no plan can beat that keeps its headroom, in batches that were profiled, one at a time on a GPU."""
     lower_bound_full_usd_per_hour: float = nan

@@ -288,7 +288,20 @@ def certainty(answer: Recommendation, plan: Plan) -> list[str]:
         rules_line(plan.policies, answer.models),
     ]
     bound = [bound_line(answer, plan.rejections, plan.policies.headroom)] if answer.feasible else []
-    return [*bound, *sure]
+    return [*costs_line(answer), *bound, *sure]
+
+
+def costs_line(answer: Recommendation) -> list[str]:
+    """What a request and a camera's stream cost; and a right answer, where some are wrong."""
+    unit = answer.unit_costs
+    if unit is None or not math.isfinite(unit.per_million_requests):
+        return []
+    parts = [f"{dollars(unit.per_million_requests)} for a million requests"]
+    if unit.per_million_right > 1.001 * unit.per_million_requests:
+        parts.append(f"{dollars(unit.per_million_right)} for a million right answers")
+    if unit.per_stream_month is not None:
+        parts.append(f"{dollars(unit.per_stream_month)} a month for a camera's stream")
+    return [f"That is {', '.join(parts)}."]
 
 
 def told_apart(models: Sequence[ModelAnswer], policies: Policies) -> bool:

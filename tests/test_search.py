@@ -492,3 +492,17 @@ def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
     for offer_left_out in found.offers:
         fewer = tuple(n - (o == offer_left_out) for o, n in zip(found.offers, found.fleet, strict=True))
         assert search.try_fleet(found.offers, fewer) is None
+
+
+def test_what_a_request_a_right_answer_and_a_stream_cost() -> None:
+    """Ten cameras at 30 fps send 1.08 million requests an hour; a model that is right in 80 % is so in 0.864 million."""
+    sharp = replace(model("a", 0.2, 0.99), accuracy=0.8)
+    cameras = planned(scenario([sharp], {"a": (10, 30.0)}, buy=OWN)).recommendation
+    unit = cameras.unit_costs
+    assert unit is not None
+    assert unit.per_million_requests == pytest.approx(cameras.cost_usd_per_hour / 1.08, rel=0.01)
+    assert unit.per_million_right == pytest.approx(unit.per_million_requests / 0.8, rel=0.02)
+    assert unit.per_stream_month == pytest.approx(cameras.cost_usd_per_month / 10)
+    at_random = planned(RARE).recommendation.unit_costs
+    assert at_random is not None
+    assert at_random.per_stream_month is None

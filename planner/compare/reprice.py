@@ -12,7 +12,7 @@ from planner.catalog import OWN, Instance, Price, load_prices, retired_machines,
 from planner.catalog_files import Status
 from planner.exports.demand import scenario_of
 from planner.layout import dollars, names
-from planner.plans import Bottleneck, Caution, Instances, Plan, Recommendation, Rejection, WayOfServing
+from planner.plans import Bottleneck, Caution, Instances, Plan, Recommendation, Rejection, UnitCosts, WayOfServing
 from planner.scenario import BuySpec, PriceKind
 from planner.units import HOURS_PER_MONTH, did_you_mean
 from simulator.errors import InputError
@@ -219,7 +219,18 @@ def repriced(answer: Recommendation, prices: PriceList) -> Recommendation | list
         instances=machines,
         cost_usd_per_hour=cost,
         cost_usd_per_month=cost * HOURS_PER_MONTH,
+        unit_costs=answer.unit_costs and scaled(answer.unit_costs, cost / answer.cost_usd_per_hour),
         lower_bound_usd_per_hour=nan,
+    )
+
+
+def scaled(unit: UnitCosts, factor: float) -> UnitCosts:
+    """The same requests at another price."""
+    camera = unit.per_stream_month
+    return UnitCosts(
+        per_million_requests=unit.per_million_requests * factor,
+        per_million_right=unit.per_million_right * factor,
+        per_stream_month=None if camera is None else camera * factor,
     )
 
 
@@ -240,6 +251,7 @@ def elsewhere(answer: Recommendation, prices: PriceList, buy: BuySpec) -> Recomm
         instances=machines,
         cost_usd_per_hour=cost,
         cost_usd_per_month=cost * HOURS_PER_MONTH,
+        unit_costs=answer.unit_costs and scaled(answer.unit_costs, cost / answer.cost_usd_per_hour),
     )
 
 

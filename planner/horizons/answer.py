@@ -64,6 +64,8 @@ class Strategy:
     """Of the whole calendar. `low`, `high`: the spot price's range, and interruptions of one calendar with 95 %."""
     cost_usd_per_month: float
     """Of 730 hours like these, at `mid`."""
+    usd_per_million_requests: float
+    """At `mid`, in time or not."""
     promises: tuple[Promise, ...]
     gpu_hours: float
     """Paid."""

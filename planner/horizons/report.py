@@ -109,6 +109,7 @@ def columns(found: Horizon) -> list[Column]:
         figures("cost", [dollars(s.cost_usd.mid) for s in ways]),
         *([figures("from - to", [span_of(s.cost_usd) for s in ways])] if ranged else []),
         figures("a month", [dollars(s.cost_usd_per_month) for s in ways]),
+        figures("a million", [dollars(s.usd_per_million_requests) for s in ways]),
         figures("in time %", [percent(on_time(s)) for s in ways]),
         figures("worst hour %", [percent(min(p.worst_hour for p in s.promises)) for s in ways]),
         Column("kept", ["yes" if s.met else "no" for s in ways]),

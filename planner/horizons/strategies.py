@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from planner.catalog import Offer
 from planner.horizons.answer import Band, Promise, Strategy, Way
-from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, Levels
+from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, Levels, frames
 from planner.horizons.machines import Group
 from planner.units import HOURS_PER_MONTH
 from simulator.autoscaling import Autoscaling, Interruptions, Timeline, constant, follow
@@ -210,6 +210,7 @@ def strategy(course: Course, way: Way, timelines: Sequence[Timeline], reserved: 
         met=all(p.slo_attainment >= p.slo_attainment_target for p in kept),
         cost_usd=usd,
         cost_usd_per_month=usd.mid / hours * HOURS_PER_MONTH,
+        usd_per_million_requests=usd.mid / frames(course.group.demand, course.factors) * 1e6,
         promises=kept,
         gpu_hours=_mean([t.machine_hours() for t in timelines]) * count,
         wasted_gpu_hours=_mean([_hours(cut, cut.paid - _needed(course, cut)) for cut in cuts]) * count,
