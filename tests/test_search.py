@@ -495,7 +495,7 @@ def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
 
 
 def test_what_a_request_a_right_answer_and_a_stream_cost() -> None:
-    """Ten cameras at 30 fps send 1.08 million requests an hour; a model that is right in 80 % is so in 0.864 million."""
+    """Ten cameras at 30 fps send 1.08 million requests an hour, of which a model is right in 80 %."""
     sharp = replace(model("a", 0.2, 0.99), accuracy=0.8)
     cameras = planned(scenario([sharp], {"a": (10, 30.0)}, buy=OWN)).recommendation
     unit = cameras.unit_costs

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -279,6 +280,26 @@ def test_a_profile_goes_before_vendors_peaks() -> None:
     assert stated.evidence is Evidence.ASSUMED
     assert measured.time_s.low < foretold.time_s.high
     assert foretold.time_s.low < measured.time_s.high
+
+
+def test_commitments_are_paid_whole() -> None:
+    """Three years of eight T4 at their price an hour, of which a run uses days."""
+    asked = ("counts=[8]", "deadline=", "prices=[on-demand, reserved-3y]", "buy={instances: [g4dn.xlarge]}")
+    rented, reserved = sorted(answer("resnet50", *asked).options, key=lambda o: o.price_kind)
+    assert (rented.price_kind, reserved.price_kind) == ("on-demand", "reserved-3y")
+    assert (rented.commitment_usd, rented.commitment_used) == (0, None)
+    hourly = reserved.cost_usd.mid / (reserved.time_s.mid / 3600)
+    assert reserved.commitment_usd == pytest.approx(hourly * 3 * 8760)
+    assert reserved.commitment_used == pytest.approx(reserved.time_s.mid / (3 * 8760 * 3600))
+    assert reserved.cost_usd.mid < rented.cost_usd.mid < reserved.commitment_usd
+    between = f"budget=${1.5 * rented.cost_usd.high:.0f}"
+    afforded = answer("resnet50", *asked, between)
+    assert {o.price_kind: o.within_budget for o in afforded.options} == {"on-demand": True, "reserved-3y": False}
+    assert afforded.cheapest is not None
+    assert afforded.cheapest.price_kind == "on-demand"
+    assert answer("resnet50", *asked, "budget=").cheapest == replace(rented, pareto=True)
+    shown = render(answer("resnet50", *asked, "budget="), Format.TABLE, Screen())
+    assert "paid in any case" in shown
 
 
 def test_asynchronous_gradients_are_late() -> None:

@@ -19,7 +19,7 @@ from planner.plans import Rejection
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops
 from planner.training.closed_forms import Range
-from planner.training.cost import JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
+from planner.training.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
 from planner.training.held import activations, largest, peak
 from planner.training.job import Job
 from planner.training.memory import Split, gpus_needed
@@ -66,6 +66,10 @@ class Option:
     step_s: float
     time_s: Range
     cost_usd: Range
+    commitment_usd: float
+    """Of a reservation or a purchase, whole, of which the run uses a part; 0 where machines are paid by the hour."""
+    commitment_used: float | None
+    """Share of its time that the run takes; None without one."""
     energy_j: float
     co2_kg: float | None
     bottleneck: Limit
@@ -81,9 +85,14 @@ class Option:
     within_deadline: bool
     """Even at the late end."""
     within_budget: bool
-    """Even at the dear end."""
+    """Even at the dear end, commitments counted whole."""
     pareto: bool = False
-    """Whether no option that fits is both faster and cheaper."""
+    """Whether no option that fits is both faster and cheaper, commitments counted whole."""
+
+    @property
+    def paid_usd(self) -> float:
+        """What is really paid at the middle: the run, or the whole commitment that it needs."""
+        return max(self.cost_usd.mid, self.commitment_usd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +103,7 @@ class TrainingPlan:
     name: str
     options: tuple[Option, ...]
     cheapest: Option | None
-    """Within the deadline and the budget, at the bad ends."""
+    """Of what is really paid, within the deadline and the budget at the bad ends."""
     fastest: Option | None
     """Within the budget and the deadline, at the bad ends."""
     warnings: tuple[str, ...] = ()
@@ -124,7 +133,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     return TrainingPlan(
         name=s.name or what.name,
         options=options,
-        cheapest=min(allowed, key=lambda o: (o.cost_usd.mid, o.time_s.mid), default=None),
+        cheapest=min(allowed, key=lambda o: (o.paid_usd, o.cost_usd.mid, o.time_s.mid), default=None),
         fastest=min(allowed, key=lambda o: (o.time_s.mid, o.cost_usd.mid), default=None),
         warnings=(*loaded.warnings, *left_out(s, found, {(o.gpu, o.gpu_count) for o in known})),
         rejections=tuple(rejected),
@@ -181,11 +190,10 @@ def is_allowed(o: Option) -> bool:
 
 
 def is_pareto(o: Option, others: Sequence[Option]) -> bool:
-    """Whether none that fits is faster at no higher cost, or cheaper in no longer time."""
-    at = (o.time_s.mid, o.cost_usd.mid)
+    """Whether none that fits is faster and takes no more money, or takes less and is no slower."""
+    at = (o.time_s.mid, o.paid_usd)
     return o.fits and not any(
-        x.fits and x.time_s.mid <= at[0] and x.cost_usd.mid <= at[1] and (x.time_s.mid, x.cost_usd.mid) != at
-        for x in others
+        x.fits and x.time_s.mid <= at[0] and x.paid_usd <= at[1] and (x.time_s.mid, x.paid_usd) != at for x in others
     )
 
 
@@ -208,6 +216,8 @@ def option(s: TrainingScenario, what: Subject, source: Source, count: int, predi
     step = job.step()
     time_s = job.time(step)
     cost = cost_usd(time_s, source, job.machines)
+    commitment_usd = job.machines * source.commitment_usd
+    term_s = source.committed_years * HOURS_PER_YEAR * 3600
     energy_j = count * power_w(s, what, source.gpu, predictor.library) * time_s.mid
     return Option(
         gpu=source.gpu.name,
@@ -229,6 +239,8 @@ def option(s: TrainingScenario, what: Subject, source: Source, count: int, predi
         step_s=step.time_s.mid,
         time_s=time_s,
         cost_usd=cost,
+        commitment_usd=commitment_usd,
+        commitment_used=time_s.mid / term_s if term_s else None,
         energy_j=energy_j,
         co2_kg=None if s.grid is None else co2_kg(energy_j, s.grid),
         bottleneck=step.limit if fits else Limit.MEMORY,
@@ -238,7 +250,7 @@ def option(s: TrainingScenario, what: Subject, source: Source, count: int, predi
         evidence=step.evidence,
         source=step.source,
         within_deadline=s.deadline is None or time_s.high <= s.deadline,
-        within_budget=s.budget is None or cost.high <= s.budget,
+        within_budget=s.budget is None or max(cost.high, commitment_usd) <= s.budget,
     )
 
 

@@ -67,7 +67,14 @@ def headline(plan: TrainingPlan) -> list[str]:
 
 def told(o: Option) -> str:
     """An option in one line."""
-    return f"{who(o)}: {between(o.time_s)}, {between(o.cost_usd, usd)}, held by {o.bottleneck}"
+    return f"{who(o)}: {between(o.time_s)}, {between(o.cost_usd, usd)}{commitment(o)}, held by {o.bottleneck}"
+
+
+def commitment(o: Option) -> str:
+    """` of $4.48 M that are paid in any case (0.0012 % used)`; nothing where machines are paid by the hour."""
+    if o.commitment_used is None:
+        return ""
+    return f" of {usd(o.commitment_usd)} that are paid in any case ({100 * o.commitment_used:.2g} % used)"
 
 
 def no_way(plan: TrainingPlan) -> list[str]:
@@ -114,6 +121,7 @@ def columns(shown: Sequence[Option]) -> list[Column]:
         column("step", [step(o.step_s) for o in shown]),
         column("time", [between(o.time_s) for o in shown]),
         column("cost", [between(o.cost_usd, usd) for o in shown]),
+        *([column("paid in any case", [committed(o) for o in shown])] if any(o.commitment_usd for o in shown) else []),
         column("kWh", [f"{kilowatt_hours(o.energy_j):,.4g}" for o in shown]),
         *([column("kg CO2", [f"{o.co2_kg or 0:,.3g}" for o in shown])] if shown[0].co2_kg is not None else []),
         *([] if all(map(keeps_limits, shown)) else [column("at worst", [at_worst(o) for o in shown], False)]),
@@ -131,6 +139,11 @@ def at_worst(o: Option) -> str:
     """`kept`, `late`, `too dear` or `late, too dear`: at the bad ends of its band."""
     broken = [word for word, kept in (("late", o.within_deadline), ("too dear", o.within_budget)) if not kept]
     return ", ".join(broken) or "kept"
+
+
+def committed(o: Option) -> str:
+    """`$4.48 M`; nothing where machines are paid by the hour."""
+    return usd(o.commitment_usd) if o.commitment_usd else ""
 
 
 def is_divided(o: Option) -> bool:

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from planner.catalog import Catalog, Offer, Purchase, offers, purchases
 from planner.plans import Rejection
+from planner.scenario import PriceKind
 from planner.training.closed_forms import Range, exactly
 from planner.training.cost import HOURS_PER_YEAR, Ownership
 from planner.training.scenario import PurchaseSpec, TrainingScenario
 from simulator.hardware import GPU
 
 PURCHASE = "purchase"
+TERMS_YEARS = {PriceKind.RESERVED_1Y: 1.0, PriceKind.RESERVED_3Y: 3.0}
 YEARS = 3
 """Over which a machine's dollars for each TFLOP/s are counted."""
 
@@ -27,9 +29,18 @@ class Source:
     usd_in_all: float
     """Of `YEARS` years: what buying takes, or that time's rent."""
     price_kind: str
+    committed_years: float = 0.0
+    """For which it is paid whether it is used or not."""
     memory_bytes: int
     count_max: int | None = None
     as_of: str = ""
+
+    @property
+    def commitment_usd(self) -> float:
+        """What one machine takes in all, however little it is used; 0 where it is paid by the hour."""
+        if self.price_kind == PURCHASE:
+            return self.usd_in_all
+        return self.committed_years * HOURS_PER_YEAR * self.usd_per_hour.mid
 
 
 def sources(s: TrainingScenario, catalog: Catalog) -> tuple[list[Source], list[Rejection]]:
@@ -56,6 +67,7 @@ def _rented(offer: Offer) -> Source:
         usd_per_hour=Range(low=low, mid=offer.usd_per_hour, high=high),
         usd_in_all=YEARS * HOURS_PER_YEAR * offer.usd_per_hour,
         price_kind=str(offer.price_kind or "own"),
+        committed_years=TERMS_YEARS.get(offer.price_kind, 0.0) if offer.price_kind else 0.0,
         memory_bytes=offer.memory_bytes,
         count_max=offer.count_max,
         as_of=offer.as_of,
@@ -73,6 +85,7 @@ def _bought(machine: Purchase, gpu: GPU, own: PurchaseSpec) -> Source:
         usd_per_hour=exactly(terms.usd_per_hour(machine.usd, machine.gpu_count * gpu.tdp_w)),
         usd_in_all=machine.usd,
         price_kind=PURCHASE,
+        committed_years=own.years,
         memory_bytes=gpu.memory_bytes,
         as_of=machine.as_of,
     )
