@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planner.horizons.sections import Keep
+
 SCHEMA = "planner.horizon/v1"
 
 
@@ -10,11 +12,11 @@ class Way(StrEnum):
     """A way to keep machines for a load that rises and falls."""
 
     FIXED = "fixed"
-    """As many as the busiest minute needs, all the time."""
+    """Always as many, on demand."""
     AUTOSCALED = "autoscaled"
-    """On demand, as many as the load wants."""
+    """On demand, as many as the load wants, or a floor if it wants less."""
     RESERVED = "reserved"
-    """A base that is reserved, and the rest on demand as the load wants."""
+    """A base of any size that is reserved, and the rest, if any, on demand as the load wants."""
     SPOT = "spot"
     """As many as the load wants, of machines that may be taken away."""
 
@@ -47,9 +49,15 @@ class Promise:
     model: str
     slo_attainment: float
     """Share of its requests answered in time."""
+    slo_attainment_low: float
+    """The low end of its interval, with 95 %."""
     slo_attainment_target: float
+    kept_share: float
+    """Share of the hours, days or calendars (`keep`) in which even the low end reaches the target."""
     worst_hour: float
-    """The same in the hour that had least of it."""
+    """`slo_attainment` in the hour that had least of it."""
+    worst_minute: float
+    """The same of minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +67,7 @@ class Strategy:
     way: Way
     label: str
     met: bool
-    """Whether every promise is kept over the whole calendar."""
+    """Whether every SLO is kept, over what `keep` says."""
     cost_usd: Band
     """Of the whole calendar. `low`, `high`: the spot price's range, and interruptions of one calendar with 95 %."""
     cost_usd_per_month: float
@@ -113,6 +121,10 @@ class Horizon:
     seed: int
     created_at: str
     days: int
+    keep: Keep
+    """Over what each SLO must be kept."""
+    keep_share: float
+    """In which share of them."""
     requests: float
     """In the whole calendar."""
     requests_by_hour: tuple[float, ...]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import floor
+from math import floor, isnan, sqrt
 
 from planner.answer import Trial, cards_of, deploy, seed_of
 from planner.catalog import Catalog, Offer
@@ -41,6 +41,8 @@ class Behaviour:
     """Share of each model's requests answered in time."""
     busy_gpus: float
     """GPUs that run a batch, on average."""
+    error: Mapping[str, float] = field(default_factory=dict)
+    """Standard error of each `attainment`; none where nothing was replayed."""
     growing: tuple[str, ...] = ()
     """Models whose queues would grow without end, were the load to stay."""
 
@@ -127,6 +129,7 @@ class Group:
         duration_s = early_s + self.judged_s(factor) + longest_slo_s(scenario)
         growing = drain(deployment, self.needed_rps(factor), demand).growing
         judged, timely = dict.fromkeys(self.targets, 0), dict.fromkeys(self.targets, 0.0)
+        variance = dict.fromkeys(self.targets, 0.0)
         busy = 0.0
         for i in range(REPLAYS):
             result = simulate(deployment, demand, duration_s, seed_of(scenario.seed, STAGE, i))
@@ -136,9 +139,13 @@ class Group:
             for model, seen in summary.models.items():
                 judged[model] += seen.judged
                 timely[model] += seen.slo_attainment * seen.judged if seen.judged else 0.0
+                error = 0.0 if isnan(seen.slo_attainment_error) else seen.slo_attainment_error
+                variance[model] += (error * seen.judged) ** 2
         attained = {m: timely[m] / n if n else 1.0 for m, n in judged.items()}
         never = scenario.drop is Drop.NEVER  # what waits then grows until all of it is late
-        return Behaviour({m: 0.0 if never and m in growing else share for m, share in attained.items()}, busy, growing)
+        shares = {m: 0.0 if never and m in growing else share for m, share in attained.items()}
+        errors = {m: sqrt(variance[m]) / n if n else 0.0 for m, n in judged.items()}
+        return Behaviour(shares, busy, errors, growing)
 
     def needed_rps(self, factor: float) -> dict[str, float]:
         """Requests of each model that must be processed at one level of load."""

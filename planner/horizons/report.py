@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from planner.horizons.answer import Band, DayCheck, Horizon, Strategy, Way
+from planner.horizons.sections import Keep
 from planner.layout import Column, Format, Screen, counted, dollars, markdown, per_second, percent, promise, span, table
 from planner.store import to_json
 
@@ -112,6 +113,7 @@ def columns(found: Horizon) -> list[Column]:
         figures("a million", [dollars(s.usd_per_million_requests) for s in ways]),
         figures("in time %", [percent(on_time(s)) for s in ways]),
         figures("worst hour %", [percent(min(p.worst_hour for p in s.promises)) for s in ways]),
+        figures("minute %", [percent(min(p.worst_minute for p in s.promises)) for s in ways]),
         Column("kept", ["yes" if s.met else "no" for s in ways]),
         figures("GPU-hours", [f"{s.gpu_hours:,.0f}" for s in ways]),
         figures("wasted", [f"{s.wasted_gpu_hours:,.0f}" for s in ways]),
@@ -144,13 +146,21 @@ def told(s: Strategy, found: Horizon) -> str:
 def models(found: Horizon) -> list[str]:
     """Each model under each way, where there are several."""
     first = found.strategies[0].promises
+    over = kept_over(found)
     if len(first) == 1:
-        return [f"{first[0].model}: {promise(first[0].slo_attainment_target)} of requests in time are promised"]
+        return [f"{first[0].model}: {promise(first[0].slo_attainment_target)} of requests in time are promised, {over}"]
     return [
-        f"{p.model}: {promise(p.slo_attainment_target)} promised; "
+        f"{p.model}: {promise(p.slo_attainment_target)} promised, {over}; "
         + ", ".join(f"{s.way} {percent(s.promises[i].slo_attainment)}" for s in found.strategies)
         for i, p in enumerate(first)
     ]
+
+
+def kept_over(found: Horizon) -> str:
+    """`in every hour`, `in 99 % of the days`, `over the whole`: what counts as kept."""
+    if found.keep is Keep.WHOLE:
+        return "over the whole"
+    return f"in every {found.keep}" if found.keep_share >= 1 else f"in {promise(found.keep_share)} of the {found.keep}s"
 
 
 def checked(check: DayCheck | None) -> list[str]:

@@ -38,6 +38,17 @@ class RatesAre(StrEnum):
     """Those at factor 1: factors are taken as they are."""
 
 
+class Keep(StrEnum):
+    """Over what an SLO must be kept."""
+
+    HOUR = "hour"
+    """Each hour by itself."""
+    DAY = "day"
+    """Each day by itself."""
+    WHOLE = "whole"
+    """The whole calendar: a bad hour is made up for by good ones."""
+
+
 class Term(StrEnum):
     """For how long machines are reserved."""
 
@@ -125,6 +136,10 @@ class CalendarSpec:
     """With `hourly`: `linear` from the middle of one hour to that of the next, or `step`."""
     rates_are: RatesAre = RatesAre.MEAN
     """What the streams' rates are: the `mean` over the calendar, its `peak`, or the `unit` of the factors."""
+    keep: Keep = Keep.HOUR
+    """Over what each SLO must be kept: every `hour`, every `day`, or the `whole` calendar."""
+    keep_share: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
+    """Share of the hours or days in which it must be, e.g. `99 %`."""
     representatives: Annotated[int, Field(ge=2, le=500)] = 24
     """Levels of load that are replayed in place of all minutes."""
     autoscaling: AutoscalingSpec = AutoscalingSpec()

@@ -1,6 +1,6 @@
 """Ways to keep machines over days: when how many run, what that costs, and how many requests are in time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,15 +8,24 @@ from numpy.typing import NDArray
 
 from planner.catalog import Offer
 from planner.horizons.answer import Band, Promise, Strategy, Way
-from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, Levels, frames
-from planner.horizons.machines import Group
+from planner.horizons.demand import MINUTE_S, MINUTES_PER_DAY, MINUTES_PER_HOUR, Levels, calendar_of, frames
+from planner.horizons.machines import Behaviour, Group
+from planner.horizons.sections import Keep
 from planner.units import HOURS_PER_MONTH
-from simulator.autoscaling import Autoscaling, Interruptions, Timeline, constant, follow
+from simulator.autoscaling import Autoscaling, Interruptions, Timeline, follow
 from simulator.deployment import Drop
 from simulator.metrics import confidence_interval
 from simulator.workload import Floats
 
 HOUR_S = 3600.0
+SIGMAS = 1.96
+"""Half the width, in standard deviations, of an interval that holds with 95 %."""
+PERIODS: Mapping[Keep, Callable[["Stretches"], NDArray[np.intp]]] = {
+    Keep.HOUR: lambda cut: cut.hour,
+    Keep.DAY: lambda cut: cut.minute // MINUTES_PER_DAY,
+    Keep.WHOLE: lambda cut: cut.minute * 0,
+}
+"""Which hour or day each stretch lies in."""
 
 
 @dataclass(frozen=True)
@@ -65,33 +74,19 @@ def stretches(timeline: Timeline, minutes: int) -> Stretches:
     return Stretches(at_s, lengths_s, minute, timeline.paid[row], timeline.ready[row].astype(np.intp))
 
 
-def fixed(course: Course) -> Timeline:
-    """What the busiest minute needs, all the time."""
-    return constant(course.group.machines_peak, course.duration_s)
-
-
 def autoscaled(course: Course, policy: Autoscaling) -> Timeline:
     """As the load wants, on demand."""
     return follow(policy, course.load_erlangs(), MINUTE_S)
 
 
-def base(timeline: Timeline, on_demand_usd_per_hour: float, reserved_usd_per_hour: float) -> int:
-    """Machines to reserve: each that is used for a larger share of the time than reserved over on-demand price.
+def with_base(timeline: Timeline, machines: int) -> Timeline:
+    """The same, but never fewer than a base.
 
-    The newsvendor's critical ratio (Edgeworth 1888; Arrow, Harris and Marschak 1951). At $0.60 of $1.00, with 4
-    machines half of the time and 2 the other half: 2, for the third is used half of the time only.
+    Machines come and go as on a stack, the newest first, so that those above the base do what they would without it.
     """
-    used = timeline.paid.astype(np.intp)
-    share = np.bincount(used, weights=timeline.lengths_s) / timeline.duration_s
-    at_least = np.cumsum(share[::-1])[::-1]
-    worth = at_least[1:] * on_demand_usd_per_hour > reserved_usd_per_hour
-    return int(np.count_nonzero(worth))
-
-
-def with_base(course: Course, policy: Autoscaling, machines: int) -> Timeline:
-    """As the load wants, but never fewer than the base."""
-    most = max(machines, policy.machines_max)
-    return autoscaled(course, replace(policy, machines_min=max(machines, policy.machines_min), machines_max=most))
+    paid, ready = np.maximum(timeline.paid, machines), np.maximum(timeline.ready, machines)
+    orders = int(np.maximum(np.diff(paid), 0).sum())
+    return replace(timeline, paid=paid, ready=ready, orders=orders)
 
 
 def spot(course: Course, policy: Autoscaling, interruptions: Interruptions, seeds: Sequence[int]) -> list[Timeline]:
@@ -100,18 +95,33 @@ def spot(course: Course, policy: Autoscaling, interruptions: Interruptions, seed
     return [follow(policy, load, MINUTE_S, interruptions=interruptions, seed=seed) for seed in seeds]
 
 
-def attainment(course: Course, cut: Stretches) -> dict[str, Floats]:
-    """Share of requests in time in each stretch, by model."""
+@dataclass(frozen=True)
+class Judged:
+    """What is in time in each stretch, by model, and how sure that is."""
+
+    share: Mapping[str, Floats]
+    behaviour: NDArray[np.intp]
+    """Which of `seen` it was told by."""
+    seen: tuple[Behaviour, ...]
+
+
+def judged(course: Course, cut: Stretches) -> Judged:
+    """Shares of requests in time, as replays of each level of load on each number of machines tell them."""
     group, level = course.group, course.levels.of_minute[cut.minute]
     width = int(cut.ready.max()) + 1
     pairs, which = np.unique(level * width + cut.ready, return_inverse=True)
     factor = course.levels.factor
-    seen = [group.behaviour(float(factor[p // width]), int(p % width)).attainment for p in pairs]
-    shares = {model: np.array([one[model] for one in seen])[which] for model in group.targets}
-    if group.loaded.scenario.drop is not Drop.NEVER:
-        return shares
-    waiting = backlogged(course, cut)
-    return {model: share * (1 - waiting) for model, share in shares.items()}
+    seen = tuple(group.behaviour(float(factor[p // width]), int(p % width)) for p in pairs)
+    shares = {model: np.array([one.attainment[model] for one in seen])[which] for model in group.targets}
+    if group.loaded.scenario.drop is Drop.NEVER:
+        waiting = backlogged(course, cut)
+        shares = {model: share * (1 - waiting) for model, share in shares.items()}
+    return Judged(shares, which, seen)
+
+
+def attainment(course: Course, cut: Stretches) -> Mapping[str, Floats]:
+    """Share of requests in time in each stretch, by model."""
+    return judged(course, cut).share
 
 
 def backlogged(course: Course, cut: Stretches) -> Floats:
@@ -138,25 +148,70 @@ def busy_gpu_s(course: Course, cut: Stretches) -> Floats:
     return np.array(busy) * cut.lengths_s
 
 
-def promises(course: Course, cuts: Sequence[Stretches]) -> tuple[Promise, ...]:
+def promises(course: Course, cuts: Sequence[Stretches], keep: Keep) -> tuple[Promise, ...]:
     """Each model over the whole calendar, over all timelines of a way."""
-    parts = [(attainment(course, cut), course.factors[cut.minute] * cut.lengths_s, cut.hour) for cut in cuts]
-    asked = sum(np.bincount(hour, weight) for _, weight, hour in parts)
-    found = []
-    for model, target in course.group.targets.items():
-        timely = sum(np.bincount(hour, weight * share[model]) for share, weight, hour in parts)
-        assert isinstance(timely, np.ndarray)
-        assert isinstance(asked, np.ndarray)
-        busy = asked > 0
-        found.append(
-            Promise(
-                model=model,
-                slo_attainment=float(timely.sum() / asked.sum()),
-                slo_attainment_target=target,
-                worst_hour=float(np.min(timely[busy] / asked[busy])),
-            )
-        )
-    return tuple(found)
+    parts = [(judged(course, cut), course.factors[cut.minute] * cut.lengths_s, cut) for cut in cuts]
+    return tuple(_promise(model, target, parts, keep) for model, target in course.group.targets.items())
+
+
+def _promise(model: str, target: float, parts: Sequence[tuple[Judged, Floats, Stretches]], keep: Keep) -> Promise:
+    whole, low, _ = _shares(model, parts, lambda cut: cut.minute * 0)
+    kept = _shares(model, parts, PERIODS[keep])[1]
+    return Promise(
+        model=model,
+        slo_attainment=float(whole[0]),
+        slo_attainment_low=float(low[0]),
+        slo_attainment_target=target,
+        kept_share=float(np.mean(kept >= target)),
+        worst_hour=float(_shares(model, parts, PERIODS[Keep.HOUR])[0].min()),
+        worst_minute=float(_shares(model, parts, lambda cut: cut.minute)[0].min()),
+    )
+
+
+def _shares(
+    model: str, parts: Sequence[tuple[Judged, Floats, Stretches]], period: Callable[[Stretches], NDArray[np.intp]]
+) -> tuple[Floats, Floats, Floats]:
+    """In each period with requests: the share in time, the low end of its interval, and its weight.
+
+    A level is told by the same replays wherever it comes, so that within a period its errors add up.
+    """
+    count = int(max(period(cut)[-1] for _, _, cut in parts)) + 1
+    asked, timely, variance = np.zeros(count), np.zeros(count), np.zeros(count)
+    for found, weight, cut in parts:
+        at = period(cut)
+        asked += np.bincount(at, weight, minlength=count)
+        timely += np.bincount(at, weight * found.share[model], minlength=count)
+        errors = np.array([one.error.get(model, 0.0) for one in found.seen])
+        unsure = np.flatnonzero(errors)
+        for one in unsure:
+            mine = found.behaviour == one
+            variance += (np.bincount(at[mine], weight[mine], minlength=count) * errors[one]) ** 2
+    busy = asked > 0
+    share = timely[busy] / asked[busy]
+    return share, share - SIGMAS * np.sqrt(variance[busy]) / asked[busy], asked[busy]
+
+
+def kept(found: Sequence[Promise], keep_share: float) -> bool:
+    """Whether every model keeps its SLO in so large a share of the hours, days or calendars."""
+    return all(promise.kept_share >= keep_share - 1e-12 for promise in found)
+
+
+def hopeless(course: Course, timeline: Timeline, keep: Keep, keep_share: float) -> bool:
+    """Whether even machines that are never idle leave too much undone: seen without a replay.
+
+    Of the work that comes in a period, no more is done than the machines that answer have time for; so that some model
+    has less of its requests in time than that, whatever goes before what.
+    """
+    if course.group.loaded.scenario.drop is Drop.NEVER:
+        return False  # what waits may be done in the next period
+    cut = stretches(timeline, len(course.factors))
+    load = course.load_erlangs()[cut.minute]
+    done = np.minimum(load, cut.ready) * cut.lengths_s
+    at = PERIODS[keep](cut)
+    asked = np.bincount(at, load * cut.lengths_s)
+    busy = asked > 0
+    most = np.bincount(at, done)[busy] / asked[busy]
+    return float(np.mean(most >= min(course.group.targets.values()))) < keep_share - 1e-12
 
 
 @dataclass(frozen=True)
@@ -201,17 +256,18 @@ def strategy(course: Course, way: Way, timelines: Sequence[Timeline], reserved: 
     """What one way costs and does, on average over its timelines."""
     offer, count = course.group.offer, course.group.offer.gpu_count
     cuts = [stretches(timeline, len(course.factors)) for timeline in timelines]
-    kept = promises(course, cuts)
+    calendar = calendar_of(course.group.loaded)
+    found = promises(course, cuts, calendar.keep)
     usd = cost(way, timelines, reserved, prices)
     hours = course.duration_s / HOUR_S
     return Strategy(
         way=way,
-        label=label(way, offer, reserved, course.group.machines_peak),
-        met=all(p.slo_attainment >= p.slo_attainment_target for p in kept),
+        label=label(way, offer, reserved, timelines[0]),
+        met=kept(found, calendar.keep_share),
         cost_usd=usd,
         cost_usd_per_month=usd.mid / hours * HOURS_PER_MONTH,
         usd_per_million_requests=usd.mid / frames(course.group.demand, course.factors) * 1e6,
-        promises=kept,
+        promises=found,
         gpu_hours=_mean([t.machine_hours() for t in timelines]) * count,
         wasted_gpu_hours=_mean([_hours(cut, cut.paid - _needed(course, cut)) for cut in cuts]) * count,
         short_gpu_hours=_mean([_hours(cut, _needed(course, cut) - cut.ready) for cut in cuts]) * count,
@@ -229,12 +285,15 @@ def needed_by_hour(course: Course) -> tuple[float, ...]:
     return tuple(needed.reshape(-1, MINUTES_PER_HOUR).mean(axis=1).tolist())
 
 
-def label(way: Way, offer: Offer, reserved: int, peak: int) -> str:
+def label(way: Way, offer: Offer, reserved: int, timeline: Timeline) -> str:
     """What a way is called before people."""
+    least, most = (int(end(timeline.paid)) for end in (np.min, np.max))
+    floor = f", never fewer than {least}" if least > 1 else ""
+    rest = "" if most <= reserved else ", the rest on demand as the load wants"
     labels: Mapping[Way, str] = {
-        Way.FIXED: f"{peak} x {offer.instance}, on demand, all the time",
-        Way.AUTOSCALED: f"{offer.instance} on demand, as the load wants",
-        Way.RESERVED: f"{reserved} x {offer.instance} reserved, the rest on demand as the load wants",
+        Way.FIXED: f"{most} x {offer.instance}, on demand, all the time",
+        Way.AUTOSCALED: f"{offer.instance} on demand, as the load wants{floor}",
+        Way.RESERVED: f"{reserved} x {offer.instance} reserved{rest}",
         Way.SPOT: f"{offer.instance} at spot price, as the load wants",
     }
     return labels[way]

@@ -1,8 +1,9 @@
 """The walk of `planner horizon`: load by the minute, levels, what machines do at each, and the ways side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -20,8 +21,8 @@ from planner.horizons.strategies import (
     Course,
     Prices,
     autoscaled,
-    base,
-    fixed,
+    cost,
+    hopeless,
     needed_by_hour,
     spot,
     strategy,
@@ -33,13 +34,13 @@ from planner.scenario import PriceKind
 from planner.search import NothingToPlanError, Progress, silent
 from planner.sizing import Profiles
 from planner.units import written_duration
-from simulator.autoscaling import Autoscaling, Interruptions, Timeline
+from simulator.autoscaling import Autoscaling, Interruptions, Timeline, constant
 from simulator.deployment import Drop
 
 STAGE = 4
 """Seeds of interruptions are no others'."""
-Lines = dict[Way, tuple[list[Timeline], int]]
-"""By way: its timelines, and the machines of them that are reserved."""
+Line = tuple[list[Timeline], int]
+"""Timelines of one way, one for each seed of what is random, and the machines of them that are reserved."""
 
 
 def horizon(
@@ -65,12 +66,16 @@ def horizon(
     policy = policy_of(machines, calendar.autoscaling)
     course = course_of(machines, factors, calendar.representatives, progress)
     prices, left_out = prices_of(machines, catalog, calendar)
-    lines = timelines(course, policy, prices, calendar)
+    lines = candidates(course, policy, prices, calendar)
     if check is not None and check not in lines:
         known = ", ".join(lines)
         raise NothingToPlanError(f"--check-day {check}: is not among the ways that are compared. Known: {known}.")
-    found = strategies_of(course, lines, prices, progress)
-    day = check_day(course, check, lines[check][0][0], progress) if check else None
+    weighed: dict[Way, tuple[Strategy, Line]] = {}
+    for i, (way, some) in enumerate(lines.items()):
+        progress(f"replaying {way}", i / len(lines))
+        weighed[way] = chosen(course, way, some, prices)
+    found = tuple(one for one, _ in weighed.values())
+    day = check_day(course, check, weighed[check][1][0][0], progress) if check else None
     scenario = loaded.scenario
     rate_rps = sum(machines.demand.rates_rps().values())
     today = date.fromisoformat(created_at[:10])
@@ -80,6 +85,8 @@ def horizon(
         seed=scenario.seed,
         created_at=created_at,
         days=calendar.days,
+        keep=calendar.keep,
+        keep_share=calendar.keep_share,
         requests=frames(machines.demand, factors),
         requests_by_hour=tuple((factors.reshape(-1, MINUTES_PER_HOUR).sum(axis=1) * rate_rps * MINUTE_S).tolist()),
         peak_factor=float(factors.max() / factors.mean()),
@@ -137,28 +144,58 @@ def loading_s(machines: Group) -> float:
     return sum(profile.load(profile.weight_bytes) for profile in profiles.values())
 
 
-def timelines(course: Course, policy: Autoscaling, prices: Prices, calendar: CalendarSpec) -> Lines:
-    """Machines over time for each way that has a price."""
+def candidates(course: Course, policy: Autoscaling, prices: Prices, calendar: CalendarSpec) -> dict[Way, list[Line]]:
+    """By way that has a price: machines over time, and how many of them are reserved, cheapest first.
+
+    A base of any size, alone or below machines that follow the load. More than the busiest level needs are never
+    cheaper.
+    """
+    most = max(int(course.needed[-1]), course.group.machines_peak)
     following = autoscaled(course, policy)
-    lines: Lines = {Way.FIXED: ([fixed(course)], 0), Way.AUTOSCALED: ([following], 0)}
+    constants = {n: constant(n, course.duration_s) for n in range(1, most + 1)}
+    floors = {n: with_base(following, n) for n in range(policy.machines_min, min(most, policy.machines_max) + 1)}
+    found: dict[Way, list[Line]] = {
+        Way.FIXED: [([line], 0) for line in constants.values()],
+        Way.AUTOSCALED: [([line], 0) for line in floors.values()],
+    }
     if prices.reserved is not None:
-        machines = base(following, prices.on_demand, prices.reserved)
-        lines[Way.RESERVED] = [with_base(course, policy, machines)], machines
+        found[Way.RESERVED] = [([line], n) for lines in (constants, floors) for n, line in lines.items()]
     if prices.spot is not None and calendar.spot is not None:
         interruptions = Interruptions(rate_per_s=calendar.spot.interruptions, notice_s=calendar.spot.notice)
         scenario = course.group.loaded.scenario
         seeds = [seed_of(scenario.seed, STAGE, i) for i in range(scenario.replications)]
-        lines[Way.SPOT] = spot(course, policy, interruptions, seeds), 0
-    return lines
+        found[Way.SPOT] = [(spot(course, policy, interruptions, seeds), 0)]
+    return {way: sorted(lines, key=partial(usd_of, way, prices)) for way, lines in found.items()}
 
 
-def strategies_of(course: Course, lines: Lines, prices: Prices, progress: Progress) -> tuple[Strategy, ...]:
-    """What each way costs and keeps."""
-    found = []
-    for i, (way, (seen, reserved)) in enumerate(lines.items()):
-        progress(f"replaying {way}", i / len(lines))
-        found.append(strategy(course, way, seen, reserved, prices))
-    return tuple(found)
+def usd_of(way: Way, prices: Prices, line: Line) -> float:
+    """Dollars of one line."""
+    timelines, reserved = line
+    return cost(way, timelines, reserved, prices).mid
+
+
+def chosen(course: Course, way: Way, lines: Sequence[Line], prices: Prices) -> tuple[Strategy, Line]:
+    """The cheapest that keeps every SLO; where none does, that which comes nearest."""
+    calendar = calendar_of(course.group.loaded)
+    missed: list[tuple[Strategy, Line]] = []
+    for line in lines:
+        if len(lines) > 1 and any(hopeless(course, one, calendar.keep, calendar.keep_share) for one in line[0]):
+            continue
+        found = strategy(course, way, *line, prices)
+        if found.met:
+            return found, line
+        missed.append((found, line))
+    if not missed:
+        missed = [(strategy(course, way, *lines[-1], prices), lines[-1])]
+    return max(missed, key=lambda one: nearness(one[0]))
+
+
+def nearness(found: Strategy) -> tuple[float, float]:
+    """How nearly a way keeps the SLO that it keeps least."""
+    return (
+        min(p.kept_share for p in found.promises),
+        min(p.slo_attainment - p.slo_attainment_target for p in found.promises),
+    )
 
 
 def best(found: Sequence[Strategy]) -> str:
@@ -217,7 +254,7 @@ def shown_levels(course: Course, rate_rps: float) -> tuple[Level, ...]:
     )
 
 
-def assumed(course: Course, calendar: CalendarSpec, lines: Lines, catalog: Catalog) -> tuple[str, ...]:
+def assumed(course: Course, calendar: CalendarSpec, lines: Collection[Way], catalog: Catalog) -> tuple[str, ...]:
     """What the answer takes for granted."""
     machines, count = course.group, len(course.levels.factor)
     each_s = machines.judged_s(float(course.factors.max()))
@@ -238,7 +275,7 @@ def assumed(course: Course, calendar: CalendarSpec, lines: Lines, catalog: Catal
     return (*said, *of_trial(machines.loaded.scenario, machines.trial, catalog.assumptions))
 
 
-def warned(course: Course, catalog: Catalog, lines: Lines, today: date) -> tuple[str, ...]:
+def warned(course: Course, catalog: Catalog, lines: Collection[Way], today: date) -> tuple[str, ...]:
     """What weakens the answer."""
     machines = course.group
     of_peak = cautions(machines.loaded.scenario, machines.demand, machines.trial, today)
