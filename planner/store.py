@@ -7,31 +7,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from planner.plans import SCHEMA, Plan
 from simulator.errors import InputError
 
-ABSENT = frozenset(
-    {
-        "slo_met",
-        "cost_usd_per_hour",
-        "reuse_last",
-        "half_life_s",
-        "failures",
-        "evidence",
-        "timeline",
-        "price_kind",
-        "seed",
-        "draws_kept",
-        "draws_asked",
-        "replayed",
-        "repeat_s",
-        "swap",
-    }
-)
-"""Keys that may be null for a reason of their own; any other null is a figure that does not exist."""
+T = TypeVar("T")
 
 
 class StoreError(InputError):
@@ -118,21 +102,27 @@ def write_plan(plan: Plan, path: Path) -> None:
     write_text(to_json(plan), path)
 
 
-def revive(value: Any, key: str = "") -> Any:
-    """Undo `plain`: a figure that does not exist is NaN again."""
-    match value:
-        case dict():
-            return {name: revive(item, name) for name, item in value.items()}
-        case list():
-            return [revive(item) for item in value]
-        case None if key not in ABSENT:
-            return math.nan
-    return value
+def typed(data: Any, kind: type[T]) -> T:
+    """JSON as the dataclass it was written from; pydantic's ValidationError where it is none.
+
+    JSON has no NaN, so a figure that does not exist is written as null: null where a number must be is NaN again.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    adapter = TypeAdapter(kind)
+    try:
+        return adapter.validate_python(data)
+    except ValidationError as error:
+        for gap in error.errors():
+            if gap["type"] == "float_type" and gap["input"] is None:
+                *way, last = gap["loc"]
+                reduce(getitem, way, data)[last] = math.nan
+    return adapter.validate_python(data)
 
 
 def read_plan(path: Path) -> Plan:
     """The plan in `path`. StoreError, in one line, where it is no plan of this version."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     data = read_json(path)
     if not isinstance(data, dict) or "schema" not in data:
@@ -141,12 +131,8 @@ def read_plan(path: Path) -> Plan:
         older = str(schema).startswith("planner.plan/")
         way = "Run `planner plan` again" if older else "Name what `planner plan` keeps, plan.json unless you said so"
         raise StoreError(f"{path}: has schema `{schema}`, not `{SCHEMA}`. {way}.")
-    figures = revive(data)
-    best = figures.get("recommendation")
-    if isinstance(best, dict) and best.get("cost_usd_per_hour") is None:  # nothing was tried
-        best["cost_usd_per_hour"] = math.nan
     try:
-        plan = TypeAdapter(Plan).validate_python(figures)
+        plan = typed(data, Plan)
     except ValidationError as error:
         from planner.load import message
         from planner.strict_yaml import dotted

@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.layout import counted
 from planner.plans import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
-from planner.store import StoreError, read_json, read_plan, revive
+from planner.store import StoreError, read_json, read_plan, typed
 from planner.terminal import Simulation, fleet, headline, simulation_headline
 
 SIMULATION, TRAINING, STUDY = "planner.simulation/v1", "planner.training/v1", "planner.study/v1"
@@ -81,7 +81,7 @@ def read_answer(path: Path) -> Answer:
         hint = "Name a plan, or what `--format json` of `simulate`, `train` or `study` writes"
         raise StoreError(f"{path}: {got}: must be one of {', '.join(KNOWN)}. {hint}.")
     try:
-        return {SIMULATION: simulated, TRAINING: trained, STUDY: studied}[schema](revive(data), str(path))
+        return {SIMULATION: simulated, TRAINING: trained, STUDY: studied}[schema](data, str(path))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = " ".join(str(error).split())[:120]
         raise StoreError(f"{path}: is no whole `{schema}`: {what}. Make it again.") from error
@@ -126,10 +126,10 @@ def of_plan(plan: Plan, path: str) -> Answer:
 
 def simulated(data: Any, path: str) -> Answer:
     """GPUs that one named oneself."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        run = TypeAdapter(Simulation).validate_python(data)
+        run = typed(data, Simulation)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from error
@@ -246,9 +246,10 @@ def option_name(option: Mapping[str, Any]) -> str:
     return f"{who}, batch {option['global_batch']}, {option['parallel']}"
 
 
-def band(found: Mapping[str, float]) -> Interval:
+def band(found: Mapping[str, float | None]) -> Interval:
     """Ends and middle of what is foretold."""
-    return Interval(found["mid"], found["low"], found["high"])
+    ends = (found["mid"], found["low"], found["high"])
+    return Interval(*(nan if end is None else end for end in ends))
 
 
 # Studies
@@ -296,8 +297,8 @@ def words_of(point: Mapping[str, Any]) -> Attributes:
 def study_figure(name: str, value: object) -> Interval | None:
     """A point's figure, or None where it is a word or nothing."""
     match value:
-        case {"low": low, "mid": mid, "high": high} if isfinite(mid):
-            return Interval(mid, low, high)
+        case {"mid": int() | float() as mid, "low": low, "high": high}:
+            return band({"mid": mid, "low": low, "high": high})
         case bool():
             return None
         case int() | float() if isfinite(value):
