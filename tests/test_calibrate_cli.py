@@ -31,6 +31,7 @@ def convolution():
 def broken():
     raise RuntimeError("no weights here")
 """
+MODELS = ("lenet", "small.perceptron.3x32x32", "small.convolution.3x32x32")
 OWN = ["--model", "small:perceptron", "--model", "small:convolution", "--input", "3x32x32"]
 
 
@@ -69,7 +70,7 @@ def done(*words: str) -> str:
 def scenario(kind: str) -> str:
     models = [
         {"name": name, "profile": name, "slo": {"latency": "200 ms", "attainment": "95 %"}}
-        for name in ("lenet", "small.perceptron", "small.convolution")
+        for name in MODELS
     ]
     return yaml.safe_dump(
         {
@@ -91,12 +92,12 @@ def test_models_measured_on_this_cpu_are_planned_with(here):
     assert kind.memory_bytes > 1e9
     known = load_catalog().gpus | {name: kind}
     library = find_profiles([here / "mine"], known)
-    for model in ("lenet", "small.perceptron", "small.convolution"):
+    for model in MODELS:
         (found,) = [p for p in library.for_model(model) if p.gpu == name]
         assert found.largest_batch == 16
         assert found.latency_evidence.rank <= Evidence.FITTED.rank
         assert found.flops_per_sample
-    assert planner_answers(here, name) == ["lenet", "small.perceptron", "small.convolution"]
+    assert planner_answers(here, name) == list(MODELS)
     for what in ("latency", "memory", "layers"):
         done("profiles", "plot", "lenet", "--profiles", "mine", "--what", what, "-o", f"{what}.png")
         assert (here / f"{what}.png").read_bytes().startswith(PNG)
