@@ -1,17 +1,20 @@
-"""Autoscaling: how many machines are wanted (pure), and the SimPy processes that boot, serve, are taken and leave."""
+"""Machines over time: how many an autoscaler or a timetable wants, when they boot and answer, and when they are taken.
 
-from array import array
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import ceil, floor
+Machines come and go as on a stack, the newest first, so that each place in the stack can be followed by itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
-import simpy
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
 
 from simulator.workload import Floats
 
-Process = simpy.events.ProcessGenerator
+Counts = NDArray[np.intp]
+HOUR_S = 3600.0
 ROUNDING = 1e-9
 """Share of a machine that is no reason for one more."""
 
@@ -33,29 +36,26 @@ class Autoscaling:
     machines_min: int
     machines_max: int
 
+    @property
+    def start_s(self) -> float:
+        """From the order of a machine until it answers."""
+        return self.boot_s + self.load_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruptions:
-    """Spot machines are taken away."""
+    """Spot machines are taken away, one by one or all of a zone at once."""
 
     rate_per_s: float
     """Of each machine that answers; times between are exponential."""
     notice_s: float
     """From the warning until it is gone."""
-
-
-def wanted(load_erlangs: float, policy: Autoscaling) -> int:
-    """Machines at which each has at most the target: ceil(load / target). 5.6 erlangs at 70 %: 8; 5.7: 9."""
-    needed = ceil(load_erlangs / policy.target_utilization - ROUNDING)
-    return min(max(needed, policy.machines_min), policy.machines_max)
-
-
-def keep(wishes: Sequence[tuple[float, int]], now_s: float, delay_s: float) -> int:
-    """Machines to keep: the most that was wanted within the delay, as Kubernetes' stabilization window does.
-
-    8 wanted until 60 s, 4 from 75 s on, delay 300 s: 8 until 360 s, then 4.
-    """
-    return max(count for at_s, count in wishes if at_s > now_s - delay_s or at_s == wishes[-1][0])
+    together: float = 0.0
+    """Share of them in which all machines of a zone are taken."""
+    zones: int = 1
+    """Over which machines are spread in turn."""
+    shortage_s: float = 0.0
+    """After a zone was taken: for so long none can be had there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,152 +80,132 @@ class Timeline:
 
     def machine_hours(self) -> float:
         """Paid machine-hours."""
-        return float(self.paid @ self.lengths_s) / 3600
+        return float(self.paid @ self.lengths_s) / HOUR_S
 
 
-def constant(machines: int, duration_s: float) -> Timeline:
-    """Always the same machines."""
-    one = np.array([float(machines)])
-    return Timeline(np.zeros(1), one, one, duration_s)
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Machines that are wanted over time: each row holds from its time to the next row's."""
+
+    at_s: Floats
+    count: Counts
+    duration_s: float
+
+    def beyond(self, machines: int) -> "Wishes":
+        """What is wanted beside so many that are there anyway."""
+        return Wishes(self.at_s, np.maximum(self.count - machines, 0), self.duration_s)
+
+    def machine_hours(self) -> float:
+        """Machine-hours, were every wish fulfilled at once."""
+        return float(self.count @ np.diff(self.at_s, append=self.duration_s)) / HOUR_S
 
 
-@dataclass(slots=True, eq=False)
-class Machine:
-    """One machine from its order to its end."""
-
-    stop: simpy.Event
-    """It is given back."""
-    answers: bool = False
+def wanted(load_erlangs: Floats, policy: Autoscaling) -> Counts:
+    """Machines at which each has at most the target: ceil(load / target). 5.6 erlangs at 70 %: 8; 5.7: 9."""
+    needed = np.ceil(np.asarray(load_erlangs) / policy.target_utilization - ROUNDING).astype(np.intp)
+    return np.clip(needed, policy.machines_min, policy.machines_max)
 
 
-@dataclass(slots=True)
-class Log:
-    """Rows of a timeline as they happen."""
+def kept(wishes: Counts, looks: int) -> Counts:
+    """Machines to keep at each look: the most wanted at the last so many, as Kubernetes' stabilization window does.
 
-    at_s: array = field(default_factory=lambda: array("d"))  # type: ignore[type-arg]
-    paid: array = field(default_factory=lambda: array("d"))  # type: ignore[type-arg]
-    ready: array = field(default_factory=lambda: array("d"))  # type: ignore[type-arg]
-
-
-class Fleet:
-    """The machines, and the process that decides how many there are."""
-
-    def __init__(
-        self,
-        env: simpy.Environment,
-        policy: Autoscaling,
-        load_erlangs: Floats,
-        slot_s: float,
-        interruptions: Interruptions | None,
-        rng: np.random.Generator,
-    ) -> None:
-        self.env = env
-        self.policy = policy
-        self.seen = np.concatenate([[0.0], np.cumsum(load_erlangs) * slot_s]).tolist()
-        """Load since the start, erlang-seconds, at the end of each slot."""
-        self.slot_s = slot_s
-        self.interruptions = interruptions
-        self.rng = rng
-        self.staying: list[Machine] = []
-        """All but those that were warned; oldest first."""
-        self.paid = self.ready = self.taken = self.orders = 0
-        self.log = Log()
-
-    def start(self, machines: int) -> None:
-        """Begin with so many that answer already."""
-        for _ in range(machines):
-            self.add(answers=True)
-        self.env.process(self.scale())
-
-    def add(self, *, answers: bool = False) -> None:
-        """Order one machine."""
-        machine = Machine(self.env.event())
-        self.staying.append(machine)
-        self.orders += not answers
-        self.change(paid=1)
-        self.env.process(self.serve(machine, answers))
-
-    def change(self, paid: int = 0, ready: int = 0) -> None:
-        """Count, and write it down."""
-        self.paid += paid
-        self.ready += ready
-        self.log.at_s.append(self.env.now)
-        self.log.paid.append(self.paid)
-        self.log.ready.append(self.ready)
-
-    def serve(self, machine: Machine, answers: bool) -> Process:
-        """Boot, load, answer, until it is given back or taken."""
-        if not answers:
-            yield self.env.timeout(self.policy.boot_s + self.policy.load_s) | machine.stop
-        if machine.stop.triggered:
-            self.change(paid=-1)
-            return
-        machine.answers = True
-        self.change(ready=1)
-        yield self.warning() | machine.stop
-        if not machine.stop.triggered:
-            yield from self.be_taken(machine)
-        self.change(paid=-1, ready=-1)
-
-    def warning(self) -> simpy.Event:
-        """When a machine is warned; never, where none is taken."""
-        if self.interruptions is None:
-            return self.env.event()
-        return self.env.timeout(self.rng.exponential(1 / self.interruptions.rate_per_s))
-
-    def be_taken(self, machine: Machine) -> Process:
-        """Serve until the notice is over; another is ordered at once."""
-        assert self.interruptions is not None
-        self.taken += 1
-        self.staying.remove(machine)
-        self.add()
-        yield self.env.timeout(self.interruptions.notice_s)
-
-    def scale(self) -> Process:
-        """Look at the load again and again: more machines at once, fewer after the delay."""
-        policy = self.policy
-        wishes: deque[tuple[float, int]] = deque()
-        while True:
-            yield self.env.timeout(policy.interval_s)
-            now = self.env.now
-            wishes.append((now, wanted(self.load_since(now - policy.interval_s), policy)))
-            while wishes[0][0] <= now - policy.scale_down_delay_s and len(wishes) > 1:
-                wishes.popleft()
-            self.have(wishes[-1][1], keep(wishes, now, policy.scale_down_delay_s))
-
-    def load_since(self, since_s: float) -> float:
-        """Mean load since then, erlangs."""
-        return (self.seen_by(self.env.now) - self.seen_by(since_s)) / (self.env.now - since_s)
-
-    def seen_by(self, at_s: float) -> float:
-        """Load from the start until then, erlang-seconds."""
-        slot = min(floor(at_s / self.slot_s), len(self.seen) - 2)
-        return float(self.seen[slot] + (self.seen[slot + 1] - self.seen[slot]) * (at_s / self.slot_s - slot))
-
-    def have(self, least: int, most: int) -> None:
-        """Order what is missing of `least`; give back what is beyond `most`, the newest first."""
-        for _ in range(least - len(self.staying)):
-            self.add()
-        for _ in range(len(self.staying) - most):
-            self.staying.pop().stop.succeed()
+    8, 8, 4, 4, 4 with three looks: 8, 8, 8, 8, 4.
+    """
+    found: Counts = maximum_filter1d(wishes, looks, origin=(looks - 1) // 2, mode="constant", cval=0)
+    return found
 
 
-def follow(
-    policy: Autoscaling,
-    load_erlangs: Floats,
-    slot_s: float,
-    *,
-    interruptions: Interruptions | None = None,
-    seed: int = 1,
-) -> Timeline:
-    """Machines over time under a load that is given slot by slot. It begins with those that the first slot wants."""
+def followed(policy: Autoscaling, load_erlangs: Floats, slot_s: float) -> Wishes:
+    """What an autoscaler wants under a load that is given slot by slot; it begins with what the first slot wants.
+
+    Each look sees the mean load since the last. More are ordered at once, fewer are kept only after the delay.
+    """
     duration_s = len(load_erlangs) * slot_s
-    env = simpy.Environment()
-    fleet = Fleet(env, policy, load_erlangs, slot_s, interruptions, np.random.default_rng(seed))
-    fleet.start(wanted(float(load_erlangs[0]), policy))
-    env.run(until=duration_s)
-    log = fleet.log
-    columns = (np.array(log.at_s), np.array(log.paid), np.array(log.ready))
-    last = np.append(np.diff(columns[0]) > 0, [True])  # of rows at one moment, the last holds
-    at_s, paid, ready = (column[last] for column in columns)
-    return Timeline(at_s, paid, ready, duration_s, fleet.taken, fleet.orders)
+    looks_s: Floats = np.arange(ceil(duration_s / policy.interval_s), dtype=float) * policy.interval_s
+    edges_s = np.arange(len(load_erlangs) + 1) * slot_s
+    passed = np.interp(looks_s, edges_s, np.append(0.0, np.cumsum(load_erlangs) * slot_s))
+    wishes = wanted(np.diff(passed) / policy.interval_s, policy)
+    looks = max(1, ceil(policy.scale_down_delay_s / policy.interval_s))
+    return Wishes(looks_s, np.append(wanted(load_erlangs[:1], policy), kept(wishes, looks)), duration_s)
+
+
+def constant(machines: int, duration_s: float) -> Wishes:
+    """Always the same number."""
+    return Wishes(np.zeros(1), np.array([machines], dtype=np.intp), duration_s)
+
+
+def timeline(
+    wishes: Wishes, start_s: float, *, ahead: bool = False, interruptions: Interruptions | None = None, seed: int = 1
+) -> Timeline:
+    """Machines over time as they are wanted; those wanted from the beginning answer from the beginning.
+
+    `start_s`: from the order of a machine until it answers. `ahead`: wishes are a timetable, machines are ordered so
+    early that they answer in time. `interruptions`: they are taken, at random by `seed`, and ordered anew.
+    """
+    machines: list[tuple[float, float, float]] = []
+    orders = taken = 0
+    strikes = _Strikes(interruptions, wishes.duration_s, seed) if interruptions else None
+    for place in range(int(wishes.count.max(initial=0))):
+        for since_s, until_s in _stays(wishes, place):
+            ordered_s = max(0.0, since_s - start_s) if ahead else since_s
+            answers_s = since_s if ahead or not since_s else since_s + start_s
+            mine = [(ordered_s, answers_s, until_s)]
+            if strikes:
+                mine = list(strikes.machines(place, *mine[0], start_s))
+            orders += len(mine) - (not since_s)
+            taken += len(mine) - 1
+            machines += mine
+    return _counted(machines, wishes.duration_s, taken, orders)
+
+
+def _stays(wishes: Wishes, place: int) -> Iterator[tuple[float, float]]:
+    """From when to when a place in the stack is wanted, each time."""
+    there = np.concatenate([[False], wishes.count > place, [False]])
+    turns = np.flatnonzero(there[1:] != there[:-1])
+    ends_s = np.append(wishes.at_s, wishes.duration_s)
+    yield from zip(ends_s[turns[::2]].tolist(), ends_s[turns[1::2]].tolist(), strict=True)
+
+
+class _Strikes:
+    """When machines are taken."""
+
+    def __init__(self, rule: Interruptions, duration_s: float, seed: int) -> None:
+        self.rule = rule
+        self.rng = np.random.default_rng(seed)
+        expected = rule.rate_per_s * rule.together * duration_s
+        self.of_zone = [np.sort(self.rng.uniform(0, duration_s, self.rng.poisson(expected))) for _ in range(rule.zones)]
+        self.alone_per_s = rule.rate_per_s * (1 - rule.together)
+
+    def machines(
+        self, place: int, ordered_s: float, answers_s: float, until_s: float, start_s: float
+    ) -> Iterator[tuple[float, float, float]]:
+        """Order, first answer and end of each machine that holds one place in turn."""
+        zone = self.of_zone[place % self.rule.zones]
+        while True:
+            alone_s = answers_s + self.rng.exponential(1 / self.alone_per_s) if self.alone_per_s else np.inf
+            next_of_zone = np.searchsorted(zone, ordered_s, side="right")
+            zone_s = zone[next_of_zone] if next_of_zone < len(zone) else np.inf
+            warned_s = float(min(alone_s, zone_s))
+            if warned_s >= until_s:
+                yield ordered_s, answers_s, until_s
+                return
+            yield ordered_s, answers_s, warned_s + self.rule.notice_s
+            ordered_s = warned_s + (self.rule.shortage_s if zone_s <= alone_s else 0.0)
+            answers_s = ordered_s + start_s
+            if ordered_s >= until_s:
+                return
+
+
+def _counted(machines: Sequence[tuple[float, float, float]], duration_s: float, taken: int, orders: int) -> Timeline:
+    """How many are paid, and how many answer, at every moment."""
+    ordered_s, answers_s, ends_s = np.array(machines).reshape(-1, 3).clip(0, duration_s).T
+    answers_s = np.minimum(answers_s, ends_s)
+    turns_s = np.concatenate([[0.0], ordered_s, answers_s, ends_s])
+    ones = np.ones(len(machines))
+    none = 0 * ones
+    at_s, row = np.unique(turns_s, return_inverse=True)
+    paid = np.cumsum(np.bincount(row, np.concatenate([[0.0], ones, none, -ones]))).astype(float)
+    ready = np.cumsum(np.bincount(row, np.concatenate([[0.0], none, ones, -ones]))).astype(float)
+    before_end = at_s < duration_s
+    changed = np.append(True, (np.diff(paid) != 0) | (np.diff(ready) != 0)) & before_end
+    return Timeline(at_s[changed], paid[changed], ready[changed], duration_s, taken, orders)

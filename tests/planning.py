@@ -20,7 +20,7 @@ from simulator.profile import Evidence, Profile
 from simulator.workload import Workload
 
 CATALOG = load_catalog()
-T4, V100 = CATALOG.gpus["T4"], CATALOG.gpus["V100"]
+A10G, T4, V100 = (CATALOG.gpus[name] for name in ("A10G", "T4", "V100"))
 BATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 

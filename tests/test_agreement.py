@@ -15,7 +15,8 @@ from calibrate.layer_facts import facts
 from calibrate.library import find_profiles
 from planner.catalog import load_catalog
 from planner.exports.targets import Target, files_of
-from planner.horizons.machines import group
+from planner.horizons.machines import market
+from planner.horizons.sections import CalendarSpec
 from planner.load import Loaded, ScenarioError, load_scenario, workload
 from planner.merging.breakeven import compared
 from planner.names import with_known_names
@@ -121,7 +122,11 @@ def test_profile_plan_simulate_merge_study_and_horizon_know_the_same(
     figures = point["values"]
     assert figures["mean_s"] == pytest.approx(replayed.mean_s, rel=1e-8)  # nine digits are kept
     assert figures["peak_memory_bytes"] == replay.gpus[0].peak_memory_bytes
-    at_the_peak = group(loaded, CATALOG, LIBRARY, 1.0, silent)
+    daily = replace(loaded, scenario=replace(loaded.scenario, calendar=CalendarSpec(hourly=(1.0,) * 24)))
+    on_offer = market(daily, CATALOG, LIBRARY, 1.0, silent)
+    ((offer, *_),) = [offers for offers in on_offer.offers.values() if offers]
+    at_the_peak = on_offer.group(offer)
+    assert at_the_peak is not None
     assert at_the_peak.machines_peak == answer.recommendation.gpu_count == 1
     assert [one.portion.sized.profile for one in at_the_peak.trial.packing.placed] == [used]
     assert at_the_peak.trial.packing.work == pytest.approx(answer.recommendation.gpus[0].offered_load)

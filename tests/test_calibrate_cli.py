@@ -68,10 +68,7 @@ def done(*words: str) -> str:
 
 
 def scenario(kind: str) -> str:
-    models = [
-        {"name": name, "profile": name, "slo": {"latency": "200 ms", "attainment": "95 %"}}
-        for name in MODELS
-    ]
+    models = [{"name": name, "profile": name, "slo": {"latency": "200 ms", "attainment": "95 %"}} for name in MODELS]
     return yaml.safe_dump(
         {
             "name": "This machine",

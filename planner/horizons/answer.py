@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from planner.horizons.sections import Keep
 
-SCHEMA = "planner.horizon/v1"
+SCHEMA = "planner.horizon/v2"
 
 
 class Way(StrEnum):
@@ -13,12 +13,24 @@ class Way(StrEnum):
 
     FIXED = "fixed"
     """Always as many, on demand."""
+    SCHEDULED = "scheduled"
+    """On demand by a timetable: each hour of the calendar has its number of machines."""
     AUTOSCALED = "autoscaled"
     """On demand, as many as the load wants, or a floor if it wants less."""
     RESERVED = "reserved"
-    """A base of any size that is reserved, and the rest, if any, on demand as the load wants."""
+    """A base of any size that is reserved, and the rest, if any, on demand by a timetable or as the load wants."""
     SPOT = "spot"
-    """As many as the load wants, of machines that may be taken away."""
+    """As many as the load wants, of machines that may be taken away, beside a base of any other price, or none."""
+    OWN = "own"
+    """Machines of one's own, and the rest, if any, rented in any other way."""
+
+
+class Mode(StrEnum):
+    """How the number of machines goes."""
+
+    CONSTANT = "constant"
+    SCHEDULED = "scheduled"
+    AUTOSCALED = "autoscaled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +51,7 @@ class Level:
     rate_rps: float
     minutes: int
     gpus_needed: int
-    """Fewest GPUs, in whole machines, on which every promise is kept."""
+    """Fewest GPUs, in whole machines of `instance`, on which every promise is kept on average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,37 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Machines of one way that are alike, and paid for alike."""
+
+    instance: str
+    provider: str
+    region: str
+    gpu: str
+    gpus_per_machine: int
+    price_kind: str
+    """`own` for machines of one's own."""
+    mode: Mode
+    target_utilization: float | None
+    """Load that the autoscaler wants of each machine, or the timetable allows in the busiest minute of an hour; None
+    for a constant number, and where each hour has the fewest machines that keep the SLO."""
+    machines_min: int
+    machines_max: int
+    machine_hours: float
+    """Paid."""
+    usd_per_hour: float
+    """Of one machine; of a range, the upper end."""
+    usd_per_hour_range: Band
+    """`mid` is its middle."""
+    price_as_of: str
+    """Empty where the scenario gives the price."""
+    start_s: float
+    """From the order of a machine until it answers."""
+    commitment_usd: float
+    """What is owed for the whole term, whatever is used; 0 where nothing is reserved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
     """What one way costs and does."""
 
@@ -68,12 +111,16 @@ class Strategy:
     label: str
     met: bool
     """Whether every SLO is kept, over what `keep` says."""
-    cost_usd: Band
-    """Of the whole calendar. `low`, `high`: the spot price's range, and interruptions of one calendar with 95 %."""
+    parts: tuple[Part, ...]
+    """The base first, if there is one."""
+    cost_usd: float
+    """Of the whole calendar, spot machines at the upper end of their price: the rule of every command."""
+    cost_usd_range: Band
+    """`mid`: at the middle of the spot price; `low`, `high`: its ends, and interruptions of one calendar with 95 %."""
     cost_usd_per_month: float
-    """Of 730 hours like these, at `mid`."""
+    """Of 730 hours like these."""
     usd_per_million_requests: float
-    """At `mid`, in time or not."""
+    """In time or not."""
     promises: tuple[Promise, ...]
     gpu_hours: float
     """Paid."""
@@ -130,20 +177,17 @@ class Horizon:
     requests_by_hour: tuple[float, ...]
     peak_factor: float
     """The busiest minute over the mean."""
+    peak_factor_range: Band
+    """With 95 %, of a recording; without width where the factors are written."""
+    bound_usd: float
+    """What no way on offer can cost less than: the work at the price of the cheapest machine for it, always busy."""
     instance: str
-    gpu: str
-    gpus_per_machine: int
-    price_usd_per_hour: float
-    """On demand, of one machine."""
-    price_as_of: str
-    start_s: float
-    """From the order of a machine until it answers."""
-    target_utilization: float
+    """The machine in which `gpus_needed` are counted: that of the best way, or of the nearest."""
     levels: tuple[Level, ...]
     gpus_needed_by_hour: tuple[float, ...]
     """Mean of each hour."""
     strategies: tuple[Strategy, ...]
-    """In the order of `Way`."""
+    """In the order of `Way`; those that no price or machine allows are left out."""
     best: str
     """The way that keeps every promise at least cost; empty where none does."""
     not_compared: tuple[str, ...]

@@ -13,9 +13,11 @@ class Checked(StrEnum):
     """Ways of which a day may be replayed, as in `planner.horizons.answer`, which help must not import."""
 
     FIXED = "fixed"
+    SCHEDULED = "scheduled"
     AUTOSCALED = "autoscaled"
     RESERVED = "reserved"
     SPOT = "spot"
+    OWN = "own"
 
 
 def horizon(
@@ -43,7 +45,7 @@ def horizon(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
-    """Compare ways to keep GPUs over days: fixed, autoscaled, a reserved base, spot."""
+    """Compare ways to keep GPUs over days: fixed, by the hour, autoscaled, reserved, spot, your own."""
     from datetime import UTC, datetime
 
     from planner.cli import Status, emit, note, progress, with_seed

@@ -6,11 +6,12 @@ from time import perf_counter
 import numpy as np
 
 from planner.answer import seed_of
-from planner.horizons.answer import DayCheck, Way
+from planner.horizons.answer import DayCheck
 from planner.horizons.demand import MINUTE_S, MINUTES_PER_DAY, stamped, warped
-from planner.horizons.strategies import HOUR_S, Course, Stretches, attainment, busy_gpu_s, stretches
+from planner.horizons.judging import Course, Stretches, attainment, busy_gpu_s, stretches
+from planner.horizons.ways import Found, Question, beside
 from planner.search import Progress
-from simulator.autoscaling import Timeline
+from simulator.autoscaling import HOUR_S, Timeline
 from simulator.metrics import summarise
 from simulator.run import simulate
 
@@ -21,24 +22,25 @@ PIECE_S = 600.0
 DAY_S = MINUTES_PER_DAY * MINUTE_S
 
 
-def check_day(course: Course, way: Way, timeline: Timeline, progress: Progress) -> DayCheck:
-    """Replay the busiest day with the machines that `timeline` has, every request of it, load changing all the time.
+def check_day(question: Question, found: Found, progress: Progress) -> DayCheck:
+    """Replay a way's busiest day, every request of it, load changing all the time.
 
     A piece ends where the number of machines changes; what waits there, a few batches, is not carried over.
     """
     began_s = perf_counter()
+    course, timeline = question.course(beside(found.candidate)), found.timelines[0]
     day = busiest(course)
     edges_s = pieces(timeline, day * DAY_S, (day + 1) * DAY_S)
     requests, judged, timely, busy_gpu_s_seen = 0, 0, 0.0, 0.0
     for i, (start_s, finish_s) in enumerate(pairwise(edges_s)):
         progress(f"day {day + 1}, frame by frame", (start_s - day * DAY_S) / DAY_S)
         machines = int(timeline.ready[np.searchsorted(timeline.at_s, start_s, side="right") - 1])
-        found = piece(course, machines, start_s, finish_s, i)
-        requests, judged = requests + found[0], judged + found[1]
-        timely, busy_gpu_s_seen = timely + found[2], busy_gpu_s_seen + found[3]
+        seen = piece(course, machines, start_s, finish_s, i)
+        requests, judged = requests + seen[0], judged + seen[1]
+        timely, busy_gpu_s_seen = timely + seen[2], busy_gpu_s_seen + seen[3]
     share, busy = by_levels(course, stretches(timeline, len(course.factors)), day)
     return DayCheck(
-        way=way,
+        way=found.strategy.way,
         day=day + 1,
         requests=requests,
         slo_attainment=timely / judged,
@@ -69,7 +71,7 @@ def piece(course: Course, machines: int, start_s: float, finish_s: float, number
     seed = seed_of(group.loaded.scenario.seed, STAGE, number)
     arrivals_s = warped(group.demand, course.factors, start_s, finish_s, seed)
     count = sum(map(len, arrivals_s.values()))
-    if not count or not machines:
+    if not count or not (machines or group.base):
         return count, count, 0.0, 0.0
     length_s = finish_s - start_s
     result = simulate(group.deployment(machines), stamped(arrivals_s, length_s), length_s, seed)

@@ -1,12 +1,12 @@
 """Demand over days: a factor for every minute, and few levels of load that stand in for all of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.horizons.recording import Shape, shape
 from planner.horizons.sections import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, RatesAre
 from planner.load import Loaded, ScenarioError, refused
 from planner.strict_yaml import Steps
@@ -16,8 +16,6 @@ from simulator.workload import Floats, Stream, Trace, Workload, draw
 MINUTE_S = 60.0
 MINUTES_PER_HOUR = 60
 MINUTES_PER_DAY = HOURS_PER_DAY * MINUTES_PER_HOUR
-FEW = 100
-"""Arrivals of which the standard error is a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +46,19 @@ def calendar_of(loaded: Loaded) -> CalendarSpec:
     return loaded.scenario.calendar
 
 
-def minute_factors(loaded: Loaded, calendar: CalendarSpec) -> Floats:
+def shape_of(loaded: Loaded, calendar: CalendarSpec) -> Shape:
     """Load of every minute over the rates of the streams, scaled to what these are said to be."""
     if calendar.trace is not None:
-        shape = recorded(read(loaded, calendar.trace), calendar.trace, calendar.days)
+        found = recorded(read(loaded, calendar.trace), calendar.trace, calendar.days)
     else:
-        shape = written(calendar)
+        found = Shape(written(calendar))
     match calendar.rates_are:
         case RatesAre.MEAN:
-            return shape / float(np.mean(shape))
+            return replace(found, factors=found.factors / float(np.mean(found.factors)))
         case RatesAre.PEAK:
-            return shape / float(np.max(shape))
+            return replace(found, factors=found.factors / float(np.max(found.factors)))
         case RatesAre.UNIT:
-            return shape
+            return found
 
 
 def written(calendar: CalendarSpec) -> Floats:
@@ -83,21 +81,15 @@ def read(loaded: Loaded, trace: CalendarTrace) -> TraceTable:
         raise refuse(loaded, ("calendar", "trace", "file"), str(error)) from None
 
 
-def recorded(table: TraceTable, trace: CalendarTrace, days: int) -> Floats:
-    """Load of each minute in a recording that is stretched, and repeated until the days are full.
-
-    Arrivals are counted over as many minutes as have 100 of them on average: fewer would count chance as load.
-    """
+def recorded(table: TraceTable, trace: CalendarTrace, days: int) -> Shape:
+    """Load of each minute in a recording that is stretched, and repeated until the days are full."""
     minutes = days * MINUTES_PER_DAY
-    lasts_s = trace.lasts or minutes * MINUTE_S
-    stretched_min = table.times_s * (lasts_s / table.period_s / MINUTE_S)
-    wanted_min = max(1.0, FEW * lasts_s / MINUTE_S / len(stretched_min))
-    counts = np.zeros(max(1, int(minutes / wanted_min)))
-    width = minutes / len(counts)
-    for n in range(ceil(minutes * MINUTE_S / lasts_s)):
-        bins = ((stretched_min + n * lasts_s / MINUTE_S) / width).astype(np.intp)
-        counts += np.bincount(bins[bins < len(counts)], minlength=len(counts))
-    return counts[((np.arange(minutes) + 0.5) / width).astype(np.intp)] / width
+    lasts_min = (trace.lasts or minutes * MINUTE_S) / MINUTE_S
+    cells = max(1, round(lasts_min))
+    at = np.minimum((table.times_s / table.period_s * cells).astype(np.intp), cells - 1)
+    found = shape(np.bincount(at, minlength=cells))
+    which = ((np.arange(minutes) + 0.5) % lasts_min / lasts_min * cells).astype(np.intp)
+    return replace(found, factors=found.factors[which] * (cells / lasts_min))
 
 
 def levels(factors: Floats, count: int) -> Levels:

@@ -1,12 +1,14 @@
-"""Machines of one type: which serves the busiest minute cheapest, and what so many of them do at a level of load."""
+"""Machines: what is on offer at which kind of price, and what so many of them do at a level of load."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from math import floor, isnan, sqrt
 
 from planner.answer import Trial, cards_of, deploy, seed_of
 from planner.catalog import Catalog, Offer
-from planner.horizons.demand import refuse
+from planner.horizons.demand import calendar_of, refuse
+from planner.horizons.sections import CalendarSpec
 from planner.load import Loaded, workload
 from planner.packing import Packer, Packing
 from planner.plans import Rejection
@@ -33,6 +35,19 @@ JUDGED_MIN = 2000
 """Requests of the least asked model that it judges, however long that takes."""
 
 
+Hardware = tuple[Kind, int, int | None, int | None]
+"""Kind of GPU, how many in a machine, host memory, and how many machines there are."""
+
+
+class Paid(StrEnum):
+    """How a machine is paid for."""
+
+    ON_DEMAND = "on-demand"
+    RESERVED = "reserved"
+    SPOT = "spot"
+    OWN = "own"
+
+
 @dataclass(frozen=True, slots=True)
 class Behaviour:
     """What so many machines do at one level of load."""
@@ -49,7 +64,7 @@ class Behaviour:
 
 @dataclass
 class Group:
-    """Machines of one type that serve all models, however many there are."""
+    """Machines of one type, however many there are, and beside them always the same machines of another, or none."""
 
     loaded: Loaded
     catalog: Catalog
@@ -60,11 +75,14 @@ class Group:
     peak: float
     """The largest factor."""
     trial: Trial
-    """What the search found for the peak."""
-    erlangs: float
-    """GPUs that factor 1 keeps busy in the best of its batches."""
+    """What the search found for the peak, on this type alone."""
+    erlangs: Mapping[str, float]
+    """GPUs that factor 1 of each model keeps busy in the best of its batches."""
+    base: "tuple[Group, int] | None" = None
+    """Machines that are always there; of the same type they are this group's own."""
     placed: dict[int, Deployment] = field(default_factory=dict)
     seen: dict[tuple[float, int], Behaviour] = field(default_factory=dict)
+    mixes: "dict[tuple[Hardware, int], Group]" = field(default_factory=dict)
     requests: int = 0
     """Replayed so far."""
 
@@ -75,9 +93,42 @@ class Group:
 
     @property
     def machines_max(self) -> int:
-        """Most machines that may be had."""
-        limit = self.loaded.scenario.buy.max_gpus // self.offer.gpu_count
-        return max(1, limit if self.offer.count_max is None else min(limit, self.offer.count_max))
+        """Most machines that may be had beside the base."""
+        gpus = self.loaded.scenario.buy.max_gpus - (self.base[0].offer.gpu_count * self.base[1] if self.base else 0)
+        limit = gpus // self.offer.gpu_count
+        return max(0, limit if self.offer.count_max is None else min(limit, self.offer.count_max))
+
+    @property
+    def load_erlangs(self) -> float:
+        """Machines that factor 1 keeps busy in the best of its batches."""
+        return sum(self.erlangs.values()) / self.offer.gpu_count
+
+    @property
+    def beside_erlangs(self) -> float:
+        """Machines of this type that do as much as the base, by the mix of the demand."""
+        if self.base is None:
+            return 0.0
+        other, machines = self.base
+        return machines * self.load_erlangs / other.load_erlangs
+
+    @property
+    def beside_erlangs_most(self) -> float:
+        """The same, were the base given only the model that it is best at."""
+        if self.base is None:
+            return 0.0
+        other, machines = self.base
+        best = max(self.erlangs[m] / other.erlangs[m] for m in self.erlangs if other.erlangs[m])
+        return machines * best * other.offer.gpu_count / self.offer.gpu_count
+
+    def beside(self, other: "Group", machines: int) -> "Group":
+        """The same, beside so many that are always there."""
+        if not machines:
+            return self
+        key = hardware(other.offer), machines
+        if key not in self.mixes:
+            mix = replace(self, base=(other, machines), placed={}, seen={}, mixes={}, requests=0)
+            self.mixes[key] = mix
+        return self.mixes[key]
 
     @property
     def targets(self) -> dict[str, float]:
@@ -90,41 +141,60 @@ class Group:
         wanted_s = min(JUDGED_S, JUDGED_MAX / (sum(rates_rps) * factor))
         return max(wanted_s, JUDGED_MIN / (min(rates_rps) * factor))
 
+    def of_one_type(self, machines: int) -> "tuple[Group, int] | None":
+        """Base and machines as so many of one type, where they are."""
+        if self.base and (not machines or hardware(self.base[0].offer) == hardware(self.offer)):
+            return self.base[0], machines + self.base[1]
+        return None
+
     def deployment(self, machines: int) -> Deployment:
         """The models on so many machines, placed for as much of the peak as these are of the peak's machines."""
+        if whole := self.of_one_type(machines):
+            return whole[0].deployment(whole[1])
         if machines not in self.placed:
             self.placed[machines] = self._place(machines)
         return self.placed[machines]
 
     def _place(self, machines: int) -> Deployment:
-        if machines == self.machines_peak:
+        fleet = [(self, machines), *([self.base] if self.base else [])]
+        if machines == self.machines_peak and not self.base:
             return self.trial.deployment
         scenario = self.loaded.scenario
-        part = self.peak * min(1.0, machines / self.machines_peak)
+        part = self.peak * min(1.0, sum(n / group.machines_peak for group, n in fleet))
         question, _ = ask(scenario, scaled(self.demand, part), self.catalog, self.library)
-        cards = cards_of((self.offer,), (machines,))
+        cards = cards_of([group.offer for group, _ in fleet], tuple(n for _, n in fleet))
         for swap in question.policies:
             found = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(cards)
             if isinstance(found, Packing):
                 return deploy(scenario, question.needs, cards, found.placed)
-        raise NothingToPlanError(
-            f"{machines} x {self.offer.instance} cannot hold all models. Set calendar.autoscaling.min to "
-            f"{machines + 1} or more, or `memory: auto`."
-        )
+        raise NothingToPlanError(f"{machines} x {self.offer.instance} cannot hold all models.")
 
     def behaviour(self, factor: float, machines: int) -> Behaviour:
         """Replays at one level of load, each number of machines under the same arrivals; remembered."""
+        if whole := self.of_one_type(machines):
+            return whole[0].behaviour(factor, whole[1])
         key = factor, machines
         if key not in self.seen:
             self.seen[key] = self._replayed(factor, machines)
         return self.seen[key]
 
+    def known(self, factor: float, machines: int) -> Behaviour | None:
+        """What was replayed already."""
+        if whole := self.of_one_type(machines):
+            return whole[0].known(factor, whole[1])
+        return self.seen.get((factor, machines))
+
     def _replayed(self, factor: float, machines: int) -> Behaviour:
         if not factor:
             return Behaviour(dict.fromkeys(self.targets, 1.0), 0.0)
-        if not machines:
-            return Behaviour(dict.fromkeys(self.targets, 0.0), 0.0)
-        scenario, deployment, demand = self.loaded.scenario, self.deployment(machines), scaled(self.demand, factor)
+        nothing = Behaviour(dict.fromkeys(self.targets, 0.0), 0.0)
+        if not machines and not self.base:
+            return nothing
+        try:
+            deployment = self.deployment(machines)
+        except NothingToPlanError:  # too few to hold all models
+            return nothing
+        scenario, demand = self.loaded.scenario, scaled(self.demand, factor)
         early_s = warmup_s(scenario)
         duration_s = early_s + self.judged_s(factor) + longest_slo_s(scenario)
         growing = drain(deployment, self.needed_rps(factor), demand).growing
@@ -155,7 +225,7 @@ class Group:
 
     def needed(self, factor: float, least: int = 1) -> int:
         """Fewest machines, `least` or more, on which every promise is kept on average; the most there are, if none."""
-        machines = max(least, floor(factor * self.erlangs * min(self.targets.values()) / self.offer.gpu_count))
+        machines = max(least, floor(factor * self.load_erlangs * min(self.targets.values())))
         while machines < self.machines_max and self.misses(factor, machines):
             machines += 1
         return min(machines, self.machines_max)
@@ -166,43 +236,112 @@ class Group:
         return bool(seen.growing) or any(seen.attainment[model] < share for model, share in self.targets.items())
 
 
-def group(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, progress: Progress) -> Group:
-    """The type of machine that serves the peak at least cost, and the number the search found for it."""
-    scenario, demand = loaded.scenario, workload(loaded)
+@dataclass
+class Market:
+    """What is on offer at each kind of price, and the machines of each type once somebody asks."""
+
+    loaded: Loaded
+    catalog: Catalog
+    library: Profiles
+    peak: float
+    """The largest factor."""
+    offers: Mapping[Paid, Sequence[Offer]]
+    question: Mapping[Kind, Question]
+    """That which has the curves of a kind of GPU."""
+    progress: Progress
+    opened: dict[Hardware, Group | None] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    """Why no number of machines serves the peak."""
+
+    def erlangs(self, offer: Offer) -> Mapping[str, float]:
+        """GPUs of that kind that factor 1 of each model keeps busy in the best of its batches."""
+        kind = Kind.of(offer)
+        return {m: load / self.peak for m, load in erlangs(self.question[kind], kind).items()}
+
+    def group(self, offer: Offer) -> Group | None:
+        """Machines of that type; None where no number of them serves the peak, however many there were."""
+        key = hardware(offer)
+        if key not in self.opened:
+            self.opened[key] = self._open(offer)
+        return self.opened[key]
+
+    def _open(self, offer: Offer) -> Group | None:
+        question = self.question[Kind.of(offer)]
+        search = Search(question, self.progress, [])
+        found = search.best(question.program([offer]).unlimited(), Objective.COST)
+        if found is None:
+            self.refusals += [_why(no) for no in search.refusals()[-1:]]
+            return None
+        demand = workload(self.loaded)
+        return Group(self.loaded, self.catalog, self.library, offer, demand, self.peak, found, self.erlangs(offer))
+
+    @property
+    def requests(self) -> int:
+        """Replayed so far."""
+        groups = [group for group in self.opened.values() if group]
+        mixes = [mix for group in groups for mix in group.mixes.values()]
+        return sum(g.trial.replay.requests for g in groups) + sum(g.requests for g in (*groups, *mixes))
+
+
+def hardware(offer: Offer) -> Hardware:
+    """What tells machines apart, whoever rents them out."""
+    return Kind.of(offer), offer.gpu_count, offer.host_memory_bytes, offer.count_max
+
+
+def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, progress: Progress) -> Market:
+    """All that may be had for this calendar, at every kind of price that it weighs."""
+    scenario, calendar = loaded.scenario, calendar_of(loaded)
     if scenario.buy.price is not PriceKind.ON_DEMAND:
         way_out = "Leave it out; `calendar.reserved` and `calendar.spot` say which other kinds are weighed."
         rule = f"must be on-demand with a calendar, which compares kinds of price, got {scenario.buy.price}."
         raise refuse(loaded, ("buy", "price"), f"{rule} {way_out}")
-    question, refused = ask(scenario, scaled(demand, peak), catalog, library)
-    if not question.served:
+    questions, refused = {}, []
+    for paid, kind in asked_kinds(calendar).items():
+        priced = replace(scenario, buy=replace(scenario.buy, price=kind))
+        questions[paid], no = ask(priced, scaled(workload(loaded), peak), catalog, library)
+        refused += no if paid is Paid.ON_DEMAND else []
+    found = {paid: [offer for offer in question.offers if offer.price_kind] for paid, question in questions.items()}
+    found[Paid.OWN] = [offer for offer in questions[Paid.ON_DEMAND].offers if not offer.price_kind]
+    prices = {Paid.RESERVED: calendar.reserved.price, Paid.SPOT: calendar.spot.price if calendar.spot else None}
+    for paid, usd_per_hour in prices.items():
+        if usd_per_hour is not None:
+            found[paid] = [priced_at(loaded, found, paid, usd_per_hour)]
+    known = {Kind.of(offer): question for question in questions.values() for offer in question.offers}
+    served = {paid: [o for o in some if serves(known[Kind.of(o)], o)] for paid, some in found.items()}
+    if not any(served.values()):
         raise NothingToPlanError("\n".join(_why(no) for no in refused) or "no model can run on what is on offer.")
-    search = Search(question, progress, refused)
-    best = min(_alone(question, search), key=lambda trial: trial.cost_usd_per_hour, default=None)
-    if best is None:
-        reasons = "\n".join(_why(no) for no in search.refusals()[-3:])
-        raise NothingToPlanError(f"no number of machines of one type serves the busiest minute.\n{reasons}")
-    offer = best.offers[0]
-    return Group(loaded, catalog, library, offer, demand, peak, best, erlangs(question, Kind.of(offer)) / peak)
+    return Market(loaded, catalog, library, peak, served, known, progress)
 
 
-def _alone(question: Question, search: Search) -> Iterator[Trial]:
-    """The cheapest fleet of each type of machine alone, unless another is surely cheaper."""
-    programs = [question.program([offer]) for offer in question.offers]
-    bounds = [(program.lower_bound_usd_per_hour(), program) for program in programs]
-    least = float("inf")
-    for bound, program in sorted(((b, p) for b, p in bounds if b is not None), key=lambda pair: pair[0]):
-        if bound < least and (trial := search.best(program, Objective.COST)):
-            least = min(least, trial.cost_usd_per_hour)
-            kept = [(offer, n) for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
-            yield replace(trial, offers=(kept[0][0],), fleet=(kept[0][1],))
+def asked_kinds(calendar: CalendarSpec) -> Mapping[Paid, PriceKind]:
+    """The catalog's kinds of price that a calendar weighs."""
+    kinds = {Paid.ON_DEMAND: PriceKind.ON_DEMAND, Paid.RESERVED: PriceKind(calendar.reserved.term)}
+    return kinds | ({Paid.SPOT: PriceKind.SPOT} if calendar.spot else {})
 
 
-def erlangs(question: Question, kind: Kind) -> float:
-    """GPUs that the demand keeps busy in the batches that take least time a request: rate x latency(b) / b."""
-    return sum(
-        need.rate_rps * min(s / b for b, s in enumerate(question.sized[model, kind].latency_s, start=1))
+def priced_at(loaded: Loaded, found: Mapping[Paid, Sequence[Offer]], paid: Paid, usd_per_hour: float) -> Offer:
+    """The one kind of machine on offer, at the price that the calendar says; ScenarioError where there are several."""
+    kinds = {offer.instance: offer for offer in found[Paid.ON_DEMAND]}
+    if len(kinds) != 1:
+        names = ", ".join(kinds) or "none"
+        rule = f"is the price of one kind of machine, and on offer are {names}."
+        raise refuse(loaded, ("calendar", paid, "price"), f"{rule} Name one in `buy.instances`.")
+    (offer,) = kinds.values()
+    kind = asked_kinds(calendar_of(loaded))[paid]
+    return replace(offer, usd_per_hour=usd_per_hour, price_kind=kind, spot_range=None, as_of="")
+
+
+def serves(question: Question, offer: Offer) -> bool:
+    """Whether each model can run on such a machine."""
+    return all((model, Kind.of(offer)) in question.sized for model in question.needs)
+
+
+def erlangs(question: Question, kind: Kind) -> Mapping[str, float]:
+    """GPUs that each model's demand keeps busy in the batch that takes least time a request: rate x latency(b) / b."""
+    return {
+        model: need.rate_rps * min(s / b for b, s in enumerate(question.sized[model, kind].latency_s, start=1))
         for model, need in question.needs.items()
-    )
+    }
 
 
 def _why(no: Rejection) -> str:

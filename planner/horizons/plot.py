@@ -9,8 +9,22 @@ from planner.horizons.answer import Horizon, Way
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {Way.FIXED: GREY, Way.AUTOSCALED: BLUE, Way.RESERVED: GREEN, Way.SPOT: ORANGE}
-WIDTHS = {Way.FIXED: 1.6, Way.AUTOSCALED: 2.2, Way.RESERVED: 1.4, Way.SPOT: 1.0}
+COLOURS = {
+    Way.FIXED: GREY,
+    Way.SCHEDULED: PURPLE,
+    Way.AUTOSCALED: BLUE,
+    Way.RESERVED: GREEN,
+    Way.SPOT: ORANGE,
+    Way.OWN: "black",
+}
+WIDTHS = {
+    Way.FIXED: 1.6,
+    Way.SCHEDULED: 1.6,
+    Way.AUTOSCALED: 2.2,
+    Way.RESERVED: 1.4,
+    Way.SPOT: 1.0,
+    Way.OWN: 1.2,
+}
 TICKS_MAX = 12
 SHORT = 3
 """Days up to which hours are marked."""
@@ -58,9 +72,9 @@ def gpus(axes: "Axes", found: Horizon) -> None:
     unit, edges, step = across(found)
     axes.stairs(found.gpus_needed_by_hour, edges, color=GREY, fill=True, alpha=0.25, label="needed")
     for s in found.strategies:
-        label = f"{s.way}: ${s.cost_usd.mid:,.0f}, {s.wasted_gpu_hours:,.0f} GPU-hours wasted"
+        label = f"{s.way}: ${s.cost_usd:,.0f}, {s.wasted_gpu_hours:,.0f} GPU-hours wasted"
         axes.stairs(s.gpus_by_hour, edges, color=COLOURS[s.way], linewidth=WIDTHS[s.way], baseline=None, label=label)
     most = max(max(s.gpus_by_hour) for s in found.strategies)
-    axes.set(title="GPUs paid", xlabel=unit, ylabel=found.gpu, ylim=(0, most * ROOM))
+    axes.set(title="GPUs paid", xlabel=unit, ylabel="GPUs", ylim=(0, most * ROOM))
     axes.set_xticks(range(0, int(edges[-1]) + 1, step))
     axes.legend(loc="upper right", ncols=2, fontsize=8)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from planner.horizons.answer import Band, DayCheck, Horizon, Strategy, Way
+from planner.horizons.answer import Band, DayCheck, Horizon, Mode, Part, Strategy, Way
 from planner.horizons.sections import Keep
 from planner.layout import Column, Format, Screen, counted, dollars, markdown, per_second, percent, promise, span, table
 from planner.store import to_json
@@ -35,7 +35,7 @@ def lines(found: Horizon, screen: Screen) -> list[str]:
         *section("Models", models(found), screen),
         *section("Checked frame by frame", checked(found.check), screen),
         *section("Not compared", found.not_compared, screen),
-        *section("Taken for granted", [about(found), *found.assumptions], screen),
+        *section("Taken for granted", [*prices(found), *found.assumptions], screen),
         *section("Mind", found.warnings, screen),
     ]
 
@@ -47,7 +47,7 @@ def markdown_lines(found: Horizon) -> list[str]:
         "Models": models(found),
         "Checked frame by frame": checked(found.check),
         "Not compared": found.not_compared,
-        "Taken for granted": [about(found), *found.assumptions],
+        "Taken for granted": [*prices(found), *found.assumptions],
         "Mind": found.warnings,
     }
     said = [
@@ -80,11 +80,18 @@ def headline(found: Horizon) -> list[str]:
         nearest = max(found.strategies, key=shortest)
         return [title, f"No way keeps every promise. Nearest: {nearest.way}, {percent(on_time(nearest))} % in time."]
     best = next(s for s in found.strategies if s.way == found.best)
-    fixed = found.strategies[0]
-    saved = 1 - best.cost_usd.mid / fixed.cost_usd.mid
+    fixed = next((s for s in found.strategies if s.way is Way.FIXED and s.met), best)
+    saved = 1 - best.cost_usd / fixed.cost_usd
     less = f", {saved:.0%} less than {Way.FIXED}" if saved >= 0.005 else ""
     month = f"{dollars(best.cost_usd_per_month)} a month"
-    return [title, f"Cheapest that keeps every promise: {best.label}: {usd(best.cost_usd)}, {month}{less}."]
+    said = f"Cheapest that keeps every promise: {best.label}: {usd(best)}, {month}{less}."
+    owed = sum(part.commitment_usd for part in best.parts)
+    return [
+        title,
+        said,
+        *([f"It commits you to {dollars(owed)} over the whole term, whatever is used."] if owed else []),
+        f"No way on offer can cost less than {dollars(found.bound_usd)}: the work on the cheapest machine, never idle.",
+    ]
 
 
 def shortest(s: Strategy) -> float:
@@ -100,15 +107,15 @@ def on_time(s: Strategy) -> float:
 def columns(found: Horizon) -> list[Column]:
     """One row a way."""
     ways = found.strategies
-    ranged = any(s.cost_usd.low != s.cost_usd.high for s in ways)
+    ranged = any(s.cost_usd_range.low != s.cost_usd_range.high for s in ways)
 
     def figures(title: str, cells: Sequence[str]) -> Column:
         return Column(title, cells, right=True)
 
     return [
         Column("way", [f"{s.way}{' *' if s.way == found.best else ''}" for s in ways]),
-        figures("cost", [dollars(s.cost_usd.mid) for s in ways]),
-        *([figures("from - to", [span_of(s.cost_usd) for s in ways])] if ranged else []),
+        figures("cost", [dollars(s.cost_usd) for s in ways]),
+        *([figures("from - to", [span_of(s.cost_usd_range) for s in ways])] if ranged else []),
         figures("a month", [dollars(s.cost_usd_per_month) for s in ways]),
         figures("a million", [dollars(s.usd_per_million_requests) for s in ways]),
         figures("in time %", [percent(on_time(s)) for s in ways]),
@@ -127,10 +134,11 @@ def span_of(band: Band) -> str:
     return "" if band.low == band.high else f"{dollars(band.low)} - {dollars(band.high)}"
 
 
-def usd(band: Band) -> str:
-    """`$151 ($139 to $162)`."""
-    ends = f" ({dollars(band.low)} to {dollars(band.high)})" if band.low != band.high else ""
-    return f"{dollars(band.mid)}{ends}"
+def usd(s: Strategy) -> str:
+    """`$151 ($139 at the middle of the spot price)`."""
+    middle = s.cost_usd_range.mid
+    beside = f" ({dollars(middle)} at the middle of the spot price)" if middle < 0.995 * s.cost_usd else ""
+    return f"{dollars(s.cost_usd)}{beside}"
 
 
 def told(s: Strategy, found: Horizon) -> str:
@@ -178,11 +186,20 @@ def checked(check: DayCheck | None) -> list[str]:
     ]
 
 
-def about(found: Horizon) -> str:
-    """On what, and how it follows the load."""
-    each = f"{dollars(found.price_usd_per_hour)}/h on demand{f' ({found.price_as_of})' if found.price_as_of else ''}"
-    start = f"answers {span(float(f'{found.start_s:.3g}'))} after it is ordered"
-    return (
-        f"each machine is a {found.instance} ({found.gpus_per_machine} x {found.gpu}), {each}; it {start}; "
-        f"load is kept at {promise(found.target_utilization)} of what full batches can serve"
-    )
+def prices(found: Horizon) -> list[str]:
+    """What each kind of machine costs, and when it answers."""
+    parts = {(p.instance, p.price_kind): p for s in found.strategies for p in s.parts}
+    starts = {p.instance: p.start_s for s in found.strategies for p in s.parts if p.mode is not Mode.CONSTANT}
+    return [
+        *(price(p) for p in parts.values()),
+        *(f"a {name} answers {span(float(f'{start_s:.3g}'))} after it is ordered" for name, start_s in starts.items()),
+    ]
+
+
+def price(p: Part) -> str:
+    """`g4dn.xlarge (1 x T4), on-demand: $0.526/h (2026-07-10)`."""
+    band = p.usd_per_hour_range
+    spot = f", from {dollars(band.low)} to {dollars(band.high)}" if band.low < band.high else ""
+    seen = f" ({p.price_as_of})" if p.price_as_of else ""
+    machine = f"{p.instance} ({p.gpus_per_machine} x {p.gpu})"
+    return f"{machine}, {p.price_kind}: {dollars(p.usd_per_hour)}/h{spot}{seen}"

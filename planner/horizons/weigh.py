@@ -1,46 +1,30 @@
-"""The walk of `planner horizon`: load by the minute, levels, what machines do at each, and the ways side by side."""
+"""The walk of `planner horizon`: load by the minute, levels, what may be had, and the ways side by side."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import date
-from functools import partial
 from time import perf_counter
 
-import numpy as np
-
 from planner.answer import assumptions as of_trial
-from planner.answer import cautions, seed_of
-from planner.catalog import Catalog, Instance, stale
-from planner.catalog import Price as CatalogPrice
+from planner.answer import cautions
+from planner.catalog import Catalog, stale
 from planner.horizons.answer import Band, Horizon, Level, Strategy, Way
 from planner.horizons.day import check_day
-from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, minute_factors, refuse
-from planner.horizons.machines import REPLAYS, Group, group
-from planner.horizons.sections import AutoscalingSpec, CalendarSpec
-from planner.horizons.strategies import (
-    Course,
-    Prices,
-    autoscaled,
-    cost,
-    hopeless,
-    needed_by_hour,
-    spot,
-    strategy,
-    with_base,
-)
+from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, refuse, shape_of
+from planner.horizons.judging import Course
+from planner.horizons.machines import REPLAYS, Market, Paid, market
+from planner.horizons.recording import CROWD_MIN, Shape
+from planner.horizons.sections import CalendarSpec
+from planner.horizons.ways import Found, Question, cheapest
 from planner.load import Loaded
 from planner.names import with_known_names
 from planner.scenario import PriceKind
 from planner.search import NothingToPlanError, Progress, silent
 from planner.sizing import Profiles
 from planner.units import written_duration
-from simulator.autoscaling import Autoscaling, Interruptions, Timeline, constant
 from simulator.deployment import Drop
 
-STAGE = 4
-"""Seeds of interruptions are no others'."""
-Line = tuple[list[Timeline], int]
-"""Timelines of one way, one for each seed of what is random, and the machines of them that are reserved."""
+HIDDEN = 1.2
+"""Times the mean load up to which a hidden crowd is no matter."""
 
 
 def horizon(
@@ -59,26 +43,24 @@ def horizon(
     began_s = perf_counter()
     loaded = with_known_names(loaded, catalog, library)
     calendar = calendar_of(loaded)
-    factors = minute_factors(loaded, calendar)
+    shape = shape_of(loaded, calendar)
+    factors = shape.factors
     if not factors.any():
         raise NothingToPlanError("calendar: has no load at all. Write some factors above 0.")
-    machines = group(loaded, catalog, library, float(factors.max()), progress)
-    policy = policy_of(machines, calendar.autoscaling)
-    course = course_of(machines, factors, calendar.representatives, progress)
-    prices, left_out = prices_of(machines, catalog, calendar)
-    lines = candidates(course, policy, prices, calendar)
-    if check is not None and check not in lines:
-        known = ", ".join(lines)
+    on_offer = market(loaded, catalog, library, float(factors.max()), progress)
+    check_least(on_offer, calendar)
+    question = Question(on_offer, calendar, factors, levels(factors, calendar.representatives), progress)
+    ways = found_ways(question)
+    if check is not None and check not in ways:
+        known = ", ".join(ways)
         raise NothingToPlanError(f"--check-day {check}: is not among the ways that are compared. Known: {known}.")
-    weighed: dict[Way, tuple[Strategy, Line]] = {}
-    for i, (way, some) in enumerate(lines.items()):
-        progress(f"replaying {way}", i / len(lines))
-        weighed[way] = chosen(course, way, some, prices)
-    found = tuple(one for one, _ in weighed.values())
-    day = check_day(course, check, weighed[check][1][0][0], progress) if check else None
-    scenario = loaded.scenario
-    rate_rps = sum(machines.demand.rates_rps().values())
-    today = date.fromisoformat(created_at[:10])
+    strategies = tuple(one.strategy for one in ways.values())
+    best = best_of(strategies)
+    told = ways[Way(best)] if best else max(ways.values(), key=lambda one: nearness(one.strategy))
+    course = question.course(told.candidate.group)
+    demand, scenario = course.group.demand, loaded.scenario
+    peak = float(factors.max() / factors.mean())
+    rate_rps = sum(demand.rates_rps().values())
     return Horizon(
         scenario=scenario.name or loaded.path.stem,
         scenario_sha256=loaded.sha256,
@@ -87,107 +69,47 @@ def horizon(
         days=calendar.days,
         keep=calendar.keep,
         keep_share=calendar.keep_share,
-        requests=frames(machines.demand, factors),
+        requests=frames(demand, factors),
         requests_by_hour=tuple((factors.reshape(-1, MINUTES_PER_HOUR).sum(axis=1) * rate_rps * MINUTE_S).tolist()),
-        peak_factor=float(factors.max() / factors.mean()),
-        instance=machines.offer.instance,
-        gpu=machines.offer.gpu.name,
-        gpus_per_machine=machines.offer.gpu_count,
-        price_usd_per_hour=machines.offer.usd_per_hour,
-        price_as_of=machines.offer.as_of,
-        start_s=policy.boot_s + policy.load_s,
-        target_utilization=policy.target_utilization,
+        peak_factor=peak,
+        peak_factor_range=Band(low=peak * shape.peak_low, mid=peak, high=peak * shape.peak_high),
+        bound_usd=question.bound_usd,
+        instance=course.group.offer.instance,
         levels=shown_levels(course, rate_rps),
         gpus_needed_by_hour=needed_by_hour(course),
-        strategies=found,
-        best=best(found),
-        not_compared=tuple(left_out),
-        check=day,
-        requests_replayed=machines.requests + machines.trial.replay.requests,
+        strategies=strategies,
+        best=best,
+        not_compared=left_out(on_offer, calendar, ways),
+        check=check_day(question, ways[check], progress) if check else None,
+        requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,
-        assumptions=assumed(course, calendar, lines, catalog),
-        warnings=warned(course, catalog, lines, today),
+        assumptions=assumed(question, course, ways, catalog),
+        warnings=(*doubts(shape, course), *warned(course, ways, date.fromisoformat(created_at[:10]))),
     )
 
 
-def course_of(machines: Group, factors: np.ndarray, representatives: int, progress: Progress) -> Course:
-    """Levels of load, and the fewest machines that keep every promise at each."""
-    found = levels(factors, representatives)
-    needed = [1]
-    for i, factor in enumerate(found.factor.tolist()):
-        progress("machines needed at each level of load", i / len(found.factor))
-        needed.append(machines.needed(factor, needed[-1]))
-    return Course(machines, factors, found, np.array(needed[1:], dtype=np.intp))
+def found_ways(question: Question) -> dict[Way, Found]:
+    """The best of each family; NothingToPlanError, with the reasons, where there is none at all."""
+    ways: dict[Way, Found] = {}
+    for i, way in enumerate(Way):
+        question.progress(f"weighing {way}", i / len(Way))
+        if found := cheapest(question, way):
+            ways[way] = found
+    if not ways:
+        reasons = "\n".join(question.market.refusals)
+        raise NothingToPlanError(f"no number of machines of one type serves the busiest minute.\n{reasons}")
+    return ways
 
 
-def policy_of(machines: Group, spec: AutoscalingSpec) -> Autoscaling:
-    """The autoscaler as the simulator takes it; ScenarioError where it shall keep more machines than may be had."""
-    if spec.min > machines.machines_max:
-        most = f"{machines.machines_max} x {machines.offer.instance}, the most that may be had"
-        path, buy = ("calendar", "autoscaling", "min"), machines.loaded.scenario.buy
-        rule = f"must be at most {most} (`buy.max_gpus` is {buy.max_gpus}), got {spec.min}."
-        raise refuse(machines.loaded, path, f"{rule} Write less, or raise `buy.max_gpus`.")
-    return Autoscaling(
-        target_utilization=spec.target_utilization,
-        boot_s=spec.boot,
-        load_s=loading_s(machines) if spec.load is None else spec.load,
-        scale_down_delay_s=spec.scale_down_delay,
-        interval_s=spec.interval,
-        machines_min=spec.min,
-        machines_max=min(spec.max or machines.machines_max, machines.machines_max),
-    )
-
-
-def loading_s(machines: Group) -> float:
-    """Time to bring the weights of all models into a GPU's memory one after the other, as their profiles say."""
-    profiles = {p.portion.sized.model: p.portion.sized.profile for p in machines.trial.packing.placed}
-    return sum(profile.load(profile.weight_bytes) for profile in profiles.values())
-
-
-def candidates(course: Course, policy: Autoscaling, prices: Prices, calendar: CalendarSpec) -> dict[Way, list[Line]]:
-    """By way that has a price: machines over time, and how many of them are reserved, cheapest first.
-
-    A base of any size, alone or below machines that follow the load. More than the busiest level needs are never
-    cheaper.
-    """
-    most = max(int(course.needed[-1]), course.group.machines_peak)
-    following = autoscaled(course, policy)
-    constants = {n: constant(n, course.duration_s) for n in range(1, most + 1)}
-    floors = {n: with_base(following, n) for n in range(policy.machines_min, min(most, policy.machines_max) + 1)}
-    found: dict[Way, list[Line]] = {
-        Way.FIXED: [([line], 0) for line in constants.values()],
-        Way.AUTOSCALED: [([line], 0) for line in floors.values()],
-    }
-    if prices.reserved is not None:
-        found[Way.RESERVED] = [([line], n) for lines in (constants, floors) for n, line in lines.items()]
-    if prices.spot is not None and calendar.spot is not None:
-        interruptions = Interruptions(rate_per_s=calendar.spot.interruptions, notice_s=calendar.spot.notice)
-        scenario = course.group.loaded.scenario
-        seeds = [seed_of(scenario.seed, STAGE, i) for i in range(scenario.replications)]
-        found[Way.SPOT] = [(spot(course, policy, interruptions, seeds), 0)]
-    return {way: sorted(lines, key=partial(usd_of, way, prices)) for way, lines in found.items()}
-
-
-def usd_of(way: Way, prices: Prices, line: Line) -> float:
-    """Dollars of one line."""
-    timelines, reserved = line
-    return cost(way, timelines, reserved, prices).mid
-
-
-def chosen(course: Course, way: Way, lines: Sequence[Line], prices: Prices) -> tuple[Strategy, Line]:
-    """The cheapest that keeps every SLO; where none does, that which comes nearest."""
-    calendar = calendar_of(course.group.loaded)
-    missed: list[tuple[Strategy, Line]] = []
-    for line in lines:
-        if len(lines) > 1 and any(hopeless(course, one, calendar.keep, calendar.keep_share) for one in line[0]):
-            continue
-        found = strategy(course, way, *line, prices)
-        if found.met:
-            return found, line
-        missed.append((found, line))
-    if not missed:
-        missed = [(strategy(course, way, *lines[-1], prices), lines[-1])]
-    return max(missed, key=lambda one: nearness(one[0]))
+def check_least(on_offer: Market, calendar: CalendarSpec) -> None:
+    """ScenarioError where the autoscaler shall keep more machines than may be had."""
+    buy, least = on_offer.loaded.scenario.buy, calendar.autoscaling.min
+    offers = [offer for some in on_offer.offers.values() for offer in some]
+    most, instance = max((buy.max_gpus // offer.gpu_count, offer.instance) for offer in offers)
+    if least > most:
+        rule = f"must be at most {most} x {instance}, the most that may be had (`buy.max_gpus` is {buy.max_gpus})"
+        path, way_out = ("calendar", "autoscaling", "min"), "Write less, or raise `buy.max_gpus`."
+        raise refuse(on_offer.loaded, path, f"{rule}, got {least}. {way_out}")
 
 
 def nearness(found: Strategy) -> tuple[float, float]:
@@ -198,46 +120,28 @@ def nearness(found: Strategy) -> tuple[float, float]:
     )
 
 
-def best(found: Sequence[Strategy]) -> str:
+def best_of(found: Sequence[Strategy]) -> str:
     """The way that keeps every promise at least cost."""
     met = [s for s in found if s.met]
-    return min(met, key=lambda s: s.cost_usd.mid).way if met else ""
+    return min(met, key=lambda s: s.cost_usd).way if met else ""
 
 
-def instance_of(machines: Group, catalog: Catalog) -> Instance | None:
-    """The machine in the catalog; None for one's own."""
-    offer = machines.offer
-    wanted = (offer.provider, offer.region, offer.instance)
-    return next((i for i in catalog.instances if (i.provider, i.region, i.name) == wanted), None)
-
-
-def listed(machines: Group, catalog: Catalog, kind: PriceKind) -> CatalogPrice | None:
-    """The catalog's price of that kind."""
-    instance = instance_of(machines, catalog)
-    return instance.prices.get(kind) if instance else None
-
-
-def prices_of(machines: Group, catalog: Catalog, calendar: CalendarSpec) -> tuple[Prices, list[str]]:
-    """What an hour of one machine costs by kind, and which ways are left out for want of a price."""
-    found, left_out, name = Prices(machines.offer.usd_per_hour), [], machines.offer.instance
-    term = PriceKind(calendar.reserved.term)
-    reserved = listed(machines, catalog, term)
-    if usd := calendar.reserved.price or (reserved and reserved.usd_per_hour):
-        found = replace(found, reserved=usd)
-    else:
-        left_out.append(f"a reserved base: no {term} price of {name} is known. Give `calendar.reserved.price`.")
+def left_out(on_offer: Market, calendar: CalendarSpec, ways: dict[Way, Found]) -> tuple[str, ...]:
+    """Ways that are not compared, and why."""
+    said = [f"{reason}" for reason in on_offer.refusals]
+    if not on_offer.offers[Paid.RESERVED]:
+        said.append(f"reserved: no {calendar.reserved.term} price is known. Give `calendar.reserved.price`.")
     if calendar.spot is None:
-        left_out.append("spot: give `calendar.spot.interruptions` to have it compared.")
-        return found, left_out
-    price = listed(machines, catalog, PriceKind.SPOT)
-    if usd := calendar.spot.price:
-        found = replace(found, spot=Band(low=usd, mid=usd, high=usd))
-    elif price:
-        low, high = price.usd_per_hour_range or (price.usd_per_hour, price.usd_per_hour)
-        found = replace(found, spot=Band(low=low, mid=(low + high) / 2, high=high))
-    else:
-        left_out.append(f"spot: no spot price of {name} is known. Give `calendar.spot.price`.")
-    return found, left_out
+        said.append("spot: give `calendar.spot.interruptions` to have it compared.")
+    elif not on_offer.offers[Paid.SPOT]:
+        said.append("spot: no spot price is known. Give `calendar.spot.price`.")
+    return tuple(said)
+
+
+def needed_by_hour(course: Course) -> tuple[float, ...]:
+    """GPUs that the load needs, the mean of each hour."""
+    needed = course.needed[course.levels.of_minute] * course.group.offer.gpu_count
+    return tuple(needed.reshape(-1, MINUTES_PER_HOUR).mean(axis=1).tolist())
 
 
 def shown_levels(course: Course, rate_rps: float) -> tuple[Level, ...]:
@@ -254,40 +158,62 @@ def shown_levels(course: Course, rate_rps: float) -> tuple[Level, ...]:
     )
 
 
-def assumed(course: Course, calendar: CalendarSpec, lines: Collection[Way], catalog: Catalog) -> tuple[str, ...]:
+def assumed(question: Question, course: Course, ways: dict[Way, Found], catalog: Catalog) -> tuple[str, ...]:
     """What the answer takes for granted."""
-    machines, count = course.group, len(course.levels.factor)
+    machines, calendar = course.group, question.calendar
     each_s = machines.judged_s(float(course.factors.max()))
     said = [
-        f"{len(course.factors):,} minutes are taken for {count} levels of load; each is replayed {REPLAYS} times for "
-        f"{each_s:.0f} s or more on every number of machines that meets it",
+        f"{len(course.factors):,} minutes are taken for {len(course.levels.factor)} levels of load; each is replayed "
+        f"{REPLAYS} times for {each_s:.0f} s or more on every number of machines that meets it",
         "load changes by the minute; within it, requests come as the streams say",
         "machines are paid by the second, from their order until they are given back",
     ]
+    kinds = {part.price_kind for found in ways.values() for part in found.strategy.parts}
     if machines.loaded.scenario.drop is Drop.NEVER:
         said.append("nothing is dropped: behind a backlog all requests are late, and it is worked off in full batches")
-    if Way.RESERVED in lines:
+    if Way.SCHEDULED in ways:
+        said.append("a timetable knows the calendar in advance: machines are ordered so early that they answer in time")
+    if calendar.reserved.term in kinds:
         said.append(f"a {calendar.reserved.term} reservation is paid for its whole term, all of it like this calendar")
-    if calendar.spot and Way.SPOT in lines:
-        often = written_duration(1 / calendar.spot.interruptions)
-        said.append(f"each spot machine is taken once in {often} on average, at random, warned "
-                    f"{calendar.spot.notice:g} s before; another can always be had at the same price")  # fmt: skip
+    if "own" in kinds:
+        said.append("machines of one's own are paid for all the time: switched off, they would save electricity only")
+    if (spot := calendar.spot) and "spot" in kinds:
+        often = written_duration(1 / spot.interruptions)
+        where = f"of {spot.zones} zones" if spot.zones > 1 else "of the zone"
+        said.append(f"each spot machine is taken once in {often} on average, warned {spot.notice:g} s before; "
+                    f"{spot.together:.0%} of the time with all machines {where}, and then none can be had there for "
+                    f"{written_duration(spot.shortage)} (`calendar.spot.together`, `.zones`, `.shortage`)")  # fmt: skip
     return (*said, *of_trial(machines.loaded.scenario, machines.trial, catalog.assumptions))
 
 
-def warned(course: Course, catalog: Catalog, lines: Collection[Way], today: date) -> tuple[str, ...]:
+def doubts(shape: Shape, course: Course) -> list[str]:
+    """What a recording leaves open."""
+    said = []
+    if shape.peak_high > 1:
+        peak, name = float(course.factors.max()), course.group.offer.instance
+        now, then = (course.group.needed(peak * times) for times in (1.0, shape.peak_high))
+        sure = f"the recording's peak is known to {shape.peak_low - 1:+.0%} and {shape.peak_high - 1:+.0%}"
+        more = f"at its upper end {then} x {name} are needed instead of {now}"
+        said.append(f"{sure}: {more if then > now else f'{now} x {name} serve it either way'}")
+    if shape.hidden > HIDDEN:
+        said.append(
+            f"a crowd of {CROWD_MIN} minutes with up to {shape.hidden:.1f} times the mean load would not show in so "
+            "sparse a recording: record more of the requests, or keep room for it"
+        )
+    return said
+
+
+def warned(course: Course, ways: dict[Way, Found], today: date) -> tuple[str, ...]:
     """What weakens the answer."""
     machines = course.group
     of_peak = cautions(machines.loaded.scenario, machines.demand, machines.trial, today)
     said = [f"{c.what}: {c.remedy}" if c.remedy else c.what for c in of_peak]
-    calendar = calendar_of(machines.loaded)
-    kinds = {Way.RESERVED: PriceKind(calendar.reserved.term), Way.SPOT: PriceKind.SPOT}
-    for way, kind in kinds.items():
-        price = listed(machines, catalog, kind)
-        if way in lines and price and stale(price.as_of, today):
-            said.append(f"the {kind} price of {machines.offer.instance} is of {price.as_of}: look it up")
-    if (course.needed[-1] >= machines.machines_max) and machines.misses(
-        float(course.levels.factor[-1]), machines.machines_max
-    ):
+    parts = {part for found in ways.values() for part in found.strategy.parts}
+    told = (PriceKind.ON_DEMAND, machines.offer.instance)
+    old = {(p.price_kind, p.instance, p.price_as_of) for p in parts if stale(p.price_as_of, today)}
+    old = {one for one in old if one[:2] != told}
+    said += [f"the {kind} price of {name} is of {as_of}: look it up" for kind, name, as_of in sorted(old)]
+    most = machines.machines_max
+    if course.needed[-1] >= most and machines.misses(float(course.levels.factor[-1]), most):
         said.append("even all machines that may be had miss a promise at the busiest level: raise `buy.max_gpus`")
-    return tuple(said)
+    return tuple(dict.fromkeys(said))
