@@ -406,6 +406,10 @@ class WayOfServing:
     """Of the model that has least."""
     merged_accuracy: float
     """Over that alone, of the model that has least; 1 where nothing is shared."""
+    right_fraction: float = nan
+    """Of all requests of all models: answered in time, and rightly by the scenario's accuracies."""
+    usd_per_million_right: float = nan
+    """Of `total_usd_per_month`, for these."""
     cost_usd_per_hour: float
     """Of the machines."""
     training_usd: float

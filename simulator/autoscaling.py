@@ -143,19 +143,18 @@ def timeline(
     early that they answer in time. `interruptions`: they are taken, at random by `seed`, and ordered anew.
     """
     machines: list[tuple[float, float, float]] = []
-    orders = taken = 0
-    strikes = _Strikes(interruptions, wishes.duration_s, seed) if interruptions else None
+    orders = 0
+    struck = _Struck(interruptions, wishes.duration_s, seed) if interruptions else None
     for place in range(int(wishes.count.max(initial=0))):
         for since_s, until_s in _stays(wishes, place):
             ordered_s = max(0.0, since_s - start_s) if ahead else since_s
             answers_s = since_s if ahead or not since_s else since_s + start_s
             mine = [(ordered_s, answers_s, until_s)]
-            if strikes:
-                mine = list(strikes.machines(place, *mine[0], start_s))
-            orders += len(mine) - (not since_s)
-            taken += len(mine) - 1
+            if struck:
+                mine = list(struck.machines(place, *mine[0], start_s))
+            orders += sum(one[0] > 0 for one in mine)
             machines += mine
-    return _counted(machines, wishes.duration_s, taken, orders)
+    return _counted(machines, wishes.duration_s, struck.taken if struck else 0, orders)
 
 
 def _stays(wishes: Wishes, place: int) -> Iterator[tuple[float, float]]:
@@ -166,15 +165,22 @@ def _stays(wishes: Wishes, place: int) -> Iterator[tuple[float, float]]:
     yield from zip(ends_s[turns[::2]].tolist(), ends_s[turns[1::2]].tolist(), strict=True)
 
 
-class _Strikes:
-    """When machines are taken."""
+def strikes(rule: Interruptions, duration_s: float, seed: int) -> list[Floats]:
+    """When all machines of each zone are taken."""
+    rng = np.random.default_rng(seed)
+    expected = rule.rate_per_s * rule.together * duration_s
+    return [np.sort(rng.uniform(0, duration_s, rng.poisson(expected))) for _ in range(rule.zones)]
+
+
+class _Struck:
+    """Machines that are taken, and ordered anew."""
 
     def __init__(self, rule: Interruptions, duration_s: float, seed: int) -> None:
         self.rule = rule
-        self.rng = np.random.default_rng(seed)
-        expected = rule.rate_per_s * rule.together * duration_s
-        self.of_zone = [np.sort(self.rng.uniform(0, duration_s, self.rng.poisson(expected))) for _ in range(rule.zones)]
+        self.of_zone = strikes(rule, duration_s, seed)
+        self.rng = np.random.default_rng([seed, 1])
         self.alone_per_s = rule.rate_per_s * (1 - rule.together)
+        self.taken = 0
 
     def machines(
         self, place: int, ordered_s: float, answers_s: float, until_s: float, start_s: float
@@ -182,18 +188,20 @@ class _Strikes:
         """Order, first answer and end of each machine that holds one place in turn."""
         zone = self.of_zone[place % self.rule.zones]
         while True:
+            before = int(np.searchsorted(zone, ordered_s, side="right"))
+            if before and ordered_s < (had_s := float(zone[before - 1]) + self.rule.shortage_s):
+                ordered_s, answers_s = had_s, had_s + start_s
+                continue
+            if ordered_s >= until_s:
+                return
             alone_s = answers_s + self.rng.exponential(1 / self.alone_per_s) if self.alone_per_s else np.inf
-            next_of_zone = np.searchsorted(zone, ordered_s, side="right")
-            zone_s = zone[next_of_zone] if next_of_zone < len(zone) else np.inf
-            warned_s = float(min(alone_s, zone_s))
+            warned_s = float(min(alone_s, zone[before] if before < len(zone) else np.inf))
             if warned_s >= until_s:
                 yield ordered_s, answers_s, until_s
                 return
-            yield ordered_s, answers_s, warned_s + self.rule.notice_s
-            ordered_s = warned_s + (self.rule.shortage_s if zone_s <= alone_s else 0.0)
-            answers_s = ordered_s + start_s
-            if ordered_s >= until_s:
-                return
+            self.taken += 1
+            yield ordered_s, answers_s, min(warned_s + self.rule.notice_s, until_s)
+            ordered_s, answers_s = warned_s, warned_s + start_s
 
 
 def _counted(machines: Sequence[tuple[float, float, float]], duration_s: float, taken: int, orders: int) -> Timeline:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from planning import A10G, CATALOG, T4, Shelf, loaded, model, profile, scenario, shelf
 
 from planner.horizons.answer import Horizon, Mode, Way
+from planner.horizons.cheapest import answered, one_more
 from planner.horizons.day import by_levels, check_day, piece, pieces
 from planner.horizons.demand import frames, levels, recorded, shape_of, stamped, warped
 from planner.horizons.judging import Course, backlogged, hopeless, stretches
@@ -26,7 +27,7 @@ from planner.horizons.sections import (
     ReservedSpec,
     SpotSpec,
 )
-from planner.horizons.ways import Candidate, Question, judged, one_more
+from planner.horizons.ways import Candidate, Question
 from planner.horizons.weigh import horizon
 from planner.load import Loaded
 from planner.scenario import BuySpec, Scenario, StreamSpec
@@ -40,6 +41,7 @@ from simulator.autoscaling import (
     constant,
     followed,
     kept,
+    strikes,
     timeline,
     wanted,
 )
@@ -226,6 +228,16 @@ def test_a_zone_is_taken_at_once_and_has_no_more_for_a_while() -> None:
     assert one_by_one.ready.min() > 5
 
 
+def test_no_machine_is_had_in_a_shortage_not_even_for_more_load() -> None:
+    struck = Interruptions(rate_per_s=1 / 3600, notice_s=50.0, together=1.0, shortage_s=5000.0)
+    ((first_s, *_),) = strikes(struck, 7200.0, 1)
+    wishes = Wishes(np.array([0.0, first_s + 300]), np.array([1, 3]), 7200.0)
+    found = timeline(wishes, 120.0, interruptions=struck, seed=1)
+    during = (found.at_s >= first_s + 50) & (found.at_s < min(first_s + 5000, 7200))
+    assert found.paid[during].max(initial=0) == 0
+    assert found.interruptions >= 1
+
+
 def test_a_timetable_has_its_machines_ready_at_the_hour() -> None:
     wishes = Wishes(np.array([0.0, 3600.0, 7200.0]), np.array([1, 3, 0]), 10_800.0)
     found = timeline(wishes, 120.0, ahead=True)
@@ -323,8 +335,8 @@ def test_hours_paid_in_vain_and_hours_missed_by_hand() -> None:
     question = Question(on_sale, given.scenario.calendar, factors, levels(factors, 2), silent)
     assert question.course(machines).needed.tolist() == [2]
     wishes = Wishes(np.array([0.0, 1800.0, 5400.0]), np.array([2, 1, 0]), 7200.0)
-    way = Candidate(Way.RESERVED, (base, machines, 1), rest, machines, Mode.AUTOSCALED, 0.7, wishes, 0.0)
-    found = judged(question, way).strategy
+    way = Candidate(Way.RESERVED, (base, machines, 1), rest, machines, Mode.AUTOSCALED, 0.7, lambda: wishes, 0.0)
+    found = answered(question, way).strategy
     assert found.gpu_hours == pytest.approx(2 + 1 + 1)
     assert found.wasted_gpu_hours == pytest.approx(0.5)
     assert found.short_gpu_hours == pytest.approx(0.5)
@@ -446,7 +458,7 @@ def test_levels_say_what_a_day_replayed_frame_by_frame_says() -> None:
     machines = group(given, known(), float(factors.max()))
     wishes = followed(question.policy(machines, 1.0), question.course(machines).load_erlangs, 60.0)
     (rest,) = on_sale.offers[Paid.ON_DEMAND]
-    way = judged(question, Candidate(Way.AUTOSCALED, None, rest, machines, Mode.AUTOSCALED, 1.0, wishes, 0.0))
+    way = answered(question, Candidate(Way.AUTOSCALED, None, rest, machines, Mode.AUTOSCALED, 1.0, lambda: wishes, 0.0))
     (line,) = way.timelines
     cut = pieces(line, 0.0, 86_400.0)
     assert (cut[0], cut[-1]) == (0.0, 86_400.0)
@@ -472,6 +484,13 @@ def test_a_constant_recording_has_no_peak_and_a_crowd_has_its_own() -> None:
     assert found.factors[700:720].mean() == pytest.approx(counts[700:720].mean(), rel=0.1)
     assert found.peak_low * found.factors.max() <= 15 <= found.peak_high * found.factors.max()
     assert found.factors.sum() == pytest.approx(counts.sum())
+
+
+def test_a_long_constant_recording_has_no_peak_either() -> None:
+    rng = np.random.default_rng(4)
+    for rate, days in ((3.0, 7), (0.02, 100)):
+        factors = shape(rng.poisson(rate, days * 1440)).factors
+        assert factors.max() <= 1.1 * factors.mean()
 
 
 @given(st.integers(1, 400), st.integers(0, 2**32 - 1))
@@ -510,11 +529,32 @@ def test_random_calendars_cost_what_brute_force_finds() -> None:
     """Ten calendars of two types of machines: every base of both, at two kinds of price, and every way of the rest."""
     for seed in range(10):
         given = random_calendar(seed)
-        answered = horizon(given, CATALOG, two_kinds(), created_at=MADE)
-        best = min((s.cost_usd for s in answered.strategies if s.met), default=np.inf)
-        tried = brute_force(given)
+        found = horizon(given, CATALOG, two_kinds(), created_at=MADE)
+        ways = {s.way: s.cost_usd for s in found.strategies if s.met}
+        best, tried = min(ways.values(), default=np.inf), brute_force(given)
         assert best <= tried * 1.01, (seed, best, tried)
-        assert best >= answered.bound_usd
+        assert best >= found.bound_usd
+        assert ways[Way.SCHEDULED] <= ways[Way.FIXED]
+        assert ways[Way.AUTOSCALED] >= ways[Way.RESERVED]
+
+
+def test_models_that_suit_different_machines_get_them() -> None:
+    """Model a is far faster on one type, b on the other: the bound gives each its own, and so does the answer."""
+    fast, slow = (0.05, 0.05), (0.5, 0.8)
+    suited = shelf(
+        profile("a", T4, *fast), profile("b", T4, *slow), profile("a", A10G, *slow), profile("b", A10G, *fast)
+    )
+    buy = BuySpec(providers=("aws",), instances=("g4dn.xlarge", "g5.xlarge"), max_gpus=12)
+    made = scenario(
+        [model("a", 9.0), model("b", 9.0)], {"a": (10, 1.0), "b": (10, 1.0)}, buy=buy, horizon=60.0, warmup=6.0
+    )
+    for drop in (Drop.LATE, Drop.NEVER):
+        calendar = CalendarSpec(hourly=(1.0,) * 24, days=1)
+        found = horizon(loaded(replace(made, calendar=calendar, drop=drop)), CATALOG, suited, created_at=MADE)
+        ways = {s.way: s for s in found.strategies if s.met}
+        for way in (Way.FIXED, Way.SCHEDULED, Way.RESERVED):
+            assert {part.instance: part.machines_max for part in ways[way].parts} == {"g4dn.xlarge": 1, "g5.xlarge": 1}
+            assert ways[way].cost_usd >= found.bound_usd
 
 
 def two_kinds() -> Shelf:

@@ -131,7 +131,7 @@ class Strategy:
     gpus_max: int
     """Most that were paid at once."""
     base_gpus: int
-    """Of these, reserved."""
+    """Of these, in the base."""
     orders: float
     """Machines that were booted."""
     interruptions: float

@@ -7,10 +7,11 @@ import numpy as np
 
 from planner.answer import seed_of
 from planner.horizons.answer import DayCheck
+from planner.horizons.cheapest import Found, beside
 from planner.horizons.demand import MINUTE_S, MINUTES_PER_DAY, stamped, warped
 from planner.horizons.judging import Course, Stretches, attainment, busy_gpu_s, stretches
-from planner.horizons.ways import Found, Question, beside
-from planner.search import Progress
+from planner.horizons.ways import Question
+from planner.search import NothingToPlanError, Progress
 from simulator.autoscaling import HOUR_S, Timeline
 from simulator.metrics import summarise
 from simulator.run import simulate
@@ -71,10 +72,15 @@ def piece(course: Course, machines: int, start_s: float, finish_s: float, number
     seed = seed_of(group.loaded.scenario.seed, STAGE, number)
     arrivals_s = warped(group.demand, course.factors, start_s, finish_s, seed)
     count = sum(map(len, arrivals_s.values()))
+    nothing = count, count, 0.0, 0.0
     if not count or not (machines or group.base):
-        return count, count, 0.0, 0.0
+        return nothing
+    try:
+        deployment = group.deployment(machines)
+    except NothingToPlanError:  # too few to hold all models
+        return nothing
     length_s = finish_s - start_s
-    result = simulate(group.deployment(machines), stamped(arrivals_s, length_s), length_s, seed)
+    result = simulate(deployment, stamped(arrivals_s, length_s), length_s, seed)
     summary = summarise(result)
     seen = [m for m in summary.models.values() if m.judged]
     busy_s = sum(card.utilization for card in summary.devices.values()) * length_s

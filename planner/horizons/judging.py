@@ -11,6 +11,7 @@ from planner.horizons.answer import Promise
 from planner.horizons.demand import MINUTE_S, MINUTES_PER_DAY, MINUTES_PER_HOUR, Levels
 from planner.horizons.machines import Behaviour, Group
 from planner.horizons.sections import Keep
+from planner.replications import longest_slo_s
 from simulator.autoscaling import Timeline
 from simulator.deployment import Drop
 from simulator.workload import Floats
@@ -35,11 +36,6 @@ class Course:
     """Of each minute."""
     levels: Levels
 
-    @property
-    def duration_s(self) -> float:
-        """The whole calendar."""
-        return len(self.factors) * MINUTE_S
-
     @cached_property
     def load_erlangs(self) -> Floats:
         """Machines that each minute's load keeps busy in the best of its batches."""
@@ -48,7 +44,7 @@ class Course:
     @cached_property
     def needed(self) -> NDArray[np.intp]:
         """Fewest machines that keep every promise on average at each level."""
-        found = [1]
+        found = [0]
         for factor in self.levels.factor.tolist():
             found.append(self.group.needed(factor, found[-1]))
         return np.array(found[1:], dtype=np.intp)
@@ -124,7 +120,7 @@ def backlogged(course: Course, cut: Stretches) -> Floats:
     grows by load less capacity (full batches) and is worked off by capacity less load, as a fluid.
     """
     load = course.load_erlangs[cut.minute]
-    rate = load - cut.ready - course.group.beside_erlangs
+    rate = load - cut.ready - course.group.beside_erlangs_most
     waiting, late = 0.0, np.zeros(len(rate))
     for i, (grows, length_s) in enumerate(zip(rate.tolist(), cut.lengths_s.tolist(), strict=True)):
         after = waiting + grows * length_s
@@ -204,15 +200,18 @@ def _shares(
     """
     each = int(max(period(cut)[-1] for _, _, cut in parts)) + 1
     count = each * (len(parts) if apart else 1)
-    asked, timely, variance = np.zeros(count), np.zeros(count), np.zeros(count)
+    asked, timely = np.zeros(count), np.zeros(count)
+    unsure: dict[int, tuple[float, Floats]] = {}
     for i, (found, weight, cut) in enumerate(parts):
         at = period(cut) + (i * each if apart else 0)
         asked += np.bincount(at, weight, minlength=count)
         timely += np.bincount(at, weight * found.share[model], minlength=count)
-        errors = np.array([one.error.get(model, 0.0) for one in found.seen])
-        for one in np.flatnonzero(errors):
-            mine = found.behaviour == one
-            variance += (np.bincount(at[mine], weight[mine], minlength=count) * errors[one]) ** 2
+        for number, one in enumerate(found.seen):
+            if error := one.error.get(model, 0.0):
+                mine = found.behaviour == number
+                before = unsure.get(id(one), (error, np.zeros(count)))[1]
+                unsure[id(one)] = error, before + np.bincount(at[mine], weight[mine], minlength=count)
+    variance = sum(((error * load) ** 2 for error, load in unsure.values()), np.zeros(count))
     busy = asked > 0
     share = timely[busy] / asked[busy]
     return share, share - SIGMAS * np.sqrt(variance[busy]) / asked[busy]
@@ -229,8 +228,9 @@ def hopeless(course: Course, timeline: Timeline, keep: Keep, keep_share: float) 
     Of the work that comes in a period, no more is done than the machines that answer have time for; so that some model
     has less of its requests in time than that, whatever goes before what.
     """
-    if course.group.loaded.scenario.drop is Drop.NEVER:
-        return False  # what waits may be done in the next period
+    scenario, targets = course.group.loaded.scenario, course.group.targets.values()
+    if scenario.drop is Drop.NEVER or longest_slo_s(scenario) > MINUTE_S:
+        return False  # what waits may be done later
     cut = stretches(timeline, len(course.factors))
     load = course.load_erlangs[cut.minute]
     done = np.minimum(load, cut.ready + course.group.beside_erlangs_most) * cut.lengths_s
@@ -238,4 +238,5 @@ def hopeless(course: Course, timeline: Timeline, keep: Keep, keep_share: float) 
     asked = np.bincount(at, load * cut.lengths_s)
     busy = asked > 0
     most = np.bincount(at, done)[busy] / asked[busy]
-    return float(np.mean(most >= min(course.group.targets.values()))) < keep_share - TINY
+    surely_kept = 1 - len(targets) * (1 - keep_share)  # each model may miss periods of its own
+    return float(np.mean(most >= min(targets))) < surely_kept - TINY

@@ -11,7 +11,7 @@ from planner.horizons.demand import calendar_of, refuse
 from planner.horizons.sections import CalendarSpec
 from planner.load import Loaded, workload
 from planner.packing import Packer, Packing
-from planner.plans import Rejection
+from planner.plans import Bottleneck, Rejection
 from planner.prediction.question import Question, ask
 from planner.replications import longest_slo_s, warmup_s
 from planner.scenario import Objective, PriceKind
@@ -35,8 +35,8 @@ JUDGED_MIN = 2000
 """Requests of the least asked model that it judges, however long that takes."""
 
 
-Hardware = tuple[Kind, int, int | None, int | None]
-"""Kind of GPU, how many in a machine, host memory, and how many machines there are."""
+Hardware = tuple[Kind, int, int | None]
+"""Kind of GPU, how many in a machine, and host memory."""
 
 
 class Paid(StrEnum):
@@ -60,6 +60,8 @@ class Behaviour:
     """Standard error of each `attainment`; none where nothing was replayed."""
     growing: tuple[str, ...] = ()
     """Models whose queues would grow without end, were the load to stay."""
+    requests: int = 0
+    """Replayed."""
 
 
 @dataclass
@@ -82,9 +84,7 @@ class Group:
     """Machines that are always there; of the same type they are this group's own."""
     placed: dict[int, Deployment] = field(default_factory=dict)
     seen: dict[tuple[float, int], Behaviour] = field(default_factory=dict)
-    mixes: "dict[tuple[Hardware, int], Group]" = field(default_factory=dict)
-    requests: int = 0
-    """Replayed so far."""
+    mixes: "dict[tuple[int | None, Hardware, int], Group]" = field(default_factory=dict)
 
     @property
     def machines_peak(self) -> int:
@@ -124,9 +124,9 @@ class Group:
         """The same, beside so many that are always there."""
         if not machines:
             return self
-        key = hardware(other.offer), machines
+        key = self.offer.count_max, hardware(other.offer), machines
         if key not in self.mixes:
-            mix = replace(self, base=(other, machines), placed={}, seen={}, mixes={}, requests=0)
+            mix = replace(self, base=(other, machines), placed={}, seen={}, mixes={})
             self.mixes[key] = mix
         return self.mixes[key]
 
@@ -200,12 +200,12 @@ class Group:
         growing = drain(deployment, self.needed_rps(factor), demand).growing
         judged, timely = dict.fromkeys(self.targets, 0), dict.fromkeys(self.targets, 0.0)
         variance = dict.fromkeys(self.targets, 0.0)
-        busy = 0.0
+        busy, requests = 0.0, 0
         for i in range(REPLAYS):
             result = simulate(deployment, demand, duration_s, seed_of(scenario.seed, STAGE, i))
             summary = summarise(result, early_s)
             busy += sum(card.utilization for card in summary.devices.values()) / REPLAYS
-            self.requests += result.request_count
+            requests += result.request_count
             for model, seen in summary.models.items():
                 judged[model] += seen.judged
                 timely[model] += seen.slo_attainment * seen.judged if seen.judged else 0.0
@@ -215,7 +215,7 @@ class Group:
         never = scenario.drop is Drop.NEVER  # what waits then grows until all of it is late
         shares = {m: 0.0 if never and m in growing else share for m, share in attained.items()}
         errors = {m: sqrt(variance[m]) / n if n else 0.0 for m, n in judged.items()}
-        return Behaviour(shares, busy, errors, growing)
+        return Behaviour(shares, busy, errors, growing, requests)
 
     def needed_rps(self, factor: float) -> dict[str, float]:
         """Requests of each model that must be processed at one level of load."""
@@ -251,7 +251,7 @@ class Market:
     progress: Progress
     opened: dict[Hardware, Group | None] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
-    """Why no number of machines serves the peak."""
+    """Why machines on offer are not weighed."""
 
     def erlangs(self, offer: Offer) -> Mapping[str, float]:
         """GPUs of that kind that factor 1 of each model keeps busy in the best of its batches."""
@@ -263,7 +263,8 @@ class Market:
         key = hardware(offer)
         if key not in self.opened:
             self.opened[key] = self._open(offer)
-        return self.opened[key]
+        found = self.opened[key]
+        return found and replace(found, offer=offer)  # what was replayed is theirs together
 
     def _open(self, offer: Offer) -> Group | None:
         question = self.question[Kind.of(offer)]
@@ -280,12 +281,13 @@ class Market:
         """Replayed so far."""
         groups = [group for group in self.opened.values() if group]
         mixes = [mix for group in groups for mix in group.mixes.values()]
-        return sum(g.trial.replay.requests for g in groups) + sum(g.requests for g in (*groups, *mixes))
+        replayed = sum(seen.requests for group in (*groups, *mixes) for seen in group.seen.values())
+        return replayed + sum(group.trial.replay.requests for group in groups)
 
 
 def hardware(offer: Offer) -> Hardware:
     """What tells machines apart, whoever rents them out."""
-    return Kind.of(offer), offer.gpu_count, offer.host_memory_bytes, offer.count_max
+    return Kind.of(offer), offer.gpu_count, offer.host_memory_bytes
 
 
 def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, progress: Progress) -> Market:
@@ -310,7 +312,8 @@ def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, pro
     served = {paid: [o for o in some if serves(known[Kind.of(o)], o)] for paid, some in found.items()}
     if not any(served.values()):
         raise NothingToPlanError("\n".join(_why(no) for no in refused) or "no model can run on what is on offer.")
-    return Market(loaded, catalog, library, peak, served, known, progress)
+    unfit = [_why(no) for no in refused if no.bottleneck is not Bottleneck.COST]
+    return Market(loaded, catalog, library, peak, served, known, progress, refusals=unfit)
 
 
 def asked_kinds(calendar: CalendarSpec) -> Mapping[Paid, PriceKind]:

@@ -4,6 +4,7 @@ Bayesian blocks: Scargle et al., Studies in Astronomical Time Series Analysis VI
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, log
 
 import numpy as np
@@ -55,7 +56,24 @@ def blocks(counts: NDArray[np.intp]) -> NDArray[np.intp]:
     """Where steps of constant load begin and the last ends, in cells: the most likely, each step at its price."""
     price = price_of_a_step(int(counts.sum()))
     starts = range(0, len(counts), CELLS_MAX)
-    return np.append(np.concatenate([i + _blocks(counts[i : i + CELLS_MAX], price) for i in starts]), len(counts))
+    begins = np.concatenate([i + _blocks(counts[i : i + CELLS_MAX], price) for i in starts])
+    return np.array(_without_dear_cuts([*begins.tolist(), len(counts)], counts, price), dtype=np.intp)
+
+
+def _without_dear_cuts(edges: list[int], counts: NDArray[np.intp], price: float) -> list[int]:
+    """Leave out cuts between stretches that were looked at apart, where they do not pay."""
+    passed = np.append(0, np.cumsum(counts))
+
+    def likely(begin: int, end: int) -> float:
+        inside = float(passed[end] - passed[begin])
+        return inside * log(max(inside, 1.0) / (end - begin))
+
+    found = edges[:1]
+    for edge, following in pairwise(edges[1:]):
+        apart = likely(found[-1], edge) + likely(edge, following)
+        if edge % CELLS_MAX or apart - likely(found[-1], following) > price:
+            found.append(edge)
+    return [*found, edges[-1]]
 
 
 def _blocks(counts: NDArray[np.intp], price: float) -> NDArray[np.intp]:

@@ -145,7 +145,8 @@ def told(s: Strategy, found: Horizon) -> str:
     """What a way does, in a line."""
     parts = [f"{s.way}: {s.label}"]
     if s.orders:
-        parts.append(f"{s.orders / found.days:,.0f} machines are booted a day")
+        each_day = round(s.orders / found.days)
+        parts.append(f"{counted(each_day, 'machine')} booted a day")
     if s.interruptions:
         parts.append(f"{s.interruptions / found.days:,.1f} are taken")
     return ", ".join(parts)

@@ -112,7 +112,7 @@ class SpotSpec:
     """Machines that are cheaper and may be taken away."""
 
     __pydantic_config__ = STRICT
-    interruptions: RareRate
+    interruptions: Annotated[RareRate, Field(le=1 / 60)]
     """How often one machine is taken, e.g. `0.05 /h`: every 20 hours."""
     together: Fraction = 0.92
     """Share of these in which all machines of a zone are taken at once: 92 % of those seen on AWS and Azure came within

@@ -8,13 +8,14 @@ from planner.answer import assumptions as of_trial
 from planner.answer import cautions
 from planner.catalog import Catalog, stale
 from planner.horizons.answer import Band, Horizon, Level, Strategy, Way
+from planner.horizons.cheapest import Found, cheapest
 from planner.horizons.day import check_day
 from planner.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, calendar_of, frames, levels, refuse, shape_of
 from planner.horizons.judging import Course
 from planner.horizons.machines import REPLAYS, Market, Paid, market
 from planner.horizons.recording import CROWD_MIN, Shape
 from planner.horizons.sections import CalendarSpec
-from planner.horizons.ways import Found, Question, cheapest
+from planner.horizons.ways import Question
 from planner.load import Loaded
 from planner.names import with_known_names
 from planner.scenario import PriceKind
@@ -23,7 +24,7 @@ from planner.sizing import Profiles
 from planner.units import written_duration
 from simulator.deployment import Drop
 
-HIDDEN = 1.2
+HIDDEN = 1.5
 """Times the mean load up to which a hidden crowd is no matter."""
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # what plans are shown with needs no search
     from planner.merging.breakeven import Breakeven, Cell, Row
 
 GROUPS_SHOWN = 12
+SAME_SHARE = 0.001
+"""Of all frames: no difference worth a word."""
 TITLE = "Each on its own, merged, or one more GPU"
 
 
@@ -136,9 +138,11 @@ def way_columns(ways: Sequence[WayOfServing]) -> list[Column]:
         Column("memory", [gigabytes(w.peak_memory_bytes) for w in ways], right=True),
         Column("processed", [f"{percent(w.processed_fraction)} %" for w in ways], right=True),
         Column("accuracy", [share(w.merged_accuracy, 1) for w in ways], right=True),
+        Column("right", [f"{percent(w.right_fraction)} %" for w in ways], right=True),
         Column("GPUs", [f"{dollars(w.cost_usd_per_hour)}/h" for w in ways], right=True),
         Column("training", [training(w) for w in ways], right=True),
         Column("in all", [f"{dollars(w.total_usd_per_month)}/month" for w in ways], right=True),
+        Column("a million right", [dollars(w.usd_per_million_right) for w in ways], right=True),
         Column("promises", ["kept" if w.feasible else "missed" for w in ways]),
     ]
 
@@ -157,7 +161,10 @@ def ways_section(plan: Plan, screen: Screen) -> list[str]:
     """The table of a plan; nothing where the scenario merges nothing."""
     if not plan.merging:
         return []
-    about = "Processed and accuracy: of the model that has least, accuracy over that alone. *: chosen."
+    about = (
+        "Processed and accuracy: of the model that has least, accuracy over that alone. Right: of all frames, answered "
+        "in time and rightly. *: chosen."
+    )
     return ["", screen.bold(TITLE), *table(way_columns(plan.merging), screen), *screen.wrap(about, 2, 2)]
 
 
@@ -196,7 +203,7 @@ def paid_for(way: WayOfServing) -> str:
 def against(way: WayOfServing, chosen: WayOfServing) -> str:
     """Why another way was not taken."""
     if not way.feasible:
-        return missed(way)
+        return missed(way) + righter(way, chosen)
     more = way.total_usd_per_month - chosen.total_usd_per_month
     if more > 0.005:
         return f"{place(way)}: keeps every promise too, for {dollars(more)} a month more."
@@ -208,6 +215,18 @@ def missed(way: WayOfServing) -> str:
     seen = f"{percent(way.processed_fraction)} % of the frames of the model that has least are processed"
     held = f"{gigabytes(way.weights_bytes)} of weights"
     return f"{place(way)}: misses a promise; {seen}, with {held}."
+
+
+def righter(way: WayOfServing, chosen: WayOfServing) -> str:
+    """That a way which is refused gives more right answers, where it does."""
+    if not way.right_fraction > chosen.right_fraction + SAME_SHARE:
+        return ""
+    less = chosen.total_usd_per_month - way.total_usd_per_month
+    price = f", for {dollars(less)} a month less" if less > 0.005 else ""
+    return (
+        f" Over all models it gives more right answers, {percent(way.right_fraction)} % of the frames against "
+        f"{percent(chosen.right_fraction)} %{price}: weigh the promise against that."
+    )
 
 
 def growth(way: WayOfServing) -> list[str]:

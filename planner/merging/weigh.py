@@ -247,6 +247,10 @@ def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> Way
     option, merged = way.option, way.option.merged
     mode = next((mode for mode in MODES if answer.label.endswith(mode)), "")
     what = f"merged {option.merging}" if merged.sharing else "each on its own"
+    asked_rps = sum(m.offered_rps for m in answer.models)
+    right_rps = sum(m.offered_rps * m.accuracy.lost_is_wrong for m in answer.models)
+    usd_per_month = answer.cost_usd_per_month + option.bill.usd_per_month
+    millions = right_rps * HOURS_PER_MONTH * 3600 / 1e6
     extra = f"{more} more GPU{'s' if more > 1 else ''}, " if more > 0 else ""
     return WayOfServing(
         merging=option.merging,
@@ -260,10 +264,12 @@ def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> Way
         peak_memory_bytes=sum(gpu.peak_memory_bytes for gpu in answer.gpus),
         processed_fraction=min(m.processed_fraction for m in answer.models),
         merged_accuracy=min(merged.accuracy.values(), default=1.0),
+        right_fraction=right_rps / asked_rps if asked_rps else nan,
+        usd_per_million_right=usd_per_month / millions if millions else nan,
         cost_usd_per_hour=answer.cost_usd_per_hour,
         training_usd=option.bill.training_usd,
         retraining_usd_per_month=option.bill.retraining_usd_per_month,
-        total_usd_per_month=answer.cost_usd_per_month + option.bill.usd_per_month,
+        total_usd_per_month=usd_per_month,
         evidence=option.evidence,
         live=option.bill.live,
     )

@@ -160,6 +160,7 @@ def stats(plan: Plan) -> tuple[Stat, ...]:
     return (
         Stat("cost", money(best.cost_usd_per_hour, f"{at}.cost_usd_per_hour", "/h", best.foretold), dated),
         Stat("a month", money(best.cost_usd_per_month, f"{at}.cost_usd_per_month", ""), f"{HOURS_PER_MONTH:g} hours"),
+        *per_million(best),
         Stat(
             "GPUs",
             Cell(str(best.gpu_count), best.gpu_count, f"{at}.gpu_count"),
@@ -548,6 +549,15 @@ def foretold(plan: Plan) -> Table:
     )
 
 
+def per_million(best: Recommendation) -> tuple[Stat, ...]:
+    """What a million requests cost, and a million right answers beside it."""
+    unit, at = best.unit_costs, "recommendation.unit_costs.per_million_requests"
+    if unit is None or not isfinite(unit.per_million_requests):
+        return ()
+    note = f"{dollars(unit.per_million_right)} where answered rightly" if isfinite(unit.per_million_right) else ""
+    return (Stat("a million requests", money(unit.per_million_requests, at, ""), note),)
+
+
 def ways(plan: Plan) -> Table:
     """Each on its own, merged, or one more GPU."""
 
@@ -561,16 +571,21 @@ def ways(plan: Plan) -> Table:
                 Cell(gigabytes(way.weights_bytes), way.weights_bytes, f"{at}.weights_bytes"),
                 Cell(gigabytes(way.saved_bytes), way.saved_bytes, f"{at}.saved_bytes"),
                 Cell(f"{percent(way.processed_fraction)} %", way.processed_fraction, f"{at}.processed_fraction"),
+                Cell(f"{percent(way.right_fraction)} %", way.right_fraction, f"{at}.right_fraction"),
                 money(way.cost_usd_per_hour, f"{at}.cost_usd_per_hour", "/h"),
-                money(way.total_usd_per_month, f"{at}.total_usd_per_month", "")
-                if isfinite(way.total_usd_per_month)
-                else Cell("-"),
+                *(
+                    money(usd, f"{at}.{key}", "") if isfinite(usd) else Cell("-")
+                    for key, usd in (
+                        ("total_usd_per_month", way.total_usd_per_month),
+                        ("usd_per_million_right", way.usd_per_million_right),
+                    )
+                ),
             ),
             bad=not way.feasible,
         )
 
-    titles = ("way", "fleet", "promises kept", "weights", "saved", "least processed", "cost", "a month with training")
-    figures = ("weights", "saved", "least processed", "cost", "a month with training")
+    figures = ("weights", "saved", "least processed", "right", "cost", "a month with training", "a million right")
+    titles = ("way", "fleet", "promises kept", *figures)
     return Table(
         "Each on its own, merged, or one more GPU",
         heads(*titles, right=figures),
