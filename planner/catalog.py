@@ -76,6 +76,8 @@ class Purchase:
     gpu: str
     gpu_count: int
     usd: float
+    power_w: float | None
+    """Most that the whole machine draws; None where it is not known."""
     status: Status
     as_of: str
     source: str
@@ -436,6 +438,7 @@ def _purchases(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[str, Purchase
                 gpu=entry.gpu,
                 gpu_count=entry.gpu_count,
                 usd=entry.usd,
+                power_w=entry.power_w,
                 status=entry.status,
                 as_of=source.as_of,
                 source=source.title,

@@ -138,6 +138,8 @@ class PurchaseEntry:
     gpu: Name
     gpu_count: Count
     usd: Usd
+    power_w: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Most that the whole machine draws; the limits of its GPUs where not given."""
     status: Status = Status.ACTIVE
     """`retired`: no longer made."""
     source: str

@@ -331,7 +331,7 @@ def test_bought_machines_cost_annuity_and_electricity() -> None:
     )
     o = only(plan, "V100", 8, "purchase")
     assert o.instance == "DGX-1V"
-    assert o.cost_usd.mid / (o.time_s.mid / 3600) == pytest.approx(54_714 / (8760 * 0.9) + 2.4 * 1.3 * 0.12, rel=1e-3)
+    assert o.cost_usd.mid / (o.time_s.mid / 3600) == pytest.approx(54_714 / (8760 * 0.9) + 3.5 * 1.3 * 0.12, rel=1e-3)
     assert o.usd_per_tflops == pytest.approx(149_000 / 1000)  # eight times 125 TFLOP/s with amp
 
 

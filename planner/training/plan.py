@@ -171,6 +171,11 @@ def known_subject(loaded: LoadedTraining, s: TrainingScenario, catalog: Catalog)
 
 def left_out(s: TrainingScenario, found: Sequence[Source], known: set[tuple[str, int]]) -> Iterator[str]:
     """What was asked for and is no option, or another one, and why."""
+    if s.goodput and s.interruptions.mean_time_between:
+        yield (
+            "Restarts count twice: `goodput` has them in it, and `interruptions.mean_time_between` adds them again."
+            " Leave one of them out."
+        )
     if uneven := [count for count in s.gpu_counts if batch_of(s, count) is None]:
         yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {s.train.global_batch}."
     kinds = {source.gpu.name for source in found if any(batch_of(s, n) for n in counts(s, source))}

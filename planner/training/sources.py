@@ -82,7 +82,7 @@ def _bought(machine: Purchase, gpu: GPU, own: PurchaseSpec) -> Source:
         instance=machine.machine,
         gpu=gpu,
         gpus_each=machine.gpu_count,
-        usd_per_hour=exactly(terms.usd_per_hour(machine.usd, machine.gpu_count * gpu.tdp_w)),
+        usd_per_hour=exactly(terms.usd_per_hour(machine.usd, machine.power_w or machine.gpu_count * gpu.tdp_w)),
         usd_in_all=machine.usd,
         price_kind=PURCHASE,
         committed_years=own.years,
