@@ -98,7 +98,7 @@ class Candidate:
     wishes: Callable[[], Wishes]
     """Machines of the rest."""
     usd: float
-    """Of the whole calendar, or less: spot machines pay nothing while none can be had."""
+    """Of the whole calendar, or less: a timetable orders ahead, and spot machines pay nothing while none can be had."""
     exact: bool = True
     """Whether it is what the timelines cost."""
 
@@ -282,6 +282,7 @@ def candidates(question: Question, pair: Pair) -> Iterator[Candidate]:
         bases = [(base, other, n) for n in range(1, most_machines(question, other) + 1)]
     memory: dict[str, Wishes] = {}
     is_spot = rest.price_kind is PriceKind.SPOT
+    exact = not is_spot and mode is not SCHEDULED
     for one in bases:
         there = group.beside(one[1], one[2]) if one else group
         fixed_usd = one[2] * one[0].usd_per_hour * question.hours if one else 0.0
@@ -292,7 +293,7 @@ def candidates(question: Question, pair: Pair) -> Iterator[Candidate]:
                 hours = max(0.0, hours - question.hours_in_shortage(int(wishes.count.max())))
             if one is None or wishes.count.any():
                 usd = fixed_usd + hours * rest.usd_per_hour
-                yield Candidate(pair.way, one, rest, group, mode, target, make, usd, exact=not is_spot)
+                yield Candidate(pair.way, one, rest, group, mode, target, make, usd, exact)
 
 
 def most_machines(question: Question, group: Group) -> int:
