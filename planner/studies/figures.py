@@ -73,7 +73,7 @@ TRAINING = {
     "step_s": Output("s", Better.LOW),
     "bottleneck": Output("", Better.NEITHER, number=False),
 }
-"""Of the cheapest option within deadline and budget, or where there is none, of the cheapest that fits in memory."""
+"""Of the cheapest option within deadline and budget."""
 
 Figure = Any
 """A number, a text, None, or `{low, mid, high}`."""
@@ -199,15 +199,12 @@ def middle(figure: Figure) -> float:
 
 
 def of_training(plan: TrainingPlan) -> dict[str, Any]:
-    """A training's figures."""
-    fitting = [option for option in plan.options if option.fits]
-    chosen = plan.cheapest or next(iter(fitting), None)
-    if chosen is None:
-        reason = "the training fits in the memory of no GPU on offer"
+    """A training's figures; none where no option is allowed."""
+    if plan.cheapest is None:
+        fitting = [option for option in plan.options if option.fits]
+        reason = beyond(plan, fitting) if fitting else "the training fits in the memory of no GPU on offer"
         return outcome(dict.fromkeys(TRAINING), False, (), reason)
-    reason = "" if plan.cheapest else beyond(plan, fitting)
-    values = trained(chosen)
-    return outcome(values, plan.cheapest is not None, (), reason) | {"evidence": str(chosen.evidence)}
+    return outcome(trained(plan.cheapest), True, (), "") | {"evidence": str(plan.cheapest.evidence)}
 
 
 def beyond(plan: TrainingPlan, fitting: Sequence[Option]) -> str:

@@ -12,6 +12,7 @@ ROWS_SHOWN = 60
 """Of a table that one still reads; the rest is in the files."""
 REASONS_SHOWN = 5
 FORETOLD = "~: foretold, nobody measured some model on that GPU; made at the bad end of its 80 % band."
+CLOSEST = "A row that is not feasible shows the fleet that came closest; it is no answer."
 SHOWN_LONG_S = 600.0
 """Times from here on are shown in hours."""
 
@@ -24,6 +25,8 @@ def report(answer: StudyAnswer, screen: Screen) -> str:
         lines += screen.wrap(f"... and {len(answer.points) - ROWS_SHOWN} more: all are in the files.", indent=2)
     if any(point.foretold for point in answer.points):
         lines += screen.wrap(FORETOLD, indent=2, hang=2)
+    if answer.ask is Ask.PLAN and not all(point.feasible for point in answer.points):
+        lines += screen.wrap(CLOSEST, indent=2)
     lines += notes("Not feasible", refusals(answer), screen)
     if answer.sensitivity:
         where = "the others as in the base" if len(answer.axes) > 1 else "alone"
