@@ -20,7 +20,7 @@ class Way(StrEnum):
     RESERVED = "reserved"
     """A base of any size that is reserved, and the rest, if any, on demand by a timetable or as the load wants."""
     SPOT = "spot"
-    """As many as the load wants, of machines that may be taken away, beside a base of any other price, or none."""
+    """Machines that may be taken away, in any number over time, beside a base of any other price, or none."""
     OWN = "own"
     """Machines of one's own, and the rest, if any, rented in any other way."""
 

@@ -94,7 +94,8 @@ def timelines(question: Question, one: Candidate) -> list[Timeline]:
     boot_s, ahead, wishes = start_s(question, beside(one), one), one.mode is Mode.SCHEDULED, one.wishes()
     if one.rest.price_kind is not PriceKind.SPOT:
         return [timeline(wishes, boot_s, ahead=ahead)]
-    return [timeline(wishes, boot_s, interruptions=question.interruptions, seed=seed) for seed in question.seeds]
+    rule = question.interruptions
+    return [timeline(wishes, boot_s, ahead=ahead, interruptions=rule, seed=seed) for seed in question.seeds]
 
 
 def answered(question: Question, one: Candidate, *, missed: bool = False) -> Found:

@@ -61,10 +61,9 @@ PATTERNS: Mapping[Way, Sequence[Pattern]] = {
         (Paid.RESERVED, Paid.ON_DEMAND, AUTOSCALED),
     ],
     Way.SPOT: [
-        (None, Paid.SPOT, CONSTANT),
-        (None, Paid.SPOT, AUTOSCALED),
-        (Paid.RESERVED, Paid.SPOT, AUTOSCALED),
-        (Paid.ON_DEMAND, Paid.SPOT, AUTOSCALED),
+        (base, Paid.SPOT, mode)
+        for base in (None, Paid.RESERVED, Paid.ON_DEMAND)
+        for mode in (CONSTANT, SCHEDULED, AUTOSCALED)
     ],
     Way.OWN: [
         (None, Paid.OWN, CONSTANT),
@@ -76,6 +75,8 @@ PATTERNS: Mapping[Way, Sequence[Pattern]] = {
                 (Paid.ON_DEMAND, CONSTANT),
                 (Paid.ON_DEMAND, SCHEDULED),
                 (Paid.ON_DEMAND, AUTOSCALED),
+                (Paid.SPOT, CONSTANT),
+                (Paid.SPOT, SCHEDULED),
                 (Paid.SPOT, AUTOSCALED),
             )
         ),
@@ -265,9 +266,9 @@ def sensible(pattern: Pattern, base: Offer, rest: Offer) -> bool:
         return True
     if base_paid is Paid.OWN:
         return paid is not Paid.OWN
-    if base_paid is paid or mode is CONSTANT:
+    if base_paid is paid:
         return mode is AUTOSCALED  # a floor
-    return base.usd_per_hour < rest.usd_per_hour or paid is Paid.SPOT
+    return paid is Paid.SPOT or (mode is not CONSTANT and base.usd_per_hour < rest.usd_per_hour)
 
 
 def candidates(question: Question, pair: Pair) -> Iterator[Candidate]:
