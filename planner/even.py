@@ -4,8 +4,9 @@ Headroom is a reserve of planning: a replay does not depend on it.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from planner.answer import deploy
 from planner.cutting import Card
@@ -17,49 +18,82 @@ from simulator.stability import drain
 
 ROUNDS = 4
 """How often shares are set anew by the batches that the last ones allow."""
+PARTS = (1.0, 0.85, 0.7, 0.5)
+"""Of the most that the cards can do: under more, batches are larger, which swapping and stages may need."""
+NEARLY = 0.02
+"""Of the most, that is near enough."""
 
 
-def spread(question: Question, cards: Sequence[Card]) -> Packing | Misfit:
-    """The models on all of these cards; why they cannot be placed, where none holds them.
+def spread(question: Question, cards: Sequence[Card]) -> Iterator[Packing] | Misfit:
+    """The models on all of these cards, the most promising way first; why they cannot be placed, where none holds them.
 
     Evenly by the time that each card needs in the batches that are allowed there, and resident if they can be. Placed
     as a plan would be, or taking turns in memory, only where that brings the worst case nearer to the SLOs, or no card
-    is then offered more than it can do.
+    is then offered more than it can do. Several ways only where models take turns or are cut, which no duty cycle
+    quite foresees: some of them do not depend on how much is asked.
     """
-    found = _best(question, question.sized, cards)
-    if isinstance(found, Misfit) or (found.work <= 1 and not _grows(question, question.sized, cards, found)):
+    found = _ways(question, question.sized, cards)
+    if isinstance(found, Misfit):
         return found
-    return _as_if_full(question, cards, found)
+    first, full = found[0], _as_if_full(question, cards, found[0])
+    if is_plain(first):
+        return iter([first if first.work <= 1 else next(full, first)])
+    busy = first.work > 1 or _grows(question, question.sized, cards, first)
+    return chain(full, found) if busy else chain(found, full)
 
 
-def _best(question: Question, sized: SizedModels, cards: Sequence[Card]) -> Packing | Misfit:
+def _ways(question: Question, sized: SizedModels, cards: Sequence[Card]) -> list[Packing] | Misfit:
+    """The best first; nothing grows on it unless it does on all."""
     able: list[Packing] = []
     for swap in question.policies:
         rules, models = replace(question.rules(swap, {}), headroom=0.0), list(question.needs)
         usual = Packer(models, sized, rules).pack(cards)
         even = _evenly(Packer(models, sized, rules, even=True), cards)
         able += [way for way in (even, usual) if isinstance(way, Packing)]
+    if not able:
+        assert isinstance(usual, Misfit)
+        return usual
     able.sort(key=lambda way: (max(1.0, way.work), max(1.0, way.strain)))
-    return next((way for way in able if not _grows(question, sized, cards, way)), able[0] if able else usual)
+    first = next((i for i, way in enumerate(able) if not _grows(question, sized, cards, way)), 0)
+    return [able.pop(first), *able]
+
+
+def is_plain(packing: Packing) -> bool:
+    """Whether no models take turns in memory and none is cut."""
+    return not any(p.swapped or len(p.cards) > 1 for p in packing.placed)
 
 
 def _grows(question: Question, sized: SizedModels, cards: Sequence[Card], packing: Packing) -> bool:
     """Whether some queue would grow where models take turns in memory or are cut: no duty cycle quite foresees that."""
-    if not any(p.swapped or len(p.cards) > 1 for p in packing.placed):
+    if is_plain(packing):
         return False
     deployment = deploy(question.scenario, question.needs, cards, packing.placed)
     rates_rps = {one.model: one.need.needed_rps for one in sized.values()}
     return bool(drain(deployment, rates_rps, question.workload).growing)
 
 
-def _as_if_full(question: Question, cards: Sequence[Card], found: Packing) -> Packing:
-    """Batches and places as under the most that the cards can do, whatever is asked of them."""
-    sized = {cell: _lighter(one, 1 / found.work) for cell, one in question.sized.items()}
-    again = _best(question, sized, cards)
-    if isinstance(again, Misfit):
-        return found
-    placed = tuple(replace(p, portion=replace(p.portion, sized=_own(question.sized, p))) for p in again.placed)
-    return replace(again, placed=placed).with_batches([p.batch_size_max for p in placed])
+def _as_if_full(question: Question, cards: Sequence[Card], found: Packing) -> Iterator[Packing]:
+    """Batches and places as under parts of the most that the cards can do, whatever is asked of them."""
+
+    def under(factor: float) -> Packing | None:
+        ways = _ways(question, {cell: _lighter(one, factor) for cell, one in question.sized.items()}, cards)
+        return None if isinstance(ways, Misfit) else ways[0]
+
+    most, last = 1.0, found
+    for _ in range(ROUNDS):
+        most /= last.work
+        if abs(last.work - 1) < NEARLY or (full := under(most)) is None:
+            break
+        last = full
+    for part in PARTS:
+        if packing := under(part * most):
+            yield _as_asked(question, packing)
+
+
+def _as_asked(question: Question, packing: Packing) -> Packing:
+    """The same places and batches, with what is really asked."""
+    placed = tuple(replace(p, portion=replace(p.portion, sized=_own(question.sized, p))) for p in packing.placed)
+    return replace(packing, placed=placed).with_batches([p.batch_size_max for p in placed])
 
 
 def _own(sized: SizedModels, placed: Placed) -> Sized:

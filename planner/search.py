@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from math import inf
 
 from planner.answer import (
@@ -24,7 +25,7 @@ from planner.answer import (
 from planner.catalog import Catalog, Offer
 from planner.cost import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, fleet_label, gpu_count
 from planner.cutting import Card
-from planner.even import spread
+from planner.even import is_plain, spread
 from planner.load import Loaded, workload
 from planner.names import with_known_names
 from planner.packing import Misfit, Packer, Packing
@@ -43,6 +44,7 @@ from planner.refusals import (
 from planner.scenario import Merging, Objective
 from planner.sizing import Kind, Profiles
 from planner.timeline import histograms
+from simulator.deployment import Deployment
 from simulator.errors import InputError
 from simulator.sharing import NOTHING_SHARED, Merged
 
@@ -406,12 +408,29 @@ def evaluate(question: Question, offer: Offer, count: int, progress: Progress = 
     """
     offered, fleet, scenario = (offer,), (count,), question.scenario
     cards = cards_of(offered, fleet)
-    packing = spread(question, cards)
-    if isinstance(packing, Misfit):
+    ways = spread(question, cards)
+    if isinstance(ways, Misfit):
         name = label(offered, fleet, question.policies[-1], question.offers)
-        no = misfit(name, packing, scenario.memory, cost_usd_per_hour(offered, fleet))
+        no = misfit(name, ways, scenario.memory, cost_usd_per_hour(offered, fleet))
         raise NothingToPlanError(f"{no.candidate}: {no.reason}. Way out: {no.way_out}.")
-    return _as_packed(question, offered, fleet, cards, packing, progress, scenario.seed)
+    best = next(ways)
+    if not is_plain(best):
+        best = _best_screened(question, cards, chain([best], ways))
+    return _as_packed(question, offered, fleet, cards, best, progress, scenario.seed)
+
+
+def _best_screened(question: Question, cards: Sequence[Card], ways: Iterator[Packing]) -> Packing:
+    """The first that keeps every SLO in its screening, else the one that came nearest."""
+    scenario, demand, needs = question.scenario, question.workload, question.needs
+    tried: list[tuple[Deployment, Packing, Replay]] = []
+    for packing in ways:
+        deployment = deploy(scenario, needs, cards, packing.placed)
+        if any(deployment == other for other, _, _ in tried):
+            continue
+        tried.append((deployment, packing, replay(scenario, demand, needs, deployment, screen=True)))
+        if tried[-1][-1].met:
+            return packing
+    return max(tried, key=lambda one: one[2].nearness)[1]
 
 
 def force(
