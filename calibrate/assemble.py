@@ -14,6 +14,7 @@ from statistics import fmean, median
 from typing import Any
 
 from calibrate import fit
+from calibrate.files import MISSING, FileError, read_json
 from calibrate.journal import Header, JournalError
 from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_name
 from calibrate.points import Outcome, Point, Settings, Status, What
@@ -631,9 +632,11 @@ def _profiles(directory: Path) -> list[dict[str, Any]]:
 def _read(path: Path) -> dict[str, Any] | None:
     """A file of ours; None where there is none. One of `BROKEN` where it is damaged."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
+        raw = read_json(path)
+    except FileError as error:
+        if str(error) == MISSING:
+            return None
+        raise
     return raw if isinstance(raw, dict) and raw.get("schema") in (SCHEMA, DEVICE_SCHEMA) else None
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -12,9 +13,13 @@ from typing import Any, BinaryIO, Self
 import torch
 from torch import Tensor
 
+from calibrate.files import FileError, read_json
 from calibrate.joint_spec import STATE, JointSpec
 
 SCHEMA = "planner.joint/v1"
+KEPT = re.compile(r"(weights|flight)[0-9-]*\.pt")
+"""Files that a state names."""
+ATTEMPT = {"groups", "accuracy", "accepted", "epochs", "wall_s"}
 Weights = dict[str, dict[str, Tensor]]
 """State dicts, by model."""
 
@@ -68,6 +73,22 @@ class State:
         return bool(self.alone or self.attempts or self.flight)
 
 
+def _is_state(state: State) -> bool:
+    """Whether it can have been written here; the files it names lie beside it."""
+    flight, texts = state.flight or {}, (state.device, state.weights, state.schema)
+    files = [state.weights, *([flight.get("file")] if state.flight else [])]
+    attempts = state.attempts if isinstance(state.attempts, list) else [None]
+    return (
+        isinstance(state.spec, dict)
+        and all(isinstance(text, str) for text in texts)
+        and isinstance(state.alone, dict)
+        and all(isinstance(share, float | int) for share in state.alone.values())
+        and all(isinstance(one, dict) and one.keys() >= ATTEMPT for one in attempts)
+        and isinstance(flight, dict)
+        and all(isinstance(file, str) and (not file or KEPT.fullmatch(file)) for file in files)
+    )
+
+
 class Work:
     """The folder of one training. Only one process has it."""
 
@@ -105,9 +126,11 @@ class Work:
         if not path.exists():
             return fresh
         try:
-            kept = State(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            raise JointError(f"{path}: cannot be read. Name another --out.") from None
+            kept = State(**read_json(path))
+        except (FileError, TypeError) as error:
+            raise JointError(f"{path}: cannot be read ({error}). Name another --out.") from None
+        if not _is_state(kept):
+            raise JointError(f"{path}: is no state that a training left. Name another --out.")
         if not resume and kept.begun:
             done = f"{len(kept.alone)} models alone and {len(kept.attempts)} sharings"
             raise JointError(f"{path}: holds {done} already. Continue with --resume, or name another --out.")

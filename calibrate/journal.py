@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from calibrate.files import LARGEST_BYTES, FileError, parse_json, read_bytes
 from calibrate.points import Outcome
 from calibrate.provenance import differing
 
@@ -103,9 +104,9 @@ def open_journal(path: Path, provenance: Mapping[str, Any], seed: int, *, resume
 def read_journal(path: Path) -> tuple[Header, list[Outcome]]:
     """Header and outcomes of a journal that nobody need be done writing."""
     try:
-        header, outcomes, _ = _parse(path.read_bytes(), path)
-    except OSError as error:
-        _refuse(path, f"cannot be read ({error.strerror})", "Name a journal that exists and may be read")
+        header, outcomes, _ = _parse(read_bytes(path, unpack=False), path)
+    except FileError as error:
+        _refuse(path, str(error), "Name a journal that exists and may be read")
     if header is None:
         _refuse(path, "holds no whole line", "Measure again")
     return header, list(outcomes.values())
@@ -134,6 +135,8 @@ def _lock(file: int, path: Path) -> None:
 
 def _read(file: int, path: Path) -> tuple[Header | None, dict[str, Outcome]]:
     """What a journal holds, once its torn last line is cut off."""
+    if os.fstat(file).st_size > LARGEST_BYTES:
+        _refuse(path, f"holds more than {LARGEST_BYTES // 1_000_000} MB", "Name another --out")
     data = b""
     while chunk := os.pread(file, 1 << 20, len(data)):
         data += chunk
@@ -151,7 +154,7 @@ def _parse(data: bytes, path: Path) -> tuple[Header | None, dict[str, Outcome], 
     whole_bytes = 0
     for number, line in enumerate(lines, start=1):
         try:
-            raw = json.loads(line)
+            raw = parse_json(line)
             if header is None:
                 header = _header(raw)
             else:

@@ -12,6 +12,7 @@ from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import NamedTuple, Self, TextIO
 
+from calibrate.files import read_text
 from calibrate.nvml import find
 
 HEADER = ("t_s", "memory_bytes", "running")
@@ -128,12 +129,16 @@ def _own_reader() -> Callable[[], int]:
 
 def read_log(path: Path) -> list[Row]:
     """The rows of a log; a last line cut off by a kill is left out."""
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = [line for line in file if line.endswith("\n")]
-    read = csv.reader(lines)
-    if tuple(next(read, ())) != HEADER:
-        raise MemoryLogError(f"{path}: is not a memory log. Its first line must be {','.join(HEADER)}")
-    return [Row(float(t_s), int(memory_bytes), running) for t_s, memory_bytes, running in read]
+    try:
+        lines = [line for line in read_text(path).splitlines(keepends=True) if line.endswith("\n")]
+        read = csv.reader(lines)
+        if tuple(next(read, ())) != HEADER:
+            raise MemoryLogError(f"{path}: is not a memory log. Its first line must be {','.join(HEADER)}")
+        return [Row(float(t_s), int(memory_bytes), running) for t_s, memory_bytes, running in read]
+    except MemoryLogError:
+        raise
+    except (ValueError, csv.Error) as error:
+        raise MemoryLogError(f"{path}: is no whole memory log ({error}). Name one that --memory-log wrote") from None
 
 
 def draw(rows: Sequence[Row], path: Path) -> str:

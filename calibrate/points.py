@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import Any
 
 PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
@@ -126,8 +127,13 @@ class Outcome:
             *outcome.values.values(),
             *(one for taken in outcome.samples.values() for one in taken),
         ]
-        if not all(isinstance(figure, int | float) for figure in figures) or not all(outcome.samples.values()):
+        numbers = all(isinstance(figure, int | float) and isfinite(figure) for figure in figures)
+        if not numbers or not all(outcome.samples.values()):
             raise ValueError(f"{outcome.point.key}: its figures are no numbers")
+        point = outcome.point
+        texts = (point.model, point.optimizer, point.probe, point.settings.precision)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(point.batch, int):
+            raise ValueError(f"{point.key}: is no point")
         if not isinstance(outcome.details, Mapping) or not isinstance(outcome.message, str):
             raise ValueError(f"{outcome.point.key}: its details are none")
         return outcome

@@ -1,6 +1,5 @@
 """Reader: JSON files taken apart key by key, strictly: what is wrong is said in one line that names the key."""
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+from calibrate.files import FileError, printable, read_json
 from simulator.curves import Interpolated
 from simulator.errors import InputError
 from simulator.model import Layer
@@ -26,37 +26,12 @@ class ProfileError(InputError):
 def parse(path: Path, what: str) -> dict[str, Any]:
     """The mapping that a file holds, which is to be `what`: strict JSON, no key twice."""
     try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            refuse("", f"is larger than {LARGEST_FILE_BYTES // 1_000_000} MB", "Write one profile per file")
-        raw = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique, parse_constant=_not_finite)
-    except OSError as error:
-        refuse("", f"cannot be read ({error.strerror})", "Name a file that exists and may be read")
-    except UnicodeDecodeError:
-        refuse("", "is not UTF-8 text", "Save it as UTF-8")
-    except json.JSONDecodeError as error:
-        refuse(f"line {error.lineno}, column {error.colno}", f"is not JSON ({error.msg})", "Correct it there")
-    except RecursionError:
-        refuse("", "is nested too deeply", f"Write {what}")
-    except ProfileError:
-        raise
-    except ValueError:
-        refuse("", "holds a number of too many digits", "Write an ordinary number")
+        raw = read_json(path, LARGEST_FILE_BYTES)
+    except FileError as error:
+        refuse(error.place.removeprefix(":"), str(error), f"Write {what}")
     if not isinstance(raw, dict):
         refuse("", f"must be a mapping, got {_kind(raw)}", f"Write {what}")
     return raw
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        keys = [key for key, _ in pairs]
-        double = next(key for key in keys if keys.count(key) > 1)
-        refuse(double, "is given twice", "Keep one")
-    return mapping
-
-
-def _not_finite(text: str) -> NoReturn:
-    refuse("", f"{text} is not a finite number", "Write a number, or leave the key out")
 
 
 class Reader:
@@ -246,7 +221,7 @@ def _batch(place: str, text: str) -> int:
 
 def refuse(key: str, wrong: str, way_out: str) -> NoReturn:
     # A key comes from the file and may hold line breaks; a message is one line.
-    place = key if key.isprintable() else ascii(key)
+    place = printable(key)
     raise ProfileError(f"{place}: {wrong}. {way_out}" if key else f"{wrong}. {way_out}")
 
 

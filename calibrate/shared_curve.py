@@ -3,13 +3,13 @@
 Needs no torch.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calibrate.files import FileError, read_json
 from simulator.errors import InputError
 from simulator.sharing import Group, Sharing, saved_bytes
 
@@ -54,9 +54,9 @@ def read_curve(path: Path) -> SharedCurve:
     `accuracy` by model over that alone, `wall_s`.
     """
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CurveError(f"{path}: cannot be read ({' '.join(str(error).split())}). Name a curve.") from None
+        raw = read_json(path)
+    except FileError as error:
+        raise CurveError(f"{path}{error.place}: {error}. Name a curve that `planner merge train` wrote.") from None
     if not isinstance(raw, dict) or raw.get("schema") != CURVE_SCHEMA:
         raise CurveError(f"{path}: is no curve of schema {CURVE_SCHEMA}. `planner merge train` writes one.")
     try:

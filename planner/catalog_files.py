@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
+from calibrate.files import printable
 from planner.load import message, shown
 from planner.scenario import Name, PriceKind
 from planner.strict_yaml import Document, YamlError, dotted, parse, read_text
@@ -235,7 +236,7 @@ def _line(path: Path, document: Document, where: Place, text: str, at_key: bool 
     )
     sentence = f"{dotted(where)}: {text}" if where else text
     # Texts of the file may hold line breaks; an error is one line.
-    return f"{path}:{line}:{column}: {sentence if sentence.isprintable() else ascii(sentence)[1:-1]}"
+    return f"{path}:{line}:{column}: {printable(sentence)}"
 
 
 def _explain(path: Path, document: Document, problem: Any) -> str:

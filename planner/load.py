@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
+from calibrate.files import printable
 from planner.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
 from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
@@ -97,8 +98,7 @@ def line(path: Path, problem: Problem) -> str:
     else:
         where = f"{path}: "
     text = where + (f"{problem.path}: " if problem.path else "") + problem.message
-    # Keys and values are the writer's: nothing in them may break the line or speak to the terminal.
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return printable(text)  # keys and values are the writer's
 
 
 class WasRead(Protocol):
@@ -458,14 +458,17 @@ def message(path: Steps, kind: str, detail: Any, root: type = Scenario) -> str:
             return f"must have at most {limits['max_length']} items, got {limits['actual_length']}."
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
             return f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
-    return f"must be {WANTED.get(kind, 'something else')}, got {got}."
+    wanted = WANTED.get(kind) or str(detail["msg"]).partition(",")[0].removeprefix("Input should be ").lower()
+    return f"must be {wanted}, got {got}."
 
 
 WANTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "int_parsing_size": "a whole number of usual size",
+    "int_parsing": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "`true` or `false`",
     "string_type": "a text",

@@ -3,16 +3,16 @@
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
-from datetime import datetime
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any, TypeVar
 
+from calibrate import files
+from calibrate.files import FileError, shown
 from planner.plans import SCHEMA, Plan
+from planner.sound import UnsoundError, contradictions, sound
 from simulator.errors import InputError
 
 T = TypeVar("T")
@@ -90,9 +90,8 @@ def check_target(target: Path, scenario: Path | None = None) -> None:
 def is_plan(path: Path) -> bool:
     """Whether a file may be replaced by a plan: it holds a plan of any version, or nothing at all."""
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if text.strip() else {"schema": SCHEMA}
-    except (OSError, ValueError, RecursionError):
+        data = {"schema": SCHEMA} if not path.stat().st_size else files.read_json(path)
+    except (OSError, FileError):
         return False
     return isinstance(data, dict) and str(data.get("schema")).startswith("planner.plan/")
 
@@ -102,76 +101,36 @@ def write_plan(plan: Plan, path: Path) -> None:
     write_text(to_json(plan), path)
 
 
-def typed(data: Any, kind: type[T]) -> T:
-    """JSON as the dataclass it was written from; pydantic's ValidationError where it is none.
-
-    JSON has no NaN, so a figure that does not exist is written as null: null where a number must be is NaN again.
-    """
-    from pydantic import TypeAdapter, ValidationError
-
-    adapter = TypeAdapter(kind)
-    try:
-        return adapter.validate_python(data)
-    except ValidationError as error:
-        for gap in error.errors():
-            if gap["type"] == "float_type" and gap["input"] is None:
-                *way, last = gap["loc"]
-                reduce(getitem, way, data)[last] = math.nan
-    return adapter.validate_python(data)
-
-
 def read_plan(path: Path) -> Plan:
     """The plan in `path`. StoreError, in one line, where it is no plan of this version."""
-    from pydantic import ValidationError
+    return plan_of(read_json(path), path)
 
-    data = read_json(path)
+
+def plan_of(data: Any, path: Path) -> Plan:
+    """The plan that a file's JSON is."""
     if not isinstance(data, dict) or "schema" not in data:
         raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO`.")
     if (schema := data["schema"]) != SCHEMA:
         older = str(schema).startswith("planner.plan/")
         way = "Run `planner plan` again" if older else "Name what `planner plan` keeps, plan.json unless you said so"
-        raise StoreError(f"{path}: has schema `{schema}`, not `{SCHEMA}`. {way}.")
+        raise StoreError(f"{path}: has schema {shown(schema)}, not `{SCHEMA}`. {way}.")
+    return answer_of(data, path, Plan, contradictions, "Run `planner plan` again")
+
+
+def answer_of(data: Any, path: Path, kind: type[T], contradictions: Callable[[T], Iterator[str]], way_out: str) -> T:
+    """A file's JSON as the answer it was written from; StoreError where no command can have written it."""
     try:
-        plan = typed(data, Plan)
-    except ValidationError as error:
-        from planner.load import message
-        from planner.strict_yaml import dotted
-
-        first = error.errors()[0]
-        said = message(first["loc"], first["type"], first, Plan).rstrip(".")
-        raise StoreError(f"{path}: {dotted(first['loc'])}: {said}. Run `planner plan` again.") from error
-    if wrong := next(contradictions(plan), ""):
-        raise StoreError(f"{path}: {wrong}. Run `planner plan` again.")
-    return plan
-
-
-def contradictions(plan: Plan) -> Iterator[str]:
-    """What cannot be in any plan that was written here, so that whoever reads one may rely on it."""
-    best = plan.recommendation
-    try:
-        datetime.fromisoformat(plan.created_at)
-    except ValueError:
-        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got `{plan.created_at}`"
-    if best.feasible and not best.models:
-        yield "recommendation.models: must not be empty in a feasible plan"
-    if best.models and not 0 <= best.cost_usd_per_hour < math.inf:
-        yield f"recommendation.cost_usd_per_hour: must be a finite number from 0, got {best.cost_usd_per_hour:g}"
-    cards = {gpu.id for gpu in best.gpus}
-    for model in best.models:
-        if lost := [card for replica in model.replicas for card in replica.gpus if card not in cards]:
-            yield f"recommendation.models[{model.name}]: runs on {lost[0]}, which is not among `gpus`"
+        answer = sound(data, kind)
+    except UnsoundError as error:
+        raise StoreError(f"{path}: {error}. {way_out}.") from error
+    if wrong := next(contradictions(answer), ""):
+        raise StoreError(f"{path}: {wrong}. {way_out}.")
+    return answer
 
 
 def read_json(path: Path) -> Any:
     """JSON of a file; StoreError, in one line, where it cannot be had."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read: {error.strerror}. Name one that a command kept.") from error
-    except UnicodeDecodeError as error:
-        raise StoreError(f"{path}: is not a plan: byte {error.start} is not UTF-8.") from error
-    except json.JSONDecodeError as error:
-        end = "it ends too early" if error.pos >= len(error.doc.rstrip()) else error.msg.lower()
-        raise StoreError(f"{path}:{error.lineno}:{error.colno}: is not JSON: {end}. Make the plan again.") from error
-    except RecursionError as error:
-        raise StoreError(f"{path}: is not a plan: it is nested too deeply.") from error
+        return files.read_json(path)
+    except FileError as error:
+        raise StoreError(f"{path}{error.place}: {error}. Name one that a command kept, or make it again.") from error

@@ -9,7 +9,16 @@ from typing import Any
 
 import yaml
 
+from calibrate import files
+from calibrate.files import FileError
+
 MAX_BYTES = 1024 * 1024
+WAYS_OUT = {
+    "no such file": "`planner init FILE` writes one to start from.",
+    "is a directory": "Name a YAML file in it.",
+    "holds more": "Move recorded arrivals to a CSV file and name it under `trace`.",
+    "is not UTF-8": "Save the file as UTF-8.",
+}
 MAX_DEPTH = 50
 MAX_NODES = 300_000
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -86,22 +95,10 @@ def dotted(path: Steps) -> str:
 def read_text(path: Path) -> str:
     """Text of a small UTF-8 file; ValueError says in one sentence what is wrong. Never reads more than 1 MiB."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ValueError("no such file. `planner init FILE` writes one to start from.") from None
-    except IsADirectoryError:
-        raise ValueError("is a directory. Name a YAML file in it.") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or error}.") from None
-    if len(raw) > MAX_BYTES:
-        raise ValueError("is larger than 1 MiB. Move recorded arrivals to a CSV file and name it under `trace`.")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}. Save the file as UTF-8."
-        ) from None
+        return files.read_text(path, MAX_BYTES)
+    except FileError as error:
+        way_out = next((way for what, way in WAYS_OUT.items() if str(error).startswith(what)), "Name a YAML file.")
+        raise ValueError(f"{error}. {way_out}") from None
 
 
 def parse(text: str) -> Document:

@@ -5,13 +5,11 @@ Azure LLM inference 2023 (CSV, dates), Azure Functions 2019 (CSV, counts a minut
 """
 
 import csv
-import gzip
 import io
 import json
 import math
 import re
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -21,6 +19,7 @@ from typing import NoReturn, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrate.files import FileError, printable, read_bytes, shown
 from planner.units import did_you_mean, duration
 from simulator.errors import InputError
 
@@ -38,7 +37,12 @@ MOONCAKE_KEYS = ("timestamp", "input_length", "output_length")
 """Of Mooncake, github.com/kvcache-ai/Mooncake, FAST25-release; `hash_ids` beside them says nothing of time."""
 SPAN = re.compile(r"#\s*from\s+(\d.*?)\s*,\s*lasts\s+(.*?)\s*", re.IGNORECASE)
 """Comment above the header of a CSV, e.g. `# from 0 s, lasts 240 s`."""
-GZIP = b"\x1f\x8b"
+MOST_ARRIVALS = 15_000_000
+"""Of one recording: BurstGPT has ten million."""
+LONGEST_LINE = 1_000_000
+DATES_AT_ONCE = 100_000
+COLUMN = re.compile(r"[A-Za-z][\w .()/%-]{0,40}")
+"""What the name of a column looks like."""
 NEARLY = re.compile(r"#\s*(from\b.*\b)?lasts?\s+[\d.+-]", re.IGNORECASE)
 """Comment that surely means the same, and is written otherwise."""
 Floats = NDArray[np.float64]
@@ -129,39 +133,58 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
     BurstGPT: plain CSV whose token counts must be whole numbers. Mooncake: one JSON object a line.
     """
     try:
-        with open_text(path) as file:
-            header, start, span = read_header(file, path)
-            if header[0].startswith("{"):
-                return read_mooncake(file, path, column)
-            if header[:4] == FUNCTIONS_HEADER:
-                return read_functions(file, path, function)
-            index = time_column(header, column, path)
-            if header[index] == "Timestamp" and set(header) >= BURST_COLUMNS:
-                return read_burst(file, path, header, start, span)
-            return read_stamps(file.read(), path, index, start, span)
+        raw = read_bytes(path)
+    except FileError as error:
+        raise TraceError(f"{path}: {error}. Name a whole CSV file with time stamps.") from None
+    if max(raw.count(b"\n"), raw.count(b"\r")) > MOST_ARRIVALS:
+        raise TraceError(f"{path}: holds more than {MOST_ARRIVALS:,} rows. Cut it into parts.")
+    try:
+        file = Body(raw).open()
+        header, start, span = read_header(file, path)
+        body = Body(raw, start)
+        if header[0].startswith("{"):
+            return read_mooncake(Body(raw), path, column)
+        if header[:4] == FUNCTIONS_HEADER:
+            return read_functions(body, path, function)
+        index = time_column(header, column, path)
+        if header[index] == "Timestamp" and set(header) >= BURST_COLUMNS:
+            return read_burst(body, path, header, span)
+        return read_stamps(body, path, index, span)
     except UnicodeDecodeError:
         raise TraceError(f"{path}: is not UTF-8 text. Save the file as UTF-8.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise TraceError(f"{path}: is broken: it cannot be unpacked by gzip. Fetch it again.") from None
     except csv.Error as error:
         raise TraceError(f"{path}: is not CSV: {error}. Write a column `arrival_s` of seconds.") from None
-    except FileNotFoundError:
-        raise TraceError(f"{path}: no such file. Name a CSV file with time stamps.") from None
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror}.") from None
 
 
-def open_text(path: Path) -> TextIO:
-    """A file's text; one that gzip packed is known by its first two bytes, whatever its name."""
-    with path.open("rb") as file:
-        packed = file.read(len(GZIP)) == GZIP
-    return (gzip.open if packed else open)(path, "rt", encoding="utf-8-sig", newline="")
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The text of a recording from one of its lines on, which is never copied as a whole."""
+
+    raw: bytes
+    skipped: int = 0
+    """Lines before it."""
+
+    def open(self) -> TextIO:
+        """Read it from its beginning."""
+        file = io.TextIOWrapper(io.BytesIO(self.raw), encoding="utf-8-sig", newline="")
+        for _ in range(self.skipped):
+            file.readline(LONGEST_LINE)
+        return file
+
+    def lines(self, path: Path) -> Iterator[tuple[int, str]]:
+        """Each line with its number; TraceError where one is too long for any recording."""
+        file, number = self.open(), self.skipped
+        while text := file.readline(LONGEST_LINE):
+            number += 1
+            if len(text) == LONGEST_LINE:
+                raise TraceError(f"{path}:{number}: has more than {LONGEST_LINE:,} characters. Mend the line.")
+            yield number, text
 
 
 def read_header(file: TextIO, path: Path) -> tuple[list[str], int, Span | None]:
     """Column names, the number of their line, and what a comment above them says. The file stands behind them."""
     number, span = 0, None
-    while text := file.readline(1_000_000):
+    while text := file.readline(LONGEST_LINE):
         number += 1
         if text.strip() and not text.startswith("#"):
             return [name.strip() for name in next(csv.reader([text]))], number, span
@@ -188,32 +211,36 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
         if column in header:
             return header.index(column)
         hint = did_you_mean(column, header)
-        raise TraceError(f"{path}: has no column `{column}`.{hint} Known: {', '.join(header)[:200]}.")
+        known = f" Known: {', '.join(header)[:200]}." if all(map(COLUMN.fullmatch, header)) else ""
+        raise TraceError(f"{path}: has no column {shown(column)}.{hint}{known}")
     lowered = [name.lower() for name in header]
     if found := next((name for name in TIME_COLUMNS if name in lowered), None):
         return lowered.index(found)
     raise TraceError(
-        f"{path}: has no column of time stamps: none of {', '.join(header)[:200]} is called {', '.join(TIME_COLUMNS)}. "
+        f"{path}: has no column of time stamps: {columns_shown(header)} is called {', '.join(TIME_COLUMNS)}. "
         "Name it with `column`, on the command line with --column."
     )
 
 
-def read_stamps(
-    body: str, path: Path, index: int, header_line: int, span: Span | None, seconds: bool | None = None
-) -> TraceTable:
+def columns_shown(header: list[str]) -> str:
+    """`none of a, b`; nothing of a first line that is no header, for it may be of a private file."""
+    is_header = len(header) > 1 and all(COLUMN.fullmatch(name) for name in header)
+    return f"none of {', '.join(header)[:200]}" if is_header else "nothing in its first line"
+
+
+def read_stamps(body: Body, path: Path, index: int, span: Span | None, seconds: bool | None = None) -> TraceTable:
     """Arrivals from a column of seconds or of dates; which of them, the first row tells where `seconds` does not."""
     sample = next((row[index] for row in rows(body) if len(row) > index), None)
     if sample is None:
         raise TraceError(f"{path}: has a header but no arrivals.")
     seconds = numeric(sample) if seconds is None else seconds
     try:
-        raw = column_of(body, index, seconds)
-        stamps = raw.astype(np.float64) if seconds else from_dates(raw)
+        stamps = numbers(body, index) if seconds else dates(body, index)
         good = bool(np.isfinite(stamps).all()) and not (seconds and stamps.min() < 0)
     except (ValueError, IndexError):
         good = False
     if not good:
-        refuse_first_bad(body, path, index, header_line, numeric if seconds else dated)
+        refuse_first_bad(body, path, index, numeric if seconds else dated)
     return from_stamps(stamps, path, span)
 
 
@@ -239,52 +266,49 @@ def from_stamps(stamps: Floats, path: Path, span: Span | None = None) -> TraceTa
     return TraceTable(times.clip(0.0, spans_s), spans_s, str(path), notes)
 
 
-def read_burst(file: TextIO, path: Path, header: list[str], header_line: int, span: Span | None) -> TraceTable:
+def read_burst(body: Body, path: Path, header: list[str], span: Span | None) -> TraceTable:
     """Arrivals of BurstGPT: seconds since midnight of the first day. A request that failed has no response tokens."""
-    body = file.read()
-    table = read_stamps(body, path, header.index("Timestamp"), header_line, span, seconds=True)
+    table = read_stamps(body, path, header.index("Timestamp"), span, seconds=True)
     columns = (header.index(name) for name in ("Request tokens", "Total tokens", "Response tokens"))
-    *_, answered = (whole_numbers(body, path, index, header_line) for index in columns)
+    *_, answered = (whole_numbers(body, path, index) for index in columns)
     if not (failed := int(np.count_nonzero(answered == 0))):
         return table
     note = f"BurstGPT: {failed} of {answered.size} requests got no response tokens; they arrived, so they count."
     return replace(table, notes=(*table.notes, note))
 
 
-def whole_numbers(body: str, path: Path, index: int, header_line: int) -> Floats:
+def whole_numbers(body: Body, path: Path, index: int) -> Floats:
     """A column of counts."""
     try:
-        counts = column_of(body, index, True).astype(np.float64)
+        counts = numbers(body, index)
         if np.array_equal(counts, np.abs(np.floor(counts))):
             return counts
     except (ValueError, IndexError):
         pass
-    refuse_first_bad(body, path, index, header_line, str.isdecimal)
+    refuse_first_bad(body, path, index, str.isdecimal)
 
 
-def read_mooncake(file: TextIO, path: Path, column: str | None) -> TraceTable:
+def read_mooncake(body: Body, path: Path, column: str | None) -> TraceTable:
     """Arrivals of Mooncake: one JSON object a line, with `timestamp` in milliseconds."""
     if column is not None:
-        raise TraceError(f"{path}: holds JSON lines, which have no column `{column}`. Leave the column out.")
-    file.seek(0)
-    lines = enumerate(file, start=1)
-    stamps = [mooncake_stamp(text, f"{path}:{number}") for number, text in lines if text.strip()]
-    return from_stamps(np.array(stamps), path)
+        raise TraceError(f"{path}: holds JSON lines, which have no column {shown(column)}. Leave the column out.")
+    stamps = (mooncake_stamp(text, f"{path}:{number}") for number, text in body.lines(path) if text.strip())
+    return from_stamps(np.fromiter(stamps, dtype=float), path)
 
 
 def mooncake_stamp(text: str, place: str) -> float:
     """Time in seconds of one request."""
     try:
         request = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         request = None
     if not isinstance(request, dict):
-        raise TraceError(f"{place}: must be one JSON object on one line, got `{text.strip()[:40]}`. Mend the line.")
+        raise TraceError(f"{place}: must be one JSON object on one line, got {shown(text.strip(), 40)}. Mend the line.")
     for key in MOONCAKE_KEYS:
         got = request.get(key)
         if isinstance(got, bool) or not isinstance(got, int | float) or not 0 <= got <= LONGEST_S * 1e3:
             what = "milliseconds from 0 on" if key == "timestamp" else "a number of tokens"
-            said = f"got `{json.dumps(got)[:40]}`" if key in request else "but is missing"
+            said = f"got {shown(json.dumps(got), 40)}" if key in request else "but is missing"
             raise TraceError(f"{place}: `{key}` must be {what}, {said}. Mend or remove the line.")
     return float(request["timestamp"]) / 1e3
 
@@ -298,24 +322,36 @@ def enough(times: Floats, source: str) -> Floats:
     return times
 
 
-def rows(body: str) -> Iterator[list[str]]:
+def rows(body: Body) -> Iterator[list[str]]:
     """Rows of a CSV text that are neither empty nor comments."""
-    return (row for row in csv.reader(io.StringIO(body)) if row and not row[0].startswith("#"))
+    return (row for row in csv.reader(body.open()) if row and not row[0].startswith("#"))
 
 
-def column_of(body: str, index: int, seconds: bool) -> NDArray[np.generic]:
-    """One column as numbers or texts; NumPy's own reader, so that millions of rows take a second or two."""
-    dtype = np.float64 if seconds else np.dtype("U40")
-    return np.loadtxt(io.StringIO(body), dtype=dtype, delimiter=",", quotechar='"', usecols=index, ndmin=1)
+def numbers(body: Body, index: int) -> Floats:
+    """One column as numbers; NumPy's own reader, so that millions of rows take a second or two."""
+    return np.loadtxt(body.open(), delimiter=",", quotechar='"', usecols=index, ndmin=1)
 
 
-def from_dates(texts: NDArray[np.generic]) -> Floats:
-    """Seconds since the earliest of some ISO dates with times; NaN where there is none. A zone counts, none is UTC."""
+def dates(body: Body, index: int) -> Floats:
+    """One column of ISO dates with times as seconds since the earliest; NaN where there is none."""
+    cells = (row[index] for row in rows(body))
+    parts = []
+    while some := list(islice(cells, DATES_AT_ONCE)):
+        parts.append(from_dates(np.array(some)))
+    return since_first(np.concatenate(parts))
+
+
+def from_dates(texts: NDArray[np.generic]) -> NDArray[np.datetime64]:
+    """ISO dates with times. A zone counts, none is UTC."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # NumPy warns that it turns zones into UTC, which is what we want
-        dates = np.char.strip(texts.astype(str)).astype("datetime64[us]")
-    missing = np.isnat(dates)
-    since = (dates - dates[~missing].min()).astype(np.float64) / 1e6
+        return np.char.strip(texts.astype("U40")).astype("datetime64[us]")
+
+
+def since_first(moments: NDArray[np.datetime64]) -> Floats:
+    """Seconds since the earliest; NaN where there is none."""
+    missing = np.isnat(moments)
+    since = (moments - moments[~missing].min()).astype(np.float64) / 1e6
     return np.where(missing, np.nan, since)
 
 
@@ -330,7 +366,7 @@ def numeric(text: str) -> bool:
 def dated(text: str) -> bool:
     """Whether `text` is an ISO date with time."""
     try:
-        return bool(np.isfinite(from_dates(np.array([text]))).all()) and bool(text.strip())
+        return bool(text.strip()) and not np.isnat(from_dates(np.array([text]))).any()
     except ValueError:
         return False
 
@@ -341,50 +377,60 @@ WANTED: dict[Callable[[str], bool], str] = {
 }
 
 
-def refuse_first_bad(body: str, path: Path, index: int, header_line: int, good: Callable[[str], bool]) -> NoReturn:
+def refuse_first_bad(body: Body, path: Path, index: int, good: Callable[[str], bool]) -> NoReturn:
     """Raises the error that names the first row which is not `good`."""
-    reader = csv.reader(io.StringIO(body))
+    reader = csv.reader(body.open())
     for row in reader:
         if not row or row[0].startswith("#"):
             continue
         cell = row[index].strip() if index < len(row) else ""
         if not good(cell):
-            what = f"`{cell[:40]}`" if cell else "nothing"
+            what = shown(cell, 40) if cell else "nothing"
             wanted = WANTED.get(good, "a whole number of tokens")
-            place = f"{path}:{header_line + reader.line_num}"
+            place = f"{path}:{body.skipped + reader.line_num}"
             raise TraceError(f"{place}: must be {wanted}, got {what}. Mend or remove the row.")
     raise TraceError(f"{path}: cannot be read as a CSV of time stamps. Write a column `arrival_s` of seconds.")
 
 
-def read_functions(file: TextIO, path: Path, function: str | int) -> TraceTable:
+def read_functions(body: Body, path: Path, function: str | int) -> TraceTable:
     """Arrivals of functions from counts a minute."""
-    best: list[tuple[int, str, NDArray[np.int64]]] = []
-    for number, text in enumerate(file, start=2):
+    best: list[tuple[int, str, NDArray[np.int32]]] = []
+    minutes = None
+    for number, text in body.lines(path):
         cells = text.rstrip("\r\n").split(",", 4)
         if len(cells) < 5 or (isinstance(function, str) and cells[2] != function):
             continue
         counts = minute_counts(cells[4], path, number)
-        best.append((int(counts.sum()), cells[2], counts))
+        minutes = minutes or counts.size
+        if counts.size != minutes:
+            wrong = f"has counts of {counts.size} minutes, the rows before it of {minutes}"
+            raise TraceError(f"{path}:{number}: {wrong}. Mend or remove the row.")
+        best.append((int(counts.sum(dtype=np.int64)), cells[2], counts))
         if isinstance(function, int) and len(best) > function:
             best.remove(min(best, key=lambda entry: entry[0]))
     if not best:
-        what = f"no function `{function}`" if isinstance(function, str) else "no functions"
+        what = f"no function {shown(function)}" if isinstance(function, str) else "no functions"
         raise TraceError(f"{path}: has {what}. Give a value of the column HashFunction, or how many of the busiest.")
-    total = np.sum([counts for _, _, counts in best], axis=0)
-    names = ", ".join(name[:12] for _, name, _ in sorted(best, key=lambda entry: -entry[0])[:5])
-    note = f"counts a minute of {len(best)} function(s) ({names}); the calls of a minute are spread evenly over it."
+    total = np.zeros(best[0][2].size, dtype=np.int64)
+    for _, _, counts in best:
+        total += counts
+    if (count := int(total.sum())) > MOST_ARRIVALS:
+        raise TraceError(f"{path}: counts {count:,} calls, more than {MOST_ARRIVALS:,}. Take fewer functions.")
+    named = ", ".join(printable(name[:12]) for _, name, _ in sorted(best, key=lambda entry: -entry[0])[:5])
+    note = f"counts a minute of {len(best)} function(s) ({named}); the calls of a minute are spread evenly over it."
     return TraceTable(enough(spread(total), str(path)), 60.0 * total.size, str(path), (note,))
 
 
-def minute_counts(text: str, path: Path, number: int) -> NDArray[np.int64]:
+def minute_counts(text: str, path: Path, number: int) -> NDArray[np.int32]:
     """Calls in each minute."""
     try:
         counts = np.array(text.split(","), dtype=np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         counts = np.array([-1])
-    if counts.min() < 0:
-        raise TraceError(f"{path}:{number}: counts a minute must be whole numbers from 0 on. Mend or remove the row.")
-    return counts
+    if counts.min() < 0 or counts.max() > MOST_ARRIVALS:
+        wanted = f"must be whole numbers from 0 to {MOST_ARRIVALS:,}"
+        raise TraceError(f"{path}:{number}: counts a minute {wanted}. Mend or remove the row.")
+    return counts.astype(np.int32)
 
 
 def spread(counts: NDArray[np.int64]) -> Floats:

@@ -205,7 +205,7 @@ def test_a_plan_of_another_question_is_not_replayed(planner, here):
     kept["recommendation"]["models"][0]["replicas"][0]["gpus"] = ["elsewhere:0"]
     (here / "kept.json").write_text(json.dumps(kept))
     code, _, err = planner("simulate", TRACE, "--plan", "kept.json")
-    assert (code, "runs on elsewhere:0, which is not among `gpus`" in err) == (2, True)
+    assert (code, "runs on `elsewhere:0`, which is not among `gpus`" in err) == (2, True)
 
 
 OWNED = """\
@@ -282,7 +282,7 @@ def test_a_policy_changes_the_replay(planner):
         (f"plan {VIDEO} --seed -1", "seed"),
         ("plans", "plans"),
         ("explain", "PLAN"),
-        ("explain missing.json", "missing.json: cannot be read: No such file or directory."),
+        ("explain missing.json", "missing.json: no such file."),
         ("explain scenarios/video.yaml", "is not JSON"),
         ("explain scenarios", "cannot be read: Is a directory"),
         (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100`?"),

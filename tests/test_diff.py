@@ -1,7 +1,7 @@
 """Differences of answers: what changed is told, noise is called noise, and conditions on changes hold as written."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import nan
 
 import pytest
@@ -16,7 +16,9 @@ from planner.gate import ConditionError, parse_change, parse_condition
 from planner.layout import Format, Screen
 from planner.plans import NOTHING_TRIED, Interval
 from planner.store import StoreError, to_json, write_plan
+from planner.studies.results import PointAnswer
 from planner.terminal import Simulation
+from planner.training.plan import Option
 from simulator.metrics import attainment_interval
 
 SIMULATED = Simulation(
@@ -162,23 +164,29 @@ def test_a_simulation_beside_a_plan(tmp_path):
 def training(**changes):
     """An answer of `planner train`, cut down to what is compared."""
     band = {"low": 16.0, "mid": 24.0, "high": 51.0}
-    option = {"machines": 1, "instance": "p4de.24xlarge", "gpu": "A100-80GB", "gpu_count": 8, "price_kind": "spot"}
-    option |= {
+    made = fields_of(Option) | {
+        "machines": 1,
+        "instance": "p4de.24xlarge",
+        "gpu": "A100-80GB",
+        "gpu_count": 8,
+        "price_kind": "spot",
         "global_batch": 1024,
         "parallel": "data 8",
-        "fits": True,
-        "within_deadline": True,
-        "bottleneck": "compute",
-    }
-    option |= {
-        "within_budget": True,
+        "memory": {},
+        "memory_range_bytes": band,
+        "bottleneck": "arithmetic",
         "evidence": "assumed",
         "cost_usd": band,
         "time_s": {k: 300 * v for k, v in band.items()},
     }
-    option |= changes
+    option = made | changes
     answer = {"schema": "planner.training/v1", "name": "r", "options": [option], "cheapest": option, "fastest": option}
     return json.dumps(answer | {"deadline_s": 1.0, "budget_usd": 2.0, "prices_as_of": "2026-01-01"})
+
+
+def fields_of(kind: type) -> dict[str, object]:
+    """Something for each field, 1 or true where it is a figure."""
+    return {one.name: "x" if one.type is str else True if one.type is bool else 1 for one in fields(kind)}
 
 
 def test_trainings_are_compared_by_their_middles(tmp_path):
@@ -198,18 +206,21 @@ def test_trainings_are_compared_by_their_middles(tmp_path):
 def study(**points):
     """An answer of `planner study`: feasibility and cost by the value of its axis."""
     found = [
-        {
+        fields_of(PointAnswer)
+        | {
             "axes": {"count": at},
             "threshold": None,
             "feasible": ok,
             "reason": "",
+            "evidence": None,
             "values": {"cost_usd_per_hour": usd, "mean_s": usd / 9},
         }
         for at, (ok, usd) in points.items()
     ]
-    about = dict.fromkeys(("name", "ask", "base", "on", "fingerprint", "prices_as_of", "design"), "x")
-    about |= {"schema": "planner.study/v1", "seed": 1, "changes": [], "versions": {}, "points": found}
-    return json.dumps(about)
+    axis = {"name": "count", "values": list(points), "numbers": None, "unit": "", "log": False, "reference": 0}
+    about = dict.fromkeys(("name", "base", "on", "fingerprint", "prices_as_of", "design"), "x")
+    about |= {"schema": "planner.study/v1", "seed": 1, "changes": [], "versions": {}, "points": found, "ask": "plan"}
+    return json.dumps(about | {"axes": [axis], "search": None, "outputs": [], "sensitivity": []})
 
 
 def test_studies_are_compared_point_by_point(tmp_path):
@@ -321,9 +332,9 @@ def test_losing_feasibility_makes_every_condition_hold(tmp_path):
         ("[]", "has no `schema`"),
         ("no", "is not JSON"),
         ('{"schema": "planner.merge/v1"}', "has schema `planner.merge/v1`: must be one of"),
-        ('{"schema": "planner.training/v1"}', "is no whole `planner.training/v1`: 'options'. Make it again."),
-        ('{"schema": "planner.study/v1", "points": 3}', "is no whole `planner.study/v1`"),
-        ('{"schema": "planner.simulation/v1"}', "is no whole `planner.simulation/v1`: scenario: field required"),
+        ('{"schema": "planner.training/v1"}', "name: is missing. Add it. Make it again."),
+        ('{"schema": "planner.study/v1", "points": 3}', "is missing. Add it. Run `planner study` again."),
+        ('{"schema": "planner.simulation/v1"}', "scenario: is missing. Add it. Make it again."),
     ],
 )
 def test_what_is_no_answer(tmp_path, text, said):

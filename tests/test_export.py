@@ -452,7 +452,7 @@ def test_folder_keeps_what_is_not_ours(tmp_path: Path) -> None:
     assert (out / "a.txt").read_text() == "edited"
     write_folder(out, "triton", {"a.txt": "newer"}, force=True)
     assert (out / "a.txt").read_text() == "newer"
-    with pytest.raises(ExportError, match="holds an export to triton"):
+    with pytest.raises(ExportError, match="holds an export to `triton`"):
         write_folder(out, "kubernetes", {"a.txt": "x"}, force=True)
 
 
@@ -492,7 +492,7 @@ def test_command_refuses_in_one_line(
 
     write_plan(REFUSED["infeasible"][0](plan), tmp_path / "no.json")
     (tmp_path / "list.json").write_text("[1]")
-    for file, said in (("no.json", "infeasible"), ("list.json", "is not a plan"), ("none.json", "cannot be read")):
+    for file, said in (("no.json", "infeasible"), ("list.json", "is not a plan"), ("none.json", "no such file")):
         monkeypatch.setattr(
             "sys.argv", ["planner", "export", str(tmp_path / file), "--to", "triton", "-o", str(tmp_path / "o")]
         )

@@ -312,14 +312,14 @@ def test_a_directory_must_exist_and_hold_profiles(tmp_path):
 
 
 BAD_TEXT = {
-    "not UTF-8": (b"\xff\xfe{}", "is not UTF-8 text. Save it as UTF-8"),
-    "not JSON": (b'{"schema": }', "line 1, column 12: is not JSON (Expecting value). Correct it there"),
+    "not UTF-8": (b"\xff\xfe{}", f"is not UTF-8: byte 0xff at offset 0. Write a profile of schema {SCHEMA}"),
+    "not JSON": (b'{"schema": }', f"1:12: is not JSON: expecting value. Write a profile of schema {SCHEMA}"),
     "list": (b"[]", f"must be a mapping, got a list. Write a profile of schema {SCHEMA}"),
-    "twice": (b'{"gpu": "T4", "gpu": "T4"}', "gpu: is given twice. Keep one"),
-    "NaN": (b'{"latency_cv": NaN}', "NaN is not a finite number. Write a number, or leave the key out"),
+    "twice": (b'{"gpu": "T4", "gpu": "T4"}', f"has the key `gpu` twice. Write a profile of schema {SCHEMA}"),
+    "NaN": (b'{"latency_cv": NaN}', f"NaN is not a finite number. Write a profile of schema {SCHEMA}"),
     "deep": (b"[" * 200_000, f"is nested too deeply. Write a profile of schema {SCHEMA}"),
-    "digits": (b'{"latency_cv": ' + b"9" * 5000 + b"}", "holds a number of too many digits. Write an ordinary number"),
-    "large": (b" " * 16_000_001, "is larger than 16 MB. Write one profile per file"),
+    "digits": (b'{"latency_cv": ' + b"9" * 5000 + b"}", f"1:116: holds a number beyond 1e100. Write a profile of schema {SCHEMA}"),
+    "large": (b" " * 16_000_001, f"holds more than 16 MB. Write a profile of schema {SCHEMA}"),
 }
 
 
@@ -332,7 +332,7 @@ def test_bad_text(case, tmp_path):
 
 
 def test_missing_file(tmp_path):
-    assert refusal(tmp_path / "none.json").startswith("cannot be read (No such file or directory). ")
+    assert refusal(tmp_path / "none.json").startswith("no such file. ")
 
 
 NUMBER = "Write a plain number in the unit the key names"
@@ -362,7 +362,6 @@ BAD_VALUES = {
     "boolean for number": (GOOD | {"latency_cv": True}, f"latency_cv: must be a number, got a boolean. {NUMBER}"),
     "number for text": (GOOD | {"source": 7}, "source: must be a text, got a number. Write a text"),
     "empty text": (GOOD | {"source": " "}, "source: is empty. Write a text"),
-    "infinite": (GOOD | {"busy_w": 10**400}, f"busy_w: is not a finite number. {NUMBER}"),
     "batch": (
         GOOD | {"latency_s": {"1.5": 0.01}},
         "latency_s.1.5: '1.5' is not a batch size. Write a whole number from 1 to 1000000",
@@ -710,7 +709,7 @@ def test_samples_of_a_file_that_is_gone(tmp_path):
     library = find_profiles((tmp_path,), GPUS)
     (mine,) = library.for_model("mine")
     path.unlink()
-    with pytest.raises(ProfileError, match="cannot be read"):
+    with pytest.raises(ProfileError, match="no such file"):
         library.measured(mine)
 
 

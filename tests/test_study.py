@@ -377,7 +377,7 @@ def test_a_file_that_cannot_be_read_is_named_before_anything_is_worked_out(tmp_p
     path = written(tmp_path, "base: base.yaml\naxes: {load: [1]}\n", MERGED)
     files(tmp_path, 1.0)
     (tmp_path / "costs.csv").unlink()
-    with pytest.raises(ScenarioError, match=r"base\.yaml:10:\d+: sharing\.table: .*costs\.csv: cannot be read"):
+    with pytest.raises(ScenarioError, match=r"base\.yaml:10:\d+: sharing\.table: .*costs\.csv: no such file"):
         load_study(path)
 
 

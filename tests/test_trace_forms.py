@@ -94,7 +94,7 @@ def test_the_first_bad_line_is_named(tmp_path, text, said, packed):
 def test_a_broken_archive_is_said(tmp_path, cut):
     path = kept(tmp_path, mooncake(*range(100)), "t.gz")
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(TraceError, match=r"t\.gz: is broken: it cannot be unpacked by gzip\. Fetch it again\."):
+    with pytest.raises(TraceError, match=r"t\.gz: is broken: it cannot be unpacked by gzip\. Name a whole"):
         read_trace(path)
 
 

@@ -257,11 +257,11 @@ def test_times_are_kept_to_the_microsecond() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "is not a recording"),
-        (b"\x1f\x8bnonsense", "is not a recording"),
+        (b"", "it ends too early"),
+        (b"\x1f\x8bnonsense", "cannot be unpacked by gzip"),
         (b"[]", "has schema `None`"),
         (b'{"schema": "planner.plan/v1"}', "has schema `planner.plan/v1`"),
-        (b'{"schema": "planner.recording/v1"}', "is damaged"),
+        (b'{"schema": "planner.recording/v1"}', "scenario: is missing"),
     ],
 )
 def test_what_is_no_recording_is_refused_in_a_line(tmp_path: Path, data: bytes, said: str) -> None:
@@ -292,7 +292,7 @@ def test_a_damaged_recording_is_refused(swapping: Recording, tmp_path: Path) -> 
     next(iter(raw["requests"].values()))["start"].pop()
     path = tmp_path / "cut.json"
     path.write_text(json.dumps(raw))
-    with pytest.raises(StoreError, match="columns differ in length"):
+    with pytest.raises(StoreError, match="start: must have as many entries as `arrival`"):
         read_recording(path)
 
 

@@ -1,17 +1,23 @@
 """Answers of every kind in one form, so that two can be compared: inputs, parts, and figures with their intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
 
+from calibrate.files import shown
 from planner.layout import counted
 from planner.plans import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
-from planner.store import StoreError, read_json, read_plan, typed
+from planner.store import StoreError, answer_of, plan_of, read_json
+from planner.studies.results import SCHEMA as STUDY
+from planner.studies.results import PointAnswer, StudyAnswer, read_study
 from planner.terminal import Simulation, fleet, headline, simulation_headline
+from planner.training.closed_forms import Range
+from planner.training.plan import SCHEMA as TRAINING
+from planner.training.plan import Option, TrainingPlan
 
-SIMULATION, TRAINING, STUDY = "planner.simulation/v1", "planner.training/v1", "planner.study/v1"
+SIMULATION = "planner.simulation/v1"
+AGAIN = "Make it again"
 SERVING = (SCHEMA, SIMULATION)
 KNOWN = (*SERVING, TRAINING, STUDY)
 METRICS = {
@@ -74,17 +80,23 @@ def read_answer(path: Path) -> Answer:
     """The answer in a file; StoreError, in one line, where it is none that can be compared."""
     data = read_json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema == SCHEMA:
-        return of_plan(read_plan(path), str(path))
-    if schema not in KNOWN:
-        got = f"has schema `{schema}`" if schema else "has no `schema`"
-        hint = "Name a plan, or what `--format json` of `simulate`, `train` or `study` writes"
-        raise StoreError(f"{path}: {got}: must be one of {', '.join(KNOWN)}. {hint}.")
-    try:
-        return {SIMULATION: simulated, TRAINING: trained, STUDY: studied}[schema](data, str(path))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        what = " ".join(str(error).split())[:120]
-        raise StoreError(f"{path}: is no whole `{schema}`: {what}. Make it again.") from error
+    match schema:
+        case _ if schema == SCHEMA:
+            return of_plan(plan_of(data, path), str(path))
+        case _ if schema == SIMULATION:
+            return simulated(answer_of(data, path, Simulation, nothing_else, AGAIN), str(path))
+        case _ if schema == TRAINING:
+            return trained(answer_of(data, path, TrainingPlan, nothing_else, AGAIN), str(path))
+        case _ if schema == STUDY:
+            return studied(read_study(data, path), str(path))
+    got = f"has schema {shown(schema)}" if schema else "has no `schema`"
+    hint = "Name a plan, or what `--format json` of `simulate`, `train` or `study` writes"
+    raise StoreError(f"{path}: {got}: must be one of {', '.join(KNOWN)}. {hint}.")
+
+
+def nothing_else(_: object) -> Iterator[str]:
+    """An answer of which no part depends on another."""
+    return iter(())
 
 
 # Serving
@@ -124,15 +136,8 @@ def of_plan(plan: Plan, path: str) -> Answer:
     )
 
 
-def simulated(data: Any, path: str) -> Answer:
+def simulated(run: Simulation, path: str) -> Answer:
     """GPUs that one named oneself."""
-    from pydantic import ValidationError
-
-    try:
-        run = typed(data, Simulation)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from error
     inputs = {
         "scenario": run.scenario,
         "scenario_sha256": run.scenario_sha256,
@@ -214,16 +219,16 @@ def figures_of(values: Mapping[str, float]) -> dict[Key, Interval]:
 # Training
 
 
-def trained(data: Any, path: str) -> Answer:
+def trained(plan: TrainingPlan, path: str) -> Answer:
     """Ways to train: the cheapest and the fastest, and every option."""
-    options = {option_name(o): o for o in data["options"]}
-    ends = {end: data[end] for end in ("cheapest", "fastest") if isinstance(data[end], dict)}
+    options = {option_name(o): o for o in plan.options}
+    ends = {end: option for end in ("cheapest", "fastest") if (option := getattr(plan, end))}
     figures = {
-        Key(name, of): band(option[name])
+        Key(name, of): band(getattr(option, name))
         for of, option in {**ends, **options}.items()
         for name in ("cost_usd", "time_s")
     }
-    figures |= {Key("gpu_count", of): exactly(float(option["gpu_count"])) for of, option in ends.items()}
+    figures |= {Key("gpu_count", of): exactly(float(option.gpu_count)) for of, option in ends.items()}
     names = ("fits", "within_deadline", "within_budget", "bottleneck", "evidence")
     return Answer(
         path=path,
@@ -231,55 +236,53 @@ def trained(data: Any, path: str) -> Answer:
         created_at="",
         told="; ".join(f"{end}: {option_name(option)}" for end, option in ends.items()) or "No option keeps the limits",
         feasible="cheapest" in ends,
-        inputs={name: data[name] for name in ("name", "deadline_s", "budget_usd", "prices_as_of")},
+        inputs={name: getattr(plan, name) for name in ("name", "deadline_s", "budget_usd", "prices_as_of")},
         parts={
             "choice": {end: {"option": option_name(option)} for end, option in ends.items()},
-            "options": {what: {name: option[name] for name in names} for what, option in options.items()},
+            "options": {what: {name: getattr(option, name) for name in names} for what, option in options.items()},
         },
         figures=figures,
     )
 
 
-def option_name(option: Mapping[str, Any]) -> str:
+def option_name(option: Option) -> str:
     """`4 x p3.16xlarge (32 V100), spot, batch 8192, data 32`."""
-    who = f"{option['machines']} x {option['instance']} ({option['gpu_count']} {option['gpu']}), {option['price_kind']}"
-    return f"{who}, batch {option['global_batch']}, {option['parallel']}"
+    who = f"{option.machines} x {option.instance} ({option.gpu_count} {option.gpu}), {option.price_kind}"
+    return f"{who}, batch {option.global_batch}, {option.parallel}"
 
 
-def band(found: Mapping[str, float | None]) -> Interval:
+def band(found: Range) -> Interval:
     """Ends and middle of what is foretold."""
-    ends = (found["mid"], found["low"], found["high"])
-    return Interval(*(nan if end is None else end for end in ends))
+    return Interval(found.mid, found.low, found.high)
 
 
 # Studies
 
 
-def studied(data: Any, path: str) -> Answer:
+def studied(answer: StudyAnswer, path: str) -> Answer:
     """Every point of a study, each by the values of its axes."""
-    points = {point_name(point["axes"]): point for point in data["points"]}
+    points = {point_name(point.axes): point for point in answer.points}
     found = {
         Key(name, what): study_figure(name, value)
         for what, point in points.items()
-        for name, value in {"threshold": point["threshold"], **point["values"]}.items()
+        for name, value in {"threshold": point.threshold, **point.values}.items()
     }
-    feasible = sum(bool(point["feasible"]) for point in points.values())
+    feasible = sum(point.feasible for point in points.values())
     names = ("name", "ask", "base", "on", "seed", "fingerprint", "prices_as_of", "design")
-    changes = ", ".join(data["changes"])
     return Answer(
         path=path,
         schema=STUDY,
         created_at="",
-        told=f"{data['name']}: {counted(len(points), 'point')}, {feasible} of them feasible",
+        told=f"{answer.name}: {counted(len(points), 'point')}, {feasible} of them feasible",
         feasible=feasible > 0,
         inputs={
-            **{name: data[name] for name in names},
-            "changes": changes,
-            **{f"versions.{name}": version for name, version in data["versions"].items()},
+            **{name: getattr(answer, name) for name in names},
+            "changes": ", ".join(answer.changes),
+            **{f"versions.{name}": version for name, version in answer.versions.items()},
         },
         parts={"points": {what: words_of(point) for what, point in points.items()}},
         figures={key: figure for key, figure in found.items() if figure is not None},
-        arrivals=() if data["seed"] is None else (data["seed"], data["base"], data["base"]),
+        arrivals=() if answer.seed is None else (answer.seed, answer.base, answer.base),
     )
 
 
@@ -288,17 +291,17 @@ def point_name(at: Mapping[str, object]) -> str:
     return ", ".join(f"{axis}={value}" for axis, value in at.items())
 
 
-def words_of(point: Mapping[str, Any]) -> Attributes:
+def words_of(point: PointAnswer) -> Attributes:
     """What a point has besides numbers."""
-    words = {name: value for name, value in point["values"].items() if isinstance(value, str)}
-    return {"feasible": point["feasible"], "reason": point["reason"], **words}
+    words = {name: value for name, value in point.values.items() if isinstance(value, str)}
+    return {"feasible": point.feasible, "reason": point.reason, **words}
 
 
 def study_figure(name: str, value: object) -> Interval | None:
     """A point's figure, or None where it is a word or nothing."""
     match value:
-        case {"mid": int() | float() as mid, "low": low, "high": high}:
-            return band({"mid": mid, "low": low, "high": high})
+        case {"mid": mid, "low": low, "high": high}:
+            return Interval(*(nan if end is None else float(end) for end in (mid, low, high)))
         case bool():
             return None
         case int() | float() if isfinite(value):

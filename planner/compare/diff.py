@@ -6,11 +6,13 @@ from difflib import ndiff
 from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
-from planner.compare.answers import BANDS, SERVING, STUDY, TRAINING, Answer, Attributes, Key, exactly
+from planner.compare.answers import BANDS, SERVING, Answer, Attributes, Key, exactly
 from planner.gate import INFEASIBLE, ChangeCondition, ConditionError
 from planner.layout import dollars, names
 from planner.plans import Interval, Plan, Rejection
 from planner.store import StoreError
+from planner.studies.results import SCHEMA as STUDY
+from planner.training.plan import SCHEMA as TRAINING
 
 DIFF = "planner.diff/v1"
 ASKED_APART = 0.01

@@ -2,16 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from calibrate.files import FileError, read_bytes, read_json, shown
 from planner.exports.fleet import ExportError
 from planner.store import StoreError, write_text
 
 MARK = ".planner-export.json"
 """Which files an export wrote, and what they were: the next one replaces those, and nothing else."""
 SCHEMA = "planner.exports/v1"
+MARK_BYTES = 1_000_000
 
 
 def write_folder(folder: Path, target: str, files: Mapping[str, str], force: bool = False) -> None:
@@ -20,6 +22,7 @@ def write_folder(folder: Path, target: str, files: Mapping[str, str], force: boo
     ExportError where the folder holds anything else, or where a file was changed since: then only with `force`.
     """
     earlier = read_mark(folder, target)
+    demand_plain(folder, {MARK, *earlier, *files})
     if not force:
         refuse_changed(folder, earlier, files)
     try:
@@ -43,16 +46,44 @@ def read_mark(folder: Path, target: str) -> dict[str, str]:
     try:
         if not folder.exists() or not any(folder.iterdir()):
             return {}
-        mark: Any = json.loads((folder / MARK).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder with -o.") from None
-    except (OSError, ValueError) as error:
-        raise ExportError(f"{folder / MARK}: cannot be read: {error}. Name another folder with -o.") from error
-    if mark.get("schema") != SCHEMA:
-        raise ExportError(f"{folder / MARK}: is not of this version. Name another folder with -o.")
-    if mark.get("target") != target:
-        raise ExportError(f"{folder}: holds an export to {mark.get('target')}. Name another folder with -o.")
-    return dict(mark["files"])
+        if not (folder / MARK).exists():
+            raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder with -o.")
+        mark = read_json(folder / MARK, MARK_BYTES)
+    except OSError as error:
+        raise ExportError(f"{folder}: cannot be read: {error.strerror}. Name another folder with -o.") from error
+    except FileError as error:
+        raise ExportError(f"{folder / MARK}{error.place}: {error}. Name another folder with -o.") from error
+    if not is_mark(mark):
+        raise ExportError(f"{folder / MARK}: is no mark that an export wrote. Name another folder with -o.")
+    if mark["target"] != target:
+        raise ExportError(f"{folder}: holds an export to {shown(mark['target'])}. Name another folder with -o.")
+    files: dict[str, str] = mark["files"]
+    return files
+
+
+def is_mark(mark: Any) -> bool:
+    """Whether it names plain files below the folder, each with its digest."""
+    match mark:
+        case {"schema": str() as schema, "target": str(), "files": dict() as files} if schema == SCHEMA:
+            return all(is_below(path) and isinstance(found, str) for path, found in files.items())
+    return False
+
+
+def is_below(path: str) -> bool:
+    """Whether a path leads to a file below the folder, and to nothing else."""
+    parts = PurePosixPath(path).parts
+    return path == "/".join(parts) and path.isprintable() and parts not in ((), (MARK,)) and not {"..", "/"} & {*parts}
+
+
+def demand_plain(folder: Path, paths: Iterable[str]) -> None:
+    """ExportError where a path leads through a link, or to something that is no file: nothing is followed."""
+    for path in sorted(paths):
+        steps = [folder / path, *(folder / path).parents][: len(PurePosixPath(path).parts)]
+        for there in steps:
+            if there.is_symlink():
+                raise ExportError(f"{there}: is a link. Remove it, or name another folder with -o.")
+        if (folder / path).exists() and not (folder / path).is_file():
+            raise ExportError(f"{folder / path}: is no file. Remove it, or name another folder with -o.")
 
 
 def refuse_changed(folder: Path, earlier: Mapping[str, str], files: Mapping[str, str]) -> None:
@@ -61,7 +92,10 @@ def refuse_changed(folder: Path, earlier: Mapping[str, str], files: Mapping[str,
         there = folder / path
         if not there.exists():
             continue
-        found = digest(there.read_bytes())
+        try:
+            found = digest(read_bytes(there, unpack=False))
+        except FileError as error:
+            raise ExportError(f"{there}: {error}. Remove it, or name another folder with -o.") from error
         if found not in (earlier.get(path), digest(files[path].encode()) if path in files else ""):
             raise ExportError(f"{there}: was changed since it was exported. Name another folder, or add --force.")
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import yaml
 
+from calibrate.files import printable
 from planner.catalog import OWN
 from planner.exports.fleet import Machine
-from planner.exports.names import dns_name, dns_names, file_names, printable
+from planner.exports.names import dns_name, dns_names, file_names
 from planner.plans import Instances, Plan
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.12-py3"

@@ -43,8 +43,3 @@ def unique(names: Iterable[str], valid: Callable[[str], str], longest: int, join
         taken.add(candidate.lower())
         chosen[name] = candidate
     return chosen
-
-
-def printable(text: str) -> str:
-    """A text inside a comment: what is in it neither ends the line nor speaks to a terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)

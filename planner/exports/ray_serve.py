@@ -6,10 +6,11 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
+from calibrate.files import printable
 from planner.exports.demand import scenario_of
 from planner.exports.fleet import Machine, Served
 from planner.exports.kubernetes import as_yaml
-from planner.exports.names import file_names, printable
+from planner.exports.names import file_names
 from planner.plans import Plan
 from planner.scenario import ModelSpec
 

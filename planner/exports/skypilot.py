@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from calibrate.files import printable
 from planner.catalog import OWN
 from planner.exports.demand import price_kind
 from planner.exports.fleet import ExportError, Machine
 from planner.exports.kubernetes import IMAGE, as_yaml, cloud_name
-from planner.exports.names import dns_name, dns_names, file_names, printable
+from planner.exports.names import dns_name, dns_names, file_names
 from planner.plans import Instances, Plan
 from planner.scenario import PriceKind
 
@@ -48,7 +49,7 @@ def label(instances: Instances) -> str:
 def comments(plan: Plan, instances: Instances, name: str, kind: PriceKind | None) -> Iterator[str]:
     """What the file cannot say itself."""
     cost = f"${instances.usd_per_hour:g}/h each"
-    yield f"# {instances.count} x {instances.instance} for {printable(plan.scenario)}, {cost}."
+    yield f"# {instances.count} x {printable(instances.instance)} for {printable(plan.scenario)}, {cost}."
     yield "# First put the models into models/, as each config.pbtxt says. Then:"
     yield f"#   sky launch -c {name} {name}.sky.yaml"
     yield "# Port 8000 is open to everybody: take `ports` away where the clients are in the same network."

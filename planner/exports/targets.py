@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from calibrate.files import printable
 from planner.catalog import OWN
 from planner.exports import kubernetes, openmetrics, perfetto, ray_serve, skypilot, triton
 from planner.exports.fleet import ExportError, Machine, deployable, machines
-from planner.exports.names import file_names, printable
+from planner.exports.names import file_names
 from planner.exports.promise import Asked, Route, promise_files
 from planner.plans import Plan
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calibrate.files import printable
 from planner.exports.demand import scenario_of
 from planner.exports.fleet import Machine, Served
-from planner.exports.names import file_names, printable
+from planner.exports.names import file_names
 from planner.layout import percent, seconds
 from planner.plans import Plan, Policies
 from simulator.deployment import Drop

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import floor, isnan, sqrt
+from math import ceil, floor, isnan, sqrt
 
 from planner.answer import Trial, cards_of, deploy, seed_of
 from planner.catalog import Catalog, Offer
@@ -224,11 +224,14 @@ class Group:
         return {m: factor * rate * (self.targets[m] if may_drop else 1.0) for m, rate in rates_rps.items()}
 
     def needed(self, factor: float, least: int = 1) -> int:
-        """Fewest machines, `least` or more, on which every promise is kept on average; the most there are, if none."""
+        """Fewest machines, `least` or more, on which every promise is kept on average; where not even the most that may
+        be had do, what the load would keep busy, one more at least."""
         machines = max(least, floor(factor * self.load_erlangs * min(self.targets.values())))
         while machines < self.machines_max and self.misses(factor, machines):
             machines += 1
-        return min(machines, self.machines_max)
+        if machines < self.machines_max or (machines == self.machines_max and not self.misses(factor, machines)):
+            return machines
+        return max(self.machines_max + 1, least, ceil(factor * self.load_erlangs))
 
     def misses(self, factor: float, machines: int) -> bool:
         """Whether some promise is missed on average, or would be were the load to stay."""

@@ -320,6 +320,12 @@ def all_wishes(
             memory[key] = make()
         return memory[key].beyond(there)
 
+    def limited(key: str, make: Callable[[], Wishes]) -> Iterator[Callable[[], Wishes]]:
+        whole = partial(of_same, key, make)
+        yield whole
+        for most in limits(question, alone):
+            yield partial(at_most, most - there, whole)
+
     match mode:
         case Mode.CONSTANT:
             for n in range(1, most_machines(question, group) + 1):
@@ -328,26 +334,31 @@ def all_wishes(
             for target in TARGETS:
                 if same:
                     make = partial(timetable, question, alone, target, 0.0)
-                    yield target, partial(of_same, f"{target}", make)
-                    yield target, partial(of_same, f"{target}, at most", partial(at_most, question, alone, make))
+                    yield from ((target, one) for one in limited(f"{target}", make))
                 else:
                     yield from ((target, partial(timetable, question, group, target, done)) for done in does)
             if same:
-                yield None, partial(of_same, "fewest", partial(fewest, question, alone))
+                yield from ((None, one) for one in limited("fewest", partial(fewest, question, alone)))
         case Mode.AUTOSCALED:
             for target in question.targets:
                 if same:
                     make = partial(following, question, alone, target, 0.0)
-                    yield target, partial(of_same, f"{target}", make)
-                    yield target, partial(of_same, f"{target}, at most", partial(at_most, question, alone, make))
+                    yield from ((target, one) for one in limited(f"{target}", make))
                 else:
                     yield from ((target, partial(following, question, group, target, done)) for done in does)
 
 
-def at_most(question: Question, group: Group, make: Callable[[], Wishes]) -> Wishes:
-    """The same, and never more than the busiest level needs."""
-    wishes, needed = make(), int(question.needed(group)[-1])
-    return replace(wishes, count=np.minimum(wishes.count, needed))
+def limits(question: Question, group: Group) -> Sequence[int]:
+    """Machines above which more are not always wanted: what the busiest level needs, and less where hours may miss."""
+    needed, calendar = int(question.needed(group)[-1]), question.calendar
+    may_miss = calendar.keep is not Keep.HOUR or calendar.keep_share < 1
+    return range(1, needed + 1) if may_miss else (needed,)
+
+
+def at_most(most: int, make: Callable[[], Wishes]) -> Wishes:
+    """The same, and never more than so many."""
+    wishes = make()
+    return replace(wishes, count=np.clip(wishes.count, 0, max(0, most)))
 
 
 def following(question: Question, group: Group, target: float, done: float) -> Wishes:

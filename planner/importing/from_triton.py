@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from calibrate.files import printable
 from calibrate.library import PRECISIONS, Library
 from planner.importing.triton_config import TritonConfig, read_config
 from planner.layout import Column, Screen, counted, names, table
@@ -300,7 +301,7 @@ def quoted(text: str) -> str:
 
 def comment(text: str) -> str:
     """A text that cannot break its line."""
-    return "".join(char if char.isprintable() else "?" for char in text).rstrip(".")
+    return printable(text).rstrip(".")
 
 
 # What is said on the way

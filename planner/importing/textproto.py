@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
+from calibrate.files import shown
 from simulator.errors import InputError
 
 MAX_DEPTH = 50
+LONGEST_NUMBER = 100
+"""Digits; protobuf's have twenty."""
 TOKENS = re.compile(
     r"""(?P<blank>[ \t\r\n\f\v]+|\#[^\n]*)
     |(?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|\d+[eE][+-]?\d+[fF]?|(?:0|[1-9]\d*)[fF])
@@ -86,7 +89,7 @@ class Reader:
     def refuse(self, wanted: str, token: Token | None = None) -> NoReturn:
         """Raises what is wrong at a token."""
         at = token or self.token
-        got = f"`{at.text[:30]}`" if at.text else "the end of the file"
+        got = shown(at.text, 30) if at.text else "the end of the file"
         raise TextprotoError(f"{self.place(at.start)}: must be {wanted}, got {got}. Mend the file.")
 
     def next(self) -> Token:
@@ -169,6 +172,8 @@ class Reader:
         }
         if token.kind not in readers:
             self.refuse("a value")
+        if len(token.text) > LONGEST_NUMBER:
+            self.refuse(f"a number of at most {LONGEST_NUMBER} digits")
         return Value(token.kind, sign * readers[token.kind](self.take().text), place)
 
     def string(self) -> str:

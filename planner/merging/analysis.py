@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrate.files import FileError, read_text, shown
 from calibrate.layer_facts import FactsError, facts, known, traced
 from calibrate.library import Library
 from calibrate.shared_curve import SharedCurve, read_curve
@@ -273,9 +274,9 @@ def read_table(path: Path) -> Rows:
     """A CSV with the columns `model`, `shared_fraction` and `accuracy`; MergeError names the line that is wrong."""
     rows: dict[str, dict[float, float]] = {}
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    except (OSError, UnicodeDecodeError) as error:
-        raise MergeError(f"{path}: cannot be read ({error}). Name a CSV file.") from None
+        lines = [line for line in read_text(path).splitlines() if line and not line.startswith("#")]
+    except FileError as error:
+        raise MergeError(f"{path}: {error}. Name a CSV file.") from None
     reader = csv.DictReader(lines)
     wanted = {"model", "shared_fraction", "accuracy"}
     if not wanted <= set(reader.fieldnames or ()):
@@ -286,7 +287,7 @@ def read_table(path: Path) -> Rows:
         except (TypeError, ValueError):
             share = accuracy = math.nan
         if not 0 <= share <= 1 or not 0 <= accuracy < math.inf:
-            got = f"{row['shared_fraction']} and {row['accuracy']}"
+            got = shown(f"{row['shared_fraction']} and {row['accuracy']}")
             raise MergeError(f"{path}: row {number}: a share from 0 to 1 and an accuracy are wanted, got {got}.")
         rows.setdefault(str(row["model"]), {})[share] = accuracy
     if not rows:

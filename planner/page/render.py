@@ -8,11 +8,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from calibrate.files import shown
 from planner.page.plan_page import plan_page
-from planner.page.study_page import read_study, study_page
+from planner.page.study_page import study_page
 from planner.plans import SCHEMA
-from planner.store import StoreError, read_json, read_plan
+from planner.store import StoreError, plan_of, read_json
 from planner.studies.results import SCHEMA as STUDY
+from planner.studies.results import read_study
 
 FOLDER = Path(__file__).parent
 
@@ -22,10 +24,10 @@ def report_page(path: Path) -> str:
     data = read_json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema == SCHEMA:
-        return render("plan.html.j2", plan_page(read_plan(path)))
+        return render("plan.html.j2", plan_page(plan_of(data, path)))
     if schema == STUDY:
         return render("study.html.j2", study_page(read_study(data, path)))
-    got = f"has schema `{schema}`" if schema else "has no `schema`"
+    got = f"has schema {shown(schema)}" if schema else "has no `schema`"
     raise StoreError(f"{path}: {got}, and no report is made of that. Name a plan.json or a study.json.")
 
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite, nan
-from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -28,7 +26,6 @@ from planner.page.charts import (
     svg,
 )
 from planner.page.strips import Legend
-from planner.store import StoreError
 from planner.studies.report import FORETOLD, bracketed, headline, number, refusals, shown
 from planner.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
 from planner.studies.scenario import Label
@@ -70,18 +67,6 @@ class StudyPage:
     points_note: str
     refusals: tuple[str, ...]
     provenance: tuple[tuple[str, str], ...]
-
-
-def read_study(data: Any, file: Path) -> StudyAnswer:
-    """The study in a JSON; StoreError, in one line, where something is wrong with it."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(StudyAnswer).validate_python(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{file}: {place}: {first['msg'].lower()}. Run `planner study` again.") from error
 
 
 def study_page(answer: StudyAnswer) -> StudyPage:

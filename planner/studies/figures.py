@@ -233,3 +233,15 @@ def trained(option: Option) -> dict[str, Figure]:
         "step_s": option.step_s,
         "bottleneck": str(option.bottleneck),
     }
+
+
+def is_figure(value: Any, *, number: bool) -> bool:
+    """Whether a point can have it: a text, or a number, alone or between its ends."""
+    match value:
+        case {"low": low, "mid": mid, "high": high} if len(value) == 3:
+            return number and all(end is None or is_figure(end, number=True) for end in (low, mid, high))
+        case bool():
+            return False
+        case int() | float():
+            return number and math.isfinite(value)
+    return isinstance(value, str) and value.isprintable() and not number

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from calibrate.files import FileError, parse_json, read_bytes
 from planner.store import StoreError
 from planner.studies.engine import Outcome
+from planner.studies.figures import is_figure
+from simulator.profile import Evidence
 
 FILE = "points.jsonl"
 KEYS = {"key", "values", "feasible", "evidence", "foretold", "reason", "failed"}
@@ -108,20 +111,40 @@ class Journal:
         return file
 
     def _read(self) -> dict[str, Outcome]:
-        raw = self.path.read_bytes()
+        try:
+            raw = read_bytes(self.path)
+        except FileError as error:
+            raise StoreError(f"{self.path}: {error}. Name another directory with -o.") from None
         whole = raw[: raw.rfind(b"\n") + 1]
         outcomes = {}
         for number, text in enumerate(whole.splitlines(), start=1):
             try:
-                found = json.loads(text)
-                if not isinstance(found, dict) or found.keys() != KEYS:
+                found = parse_json(text)
+                if not is_outcome(found):
                     raise ValueError
             except ValueError:
                 raise StoreError(f"{self.path}:{number}: is no point of a study. Remove that line.") from None
-            outcomes[str(found.pop("key"))] = found
+            if found["key"] in outcomes:
+                raise StoreError(f"{self.path}:{number}: holds a point again. Remove that line.")
+            outcomes[found.pop("key")] = found
         if len(whole) < len(raw):
             os.ftruncate(self.file, len(whole))
         return outcomes
+
+
+def is_outcome(found: Any) -> bool:
+    """Whether it is a point's outcome, with its key."""
+    if not isinstance(found, dict) or found.keys() != KEYS or not isinstance(found["values"], dict):
+        return False
+    flags = all(isinstance(found[name], bool) for name in ("feasible", "foretold", "failed"))
+    texts = all(isinstance(found[name], str) and found[name].isprintable() for name in ("key", "reason"))
+    evidence = found["evidence"] is None or found["evidence"] in list(Evidence)
+    return flags and texts and evidence and all(map(is_kept, found["values"].values()))
+
+
+def is_kept(value: Any) -> bool:
+    """Whether a point can have it: nothing, a text, or a number."""
+    return value is None or is_figure(value, number=True) or is_figure(value, number=False)
 
 
 def line(key: str, outcome: Outcome) -> bytes:

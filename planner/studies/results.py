@@ -3,14 +3,17 @@
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from planner.store import StoreError, to_json, write_text
+from calibrate.files import shown as named
+from planner.sound import repeated, uneven
+from planner.store import StoreError, answer_of, to_json, write_text
 from planner.studies.engine import Ask
-from planner.studies.figures import Figure, middle
+from planner.studies.figures import Figure, is_figure, middle
 from planner.studies.scenario import Label, output_of
 
 SCHEMA = "planner.study/v1"
@@ -130,6 +133,54 @@ class StudyAnswer:
     """The last axis fastest."""
     sensitivity: tuple[Swing, ...]
     """By output; of each, what matters most first."""
+
+
+def read_study(data: Any, path: Path) -> StudyAnswer:
+    """The study that a file's JSON is; StoreError, in one line, where no study can have written it."""
+    return answer_of(data, path, StudyAnswer, contradictions, "Run `planner study` again")
+
+
+def contradictions(answer: StudyAnswer) -> Iterator[str]:
+    """What cannot be in any study that was written here."""
+    yield from repeated("axes", [axis.name for axis in answer.axes])
+    yield from repeated("outputs", [output.name for output in answer.outputs])
+    for i, axis in enumerate(answer.axes):
+        if not axis.values or len(set(axis.values)) < len(axis.values):
+            yield f"axes[{i}].values: must be different values, one at least"
+        if axis.numbers is not None:
+            yield from uneven(f"axes[{i}]", {"values": axis.values, "numbers": axis.numbers})
+            if any(map(math.isnan, axis.numbers)) or (axis.log and min(axis.numbers) <= 0):
+                yield f"axes[{i}].numbers: must be numbers, above 0 where steps are equal ratios"
+        if not 0 <= axis.reference < len(axis.values):
+            yield f"axes[{i}].reference: must be from 0 to {len(axis.values) - 1}, got {axis.reference}"
+    for i, output in enumerate(answer.outputs):
+        try:
+            output_of(output.name, answer.ask)
+        except KeyError:
+            yield f"outputs[{i}].name: must be a figure of {answer.ask}, got {named(output.name)}"
+    for i, point in enumerate(answer.points):
+        yield from (f"points[{i}].{wrong}" for wrong in wrong_point(answer, point))
+    known = {axis.name: axis.values for axis in answer.axes}
+    kept = {output.name for output in answer.outputs} | {"threshold"}
+    for i, swing in enumerate(answer.sensitivity):
+        if swing.axis not in known or swing.output not in kept:
+            yield f"sensitivity[{i}]: must be of an axis and an output, got {named(swing.axis)}, {named(swing.output)}"
+        elif not {swing.low, swing.high, *swing.left_out} <= set(known[swing.axis]):
+            yield f"sensitivity[{i}]: must be at values of its axis"
+
+
+def wrong_point(answer: StudyAnswer, point: PointAnswer) -> Iterator[str]:
+    """What cannot be said of a point of this study."""
+    if point.axes.keys() != {axis.name for axis in answer.axes}:
+        yield "axes: must have each axis of the study"
+    else:
+        for axis in answer.axes:
+            if point.axes[axis.name] not in axis.values:
+                yield f"axes[{axis.name}]: must be one of its values, got {named(point.axes[axis.name])}"
+    numbers = {output.name: output_of(output.name, answer.ask).number for output in answer.outputs}
+    for name, figure in {"threshold": point.threshold, **point.values}.items():
+        if figure is not None and not is_figure(figure, number=numbers.get(name, True)):
+            yield f"values[{name}]: must be {'a number' if numbers.get(name, True) else 'a text'}, got {named(figure)}"
 
 
 def sensitivity(

@@ -2,41 +2,30 @@
 
 import gzip
 import json
-import math
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from calibrate.files import FileError, read_json, shown
 from calibrate.served import Actions, Held
+from planner.sound import UnsoundError, sound
 from planner.store import StoreError, write_bytes
-from simulator.curves import Interpolated, LoadTime
-from simulator.deployment import (
-    SLO,
-    BatchingPolicy,
-    Deployment,
-    Drop,
-    Eviction,
-    Replica,
-    Routing,
-    Scheduling,
-    Service,
-    SwapPolicy,
-)
-from simulator.hardware import GPU, Device, Host
-from simulator.model import Layer
-from simulator.profile import Evidence, FitQuality, Profile
-from simulator.records import Batches, Load, MemoryUse, Outcome, Requests, SimulationResult, Stall
-from simulator.workload import Floats
+from planner.validation.written import Written, WrittenActions, WrittenBatches, WrittenRequests, impossible_run
+from simulator.curves import Interpolated
+from simulator.deployment import Deployment, Replica, Service
+from simulator.profile import Profile
+from simulator.records import Batches, Load, MemoryUse, Requests, SimulationResult, Stall
+from simulator.run import DeploymentError, check
+from simulator.workload import Floats, Workload
 
+T = TypeVar("T")
 SCHEMA = "planner.recording/v1"
 TICK_S = 1e-6
 """Times are kept in whole microseconds: finer than any clock of a request, and short in a file."""
 SUFFIXES = (".json", ".json.gz")
-LARGEST_BYTES = 500_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,39 +81,24 @@ def check_target(target: Path, scenario: Path) -> None:
 
 
 def read_recording(path: Path) -> Recording:
-    """The recording in a file; StoreError, in one line, where it is none."""
+    """The recording in a file; StoreError, in one line, where it is none that can have been recorded."""
+    way_out = "Name a file that --record wrote, or record the run again"
     try:
-        data = path.read_bytes()
-        raw = json.loads(unpacked(data) if data[:2] == b"\x1f\x8b" else data)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StoreError(f"{path}: cannot be read: {reason}. Name a file that --record wrote.") from error
-    except (ValueError, EOFError, zlib.error, RecursionError) as error:
-        raise StoreError(f"{path}: is not a recording: {error}. Name a file that --record wrote.") from error
-    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-        found = raw.get("schema") if isinstance(raw, dict) else None
-        raise StoreError(f"{path}: has schema `{found}`, not `{SCHEMA}`. Name a file that --record wrote.")
+        raw = read_json(path)
+    except FileError as error:
+        raise StoreError(f"{path}{error.place}: {error}. {way_out}.") from error
+    found = raw.get("schema") if isinstance(raw, dict) else None
+    if found != SCHEMA:
+        raise StoreError(f"{path}: has schema {shown(found)}, not `{SCHEMA}`. {way_out}.")
     try:
-        return decode(raw)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = " ".join(str(error).split())[:200]
-        raise StoreError(f"{path}: is damaged: {type(error).__name__}: {what}. Record the run again.") from error
-
-
-def unpacked(data: bytes) -> bytes:
-    """What gzip packed, up to a size no recording has."""
-    machine = zlib.decompressobj(wbits=31)
-    text = machine.decompress(data, LARGEST_BYTES)
-    if machine.unconsumed_tail:
-        raise ValueError(f"unpacks to more than {LARGEST_BYTES // 1_000_000} MB")
-    if not machine.eof:
-        raise EOFError("it ends too early")
-    return text
+        return decode(sound(raw, Written))
+    except (UnsoundError, DeploymentError) as error:
+        raise StoreError(f"{path}: {error}. {way_out}.") from error
 
 
 def kept(recording: Recording) -> Recording:
     """The recording as its file would give it back: a run and its replay are compared on the same figures."""
-    return decode(json.loads(json.dumps(encode(recording), allow_nan=False)))
+    return decode(sound(json.loads(json.dumps(encode(recording), allow_nan=False)), Written))
 
 
 # Writing
@@ -239,128 +213,98 @@ def since(times_s: Floats, origin: Floats) -> list[int | None]:
 # Reading
 
 
-def checked(result: SimulationResult) -> SimulationResult:
-    """The run, if it can be one. Raises ValueError."""
-    if not 0 < result.duration_s < math.inf:
-        raise ValueError(f"duration_s: must be above 0, got {result.duration_s:g}")
-    if result.requests.keys() != {service.model for service in result.deployment.services} or not result.batches:
-        raise ValueError("requests, batches: must be there for every model")
-    if not all(np.isin(requests.outcome, list(Outcome)).all() for requests in result.requests.values()):
-        raise ValueError("outcome: must be one of those that there are")
-    return result
-
-
-def decode(raw: Mapping[str, Any]) -> Recording:
-    """What `encode` wrote. Raises KeyError, TypeError or ValueError where it is something else."""
+def decode(written: Written) -> Recording:
+    """What `encode` wrote. UnsoundError or DeploymentError where no run can have given it."""
+    deployment = decode_deployment(written.deployment)
+    check(deployment, Workload(()))
+    if wrong := next(impossible_run(written, deployment), ""):
+        raise UnsoundError(wrong)
     result = SimulationResult(
-        deployment=decode_deployment(raw["deployment"]),
-        duration_s=float(raw["duration_s"]),
-        seed=int(raw["seed"]),
-        requests={model: decode_requests(one) for model, one in raw["requests"].items()},
-        batches=tuple(decode_batches(one) for one in raw["batches"]),
+        deployment=deployment,
+        duration_s=written.duration_s,
+        seed=written.seed,
+        requests={model: decode_requests(one) for model, one in written.requests.items()},
+        batches=tuple(decode_batches(one) for one in written.batches),
         loads=tuple(
             Load(model, device, start * TICK_S, finish * TICK_S, size, ahead)
-            for model, device, start, finish, size, ahead in raw["loads"]
+            for model, device, start, finish, size, ahead in written.loads
         ),
-        stalls=tuple(Stall(device, start * TICK_S, finish * TICK_S) for device, start, finish in raw["stalls"]),
+        stalls=tuple(Stall(device, start * TICK_S, finish * TICK_S) for device, start, finish in written.stalls),
         memory={
-            name: MemoryUse(summed(use["at"]) * TICK_S, np.array(use["used_bytes"], dtype=np.int64))
-            for name, use in raw["memory"].items()
+            name: MemoryUse(summed(use.at) * TICK_S, np.array(use.used_bytes, dtype=np.int64))
+            for name, use in written.memory.items()
         },
-        wall_s=float(raw["wall_s"]),
+        wall_s=written.wall_s,
     )
     return Recording(
-        scenario=str(raw["scenario"]),
-        scenario_text=str(raw["scenario_text"]),
-        created_at=str(raw["created_at"]),
-        machine=dict(raw["machine"]),
-        result=checked(result),
-        warmup_s=float(raw["warmup_s"]),
-        actions=tuple(decode_actions(one) for one in raw["actions"]),
-        launch_s={name: np.array(values, dtype=float) * TICK_S for name, values in raw["launch"].items()},
-        held={name: Held(**held) for name, held in raw["held"].items()},
-        others_cores=None if raw["others_cores"] is None else float(raw["others_cores"]),
-        stopped=str(raw["stopped"]),
-        run_error=dict(raw["run_error"]),
-        load_error=dict(raw["load_error"]),
-        rehearsals=tuple(tuple(map(decode_actions, rehearsal)) for rehearsal in raw["rehearsals"]),
+        scenario=written.scenario,
+        scenario_text=written.scenario_text,
+        created_at=written.created_at,
+        machine=written.machine,
+        result=result,
+        warmup_s=written.warmup_s,
+        actions=tuple(map(decode_actions, written.actions)),
+        launch_s={name: np.array(values, dtype=float) * TICK_S for name, values in written.launch.items()},
+        held=written.held,
+        others_cores=written.others_cores,
+        stopped=written.stopped,
+        run_error=written.run_error,
+        load_error=written.load_error,
+        rehearsals=tuple(tuple(map(decode_actions, rehearsal)) for rehearsal in written.rehearsals),
     )
 
 
-def decode_deployment(raw: Mapping[str, Any]) -> Deployment:
+def decode_deployment(written: Any) -> Deployment:
     """The deployment that ran."""
-    return Deployment(
-        services=tuple(decode_service(one) for one in raw["services"]),
-        devices=tuple(Device(**{**one, "gpu": GPU(**one["gpu"])}) for one in raw["devices"]),
-        hosts=tuple(Host(**one) for one in raw["hosts"]),
-        scheduling=Scheduling(raw["scheduling"]),
-        swap=SwapPolicy(**{**raw["swap"], "eviction": Eviction(raw["swap"]["eviction"])}),
-    )
-
-
-def decode_service(raw: Mapping[str, Any]) -> Service:
-    """One model, its promise and its replicas."""
-    replicas = tuple(
-        Replica(
-            profile=decode_profile(one["profile"]),
-            devices=tuple(one["devices"]),
-            batching=BatchingPolicy(**one["batching"]),
-            share=one["share"],
+    services = tuple(
+        rebuilt(
+            Service, one, replicas=tuple(rebuilt(Replica, r, profile=decode_profile(r.profile)) for r in one.replicas)
         )
-        for one in raw["replicas"]
+        for one in written.services
     )
-    slo, drop, routing = SLO(**raw["slo"]), Drop(raw["drop"]), Routing(raw["routing"])
-    return Service(model=raw["model"], slo=slo, replicas=replicas, drop=drop, routing=routing)
+    return rebuilt(Deployment, written, services=services, failures=None)
 
 
-def decode_profile(raw: Mapping[str, Any]) -> Profile:
+def decode_profile(written: Any) -> Profile:
     """A profile as far as the run needed it."""
-    batches = tuple(float(n) for n in range(1, len(raw["latency"]) + 1))
-    return Profile(
-        **{
-            **raw,
-            "layers": tuple(Layer(**layer) for layer in raw["layers"]),
-            "latency": Interpolated(batches, tuple(raw["latency"])),
-            "workspace": Interpolated(batches, tuple(raw["workspace"])),
-            "latency_fit": FitQuality(**raw["latency_fit"]) if raw["latency_fit"] else None,
-            "load": LoadTime(**raw["load"]),
-            **{key: Evidence(raw[key]) for key in ("latency_evidence", "memory_evidence", "load_evidence")},
-            "assumptions": tuple(raw["assumptions"]),
-            "doubts": tuple(raw["doubts"]),
-        }
-    )
+    batches = tuple(float(n) for n in range(1, len(written.latency) + 1))
+    latency, workspace = Interpolated(batches, written.latency), Interpolated(batches, written.workspace)
+    return rebuilt(Profile, written, latency=latency, workspace=workspace)
 
 
-def decode_requests(raw: Mapping[str, Any]) -> Requests:
+def rebuilt(kind: type[T], written: Any, **changes: Any) -> T:
+    """The dataclass as which something was written, but for some fields."""
+    return kind(**{one.name: changes.get(one.name, getattr(written, one.name)) for one in fields(kind)})  # type: ignore[arg-type]
+
+
+def decode_requests(written: WrittenRequests) -> Requests:
     """Columns of one model."""
-    arrived = summed(raw["arrival"])
-    outcome = np.array(list(raw["outcome"]), dtype=np.int8)
-    start, finish = (nullable(raw[key]) for key in ("start", "finish"))
-    if not len(arrived) == len(start) == len(finish) == len(outcome):
-        raise ValueError("requests: columns differ in length")
+    arrived = summed(written.arrival)
+    start, finish = nullable(written.start), nullable(written.finish)
+    outcome = np.array(list(written.outcome), dtype=np.int8)
     source = np.zeros(len(arrived), dtype=np.int32)
     return Requests(arrived * TICK_S, source, (arrived + start) * TICK_S, (arrived + finish) * TICK_S, outcome)
 
 
-def decode_batches(raw: Mapping[str, Any]) -> Batches:
+def decode_batches(written: WrittenBatches) -> Batches:
     """Columns of one replica."""
-    start = summed(raw["start"])
-    count, aborted = np.array(raw["count"], dtype=np.int32), np.zeros(len(start), dtype=bool)
-    aborted[raw["aborted"]] = True
-    finish = start + nullable(raw["took"])
-    return Batches(raw["model"], raw["device"], start * TICK_S, finish * TICK_S, count, aborted)
+    start = summed(written.start)
+    count, aborted = np.array(written.count, dtype=np.int32), np.zeros(len(start), dtype=bool)
+    aborted[list(written.aborted)] = True
+    finish = start + nullable(written.took)
+    return Batches(written.model, written.device, start * TICK_S, finish * TICK_S, count, aborted)
 
 
-def decode_actions(raw: Mapping[str, Any]) -> Actions:
+def decode_actions(written: WrittenActions) -> Actions:
     """Columns of one kind and model."""
     return Actions(
-        kind=raw["kind"],
-        model=raw["model"],
-        device=raw["device"],
-        start_s=summed(raw["start"]) * TICK_S,
-        batch=np.array(raw["batch"], dtype=np.int32),
-        expected_s=np.array(raw["expected"], dtype=float) * TICK_S,
-        actual_s=np.array(raw["actual"], dtype=float) * TICK_S,
+        kind=written.kind,
+        model=written.model,
+        device=written.device,
+        start_s=summed(written.start) * TICK_S,
+        batch=np.array(written.batch, dtype=np.int32),
+        expected_s=np.array(written.expected, dtype=float) * TICK_S,
+        actual_s=np.array(written.actual, dtype=float) * TICK_S,
     )
 
 

@@ -1,0 +1,131 @@
+"""Files: whatever is read comes through here - a plain file, of bounded size before and after it is unpacked.
+
+No file is trusted because it carries our own name: people send each other plans, recordings and profiles.
+"""
+
+import gzip
+import io
+import json
+import os
+import re
+import stat
+import zlib
+from pathlib import Path
+from typing import Any, NoReturn
+
+from simulator.errors import InputError
+
+LARGEST_BYTES = 256_000_000
+"""Of any file, unpacked."""
+LARGEST_HELD_BYTES = 400_000_000
+"""That the values of a JSON file may take in memory."""
+VALUE_BYTES, MAPPING_BYTES, LIST_BYTES = 32, 240, 90
+"""Memory of each value, mapping and list, about."""
+MISSING = "no such file"
+GZIP = b"\x1f\x8b"
+ENDLESS = re.compile(rb"(?:^|[\s:,\[])-?(?:\d{100}|\d+(?:\.\d+)?[eE]\+?\d{3})")
+"""Numbers that no figure has: of 100 digits or more."""
+
+
+class FileError(InputError):
+    """A file that cannot be used: what is wrong, in a sentence without the file's name and without the way out."""
+
+    def __init__(self, what: str, place: str = "") -> None:
+        super().__init__(what)
+        self.place = place
+        """`:3:7`, line and column, or empty."""
+
+
+def read_bytes(path: Path, most: int = LARGEST_BYTES, *, unpack: bool = True) -> bytes:
+    """The content of a plain file, unpacked where gzip packed it. FileError where it is none, or has more bytes."""
+    try:
+        with open(path, "rb", opener=_open_plain) as file:
+            raw = file.read(most + 1)
+            if unpack and raw[: len(GZIP)] == GZIP and len(raw) <= most:
+                raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(most + 1)
+    except FileNotFoundError:
+        raise FileError(MISSING) from None
+    except FileError:
+        raise
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise FileError("is broken: it cannot be unpacked by gzip") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(raw) > most:
+        raise FileError(f"holds more than {_size(most)}")
+    return raw
+
+
+def read_text(path: Path, most: int = LARGEST_BYTES) -> str:
+    """The same as UTF-8."""
+    raw = read_bytes(path, most)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(f"is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+
+
+def read_json(path: Path, most: int = LARGEST_BYTES) -> Any:
+    """The same as JSON: no key twice, every number finite. FileError where it would take too much memory."""
+    return parse_json(read_bytes(path, most))
+
+
+def parse_json(raw: bytes) -> Any:
+    """JSON of bytes; FileError with the place."""
+    if held_bytes(raw) > LARGEST_HELD_BYTES:
+        raise FileError(f"holds more values than fit into {_size(LARGEST_HELD_BYTES)}")
+    if found := ENDLESS.search(raw):
+        line, before = raw.count(b"\n", 0, found.end()) + 1, raw.rfind(b"\n", 0, found.end())
+        raise FileError("holds a number beyond 1e100", f":{line}:{found.end() - before}")
+    try:
+        return json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_not_finite)
+    except UnicodeDecodeError as error:
+        raise FileError(f"is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+    except json.JSONDecodeError as error:
+        end = "it ends too early" if error.pos >= len(error.doc.rstrip()) else error.msg.lower()
+        raise FileError(f"is not JSON: {end}", f":{error.lineno}:{error.colno}") from None
+    except RecursionError:
+        raise FileError("is nested too deeply") from None
+
+
+def held_bytes(raw: bytes) -> int:
+    """Memory that the values of a JSON text take, at most: characters, and each value, mapping and list."""
+    letters = len(raw) * (2 if raw.isascii() else 5)
+    return letters + VALUE_BYTES * raw.count(b",") + MAPPING_BYTES * raw.count(b"{") + LIST_BYTES * raw.count(b"[")
+
+
+def _open_plain(path: str, flags: int) -> int:
+    """A descriptor of a plain file; a pipe that nobody writes to does not hold it up."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise FileError("is a directory" if stat.S_ISDIR(mode) else "is a device or a pipe, and no file")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise FileError(f"has the key {shown(next(key for key in keys if keys.count(key) > 1))} twice")
+    return mapping
+
+
+def _not_finite(text: str) -> NoReturn:
+    raise FileError(f"{text} is not a finite number")
+
+
+def _size(count: int) -> str:
+    return f"{count // 1_000_000} MB" if count >= 1_000_000 else f"{count // 1000} kB"
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """A value of a file as an error line has it: on one line, shortened, nothing that a terminal would obey."""
+    text = printable(value if isinstance(value, str) else repr(value))
+    return f"`{text}`" if len(text) <= longest else f"`{text[: longest - 3]}...`"
+
+
+def printable(text: str) -> str:
+    """A text whose control characters are shown (`\\x1b`) and not sent to the terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

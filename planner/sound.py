@@ -1,0 +1,162 @@
+"""Sound: an answer that comes from a file is one that a command could have written. Nothing is trusted for its name."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import reduce
+from operator import getitem
+from typing import Any, TypeVar
+
+from calibrate.files import shown
+from planner.plans import Plan, Timeline
+from simulator.errors import InputError
+
+T = TypeVar("T")
+LARGEST_COUNT = 2**64
+LONGEST_TEXT = 2**20
+SIGNED = frozenset(
+    {"observed", "limit", "numbers", "values", "low_figure", "high_figure", "reference_figure", "axes", "timeline"}
+)
+"""Figures that may be below 0: whatever a study varies or keeps, what a refusal compares, and times in a window."""
+NOWHERE = -1
+"""GPU of a request that ran on none."""
+LINES = frozenset({"\n", "\t", "\r"})
+
+
+class UnsoundError(InputError):
+    """What no answer can hold; the text names the place, the value and the rule."""
+
+
+def typed(data: Any, kind: type[T]) -> T:
+    """JSON as the dataclass it was written from; pydantic's ValidationError where it is none.
+
+    JSON has no NaN, so a figure that does not exist is written as null: null where a number must be is NaN again.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    adapter = TypeAdapter(kind)
+    try:
+        return adapter.validate_python(data)
+    except ValidationError as error:
+        for gap in error.errors():
+            if gap["type"] == "float_type" and gap["input"] is None:
+                *way, last = gap["loc"]
+                reduce(getitem, way, data)[last] = math.nan
+    return adapter.validate_python(data)
+
+
+def sound(data: Any, kind: type[T]) -> T:
+    """The same, and every figure possible; UnsoundError with the place of what is not."""
+    from pydantic import ValidationError
+
+    from planner.load import message
+    from planner.strict_yaml import dotted
+
+    try:
+        answer = typed(data, kind)
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = message(first["loc"], first["type"], first, kind).rstrip(".")
+        raise UnsoundError(f"{dotted(first['loc'])}: {said}") from error
+    if wrong := next(impossible(answer, "", False), ""):
+        raise UnsoundError(wrong)
+    return answer
+
+
+def impossible(value: Any, place: str, signed: bool) -> Iterator[str]:
+    """Figures below 0 or beyond all bounds, and texts that speak to a terminal, anywhere in an answer."""
+    match value:
+        case bool() | None:
+            return
+        case str():
+            if len(value) > LONGEST_TEXT:
+                yield f"{place}: must be a text of at most {LONGEST_TEXT:,} characters, got {len(value):,}"
+            elif not value.isprintable() and not set(filter(lambda c: not c.isprintable(), value)) <= LINES:
+                yield f"{place}: must have no control characters, got {shown(value)}"
+        case int() | float():
+            least = -LARGEST_COUNT if signed else 0
+            if not (least <= value <= LARGEST_COUNT) and isinstance(value, int):
+                yield f"{place}: must be a whole number from {least} to 2^64, got {shown(value)}"
+            elif value < least or math.isinf(value):
+                yield f"{place}: must be a finite number{'' if signed else ' from 0'}, got {shown(value)}"
+        case Mapping():
+            for key, item in value.items():
+                yield from impossible(str(key), place, signed)
+                yield from impossible(item, f"{place}[{key}]" if place else str(key), signed or key in SIGNED)
+        case list() | tuple():
+            for i, item in enumerate(value):
+                yield from impossible(item, f"{place}[{i}]", signed)
+        case _ if is_dataclass(value):
+            for one in fields(value):
+                inside = f"{place}.{one.name}" if place else one.name
+                yield from impossible(getattr(value, one.name), inside, signed or one.name in SIGNED)
+
+
+# Plans
+
+
+def contradictions(plan: Plan) -> Iterator[str]:
+    """What cannot be in any plan that was written here, so that whoever reads one may rely on it."""
+    best = plan.recommendation
+    try:
+        datetime.fromisoformat(plan.created_at)
+    except ValueError:
+        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got {shown(plan.created_at)}"
+    if best.feasible and not best.models:
+        yield "recommendation.models: must not be empty in a feasible plan"
+    if best.models and not 0 <= best.cost_usd_per_hour < math.inf:
+        yield f"recommendation.cost_usd_per_hour: must be a finite number from 0, got {best.cost_usd_per_hour:g}"
+    for place, one in [("recommendation", best), *((f"alternatives[{i}]", a) for i, a in enumerate(plan.alternatives))]:
+        gpus = {gpu.id for gpu in one.gpus}
+        yield from repeated(f"{place}.gpus", [gpu.id for gpu in one.gpus])
+        yield from repeated(f"{place}.models", [model.name for model in one.models])
+        for model in one.models:
+            named = [*model.gpus, *(gpu for replica in model.replicas for gpu in replica.gpus)]
+            if lost := [gpu for gpu in named if gpu not in gpus]:
+                yield f"{place}.models[{model.name}]: runs on {shown(lost[0])}, which is not among `gpus`"
+    names = {model.name for model in best.models}
+    for i, seen in enumerate(plan.latency):
+        if seen.model not in names:
+            yield f"latency[{i}].model: must be one of `recommendation.models`, got {shown(seen.model)}"
+        if seen.counts and len(seen.edges_s) != len(seen.counts) + 1:
+            yield f"latency[{i}].edges_s: must be one more than `counts`, got {len(seen.edges_s)}"
+        if list(seen.edges_s) != sorted(set(seen.edges_s)) or any(edge <= 0 for edge in seen.edges_s):
+            yield f"latency[{i}].edges_s: must grow from above 0"
+    if plan.timeline:
+        yield from of_timeline(plan.timeline)
+
+
+def of_timeline(seen: Timeline) -> Iterator[str]:
+    """Columns of one length, whose numbers of GPUs and models exist."""
+    if not seen.start_s < seen.end_s:
+        yield f"timeline.end_s: must be after `start_s`, got {seen.end_s:g}"
+    known = {"gpu": len(seen.gpus), "model": len(seen.models)}
+    for name in ("batches", "loads", "memory", "queue", "requests"):
+        part = getattr(seen, name)
+        columns = {one.name: getattr(part, one.name) for one in fields(part)}
+        yield from uneven(f"timeline.{name}", columns)
+        for column in columns.keys() & {"size", "bytes", "length"}:
+            if wrong := [n for n in columns[column] if n < 0]:
+                yield f"timeline.{name}.{column}: must be from 0, got {wrong[0]}"
+        for column in columns.keys() & known.keys():
+            least = NOWHERE if name == "requests" else 0
+            if wrong := [n for n in columns[column] if not least <= n < known[column]]:
+                yield f"timeline.{name}.{column}: must be from {least} to {known[column] - 1}, got {wrong[0]}"
+
+
+def uneven(place: str, columns: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """Columns that are not all of one length."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    first, *others = lengths
+    for name in others:
+        if lengths[name] != lengths[first]:
+            yield f"{place}.{name}: must have as many entries as `{first}`, {lengths[first]}, got {lengths[name]}"
+
+
+def repeated(place: str, names: Sequence[str]) -> Iterator[str]:
+    """Names that come twice."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{place}: must have each name once, got {shown(name)} {count} times"
