@@ -22,6 +22,9 @@ LARGEST_HELD_BYTES = 400_000_000
 VALUE_BYTES, MAPPING_BYTES, LIST_BYTES = 32, 240, 90
 """Memory of each value, mapping and list, about."""
 MISSING = "no such file"
+MADE = "made by the planner"
+"""Stands near the beginning of what is written for people and other programs: only that may be replaced."""
+MARK_WITHIN = 10_000
 GZIP = b"\x1f\x8b"
 ENDLESS = re.compile(rb"(?:^|[\s:,\[])-?(?:\d{100}|\d+(?:\.\d+)?[eE]\+?\d{3})")
 """Numbers that no figure has: of 100 digits or more."""
@@ -92,6 +95,19 @@ def held_bytes(raw: bytes) -> int:
     """Memory that the values of a JSON text take, at most: characters, and each value, mapping and list."""
     letters = len(raw) * (2 if raw.isascii() else 5)
     return letters + VALUE_BYTES * raw.count(b",") + MAPPING_BYTES * raw.count(b"{") + LIST_BYTES * raw.count(b"[")
+
+
+def demand_ours(path: Path, what: str) -> None:
+    """FileError where a new file would replace one that is none of ours: one that has no mark of ours, and content."""
+    if path.is_dir():
+        raise FileError("is a directory")
+    try:
+        with open(path, "rb", opener=_open_plain) as file:
+            head = file.read(MARK_WITHIN)
+    except (OSError, FileError):  # not there, or a pipe, which nothing replaces
+        return
+    if head and MADE.encode() not in head:
+        raise FileError(f"exists and is no {what} that the planner made")
 
 
 def _open_plain(path: str, flags: int) -> int:

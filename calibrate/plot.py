@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrate.files import MADE, FileError, demand_ours
 from simulator.errors import InputError
 from simulator.profile import Profile
 
@@ -34,6 +35,10 @@ STYLE: Any = {
 }
 
 
+SAYS_WHO = {"png": "Software", "svg": "Creator"}
+"""Where a picture says what made it."""
+
+
 class What(StrEnum):
     """Pictures of a model."""
 
@@ -57,8 +62,10 @@ def check_picture(
         raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.")
     if path.suffix.lower() not in suffixes:
         raise PlotError(f"{option} {path}: must end in {' or '.join(suffixes)}. Name such a file.")
-    if path.is_dir():
-        raise PlotError(f"{option} {path}: is a directory. Name a file.")
+    try:
+        demand_ours(path, "picture")
+    except FileError as error:
+        raise PlotError(f"{option} {path}: {error}. Name another file, or remove this one.") from None
     if not path.parent.is_dir() and (made is None or path.parent.resolve() != made.resolve()):
         raise PlotError(f"{option} {path}: {path.parent} is no directory. Name a file in one that exists.")
 
@@ -79,10 +86,16 @@ def plot(profile: Profile, measured: Mapping[str, Any], what: What, path: Path) 
         figure = Figure(figsize=(9, 3.8), layout="constrained")
         draw[what](figure, profile, measured)
         figure.suptitle(f"{profile.model} on {profile.gpu}, {profile.precision}", x=0.01, ha="left", weight="bold")
-        try:
-            figure.savefig(path, format="png", dpi=DOTS_PER_INCH)
-        except OSError as error:
-            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with -o.") from error
+        save(figure, path, "-o")
+
+
+def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
+    """Write a picture, as PNG or SVG by its name; PlotError where it cannot be written."""
+    form = path.suffix.lower().removeprefix(".")
+    try:
+        figure.savefig(path, format=form, dpi=DOTS_PER_INCH, metadata={SAYS_WHO[form]: MADE})
+    except OSError as error:
+        raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with {option}.") from error
 
 
 # Latency

@@ -131,8 +131,7 @@ def stale(as_of: str, today: date, days: int = STALE_DAYS) -> bool:
 
 def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """What may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
-    unknown = [f"{dotted(place)}: {message}" for place, message in unknown_names(catalog, buy)]
-    if errors := [*unknown, *_own_errors(catalog, buy)]:
+    if errors := [f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)]:
         raise CatalogError("\n".join(errors))
     own = [_own_offer(catalog, machine) for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
     rented = [instance for instance in catalog.instances if _wanted(instance, buy)]
@@ -262,7 +261,13 @@ def _own_offer(catalog: Catalog, machine: OwnMachine) -> Offer:
     )
 
 
-def unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
+def wrong_offers(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
+    """All that is wrong with `buy` once the catalog is known: the place, and what it is."""
+    yield from _unknown_names(catalog, buy)
+    yield from _own_errors(catalog, buy)
+
+
+def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
     """Each name under `buy` that the catalog does not have: its place, and what is wrong with it."""
     known = {
         "providers": {instance.provider for instance in catalog.instances},
@@ -286,8 +291,8 @@ def _which_gpu(name: str, known: Collection[str]) -> str:
     return perhaps(name, known) or listed
 
 
-def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[str]:
-    """One line for each machine of one's own that cannot be."""
+def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
+    """Machines of one's own that cannot be."""
     names = [machine.name for machine in buy.own]
     for i, machine in enumerate(buy.own):
         gpu = catalog.gpus.get(machine.gpu)
@@ -295,11 +300,12 @@ def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[str]:
             most = f"{gpu.memory_bytes / 1e9:g} GB"
             got = f"{machine.memory / 1e9:g} GB"
             rule = f"must be above 0 and at most the {most} of a {gpu.name}, got {got}"
-            yield f"buy.own[{i}].memory: {rule}. Write {most} or less."
+            yield ("buy", "own", i, "memory"), f"{rule}. Write {most} or less."
         if machine.price <= 0:
-            yield f"buy.own[{i}].price: must be above $0/h. Write what an hour of it costs you in all."
+            yield ("buy", "own", i, "price"), "must be above $0/h. Write what an hour of it costs you in all."
         if (first := names.index(machine.name)) < i:
-            yield f"buy.own[{i}].name: `{machine.name}` is taken by buy.own[{first}]. Write another, or `count` there."
+            said = f"`{machine.name}` is taken by buy.own[{first}]. Write another, or `count` there."
+            yield ("buy", "own", i, "name"), said
 
 
 # What the files say

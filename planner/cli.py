@@ -1,6 +1,7 @@
 """The command line. Commands import what they need when they run, so that help comes at once."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,13 @@ from planner.validation.command import validate
 if TYPE_CHECKING:
     from planner.plans import Plan
     from planner.units import Quantity
+
+
+CONTROLS = re.compile("\r(?!\n)|(?!\x1b\\[[0-9;]*m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys, but for ends of lines and colours."""
+WORD_MAX, LINE_MAX = 60, 2000
+LONG_WORD = re.compile(rf"[^\s/]{{{2 * WORD_MAX},}}")
+"""Of an error that quotes what somebody wrote: longer ones are cut, but for paths."""
 
 
 class Status(IntEnum):
@@ -474,7 +482,7 @@ def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
     """A bar on standard error that shows what goes on; none where nobody watches."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _text, _done: None
         return
     from planner.progress import bar
@@ -485,13 +493,16 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
 def note(text: str) -> None:
     """A line for people, beside the answer."""
-    print(text, file=sys.stderr)
+    if sys.stderr is not None:
+        print(harmless(text), file=sys.stderr)
 
 
 def emit(text: str) -> None:
     """Write to standard output. Where its reader has left, the rest is not needed."""
+    if sys.stdout is None:  # it was closed
+        return
     encoding = sys.stdout.encoding or "utf-8"
-    known = text.replace("±", "±" if can_encode("±", encoding) else "+-")
+    known = harmless(text).replace("±", "±" if can_encode("±", encoding) else "+-")
     try:
         sys.stdout.write(known.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
@@ -501,6 +512,11 @@ def emit(text: str) -> None:
             from planner.store import StoreError
 
             raise StoreError(f"standard output: cannot be written: {error.strerror}.") from error
+
+
+def harmless(text: str) -> str:
+    """A text in which control characters are shown (`\\x1b`), and not sent to a terminal; colours of ours stay."""
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def can_encode(text: str, encoding: str) -> bool:
@@ -513,13 +529,19 @@ def fail(error: Exception) -> NoReturn:
     from simulator.errors import InputError
 
     if isinstance(error, InputError):
-        note(str(error))
+        note("\n".join(map(shortened, str(error).split("\n"))))
         sys.exit(Status.INPUT)
     if os.environ.get("PLANNER_DEBUG"):
         raise error
     what = " ".join(f"{type(error).__name__}: {error}".split())
     note(f"planner: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.")
     sys.exit(Status.INTERNAL)
+
+
+def shortened(line: str) -> str:
+    """A line that a person can read, whatever it quotes."""
+    line = LONG_WORD.sub(lambda found: f"{found[0][:WORD_MAX]}...", line)
+    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX // 2]} ... {line[-LINE_MAX // 2 :]}"
 
 
 def keep_standard_output() -> None:

@@ -62,7 +62,12 @@ class Screen:
 
 def stdout_screen() -> Screen:
     """What standard output is: colours only in a terminal, and not where NO_COLOR is set (no-color.org)."""
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    colour = (
+        sys.stdout is not None
+        and sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
     return Screen(max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns), colour)
 
 

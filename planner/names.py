@@ -6,7 +6,7 @@ from dataclasses import replace
 from calibrate.layer_facts import FactsError, traced
 from calibrate.layer_facts import known as models_with_layers
 from calibrate.library import Library
-from planner.catalog import Catalog, CatalogError, Offer, offers, unknown_names
+from planner.catalog import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.load import Loaded, refused
 from planner.prediction.question import predictor_of
 from planner.scenario import BuySpec, ModelSpec, OwnMachine, Scenario
@@ -22,7 +22,7 @@ OTHERS_SHOWN = 8
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
     """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
     scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog))
-    wrong = list(unknown_names(catalog, scenario.buy))
+    wrong = list(wrong_offers(catalog, scenario.buy))
     if isinstance(library, Library):
         known = {*library.models(), *models_with_layers()}
         wrong += _not_traced(scenario, library)

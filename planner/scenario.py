@@ -158,7 +158,7 @@ class GammaSpec:
     __pydantic_config__ = STRICT
     rate: Rate
     """Mean rate, e.g. `20 rps`."""
-    cv: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+    cv: Annotated[float, Field(ge=0.001, le=100, allow_inf_nan=False)]
     """Coefficient of variation of the gaps; 1 is Poisson."""
 
 

@@ -22,7 +22,9 @@ SIGNED = frozenset(
 """Figures that may be below 0: whatever a study varies or keeps, what a refusal compares, and times in a window."""
 NOWHERE = -1
 """GPU of a request that ran on none."""
-LINES = frozenset({"\n", "\t", "\r"})
+OF_LINES = frozenset({"scenario_text"})
+"""Texts of several lines."""
+LINES = {ord(char): " " for char in "\n\t\r"}
 
 
 class UnsoundError(InputError):
@@ -73,7 +75,7 @@ def impossible(value: Any, place: str, signed: bool) -> Iterator[str]:
         case str():
             if len(value) > LONGEST_TEXT:
                 yield f"{place}: must be a text of at most {LONGEST_TEXT:,} characters, got {len(value):,}"
-            elif not value.isprintable() and not set(filter(lambda c: not c.isprintable(), value)) <= LINES:
+            elif not (value if place not in OF_LINES else value.translate(LINES)).isprintable():
                 yield f"{place}: must have no control characters, got {shown(value)}"
         case int() | float():
             least = -LARGEST_COUNT if signed else 0

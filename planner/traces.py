@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.files import FileError, printable, read_bytes, shown
+from calibrate.files import MADE, FileError, demand_ours, printable, read_bytes, shown
 from planner.units import did_you_mean, duration
 from simulator.errors import InputError
 
@@ -506,16 +506,21 @@ def import_trace(
 
     What is returned is what the file gives when it is read again.
     """
-    table = read_trace(source, column, function)
-    if target.exists() and target.samefile(source):
+    if target.exists() and source.exists() and target.samefile(source):
         raise TraceError(f"{target}: is the recording itself. Name another file with -o.")
+    try:
+        demand_ours(target, "recording")
+    except FileError as error:
+        raise TraceError(f"{target}: {error}. Name another file with -o, or remove this one.") from None
+    table = read_trace(source, column, function)
     if rate_rps is not None:
         table = rescaled(table, rate_rps)
     if duration_s is not None:
         table = table.first(duration_s)
     table = rounded(table)
     lasts = np.format_float_positional(table.period_s, trim="-")
-    lines = [f"# {table.times_s.size} arrivals from {source.name}", f"# from 0 s, lasts {lasts} s", "arrival_s"]
+    said = f"# {table.times_s.size} arrivals from {printable(source.name)}, {MADE}"
+    lines = [said, f"# from 0 s, lasts {lasts} s", "arrival_s"]
     lines.extend(f"{time_s:.{DIGITS}f}" for time_s in table.times_s.tolist())
     try:
         target.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -47,6 +47,8 @@ class Quantity:
     """Whether none at all is a value."""
     prefix: str = ""
     """Pattern of what may stand before the number."""
+    most: float = math.inf
+    """Largest value that anybody can mean."""
 
     def __call__(self, value: object) -> float:
         """SI value of `value`; ValueError names what is wrong and what to write."""
@@ -58,6 +60,11 @@ class Quantity:
             case str():
                 return self.checked(self.parse(value), value)
         raise ValueError(f"must be {self.noun}, got a {'list' if isinstance(value, list) else 'mapping'}. {self.hint}")
+
+    @property
+    def si(self) -> list[str]:
+        """Units of the value itself."""
+        return [unit for unit, size in self.units.items() if size == 1]
 
     @property
     def hint(self) -> str:
@@ -83,6 +90,8 @@ class Quantity:
             raise ValueError(f"must be finite, got {given}. {self.hint}")
         if si < 0:
             raise ValueError(f"must not be negative, got {given}. {self.hint}")
+        if si > self.most:
+            raise ValueError(f"must be at most {self.most:g} {next(iter(self.si), '')}, got {given}. {self.hint}")
         if si == 0 and not self.zero:
             raise ValueError(f"must be above 0, got {given}. {self.hint}")
         return si
@@ -135,18 +144,21 @@ duration = Quantity(
     "a duration",
     ("100 ms", "2 s"),
     {unit: Decimal(value) for unit, value in SECONDS.items()} | dict.fromkeys(("day", "days"), Decimal(86400)),
+    most=1e10,
 )
 rate = Quantity(
     "a rate",
     ("30 fps", "20 rps"),
     dict.fromkeys(("fps", "rps", "qps", "Hz", "/s"), ONE) | {"/min": ONE / 60, "/h": ONE / 3600},
     zero=False,
+    most=1e9,
 )
 seldom = replace(rate, examples=("0.1 /h", "1 /min"))
 memory = Quantity(
     "a size of memory",
     ("16 GB", "16 GiB"),
     {unit: Decimal(ByteSize.byte_sizes[unit.lower()]) for unit in MEMORY},
+    most=1e18,
 )
 fraction = FractionOfOne("a fraction", ("0.95", "95 %"), {"%": ONE / 100})
 price = Price(
@@ -155,6 +167,7 @@ price = Price(
     prices("h", 1) | prices("hour", 1) | prices("month", HOURS_PER_MONTH) | prices("year", HOURS_PER_YEAR),
     zero=False,
     prefix=r"\$?\s*",
+    most=1e6,
 )
 
 

@@ -196,7 +196,10 @@ TABLE = {
     ),
     "a recording that is none": (
         changed("poisson: 10 rps", "trace: {file: s.yaml}"),
-        ["streams[1].trace.file: ", "s.yaml: has no column of time stamps: nothing in its first line is called arrival_s,"],
+        [
+            "streams[1].trace.file: ",
+            "s.yaml: has no column of time stamps: nothing in its first line is called arrival_s,",
+        ],
     ),
     "a wait longer than the promise": (
         changed("slo: {latency: 100 ms, attainment: 99 %}", "slo: {latency: 100 ms}\n    max_queue_delay: 1e9 s"),

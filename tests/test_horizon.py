@@ -3,6 +3,7 @@
 from dataclasses import replace
 from math import ceil, exp
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -384,6 +385,15 @@ def test_an_hour_that_is_missed_counts_unless_one_asks_of_the_whole() -> None:
         assert min(p.worst_hour for p in strict.promises) >= 0.99
     some = weighed(keep=Keep.HOUR, keep_share=0.95, rates_are=RatesAre.UNIT)
     assert all(s.cost_usd <= hourly[s.way].cost_usd + 1e-9 for s in some.strategies)
+
+
+@pytest.mark.parametrize("kept", [{"keep": Keep.DAY}, {"keep": Keep.WHOLE}, {"keep": Keep.HOUR, "keep_share": 0.95}])
+def test_where_hours_may_miss_no_limit_of_machines_makes_it_cheaper(kept: dict[str, Any]) -> None:
+    """The limit is one of those that are weighed."""
+    best = min(s.cost_usd for s in weighed(rates_are=RatesAre.UNIT, **kept).strategies if s.met)
+    for most in range(1, 8):
+        limited = weighed(rates_are=RatesAre.UNIT, autoscaling=AutoscalingSpec(max=most), **kept)
+        assert all(s.cost_usd >= best - 1e-9 for s in limited.strategies if s.met)
 
 
 def test_what_no_machine_has_time_for_is_seen_without_a_replay() -> None:

@@ -318,7 +318,10 @@ BAD_TEXT = {
     "twice": (b'{"gpu": "T4", "gpu": "T4"}', f"has the key `gpu` twice. Write a profile of schema {SCHEMA}"),
     "NaN": (b'{"latency_cv": NaN}', f"NaN is not a finite number. Write a profile of schema {SCHEMA}"),
     "deep": (b"[" * 200_000, f"is nested too deeply. Write a profile of schema {SCHEMA}"),
-    "digits": (b'{"latency_cv": ' + b"9" * 5000 + b"}", f"1:116: holds a number beyond 1e100. Write a profile of schema {SCHEMA}"),
+    "digits": (
+        b'{"latency_cv": ' + b"9" * 5000 + b"}",
+        f"1:116: holds a number beyond 1e100. Write a profile of schema {SCHEMA}",
+    ),
     "large": (b" " * 16_000_001, f"holds more than 16 MB. Write a profile of schema {SCHEMA}"),
 }
 

@@ -331,7 +331,10 @@ def test_of_a_curve_the_most_saved_within_targets_counts() -> None:
             {"points": [{"groups": [0], "saved_bytes": 20, "accuracy": {"a": 1}, "wall_s": 1}]},
             "must be .models - 1. x layer_bytes",
         ),
-        ({"points": [{"groups": [0], "saved_bytes": 10, "accuracy": {"a": math.nan}, "wall_s": 1}]}, "NaN is not a finite number"),
+        (
+            {"points": [{"groups": [0], "saved_bytes": 10, "accuracy": {"a": math.nan}, "wall_s": 1}]},
+            "NaN is not a finite number",
+        ),
     ],
 )
 def test_curves_that_contradict_themselves(tmp_path: Path, changes: dict[str, object], said: str) -> None:

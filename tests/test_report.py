@@ -317,7 +317,10 @@ def spoilt(**changes):
         (spoilt(created_at="yesterday"), "created_at: must be a time such as 2026-08-01T12:00:00Z, got `yesterday`"),
         (spoilt(models=(), gpus=()), "recommendation.models: must not be empty in a feasible plan"),
         (spoilt(gpus=()), "which is not among `gpus`"),
-        (spoilt(cost_usd_per_hour=-5.0), "recommendation.cost_usd_per_hour: must be a finite number from 0, got `-5.0`"),
+        (
+            spoilt(cost_usd_per_hour=-5.0),
+            "recommendation.cost_usd_per_hour: must be a finite number from 0, got `-5.0`",
+        ),
         (spoilt(cost_usd_per_hour=1e999), "recommendation.cost_usd_per_hour: must be a finite number from 0"),
     ],
 )

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
+from calibrate.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError, save
 from planner.horizons.answer import Horizon, Way
 
 if TYPE_CHECKING:
@@ -44,10 +44,7 @@ def horizon_plot(found: Horizon, path: Path) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.8))
         load(above, found)
         gpus(below, found)
-        try:
-            figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
-        except OSError as error:
-            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from None
+        save(figure, path)
 
 
 def across(found: Horizon) -> tuple[str, list[float], int]:

@@ -13,6 +13,7 @@ STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
 HOURS_PER_DAY = 24
 DAYS_PER_WEEK = 7
 
+DAY_S = 86_400.0
 Factor = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 Machines = Annotated[int, Field(ge=1, le=10_000)]
@@ -75,20 +76,20 @@ class AutoscalingSpec:
 
     __pydantic_config__ = STRICT
     target_utilization: Annotated[Fraction, Field(gt=0, le=1)] | None = None
-    """Load wanted of each machine: share of the most it can serve in full batches, e.g. `70 %`; the cheapest from 50 %
-    to 100 % that keeps the SLO where not given."""
-    boot: Duration = 90.0
+    """Load wanted of each machine: share of the most it can serve in full batches, e.g. `70 %`; the cheapest of 50 %,
+    55 %, ... 100 % that keeps the SLO where not given."""
+    boot: Annotated[Duration, Field(le=DAY_S)] = 90.0
     """From the order of a machine until it runs; it is paid from the order on."""
-    load: Duration | None = None
+    load: Annotated[Duration, Field(le=DAY_S)] | None = None
     """From then until its models answer; what their profiles say of loading where not given."""
-    scale_down_delay: Duration = 300.0
+    scale_down_delay: Annotated[Duration, Field(le=DAY_S)] = 300.0
     """For so long fewer machines must have been enough before any is given back."""
     interval: PositiveDuration = 15.0
     """How often the load is looked at; each look sees the load since the last."""
     min: Machines = 1
     """Fewest machines."""
     max: Machines | None = None
-    """Most machines; as many as `buy.max_gpus` allows where not given."""
+    """Most machines of an autoscaled way, its base included; as many as `buy.max_gpus` allows where not given."""
 
     def __post_init__(self) -> None:
         """Refuse limits that contradict each other."""
@@ -167,5 +168,7 @@ class CalendarSpec:
             raise ValueError(f"`weekly` must have 7 factors, Monday to Sunday, got {len(self.weekly)}.")
         if self.weekly and self.trace is not None:
             raise ValueError("`weekly` goes only with `hourly`: a recording has its own days. Leave it out.")
+        if self.keep is Keep.WHOLE and self.keep_share < 1:
+            raise ValueError("`keep_share` goes with `keep: hour` or `day`: the whole calendar is one. Leave it out.")
         if self.hourly and not (any(self.hourly) and any((self.weekly or (1.0,))[: self.days])):
             raise ValueError("has no load at all: every factor of `hourly`, or of the days, is 0. Write some above 0.")

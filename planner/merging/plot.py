@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
+from calibrate.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError, save
 from planner.merging.analysis import TOP_TENTH, Analysis, HeavyHitters
 from planner.merging.breakeven import Breakeven, Row
 from planner.merging.report import axes
@@ -57,10 +57,7 @@ def drawn(path: Path, count: int, draw: "Callable[[Sequence[Axes]], None]") -> N
     with matplotlib.rc_context(STYLE):
         figure: Figure = Figure(figsize=(5.2 * count, 3.8), layout="constrained")
         draw([figure.add_subplot(1, count, i + 1) for i in range(count)])
-        try:
-            figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
-        except OSError as error:
-            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from None
+        save(figure, path)
 
 
 def _models(axes_: "Axes", found: Analysis) -> None:

@@ -24,8 +24,13 @@ def report(
 
 
 def check_page(out: Path) -> None:
-    """StoreError where a page would stand under another file's name."""
+    """StoreError where a page would stand under another file's name, or replace what is no page of ours."""
+    from calibrate.files import FileError, demand_ours
     from planner.store import StoreError
 
+    try:
+        demand_ours(out, "report")
+    except FileError as error:
+        raise StoreError(f"-o {out}: {error}. Name another file, or remove this one.") from None
     if out.suffix.lower() not in (".html", ".htm"):
         raise StoreError(f"-o {out}: must end in .html. Name such a file.")

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from calibrate.files import shown
+from calibrate.files import MADE, shown
 from planner.page.plan_page import plan_page
 from planner.page.study_page import study_page
 from planner.plans import SCHEMA
@@ -45,6 +45,7 @@ def render(template: str, page: Any) -> str:
     known.filters["code"] = code
     return known.get_template(template).render(
         page=page,
+        made=MADE,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=f"sha256-{digest}",

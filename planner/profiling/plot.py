@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, NAMES_MAX, ORANGE, PURPLE, STYLE, PlotError
+from calibrate.plot import BLUE, GREEN, GREY, NAMES_MAX, ORANGE, PURPLE, STYLE, PlotError, save
 from planner.prediction.roofline import Bound
 from planner.profiling.anatomy import Anatomy
 from planner.profiling.whatif import training_memory
@@ -34,10 +34,7 @@ def draw(seen: Anatomy, path: Path) -> None:
         where = f" on {seen.gpu.name}" if seen.gpu else ""
         title = f"{seen.facts.model}{where}, batch {seen.batch}, {seen.precision}"
         figure.suptitle(title, x=0.01, ha="left", weight="bold")
-        try:
-            figure.savefig(path, format=FORMS[path.suffix.lower()], dpi=DOTS_PER_INCH)
-        except OSError as error:
-            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from error
+        save(figure, path)
 
 
 def fill(figure: "Figure", seen: Anatomy) -> None:

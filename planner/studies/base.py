@@ -34,7 +34,7 @@ class Unresolved(Exception):
 
 def change(path: str, value: Any) -> str:
     """`path=value` as `--set` reads it, for JSON is YAML."""
-    return f"{path}={json.dumps(value)}"
+    return f"{path}={json.dumps(value, ensure_ascii=False)}"
 
 
 def read_base(path: Path, ask: Ask | None) -> "Base":

@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
+from calibrate.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError, save
 from planner.studies.figures import Figure, middle
 from planner.studies.report import SHOWN_LONG_S, bracketed, number
 from planner.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer
@@ -57,10 +57,7 @@ def draw(answer: StudyAnswer, path: Path) -> None:
         if pareto:
             picture.draw_without_rendering()  # so that it is known where names lie
             uncover(picture.axes[-1])
-        try:
-            picture.savefig(path, dpi=DOTS_PER_INCH, format="png")
-        except OSError as error:
-            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from error
+        save(picture, path)
 
 
 # What is drawn

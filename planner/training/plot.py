@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibrate.plot import BLUE, DOTS_PER_INCH, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError
-from planner.profiling.plot import FORMS
+from calibrate.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, STYLE, PlotError, save
 from planner.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.training.plan import Option, TrainingPlan
 from planner.training.report import length, usd
@@ -37,10 +36,7 @@ def draw(plan: TrainingPlan, path: Path) -> None:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 6), layout="constrained")
         fill(figure.subplots(), plan)
-        try:
-            figure.savefig(path, format=FORMS[path.suffix.lower()], dpi=DOTS_PER_INCH)
-        except OSError as error:
-            raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with --plot.") from error
+        save(figure, path)
 
 
 def fill(axes: "Axes", plan: TrainingPlan) -> None:
