@@ -18,7 +18,7 @@ from simulator.stability import drain
 
 ROUNDS = 4
 """How often shares are set anew by the batches that the last ones allow."""
-PARTS = (1.0, 0.85, 0.7, 0.5)
+PARTS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3)
 """Of the most that the cards can do: under more, batches are larger, which swapping and stages may need."""
 NEARLY = 0.02
 """Of the most, that is near enough."""
@@ -29,17 +29,16 @@ def spread(question: Question, cards: Sequence[Card]) -> Iterator[Packing] | Mis
 
     Evenly by the time that each card needs in the batches that are allowed there, and resident if they can be. Placed
     as a plan would be, or taking turns in memory, only where that brings the worst case nearer to the SLOs, or no card
-    is then offered more than it can do. Several ways only where models take turns or are cut, which no duty cycle
-    quite foresees: some of them do not depend on how much is asked.
+    is then offered more than it can do. Several ways where models take turns or are cut, which no duty cycle quite
+    foresees: the same, however much is asked, so that more load is never served better.
     """
     found = _ways(question, question.sized, cards)
     if isinstance(found, Misfit):
         return found
-    first, full = found[0], _as_if_full(question, cards, found[0])
+    first, designs = found[0], _designs(question, cards)
     if is_plain(first):
-        return iter([first if first.work <= 1 else next(full, first)])
-    busy = first.work > 1 or _grows(question, question.sized, cards, first)
-    return chain(full, found) if busy else chain(found, full)
+        return iter([first if first.work <= 1 else next(designs, first)])
+    return chain([next(designs, first)], designs)
 
 
 def _ways(question: Question, sized: SizedModels, cards: Sequence[Card]) -> list[Packing] | Misfit:
@@ -72,19 +71,19 @@ def _grows(question: Question, sized: SizedModels, cards: Sequence[Card], packin
     return bool(drain(deployment, rates_rps, question.workload).growing)
 
 
-def _as_if_full(question: Question, cards: Sequence[Card], found: Packing) -> Iterator[Packing]:
+def _designs(question: Question, cards: Sequence[Card]) -> Iterator[Packing]:
     """Batches and places as under parts of the most that the cards can do, whatever is asked of them."""
 
     def under(factor: float) -> Packing | None:
         ways = _ways(question, {cell: _lighter(one, factor) for cell, one in question.sized.items()}, cards)
         return None if isinstance(ways, Misfit) else ways[0]
 
-    most, last = 1.0, found
+    work = {model: one.least_work for (model, _), one in question.sized.items()}
+    most = len(cards) / sum(work.values())
     for _ in range(ROUNDS):
-        most /= last.work
-        if abs(last.work - 1) < NEARLY or (full := under(most)) is None:
+        if (full := under(most)) is None or abs(full.work - 1) < NEARLY:
             break
-        last = full
+        most /= full.work
     for part in PARTS:
         if packing := under(part * most):
             yield _as_asked(question, packing)

@@ -413,24 +413,33 @@ def evaluate(question: Question, offer: Offer, count: int, progress: Progress = 
         name = label(offered, fleet, question.policies[-1], question.offers)
         no = misfit(name, ways, scenario.memory, cost_usd_per_hour(offered, fleet))
         raise NothingToPlanError(f"{no.candidate}: {no.reason}. Way out: {no.way_out}.")
-    best = next(ways)
-    if not is_plain(best):
-        best = _best_screened(question, cards, chain([best], ways))
-    return _as_packed(question, offered, fleet, cards, best, progress, scenario.seed)
+    first = next(ways)
+    if is_plain(first):
+        return _as_packed(question, offered, fleet, cards, first, progress, scenario.seed)
+    return _best_replayed(question, offered, fleet, chain([first], ways), progress)
 
 
-def _best_screened(question: Question, cards: Sequence[Card], ways: Iterator[Packing]) -> Packing:
-    """The first that keeps every SLO in its screening, else the one that came nearest."""
-    scenario, demand, needs = question.scenario, question.workload, question.needs
+def _best_replayed(
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, ways: Iterator[Packing], progress: Progress
+) -> Trial:
+    """The first way that keeps every SLO, else the one on which fewest queues grow and that came nearest."""
+    scenario, demand, needs, cards = question.scenario, question.workload, question.needs, cards_of(offered, fleet)
     tried: list[tuple[Deployment, Packing, Replay]] = []
+    trials: dict[int, Trial] = {}
     for packing in ways:
         deployment = deploy(scenario, needs, cards, packing.placed)
         if any(deployment == other for other, _, _ in tried):
             continue
         tried.append((deployment, packing, replay(scenario, demand, needs, deployment, screen=True)))
-        if tried[-1][-1].met:
-            return packing
-    return max(tried, key=lambda one: one[2].nearness)[1]
+        if tried[-1][2].met:
+            trial = _as_packed(question, offered, fleet, cards, packing, progress, scenario.seed)
+            if trial.met:
+                return trial
+            trials[len(tried) - 1] = trial
+    nearest = max(range(len(tried)), key=lambda i: tried[i][2].nearness)
+    return trials.get(nearest) or _as_packed(
+        question, offered, fleet, cards, tried[nearest][1], progress, scenario.seed
+    )
 
 
 def force(

@@ -11,7 +11,7 @@ from functools import partial
 
 from calibrate.layer_facts import Facts, FactsError, facts
 from calibrate.library import Library
-from planner.catalog import Catalog, unknown_names
+from planner.catalog import Catalog, wrong_offers
 from planner.layout import ranges
 from planner.load import ScenarioError, refused
 from planner.names import spelt
@@ -151,7 +151,7 @@ def spelt_alike(s: TrainingScenario, catalog: Catalog) -> TrainingScenario:
 
 def known_subject(loaded: LoadedTraining, s: TrainingScenario, catalog: Catalog) -> Subject:
     """What is trained; ScenarioError with every name and division that neither model nor catalog has, each in place."""
-    wrong = list(unknown_names(catalog, s.buy))
+    wrong = list(wrong_offers(catalog, s.buy))
     for i, x in enumerate(s.speed):
         if x.gpu not in catalog.gpus:
             text = f"`{x.gpu}` is not a kind of GPU in the catalog.{perhaps(x.gpu, catalog.gpus)}"
