@@ -540,7 +540,9 @@ def fail(error: Exception) -> NoReturn:
 
 def shortened(line: str) -> str:
     """A line that a person can read, whatever it quotes."""
-    line = LONG_WORD.sub(lambda found: f"{found[0][:WORD_MAX]}...", line)
+    from calibrate.files import printable
+
+    line = LONG_WORD.sub(lambda found: f"{found[0][:WORD_MAX]}...", printable(line))
     return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX // 2]} ... {line[-LINE_MAX // 2 :]}"
 
 

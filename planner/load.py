@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from calibrate.files import printable
+from calibrate.files import shown as quoted
 from planner.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
 from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
@@ -488,7 +489,7 @@ def shown(value: object) -> str:
         case None:
             return "nothing"
         case str():
-            return f"`{value if len(value) <= 40 else value[:40] + '...'}`"
+            return quoted(value, 43)
     return json.dumps(value)[:40]
 
 
