@@ -1,4 +1,5 @@
-"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits] [predictions] [studies]`; all where none is named.
+"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits] [predictions] [studies]`; all where none is named;
+and `fuzz`, `kills`, which take hours.
 
 Prints one table for each question and whether the targets are met.
 """
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from time import perf_counter
 
+from benchmarks import fuzz, kills
 from benchmarks.commands import CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
 from benchmarks.load import Load
@@ -175,16 +177,18 @@ PARTS = {
     "studies": studies,
 }
 """Memory first, because a child's peak starts at what its parent holds."""
+LONG = {"fuzz": lambda: fuzz.main([]), "kills": lambda: kills.main([])}
+"""Which take hours, and run only where they are named."""
 
 
 def main() -> None:
     """What was asked for, or everything."""
-    if unknown := set(sys.argv[1:]) - PARTS.keys():
-        sys.exit(f"{min(unknown)!r} is not known. Write some of: {' '.join(PARTS)}")
+    if unknown := set(sys.argv[1:]) - PARTS.keys() - LONG.keys():
+        sys.exit(f"{min(unknown)!r} is not known. Write some of: {' '.join([*PARTS, *LONG])}")
     began_s = perf_counter()
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}, {sys.platform}")
     print("Baseline: a bare SimPy loop, one process per server, arrivals in an array, one timeout per batch.")
-    for name, part in PARTS.items():
+    for name, part in (PARTS | LONG).items():
         if name in (sys.argv[1:] or PARTS):
             part()
     print(f"\n{perf_counter() - began_s:.0f} s in all")

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrate.files import FileError, read_json
+from calibrate.files import FileError, read_json, shown
 from simulator.errors import InputError
 from simulator.sharing import Group, Sharing, saved_bytes
 
 CURVE_SCHEMA = "planner.sharing/v1"
+LARGEST_SIZE = 10**15
+"""Bytes that no model has."""
 
 
 class CurveError(InputError):
@@ -61,14 +63,14 @@ def read_curve(path: Path) -> SharedCurve:
         raise CurveError(f"{path}: is no curve of schema {CURVE_SCHEMA}. `planner merge train` writes one.")
     try:
         listed = [
-            Group(str(g["signature"]), int(g["copy"]), int(g["layer_bytes"]), tuple(map(str, g["models"])))
+            Group(str(g["signature"]), int(g["copy"]), _size(g["layer_bytes"]), tuple(map(str, g["models"])))
             for g in raw["groups"]
         ]
         curve = SharedCurve(
-            {str(name): int(model["weight_bytes"]) for name, model in raw["models"].items()},
+            {str(name): _size(model["weight_bytes"]) for name, model in raw["models"].items()},
             tuple(_point(point, listed) for point in raw["points"]),
         )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise CurveError(f"{path}: is not as {CURVE_SCHEMA} has it ({what}). Train again.") from None
     for number, point in enumerate(curve.points):
@@ -76,9 +78,17 @@ def read_curve(path: Path) -> SharedCurve:
     return curve
 
 
+def _size(value: Any) -> int:
+    if not 0 <= int(value) <= LARGEST_SIZE:
+        raise ValueError(f"a size must be from 0 to {LARGEST_SIZE}, got {shown(value)}")
+    return int(value)
+
+
 def _point(raw: Mapping[str, Any], listed: Sequence[Group]) -> Point:
     chosen = tuple(listed[int(i)] for i in raw["groups"])
     accuracy = {str(model): float(value) for model, value in raw["accuracy"].items()}
+    if min((int(i) for i in raw["groups"]), default=0) < 0 or not math.isfinite(int(raw["saved_bytes"])):
+        raise ValueError("groups: must be numbers of groups")
     return Point(chosen, accuracy, float(raw.get("wall_s") or 0.0))
 
 

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import reduce
 from operator import getitem
 from typing import Any, TypeVar
@@ -77,6 +77,8 @@ def impossible(value: Any, place: str, signed: bool) -> Iterator[str]:
                 yield f"{place}: must be a text of at most {LONGEST_TEXT:,} characters, got {len(value):,}"
             elif not (value if place not in OF_LINES else value.translate(LINES)).isprintable():
                 yield f"{place}: must have no control characters, got {shown(value)}"
+            elif value and place.endswith("as_of") and not is_date(value):
+                yield f"{place}: must be a date such as 2026-08-01, got {shown(value)}"
         case int() | float():
             least = -LARGEST_COUNT if signed else 0
             if not (least <= value <= LARGEST_COUNT) and isinstance(value, int):
@@ -88,12 +90,27 @@ def impossible(value: Any, place: str, signed: bool) -> Iterator[str]:
                 yield from impossible(str(key), place, signed)
                 yield from impossible(item, f"{place}[{key}]" if place else str(key), signed or key in SIGNED)
         case list() | tuple():
+            if all_within(value, -LARGEST_COUNT if signed else 0):
+                return
             for i, item in enumerate(value):
                 yield from impossible(item, f"{place}[{i}]", signed)
         case _ if is_dataclass(value):
             for one in fields(value):
                 inside = f"{place}.{one.name}" if place else one.name
                 yield from impossible(getattr(value, one.name), inside, signed or one.name in SIGNED)
+
+
+def all_within(column: Sequence[Any], least: int) -> bool:
+    """Whether a column, which may be long, holds numbers alone, none below the least and none beyond all bounds."""
+    return {*map(type, column)} <= {int, float} and all(least <= number <= LARGEST_COUNT for number in column)
+
+
+def is_date(text: str) -> bool:
+    """Whether it is an ISO date."""
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 # Plans

@@ -1,0 +1,365 @@
+"""Files of others: damaged, hostile or endless, they end in one clear line and exit code 2, and change nothing."""
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answers import BEST, PLAN
+from typer.testing import CliRunner
+
+from benchmarks.fuzz import FUNCTIONS, RECORDING, STUDY, TRAINING, TRITON
+from planner import cli
+from planner.exports.skypilot import comments
+from planner.store import write_plan
+
+ROOT = Path(__file__).resolve().parent.parent
+SERVING = """\
+name: small
+models:
+  - {name: a, profile: nvidia_resnet50, precision: fp32, slo: {latency: 150 ms}}
+streams:
+  - {model: a, poisson: 20 rps}
+buy: {own: [{name: box, gpu: T4, price: $0.3/h, count: 2}]}
+horizon: 5 s
+replications: 2
+"""
+
+
+def asked(*words: str) -> tuple[int, str]:
+    """Exit code, and what went to standard error, of a command that reads files of the folder."""
+    done = CliRunner().invoke(cli.app, list(words))
+    if done.exception is None or isinstance(done.exception, SystemExit):
+        return done.exit_code, done.stderr
+    return (2 if isinstance(done.exception, ValueError) else 1), str(done.exception)
+
+
+def refused(*words: str) -> str:
+    """The one line with which a command refuses; it keeps within a line and speaks to no terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", "planner", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        preexec_fn=small_memory,
+    )
+    assert done.returncode == 2, (words, done.stderr[-500:])
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.isprintable()
+    assert len(line) < 600
+    return line
+
+
+def small_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    Path("small.yaml").write_text(SERVING)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A plan, a study, a training and a recording as commands write them."""
+    folder = tmp_path_factory.mktemp("answers")
+    for name, text in (("small.yaml", SERVING), ("training.yaml", TRAINING), ("study.yaml", STUDY)):
+        (folder / name).write_text(text)
+
+    def run(*words: str) -> str:
+        command = [sys.executable, "-m", "planner", *words]
+        done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+                              text=True, check=False, timeout=300)  # fmt: skip
+        assert done.returncode in (0, 3), done.stderr
+        return done.stdout
+
+    run("plan", "small.yaml", "-o", "plan.json")
+    run("study", "study.yaml", "-o", "st")
+    return {
+        "plan.json": json.loads((folder / "plan.json").read_text()),
+        "study.json": json.loads((folder / "st" / "study.json").read_text()),
+        "train.json": json.loads(run("train", "training.yaml", "--format", "json")),
+        "run.json": json.loads(gzip.decompress(RECORDING.read_bytes())),
+    }
+
+
+Change = Callable[[dict[str, Any]], object]
+DAMAGED: dict[str, tuple[str, Change, tuple[str, ...], str]] = {
+    "a column of a plan is shorter": (
+        "plan.json", lambda d: d["timeline"]["batches"]["size"].pop(), ("report", "plan.json"), "as many entries as"),
+    "a model on a GPU that is not there": (
+        "plan.json", lambda d: d["recommendation"]["models"][0].update(gpus=["x"]), ("report", "plan.json"),
+        "runs on `x`, which is not among `gpus`"),
+    "latency counts without an edge": (
+        "plan.json", lambda d: d["latency"][0]["counts"].append(1), ("report", "plan.json"), "one more than `counts`"),
+    "fewer than no GPUs": (
+        "plan.json", lambda d: d["recommendation"].update(gpu_count=-3), ("explain", "plan.json"),
+        "recommendation.gpu_count: must be a whole number from 0"),
+    "a time below 0": (
+        "plan.json", lambda d: d["policies"].update(horizon_s=-1), ("explain", "plan.json"), "policies.horizon_s"),
+    "a name that speaks to the terminal": (
+        "plan.json", lambda d: d.update(scenario="\x1b[2J\x1b]0;owned\x07"), ("explain", "plan.json"),
+        "scenario: must have no control characters, got `\\x1b[2J"),
+    "a machine whose name ends its line": (
+        "plan.json", lambda d: d["recommendation"]["instances"][0].update(instance="x\nsetup: touch PWNED"),
+        ("export", "plan.json", "--to", "skypilot", "-o", "sky"), "must have no control characters"),
+    "a price of no day": (
+        "plan.json", lambda d: d["recommendation"]["instances"][0].update(price_as_of="<script>"),
+        ("explain", "plan.json"), "must be a date"),
+    "a figure that is a text": (
+        "study.json", lambda d: d["points"][0]["values"]["p99_s"].update(mid="x"), ("diff", "study.json", "study.json"),
+        "points[0].values[p99_s]: must be a number"),
+    "a point without its axis": (
+        "study.json", lambda d: d["points"][0]["axes"].pop("load"), ("report", "study.json"),
+        "points[0].axes: must have each axis"),
+    "an axis with fewer numbers than values": (
+        "study.json", lambda d: d["axes"][0]["numbers"].pop(), ("report", "study.json"), "as many entries as `values`"),
+    "an output that no study has": (
+        "study.json", lambda d: d["outputs"][0].update(name="nobody"), ("report", "study.json"), "must be a figure of"),
+    "a time of training that is a text": (
+        "train.json", lambda d: d["options"][0]["time_s"].update(mid="x"), ("diff", "train.json", "train.json"),
+        "options[0].time_s.mid: must be a number"),
+    "columns of a recording differ": (
+        "run.json", lambda d: d["batches"][0]["count"].pop(), ("validate", "--replay", "run.json"),
+        "batches[0].count: must have as many entries as `start`"),
+    "a count that no batch has": (
+        "run.json", lambda d: d["batches"][0]["count"].__setitem__(0, 10**18), ("validate", "--replay", "run.json"),
+        "batches[0].count[0]: must be at most"),
+    "an SLO that is a text": (
+        "run.json", lambda d: d["deployment"]["services"][0]["slo"].update(latency_s="x"),
+        ("validate", "--replay", "run.json"), "slo.latency_s: must be a number, got `x`"),
+    "an action of no device": (
+        "run.json", lambda d: d["actions"][0].update(device="x"), ("validate", "--replay", "run.json"),
+        "must be one of the deployment's"),
+    "an action that took no time": (
+        "run.json", lambda d: d["rehearsals"][0][0]["actual"].__setitem__(0, 0), ("validate", "--replay", "run.json"),
+        "must be above 0 where something was expected"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_answers_are_refused_by_place_and_rule(name: str, here: Path, answers: dict[str, Any]) -> None:
+    file, change, words, said = DAMAGED[name]
+    damaged = json.loads(json.dumps(answers[file]))
+    change(damaged)
+    Path(file).write_text(json.dumps(damaged))
+    line = refused(*words)
+    assert line.startswith(f"{file}: ")
+    assert said in line
+    assert sorted(os.listdir()) == sorted(["small.yaml", file])
+
+
+def test_what_commands_wrote_is_read(here: Path, answers: dict[str, Any]) -> None:
+    for file, data in answers.items():
+        Path(file).write_text(json.dumps(data))
+    for words in (("explain", "plan.json"), ("diff", "study.json", "study.json"), ("diff", "train.json", "train.json")):
+        assert asked(*words)[0] == 0
+
+
+# Endless, and small files that ask for much
+
+
+@pytest.mark.parametrize(
+    "words", [("explain", "F"), ("report", "F"), ("diff", "F", "F"), ("validate", "--replay", "F")]
+)
+def test_devices_and_pipes_are_no_files(words: tuple[str, ...], here: Path) -> None:
+    os.mkfifo("pipe")
+    for file in ("/dev/zero", "pipe"):
+        assert "is a device or a pipe, and no file" in refused(*(file if word == "F" else word for word in words))
+
+
+def test_what_unpacks_to_too_much_is_refused_while_it_is_read(here: Path) -> None:
+    with gzip.open("bomb.json.gz", "wb") as bomb:
+        bomb.write(b'{"schema":"planner.recording/v1","x":[')
+        for _ in range(20_000):
+            bomb.write(b"{}," * 1000)
+        bomb.write(b"{}]}")
+    assert "holds more values than fit into 400 MB" in refused("validate", "--replay", "bomb.json.gz")
+    with gzip.open("zeros.json.gz", "wb") as bomb:
+        for _ in range(300):
+            bomb.write(b"0," * 500_000)
+    assert "holds more than 256 MB" in refused("explain", "zeros.json.gz")
+    with gzip.open("lines.csv.gz", "wb") as bomb:
+        bomb.write(b"arrival_s\n")
+        for _ in range(30):
+            bomb.write(b"\n" * 1_000_000)
+    assert "holds more than 15,000,000 rows" in refused("trace", "describe", "lines.csv.gz")
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ("300000," * 1439 + "300000", "432,000,000 calls, more than 15,000,000"),
+        ("9" * 16, "must be whole numbers from 0 to 15,000,000"),
+        ("9" * 30, "must be whole numbers from 0 to 15,000,000"),
+    ],
+)
+def test_counts_that_ask_for_terabytes(counts: str, said: str, here: Path) -> None:
+    header = FUNCTIONS.split("\n")[0].split(",")[:4]
+    minutes = [str(i) for i in range(1, counts.count(",") + 2)]
+    Path("f.csv").write_text(",".join([*header, *minutes]) + "\no,a,f,http," + counts + "\n")
+    assert said in refused("trace", "describe", "f.csv")
+
+
+def test_rows_of_other_lengths_are_named(here: Path) -> None:
+    Path("f.csv").write_text(FUNCTIONS.rstrip("\n").rpartition(",")[0] + "\n")
+    assert "f.csv:3: has counts of 29 minutes" in refused("trace", "import", "f.csv", "--function", "2", "-o", "q.csv")
+
+
+def test_the_first_line_of_a_private_file_is_not_shown(here: Path) -> None:
+    Path("secret").write_text("root:x:0:0:hunter2\n")
+    Path("small.yaml").write_text(SERVING.replace("poisson: 20 rps", "trace: {file: secret}"))
+    assert "hunter2" not in refused("plan", "small.yaml")
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "poisson: 20 rps",
+            "gamma: {rate: 20 rps, cv: 1e-160}",
+            "small.yaml:5:42: streams[0].gamma.cv: must be",
+        ),
+        ("$0.3/h", "1e300", "buy.own[0].price: must be at most 1e+06 $/h"),
+        ("model: a,", f"model: {'a' * 5000},", "`aaa"),
+        ("gpu: T4", "gpu: T4, memory: 900 GB", "small.yaml:6:42: buy.own[0].memory"),
+        ("buy: {", "buy: {regions: [mars], ", "small.yaml:6:17: buy.regions[0]: `mars` is not in the catalog"),
+    ],
+)
+def test_values_that_nobody_can_mean(old: str, new: str, said: str, here: Path) -> None:
+    Path("small.yaml").write_text(SERVING.replace(old, new))
+    code, error = asked("plan", "small.yaml", "-o", "p.json")
+    assert (code, said in error) == (2, True), error
+    assert not Path("p.json").exists()
+
+
+def test_a_number_of_ten_thousand_digits(here: Path) -> None:
+    Path("repo/a").mkdir(parents=True)
+    Path("repo/a/config.pbtxt").write_text(TRITON.replace("16", "9" * 10_000))
+    assert "config.pbtxt:3:17: must be a number of at most 100 digits" in refused("from-triton", "repo", "-o", "s.yaml")
+
+
+def test_an_axis_of_pictures(here: Path) -> None:
+    Path("study.yaml").write_text('base: small.yaml\naxes: {name: ["\U0001f697", "b"]}\noutputs: [gpu_count]\n')
+    assert asked("study", "study.yaml", "-o", "st")[0] == 0
+
+
+def test_points_of_a_study_are_not_trusted(here: Path) -> None:
+    Path("study.yaml").write_text(STUDY)
+    Path("st").mkdir()
+    outcome = {"key": "0", "values": {"p99_s": {"low": 1}}, "feasible": True, "evidence": None, "foretold": False}
+    Path("st/points.jsonl").write_text(json.dumps(outcome | {"reason": "", "failed": False}) + "\n")
+    assert refused("study", "study.yaml", "-o", "st", "--resume").startswith("st/points.jsonl:1: is no point")
+
+
+# Exports
+
+
+def test_no_name_ends_a_comment_of_an_export() -> None:
+    (bought, *others) = BEST.instances
+    named = replace(bought, instance="x\nsetup: touch PWNED")
+    plan = replace(PLAN, recommendation=replace(BEST, instances=(named, *others)))
+    lines = list(comments(plan, named, "x", None))
+    assert all(line.startswith("#") and "\n" not in line for line in lines)
+
+
+MARKS = (
+    "[]", "5", '{"schema":"S"}', '{"schema":"S","target":"openmetrics"}',
+    '{"schema":"S","target":"openmetrics","files":[1,2]}', '{"schema":"S","target":"openmetrics","files":{"":"x"}}',
+    '{"schema":"S","target":"openmetrics","files":{"a\\u0000b":"x"}}',
+    '{"schema":"S","target":"openmetrics","files":{"../victim.txt":"x"}}',
+    '{"schema":"S","target":"openmetrics","files":{"/etc/hostname":"x"}}',
+    '{"schema":"S","target":"openmetrics","files":{"a/../../victim.txt":"x"}}',
+    '{"schema":"S","target":"openmetrics","files":{"d":"x"}}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_mark_leads_nowhere_else(mark: str, here: Path) -> None:
+    write_plan(PLAN, Path("plan.json"))
+    Path("out/d").mkdir(parents=True)
+    Path("victim.txt").write_text("keep")
+    Path("out/.planner-export.json").write_text(mark.replace("S", "planner.exports/v1"))
+    code, error = asked("export", "plan.json", "--to", "openmetrics", "-o", "out", "--force")
+    assert (code, error.count("\n")) == (2, 0)
+    assert Path("victim.txt").read_text() == "keep"
+    assert sorted(os.listdir("out")) == [".planner-export.json", "d"]
+
+
+def test_a_link_is_not_followed(here: Path) -> None:
+    write_plan(PLAN, Path("plan.json"))
+    words = ("export", "plan.json", "--to", "openmetrics", "-o", "out", "--force")
+    assert asked(*words)[0] == 0
+    Path("target.txt").write_text("keep")
+    Path("out/plan.prom").unlink()
+    Path("out/plan.prom").symlink_to("../target.txt")
+    code, error = asked(*words)
+    assert (code, "out/plan.prom: is a link" in error) == (2, True)
+    assert Path("target.txt").read_text() == "keep"
+
+
+# Outputs
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pre.csv", ("trace", "import", "sent.csv", "-o", "pre.csv")),
+        ("pre.html", ("report", "plan.json", "-o", "pre.html")),
+        ("x.png", ("profiles", "plot", "nvidia_resnet50", "--gpu", "T4", "-o", "x.png")),
+        ("p.json", ("plan", "small.yaml", "-o", "p.json")),
+    ],
+)
+def test_only_files_of_ones_own_kind_are_replaced(name: str, words: tuple[str, ...], here: Path) -> None:
+    Path("sent.csv").write_text("arrival_s\n0.5\n1.5\n")
+    write_plan(PLAN, Path("plan.json"))
+    Path(name).write_text("somebody's")
+    code, error = asked(*words)
+    assert (code, "exists and is no" in error) == (2, True), error
+    assert Path(name).read_text() == "somebody's"
+    Path(name).unlink()
+    for _ in range(2):  # its own it may replace
+        assert asked(*words)[0] == 0
+
+
+def test_closed_outputs_are_no_error(here: Path) -> None:
+    write_plan(PLAN, Path("plan.json"))
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        done = subprocess.run(
+            f"{sys.executable} -m planner explain plan.json {closed}", shell=True, capture_output=True
+        )
+        assert (done.returncode, b"error" in done.stderr) == (0, False), done.stderr
+
+
+def test_control_characters_are_shown_and_not_sent() -> None:
+    shown = cli.harmless("a\x1b[2Jb\x1b]0;t\x07 \x1b[1mbold\x1b[0m\r\n\u202e")
+    assert shown == "a\\x1b[2Jb\\x1b]0;t\\x07 \x1b[1mbold\x1b[0m\r\n\\u202e"
+
+
+def test_a_word_without_end_is_cut() -> None:
+    assert cli.shortened(f"s.yaml: `{'a' * 5000}` is unknown") == f"s.yaml: `{'a' * 59}... is unknown"
+
+
+# Chance
+
+
+def test_damaged_files_of_every_kind() -> None:
+    """A small part of `python -m benchmarks fuzz`."""
+    command = [sys.executable, "-m", "benchmarks.fuzz", "--count", "100", "--jobs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
