@@ -38,6 +38,8 @@ LIMIT_S, LIMIT_BYTES = 20, 1_000_000_000
 LINE_MAX = 2500
 """Of an error, with a path in it."""
 ALL = 100_000
+LONG = 200_000
+"""Bytes of a file that is not made a hundred times as long."""
 RECORDING = Path(__file__).resolve().parent.parent / "scenarios/validation/recordings/xeon-2-cores/one-30.json.gz"
 SERVING = """\
 name: small
@@ -329,7 +331,7 @@ def scratch(raw: bytes, chance: Random) -> bytes:
         case 1:
             lines.insert(chance.randrange(len(lines)), chance.choice(lines))
         case 2:
-            lines *= chance.choice((2, 100))
+            lines *= chance.choice((2, 100)) if len(raw) < LONG else 1
         case _ if tokens:
             found, other = chance.choice(tokens), str(chance.choice(HOSTILE))
             return (text[: found.start()] + other + text[found.end() :]).encode("utf-8", "surrogatepass")

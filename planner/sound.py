@@ -3,15 +3,19 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
-from functools import reduce
+from functools import cache, reduce
 from operator import getitem
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrate.files import shown
 from planner.plans import Plan, Timeline
 from simulator.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 LARGEST_COUNT = 2**64
@@ -36,17 +40,26 @@ def typed(data: Any, kind: type[T]) -> T:
 
     JSON has no NaN, so a figure that does not exist is written as null: null where a number must be is NaN again.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    adapter = TypeAdapter(kind)
+    adapter = adapter_of(kind)
     try:
         return adapter.validate_python(data)
     except ValidationError as error:
         for gap in error.errors():
             if gap["type"] == "float_type" and gap["input"] is None:
                 *way, last = gap["loc"]
-                reduce(getitem, way, data)[last] = math.nan
+                with suppress(TypeError, KeyError, IndexError):  # of a union, whose member is part of the way
+                    reduce(getitem, way, data)[last] = math.nan
     return adapter.validate_python(data)
+
+
+@cache
+def adapter_of(kind: type[T]) -> "TypeAdapter[T]":
+    """What validates a kind of answer, made once."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def sound(data: Any, kind: type[T]) -> T:

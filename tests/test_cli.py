@@ -284,7 +284,7 @@ def test_a_policy_changes_the_replay(planner):
         ("explain", "PLAN"),
         ("explain missing.json", "missing.json: no such file."),
         ("explain scenarios/video.yaml", "is not JSON"),
-        ("explain scenarios", "cannot be read: Is a directory"),
+        ("explain scenarios", "is a directory"),
         (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100`?"),
         (f"simulate {VIDEO} --gpu H100 --count 1 --set predict=never", "no profile of yolov3"),
         (f"simulate {VIDEO} --gpu V100 --count 0", "--count"),

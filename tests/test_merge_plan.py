@@ -136,8 +136,8 @@ def test_what_was_measured_counts_before_what_is_assumed(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("merging: layers\nsharing: {curve: none.json}\n", "none.json: cannot be read"),
-        ("merging: layers\nsharing: {table: none.csv}\n", "none.csv: cannot be read"),
+        ("merging: layers\nsharing: {curve: none.json}\n", "none.json: no such file"),
+        ("merging: layers\nsharing: {table: none.csv}\n", "none.csv: no such file"),
     ],
 )
 def test_files_that_are_missing(tmp_path: Path, text: str, said: str) -> None:

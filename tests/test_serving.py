@@ -204,8 +204,8 @@ def test_each_precision_of_a_model_is_measured(bench: Path) -> None:
         (["two.yaml", "--record", "folder.json"], "folder.json: is a folder"),
         (["two.yaml", "--record", "run.txt"], "run.txt: a recording is named .json or .json.gz"),
         (["two.yaml", "--duration", "soon"], "--duration must be a duration"),
-        (["--replay", "two.yaml"], "is not a recording"),
-        (["--replay", "missing.json"], "cannot be read"),
+        (["--replay", "two.yaml"], "is not JSON"),
+        (["--replay", "missing.json"], "no such file"),
         (["two.yaml", "--device", "tpu"], "tpu"),
     ],
 )

@@ -28,9 +28,9 @@ def check_page(out: Path) -> None:
     from calibrate.files import FileError, demand_ours
     from planner.store import StoreError
 
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise StoreError(f"-o {out}: must end in .html. Name such a file.")
     try:
         demand_ours(out, "report")
     except FileError as error:
         raise StoreError(f"-o {out}: {error}. Name another file, or remove this one.") from None
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise StoreError(f"-o {out}: must end in .html. Name such a file.")
