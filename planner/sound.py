@@ -42,7 +42,7 @@ def typed(data: Any, kind: type[T]) -> T:
     """
     from pydantic import ValidationError
 
-    adapter = adapter_of(kind)
+    adapter: TypeAdapter[T] = adapter_of(kind)  # type: ignore[arg-type]
     try:
         return adapter.validate_python(data)
     except ValidationError as error:
@@ -55,7 +55,7 @@ def typed(data: Any, kind: type[T]) -> T:
 
 
 @cache
-def adapter_of(kind: type[T]) -> "TypeAdapter[T]":
+def adapter_of(kind: type[Any]) -> "TypeAdapter[Any]":
     """What validates a kind of answer, made once."""
     from pydantic import TypeAdapter
 
