@@ -31,6 +31,8 @@ from typing import Any
 
 from typer.main import get_command
 
+from calibrate import assemble
+from calibrate.journal import read_journal
 from planner import cli
 from simulator.errors import InputError
 
@@ -40,6 +42,7 @@ LINE_MAX = 2500
 ALL = 100_000
 LONG = 200_000
 """Bytes of a file that is not made a hundred times as long."""
+LENET = Path(__file__).resolve().parent.parent / "tests/data/lenet-cpu.jsonl"
 RECORDING = Path(__file__).resolve().parent.parent / "scenarios/validation/recordings/xeon-2-cores/one-30.json.gz"
 SERVING = """\
 name: small
@@ -124,6 +127,8 @@ HOSTILE: tuple[Any, ...] = (
     "1e400", "\x1b[2J\x1b]0;owned\x07", "a\nb: c", "../../x", "/etc/passwd", "\u202eab", "\ud7ff", "x" * 5000, [], {},
     [[]], {"": 0}, [0] * 50, "0" * 400, "$(touch x)", "<script>", "late", "measured",
 )  # fmt: skip
+ASSEMBLE = "profiles of a journal"
+"""Not a command: `planner calibrate --resume` does it beside measuring."""
 TOKEN = re.compile(r"[A-Za-z_]+|-?\d+(?:\.\d+)?")
 
 
@@ -168,6 +173,13 @@ KINDS = (
     Kind("prices", "known/prices.yaml", ("prices show --catalog known",), 2, tree=False),
     Kind("gpus", "known/gpus.yaml", ("prices show --catalog known",), 2, tree=False),
     Kind("profile", "mine/T4/a.json", ("profiles show nvidia_resnet50 --profiles mine",), 5),
+    Kind("measured", "mine/cpu-intel-xeon-2.50ghz/lenet.json",
+         ("profiles show lenet --profiles mine", "profiles plot lenet --profiles mine -o p.png",
+          "profiles plot lenet --what memory --profiles mine -o p.png",
+          "profiles plot lenet --what layers --profiles mine -o p.png"), 2, fresh=("p.png",)),
+    Kind("device", "mine/cpu-intel-xeon-2.50ghz/device.json",
+         ("profiles show lenet --profiles mine", "profile lenet --gpu cpu-intel-xeon-2.50ghz --profiles mine"), 3),
+    Kind("calibration", "journal.jsonl", (ASSEMBLE,), 3, tree=False, fresh=("made",)),
     Kind("triton", "repo/a/config.pbtxt", ("from-triton repo -o s.yaml --rate 'a=3 rps' --slo 'a=100 ms'",), 4,
          tree=False, fresh=("s.yaml",)),
     Kind("sharing", "sharing.json", ("merge breakeven merged.yaml --loads 1 --models 2",), 2),
@@ -203,11 +215,13 @@ def world() -> World:
         "prices.yaml": prices, "known/prices.yaml": short(prices),
         "known/gpus.yaml": (data / "gpus.yaml").read_text(), "mine/T4/a.json": profile.read_text(),
         "sharing.json": json.dumps(SHARING),
+        "journal.jsonl": LENET.read_text(),
         "run.json": gzip.decompress(RECORDING.read_bytes()).decode(),
         "merged.yaml": MERGED,
     }.items():  # fmt: skip
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    assembled(Path("journal.jsonl"), Path("mine"))
     for words, out in (
         ("plan small.yaml -o plan.json", ""),
         ("simulate small.yaml --gpu T4 --count 1 --format json", "sim.json"),
@@ -338,6 +352,12 @@ def scratch(raw: bytes, chance: Random) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
+def assembled(journal: Path, out: Path) -> None:
+    """Profiles of what a calibration measured."""
+    header, outcomes = read_journal(journal)
+    assemble.write(outcomes, header, out)
+
+
 @cache
 def command() -> Any:
     """The command line, made once."""
@@ -351,7 +371,10 @@ def asked(words: str) -> tuple[int, str, str]:
     try:
         with redirect_stdout(out), redirect_stderr(error):
             try:
-                command().main(shlex.split(words), standalone_mode=True)
+                if words == ASSEMBLE:
+                    assembled(Path("journal.jsonl"), Path("made"))
+                else:
+                    command().main(shlex.split(words), standalone_mode=True)
             except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
             except Exception as wrong:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from calibrate.files import FileError, read_json
 from calibrate.joint_spec import STATE, JointSpec
+from simulator.errors import InputError
 
 SCHEMA = "planner.joint/v1"
 KEPT = re.compile(r"(weights|flight)[0-9-]*\.pt")
@@ -24,7 +25,7 @@ Weights = dict[str, dict[str, Tensor]]
 """State dicts, by model."""
 
 
-class JointError(ValueError):
+class JointError(InputError):
     """A training that cannot be begun or go on; the text is one line with the way out."""
 
 

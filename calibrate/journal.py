@@ -14,11 +14,13 @@ from typing import Any, NoReturn, Self
 from calibrate.files import LARGEST_BYTES, FileError, parse_json, read_bytes
 from calibrate.points import Outcome
 from calibrate.provenance import differing
+from calibrate.reader import NAME
+from simulator.errors import InputError
 
 SCHEMA = "planner.journal/v1"
 
 
-class JournalError(ValueError):
+class JournalError(InputError):
     """A journal that cannot be written or continued; the text names file, what is wrong and the way out."""
 
 
@@ -179,6 +181,8 @@ def _header(raw: Mapping[str, Any]) -> Header:
     header = Header(**raw)
     if header.schema != SCHEMA or not isinstance(header.provenance, Mapping) or not isinstance(header.seed, int):
         raise ValueError(header.schema)
+    if not NAME.fullmatch(str(header.provenance["gpu"])):  # the name of a folder
+        raise ValueError(header.provenance["gpu"])
     return header
 
 

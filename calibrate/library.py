@@ -29,6 +29,10 @@ ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 
 
+Probes = Mapping[str, Mapping[str, float]]
+"""Figures by probe and name."""
+
+
 def profile_name(model: str, input_shape: Sequence[int] = (), suffix: str = "") -> str:
     """The name that the profiles of a model go by, of at most 64 characters: those at the end.
 
@@ -105,6 +109,15 @@ def read_kind(path: Path) -> GPU | None:
     """The device in `path` as a kind of GPU, strictly read; None where its figures are left to the catalog."""
     try:
         return _device(_parse(path, DEVICE_SCHEMA))
+    except ProfileError as error:
+        raise ProfileError(f"{path}: {error}") from None
+
+
+def read_probes(path: Path) -> Probes:
+    """What the probes of a device found: by probe, figures above 0 by name. ProfileError where the file is none."""
+    try:
+        probes = Reader(_parse(path, DEVICE_SCHEMA)).part("probes")
+        return {name: Reader(probes, "probes.").figures(name) for name in probes}
     except ProfileError as error:
         raise ProfileError(f"{path}: {error}") from None
 

@@ -131,8 +131,9 @@ class Outcome:
         if not numbers or not all(outcome.samples.values()):
             raise ValueError(f"{outcome.point.key}: its figures are no numbers")
         point = outcome.point
-        texts = (point.model, point.optimizer, point.probe, point.settings.precision)
-        if not all(isinstance(text, str) for text in texts) or not isinstance(point.batch, int):
+        texts, settings = (point.model, point.optimizer, point.probe), point.settings
+        known = settings.precision in PRECISIONS and isinstance(settings.resolution, int | None)
+        if not known or not all(isinstance(text, str) for text in texts) or not isinstance(point.batch, int):
             raise ValueError(f"{point.key}: is no point")
         if not isinstance(outcome.details, Mapping) or not isinstance(outcome.message, str):
             raise ValueError(f"{outcome.point.key}: its details are none")

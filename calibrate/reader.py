@@ -123,6 +123,13 @@ class Reader:
         inner: dict[str, Any] = self._needed(key, dict, "a mapping")
         return inner
 
+    def figures(self, key: str) -> dict[str, float]:
+        """The figures above 0 among a mapping's `values`."""
+        place = f"{self.prefix}{key}."
+        values = Reader(self._needed(key, dict, "a mapping"), place, self.what).part("values")
+        found = {name: _finite(f"{place}values.{name}", value) for name, value in values.items()}
+        return {name: value for name, value in found.items() if value > 0}
+
     def mapping(self, key: str) -> "Reader":
         return Reader(self._needed(key, dict, "a mapping"), f"{self.prefix}{key}.", self.what)
 

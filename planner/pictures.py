@@ -5,6 +5,7 @@ from pathlib import Path
 from calibrate.library import Library
 from calibrate.plot import What, check_picture, plot
 from planner.listings import ListingError, choose
+from simulator.errors import InputError
 from simulator.profile import Profile
 
 
@@ -12,7 +13,16 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
     """The profile that was drawn to `path`; ListingError where none is meant, PlotError where it cannot be drawn."""
     check_picture(path, option="-o")
     profile = choose_one(library, model, gpu, precision)
-    plot(profile, library.measured(profile), What(what), path)
+    try:
+        plot(profile, library.measured(profile), What(what), path)
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        file = library.paths[profile.model, profile.gpu, profile.precision]
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+        raise ListingError(
+            f"{file}: measured: is not as `planner calibrate` writes it ({why}). Measure again."
+        ) from None
     return profile
 
 

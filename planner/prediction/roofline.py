@@ -3,17 +3,15 @@
 Ceilings are the vendor's peaks, or what the device's own probes reached where there are any.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from calibrate.layer_facts import Facts, LayerWork
-from calibrate.library import DEVICE_FILE, SHIPPED, read_kind
+from calibrate.library import DEVICE_FILE, SHIPPED, Probes, read_kind, read_probes
 from simulator.errors import InputError
 from simulator.hardware import GPU
 from simulator.precision import VALUE_BYTES, value_share
@@ -220,7 +218,7 @@ def ceilings(gpu: GPU, precision: str, directories: Sequence[Path] = ()) -> Ceil
     """
     for directory in (*directories, SHIPPED):
         for path in sorted(directory.rglob(DEVICE_FILE)):
-            if _device(path) == gpu.name and (found := probed(json.loads(path.read_text(encoding="utf-8")), precision)):
+            if _device(path) == gpu.name and (found := probed(read_probes(path), precision)):
                 return _combined(gpu, precision, found, str(path))
     return vendor_ceilings(gpu, precision)
 
@@ -230,9 +228,8 @@ def _device(path: Path) -> str:
     return kind.name if kind else path.parent.name
 
 
-def probed(device: Mapping[str, Any], precision: str) -> dict[str, float]:
+def probed(values: Probes, precision: str) -> dict[str, float]:
     """Ceilings that the probes in a device file reached, by name; without those that did not run."""
-    values = {name: outcome.get("values", {}) for name, outcome in device.get("probes", {}).items()}
     name = "fp16" if precision == "amp" else precision
     wanted = {
         "flops_per_s": values.get("matmul", {}).get(f"{name}_flops"),
