@@ -218,7 +218,7 @@ def study(**points):
         for at, (ok, usd) in points.items()
     ]
     axis = {"name": "count", "values": list(points), "numbers": None, "unit": "", "log": False, "reference": 0}
-    about = dict.fromkeys(("name", "base", "on", "fingerprint", "prices_as_of", "design"), "x")
+    about = dict.fromkeys(("name", "base", "on", "fingerprint", "design"), "x") | {"prices_as_of": "2026-08-01"}
     about |= {"schema": "planner.study/v1", "seed": 1, "changes": [], "versions": {}, "points": found, "ask": "plan"}
     return json.dumps(about | {"axes": [axis], "search": None, "outputs": [], "sensitivity": []})
 
