@@ -5,7 +5,6 @@ be made anew from all.
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +13,7 @@ from statistics import fmean, median
 from typing import Any
 
 from calibrate import fit
-from calibrate.files import MISSING, FileError, read_json
+from calibrate.files import Fault, FileError, read_json, replacing
 from calibrate.journal import Header, JournalError
 from calibrate.library import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_name
 from calibrate.points import Outcome, Point, Settings, Status, What
@@ -634,21 +633,18 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         raw = read_json(path)
     except FileError as error:
-        if str(error) == MISSING:
+        if error.fault is Fault.MISSING:
             return None
         raise
     return raw if isinstance(raw, dict) and raw.get("schema") in (SCHEMA, DEVICE_SCHEMA) else None
 
 
 def _write(path: Path, raw: Mapping[str, Any]) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(_text(raw) + "\n", encoding="utf-8")
-        part.replace(path)
+        with replacing(path) as file:
+            file.write(f"{_text(raw)}\n".encode())
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         way_out = "Make room, or let it be written, then continue with --resume"
         raise JournalError(f"{path}: cannot be written ({error.strerror}). {way_out}.") from error
 

@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from calibrate import request, zoo
-from calibrate.journal import JournalError
-from calibrate.memory_log import MemoryLogError
+from calibrate.files import printable, unusable
 from calibrate.request import Request, RequestError
 from calibrate.sweep import run
 from simulator.errors import InputError
 
 BAD_INPUT = 2
 INTERNAL = 1
-REFUSALS = (InputError, JournalError, MemoryLogError)
-"""What says in one line what is wrong and what to do."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -132,8 +129,8 @@ def guarded(work: Callable[[], int]) -> int:
     """The exit code of `work`; what is raised becomes one line."""
     try:
         return work()
-    except REFUSALS as error:
-        text = str(error)
+    except InputError as error:
+        text = printable(str(error))
         print(text if text.endswith((".", "?")) else f"{text}.", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
@@ -141,6 +138,9 @@ def guarded(work: Callable[[], int]) -> int:
     except Exception as error:
         if os.environ.get("PLANNER_DEBUG"):
             raise
+        if said := unusable(error):
+            print(said, file=sys.stderr)
+            return BAD_INPUT
         what = " ".join(f"{type(error).__name__}: {error}".split())
         print(
             f"calibrate: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.", file=sys.stderr

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from calibrate.cluster import ClusterError, connect, last_line
+from calibrate.files import replacing
 from calibrate.request import Request
 from calibrate.sweep import check_writable, say
 
@@ -235,10 +236,9 @@ def held(out: Path) -> dict[str, bytes]:
 
 def write(path: Path, data: bytes) -> None:
     """Replace a file as a whole."""
-    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
+        with replacing(path) as file:
+            file.write(data)
     except OSError as error:
         raise ClusterError(f"{path}: cannot be written ({error.strerror}). Then continue with --resume") from None

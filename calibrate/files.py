@@ -1,6 +1,7 @@
 """Files: whatever is read comes through here - a plain file, of bounded size before and after it is unpacked.
 
-No file is trusted because it carries our own name: people send each other plans, recordings and profiles.
+No file is trusted because it carries our own name: people send each other plans, recordings and profiles. What is
+written is there as a whole or not at all, and through no link.
 """
 
 import gzip
@@ -10,8 +11,12 @@ import os
 import re
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
+from errno import EACCES, EDQUOT, EIO, ELOOP, ENAMETOOLONG, ENOSPC, EROFS, EXDEV
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from simulator.errors import InputError
 
@@ -21,20 +26,43 @@ LARGEST_HELD_BYTES = 400_000_000
 """That the values of a JSON file may take in memory."""
 VALUE_BYTES, MAPPING_BYTES, LIST_BYTES = 32, 240, 90
 """Memory of each value, mapping and list, about."""
-MISSING = "no such file"
 MADE = "made by the planner"
-"""Stands near the beginning of what is written for people and other programs: only that may be replaced."""
+"""Says so in what is written for people and other programs."""
+OURS = {
+    "picture": re.compile(
+        rb"\x89PNG\r\n.*Software\0made by the planner|<\?xml .*<dc:title>made by the planner<", re.DOTALL
+    ),
+    "recording": re.compile(rb"# \d+ arrivals from [^\n]*, made by the planner\n"),
+    "report": re.compile(rb'<!doctype html>\n.*\n<meta name="generator" content="made by the planner">\n', re.DOTALL),
+}
+"""How each begins: only that may be replaced."""
 MARK_WITHIN = 10_000
+LONGEST_PART = 100
+"""Of a file's name, in that of the file it is written to first."""
 GZIP = b"\x1f\x8b"
 ENDLESS = re.compile(rb"(?:^|[\s:,\[])-?(?:\d{100}|\d+(?:\.\d+)?[eE]\+?\d{3})")
 """Numbers that no figure has: of 100 digits or more."""
 
 
+REFUSED = (EACCES, EDQUOT, EIO, ELOOP, ENAMETOOLONG, ENOSPC, EROFS, EXDEV)
+"""Errors of the system that are none of ours."""
+
+
+class Fault(Enum):
+    """Faults of a file that have ways out of their own."""
+
+    MISSING = auto()
+    DIRECTORY = auto()
+    LARGE = auto()
+    ENCODING = auto()
+
+
 class FileError(InputError):
     """A file that cannot be used: what is wrong, in a sentence without the file's name and without the way out."""
 
-    def __init__(self, what: str, place: str = "") -> None:
+    def __init__(self, what: str, place: str = "", fault: Fault | None = None) -> None:
         super().__init__(what)
+        self.fault = fault
         self.place = place
         """`:3:7`, line and column, or empty."""
 
@@ -47,7 +75,7 @@ def read_bytes(path: Path, most: int = LARGEST_BYTES, *, unpack: bool = True) ->
             if unpack and raw[: len(GZIP)] == GZIP and len(raw) <= most:
                 raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(most + 1)
     except FileNotFoundError:
-        raise FileError(MISSING) from None
+        raise FileError("no such file", fault=Fault.MISSING) from None
     except FileError:
         raise
     except (EOFError, gzip.BadGzipFile, zlib.error):
@@ -55,17 +83,14 @@ def read_bytes(path: Path, most: int = LARGEST_BYTES, *, unpack: bool = True) ->
     except (OSError, ValueError) as error:
         raise FileError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(raw) > most:
-        raise FileError(f"holds more than {_size(most)}")
+        raise FileError(f"holds more than {_size(most)}", fault=Fault.LARGE)
     return raw
 
 
 def read_text(path: Path, most: int = LARGEST_BYTES) -> str:
     """The same as UTF-8."""
     raw = read_bytes(path, most)
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileError(f"is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+    return _decoded(raw)
 
 
 def read_json(path: Path, most: int = LARGEST_BYTES) -> Any:
@@ -81,9 +106,7 @@ def parse_json(raw: bytes) -> Any:
         line, before = raw.count(b"\n", 0, found.end()) + 1, raw.rfind(b"\n", 0, found.end())
         raise FileError("holds a number beyond 1e100", f":{line}:{found.end() - before}")
     try:
-        return json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_not_finite)
-    except UnicodeDecodeError as error:
-        raise FileError(f"is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+        return json.loads(_decoded(raw), object_pairs_hook=_unique, parse_constant=_not_finite)
     except json.JSONDecodeError as error:
         end = "it ends too early" if error.pos >= len(error.doc.rstrip()) else error.msg.lower()
         raise FileError(f"is not JSON: {end}", f":{error.lineno}:{error.colno}") from None
@@ -98,34 +121,82 @@ def held_bytes(raw: bytes) -> int:
 
 
 def demand_ours(path: Path, what: str) -> None:
-    """FileError where a new file would replace one that is none of ours: one that has no mark of ours, and content."""
+    """FileError where a new file would replace one of another kind, or of somebody else; an empty one may go."""
     if path.is_dir():
-        raise FileError("is a directory")
+        raise FileError("is a directory", fault=Fault.DIRECTORY)
     try:
         with open(path, "rb", opener=_open_plain) as file:
             head = file.read(MARK_WITHIN)
     except (OSError, FileError):  # not there, or a pipe, which nothing replaces
         return
-    if head and MADE.encode() not in head:
+    if head and not OURS[what].match(head):
         raise FileError(f"exists and is no {what} that the planner made")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to be written: a reader sees the old one or, after the block, the new one.
+
+    No link is followed: resolve a path that a person named. OSError where it cannot be written; then the old one is
+    as it was.
+    """
+    part = path.with_name(f".{path.name[:LONGEST_PART]}.{os.getpid()}.part")
+    try:
+        with open(part, "wb", opener=_open_new) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def open_growing(path: Path) -> int:
+    """A descriptor of a file that is read and appended to, made where there is none.
+
+    FileError where it is a link, a directory, a device or a pipe; OSError where it cannot be written.
+    """
+    if path.is_symlink():
+        raise FileError("is a link")
+    return _open_plain(str(path), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+
+
+def _open_new(path: str, flags: int) -> int:
+    """A descriptor of a file that was not there before, whatever stood in its way."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.open(path, flags | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
 def _open_plain(path: str, flags: int) -> int:
     """A descriptor of a plain file; a pipe that nobody writes to does not hold it up."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
     os.close(descriptor)
-    raise FileError("is a directory" if stat.S_ISDIR(mode) else "is a device or a pipe, and no file")
+    if stat.S_ISDIR(mode):
+        raise FileError("is a directory", fault=Fault.DIRECTORY)
+    raise FileError("is a device or a pipe, and no file")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise FileError(f"has the key {shown(next(key for key in keys if keys.count(key) > 1))} twice")
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
+            raise FileError(f"has the key {shown(key)} twice")
+        mapping[key] = value
     return mapping
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        what = f"is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}"
+        raise FileError(what, fault=Fault.ENCODING) from None
 
 
 def _not_finite(text: str) -> NoReturn:
@@ -134,6 +205,13 @@ def _not_finite(text: str) -> NoReturn:
 
 def _size(count: int) -> str:
     return f"{count // 1_000_000} MB" if count >= 1_000_000 else f"{count // 1000} kB"
+
+
+def unusable(error: Exception) -> str:
+    """What to say of a file that somebody named and the system refuses; empty where it is another error."""
+    if isinstance(error, OSError) and error.errno in REFUSED and error.filename is not None:
+        return f"{shown(str(error.filename))}: cannot be used: {error.strerror}. Name another file."
+    return ""
 
 
 def shown(value: object, longest: int = 60) -> str:

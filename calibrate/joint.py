@@ -4,7 +4,6 @@ Group by group, most memory saved first, as GEMEL (NSDI'23) does. Imports and ru
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 from calibrate import provenance
 from calibrate.device import DeviceError, find_device
+from calibrate.files import FileError, parse_json, printable, read_json
 from calibrate.joint_spec import CURVE, JointSpec, SpecError, read_spec
 from calibrate.joint_state import JointError, Progress, Work
 from calibrate.joint_training import Say, Training, build, met, tied, weights_of
@@ -185,11 +185,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.parent is not None:
         end_with(given.parent)
     try:
-        text = sys.stdin.read() if given.spec == "-" else Path(given.spec).read_text(encoding="utf-8")
-        spec = read_spec(json.loads(text))
+        raw = parse_json(sys.stdin.buffer.read()) if given.spec == "-" else read_json(Path(given.spec))
+        spec = read_spec(raw)
         train(spec, given.out, given.device, resume=given.resume, say=silent if given.quiet else note)
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        return refuse(f"{given.spec}: cannot be read ({error}). Name a JSON file.")
+    except FileError as error:
+        return refuse(f"{given.spec}{error.place}: {error}. Name a JSON file.")
     except SpecError as error:
         return refuse(f"{given.spec}: {error}")
     except (JointError, SharingError, DeviceError) as error:
@@ -208,7 +208,7 @@ def refuse(text: str) -> int:
 
 def note(text: str) -> None:
     """A line for people."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 def silent(_text: str) -> None:

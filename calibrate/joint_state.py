@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,14 +13,15 @@ from typing import Any, BinaryIO, Self
 import torch
 from torch import Tensor
 
-from calibrate.files import FileError, read_json
+from calibrate.files import Fault, FileError, open_growing, printable, read_json, replacing, shown
 from calibrate.joint_spec import STATE, JointSpec
+from calibrate.reader import LEAVE, ProfileError, Reader, refuse
 from simulator.errors import InputError
 
 SCHEMA = "planner.joint/v1"
 KEPT = re.compile(r"(weights|flight)[0-9-]*\.pt")
 """Files that a state names."""
-ATTEMPT = {"groups", "accuracy", "accepted", "epochs", "wall_s"}
+LOCK = ".lock"
 Weights = dict[str, dict[str, Tensor]]
 """State dicts, by model."""
 
@@ -74,20 +75,63 @@ class State:
         return bool(self.alone or self.attempts or self.flight)
 
 
-def _is_state(state: State) -> bool:
-    """Whether it can have been written here; the files it names lie beside it."""
-    flight, texts = state.flight or {}, (state.device, state.weights, state.schema)
-    files = [state.weights, *([flight.get("file")] if state.flight else [])]
-    attempts = state.attempts if isinstance(state.attempts, list) else [None]
-    return (
-        isinstance(state.spec, dict)
-        and all(isinstance(text, str) for text in texts)
-        and isinstance(state.alone, dict)
-        and all(isinstance(share, float | int) for share in state.alone.values())
-        and all(isinstance(one, dict) and one.keys() >= ATTEMPT for one in attempts)
-        and isinstance(flight, dict)
-        and all(isinstance(file, str) and (not file or KEPT.fullmatch(file)) for file in files)
+def state_of(raw: Any, models: Sequence[str]) -> State:
+    """A state as a training of these models left it; ProfileError names what none can have written."""
+    read = Reader(raw if isinstance(raw, dict) else {}, what="a training's state")
+    read.schema(SCHEMA)
+    state = State(
+        spec=read.part("spec"),
+        device=read.text("device"),
+        alone=_accuracies(read.mapping("alone"), models),
+        attempts=[_attempt(tried, models) for tried in read.mappings("attempts")],
+        weights=_file(read, "weights") if read.raw.get("weights") else "",
+        flight=_flight(read.mapping("flight"), models) if read.raw.get("flight") is not None else None,
     )
+    read.known |= {"weights", "flight"}
+    read.nothing_else()
+    return state
+
+
+def _attempt(read: Reader, models: Sequence[str]) -> dict[str, Any]:
+    for group in read.mappings("groups"):
+        group.text("signature"), group.count("copy"), group.count("layer_bytes")
+        _named(group, "models", models)
+        group.nothing_else()
+    found = _accuracies(read.mapping("accuracy"), models)
+    if missing := sorted(set(models) - found.keys()):
+        refuse(f"{read.prefix}accuracy.{missing[0]}", "is missing", LEAVE)
+    read.flag("accepted"), read.count("epochs"), read.not_negative("wall_s")
+    _named(read, "trained", models)
+    read.nothing_else()
+    return read.raw
+
+
+def _flight(read: Reader, models: Sequence[str]) -> dict[str, Any]:
+    read.text("stage"), read.not_negative("wall_s"), read.flag("diverged"), _file(read, "file")
+    if not [_accuracies(epoch, models) for epoch in read.mappings("history")]:
+        refuse(f"{read.prefix}history", "is empty", LEAVE)
+    read.nothing_else()
+    return read.raw
+
+
+def _accuracies(read: Reader, models: Sequence[str]) -> dict[str, float]:
+    found = {name: read.not_negative(name) for name in read.raw}
+    if strange := found.keys() - models:
+        refuse(read.prefix + min(strange), "is no model of the spec", LEAVE)
+    return found
+
+
+def _named(read: Reader, key: str, models: Sequence[str]) -> None:
+    """A list of some of the models."""
+    if not (found := read.sentences(key)) or not {*found} <= {*models}:
+        refuse(read.prefix + key, f"must be models of the spec, got {shown(list(found))}", LEAVE)
+
+
+def _file(read: Reader, key: str) -> str:
+    """A file beside the state."""
+    if not KEPT.fullmatch(name := read.text(key)):
+        refuse(read.prefix + key, f"must be a file of weights in this folder, got {shown(name)}", LEAVE)
+    return name
 
 
 class Work:
@@ -99,9 +143,11 @@ class Work:
         self.device = device
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self.lock = open_growing(folder / LOCK)
         except OSError as error:
             raise JointError(f"{folder}: cannot be written ({error.strerror}). Name another --out.") from None
+        except FileError as error:
+            raise JointError(f"{folder / LOCK}: {error}. Remove it, or name another --out.") from None
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -124,26 +170,39 @@ class Work:
     def _begin(self, spec: JointSpec, resume: bool) -> State:
         path = self.folder / STATE
         fresh = State(spec.to_json(), self.device)
-        if not path.exists():
-            return fresh
         try:
-            kept = State(**read_json(path))
-        except (FileError, TypeError) as error:
-            raise JointError(f"{path}: cannot be read ({error}). Name another --out.") from None
-        if not _is_state(kept):
+            raw = read_json(path)
+        except FileError as error:
+            if error.fault is not Fault.MISSING:
+                raise JointError(f"{path}{error.place}: {error}. Name another --out.") from None
+            if self._strangers():
+                raise JointError(f"{self.folder}: holds other files, and no training. Name another --out.") from None
+            return fresh
+        if not isinstance(raw, dict) or not isinstance(raw.get("spec"), dict):
             raise JointError(f"{path}: is no state that a training left. Name another --out.")
+        for key in sorted(fresh.spec.keys() | raw["spec"].keys()):
+            if (was := raw["spec"].get(key)) != (now := fresh.spec.get(key)):
+                raise JointError(
+                    f"{path}: {printable(key)} was {shown(was)}, now it is {shown(now)}. Such runs are not mixed: name "
+                    "another --out."
+                )
+        try:
+            kept = state_of(raw, list(spec.targets))
+        except ProfileError as error:
+            raise JointError(f"{path}: {error}, or name another --out.") from None
+        if kept.device != self.device:
+            raise JointError(
+                f"{path}: was begun on {shown(kept.device)}, not {self.device}. Such runs are not mixed: name another "
+                "--out."
+            )
         if not resume and kept.begun:
             done = f"{len(kept.alone)} models alone and {len(kept.attempts)} sharings"
             raise JointError(f"{path}: holds {done} already. Continue with --resume, or name another --out.")
-        for key in fresh.spec.keys() | kept.spec.keys():
-            if (was := kept.spec.get(key)) != (now := fresh.spec.get(key)):
-                raise JointError(
-                    f"{path}: {key} was {was}, now it is {now}. Such runs are not mixed: name another --out."
-                )
-        if kept.device != fresh.device or kept.schema != SCHEMA:
-            was, now = (kept.device, fresh.device) if kept.schema == SCHEMA else (kept.schema, SCHEMA)
-            raise JointError(f"{path}: was begun on {was}, not {now}. Such runs are not mixed: name another --out.")
         return kept
+
+    def _strangers(self) -> list[str]:
+        """Files in the folder that no training wrote; a part of one begins with a point."""
+        return [name for name in os.listdir(self.folder) if not name.startswith(".") and not KEPT.fullmatch(name)]
 
     def weights(self) -> Weights:
         """Of what stands."""
@@ -192,16 +251,11 @@ class Work:
                     file.unlink()
 
     def _write(self, name: str, fill: Callable[[BinaryIO], object]) -> None:
-        path, part = self.folder / name, self.folder / f".{name}.part"
+        path = self.folder / name
         try:
-            with part.open("wb") as out:
+            with replacing(path) as out:
                 fill(out)
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(path)
         except (OSError, RuntimeError) as error:  # RuntimeError: torch's word for a full disk
-            with suppress(OSError):
-                part.unlink()
             why = " ".join(str(error).split())[:200]
             raise JointError(f"{path}: cannot be written ({why}). Make room, then continue with --resume.") from None
 

@@ -218,8 +218,9 @@ class Training:
         if kept is None or optimizer is None:
             return Progress(stage), {}
         progress, data = kept
-        restore(modules, data["weights"])
-        optimizer.load_state_dict(data["optimizer"])
+        with blamed(f"{stage}: restoring what was done of it", "Name another --out"):
+            restore(modules, data["weights"])
+            optimizer.load_state_dict(data["optimizer"])
         return progress, data.get("best", {})
 
     def epoch(self, modules: Modules, optimizer: torch.optim.Optimizer, factors: Mapping[str, float]) -> bool:

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -11,13 +10,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from calibrate.files import LARGEST_BYTES, FileError, parse_json, read_bytes
+from calibrate.files import LARGEST_BYTES, FileError, open_growing, parse_json, read_bytes
 from calibrate.points import Outcome
 from calibrate.provenance import differing
 from calibrate.reader import NAME
 from simulator.errors import InputError
 
 SCHEMA = "planner.journal/v1"
+BEGIN = b'{"provenance":'
+"""Of its first line."""
 
 
 class JournalError(InputError):
@@ -117,13 +118,11 @@ def read_journal(path: Path) -> tuple[Header, list[Outcome]]:
 def _open(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        return open_growing(path)
     except OSError as error:
         _refuse(path, f"cannot be written ({error.strerror})", "Name a directory that may be written with --out")
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        _refuse(path, "is no ordinary file", "Name another --out")
-    return file
+    except FileError as error:
+        _refuse(path, str(error), "Name another --out")
 
 
 def _lock(file: int, path: Path) -> None:
@@ -143,6 +142,8 @@ def _read(file: int, path: Path) -> tuple[Header | None, dict[str, Outcome]]:
     while chunk := os.pread(file, 1 << 20, len(data)):
         data += chunk
     header, outcomes, whole_bytes = _parse(data, path)
+    if not header and not data.startswith(BEGIN[: len(data)]):
+        _refuse(path, "is no journal", "Move the file away, or name another --out")
     if whole_bytes < len(data):
         os.ftruncate(file, whole_bytes)
     return header, outcomes

@@ -12,15 +12,17 @@ from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import NamedTuple, Self, TextIO
 
-from calibrate.files import read_text
+from calibrate.files import FileError, demand_ours, read_text
 from calibrate.nvml import find
+from calibrate.plot import save
+from simulator.errors import InputError
 
 HEADER = ("t_s", "memory_bytes", "running")
 EVERY_S = 0.1
 WHICH = "import sys, torch; print(torch.cuda.get_device_properties(sys.argv[1]).uuid)"
 
 
-class MemoryLogError(ValueError):
+class MemoryLogError(InputError):
     """A log that cannot be written; the text is one line that names the file and the way out."""
 
 
@@ -45,6 +47,10 @@ class MemoryLog:
     def __init__(self, path: Path, held_bytes: Callable[[], int | None], every_s: float = EVERY_S) -> None:
         if path.suffix == ".png":
             raise MemoryLogError(f"--memory-log: {path}: the log is CSV, its picture gets the same name. Write a .csv")
+        try:
+            demand_ours(path.with_suffix(".png"), "picture")
+        except FileError as error:
+            raise MemoryLogError(f"--memory-log: {path.with_suffix('.png')}: {error}. Name another file") from None
         self.path = path
         self.held_bytes = held_bytes
         self.every_s = every_s
@@ -76,7 +82,7 @@ class MemoryLog:
         try:
             self._file.close()
             note = draw(read_log(self.path), self.path.with_suffix(".png"))
-        except (OSError, MemoryLogError) as failure:
+        except (OSError, InputError) as failure:
             note = f"memory log: {self.path.with_suffix('.png')}: not drawn ({failure})"
         print(note, file=sys.stderr)
 
@@ -159,7 +165,7 @@ def draw(rows: Sequence[Row], path: Path) -> str:
             fontsize=7,
         )  # fmt: skip
     axes.set(xlabel="time (s)", ylabel="memory held (GB)", ylim=(0, None))
-    figure.savefig(path, dpi=120)
+    save(figure, path, "--memory-log")
     return f"memory log: {path}"
 
 

@@ -15,7 +15,7 @@ from simulator.model import Layer
 
 LARGEST_FILE_BYTES = 16_000_000
 LARGEST_BATCH = 1_000_000
-LEAVE = "Leave it as planner calibrate wrote it"
+LEAVE = "Leave it as the planner wrote it"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 
@@ -132,6 +132,26 @@ class Reader:
 
     def mapping(self, key: str) -> "Reader":
         return Reader(self._needed(key, dict, "a mapping"), f"{self.prefix}{key}.", self.what)
+
+    def mappings(self, key: str) -> list["Reader"]:
+        """A list of mappings; none where the key is not there."""
+        listed = self._take(key)
+        if not isinstance(listed, list | None):
+            refuse(self.prefix + key, f"must be a list of mappings, got {_kind(listed)}", LEAVE)
+        for i, entry in enumerate(listed or []):
+            if not isinstance(entry, dict):
+                refuse(f"{self.prefix}{key}[{i}]", f"must be a mapping, got {_kind(entry)}", LEAVE)
+        return [Reader(entry, f"{self.prefix}{key}[{i}].", self.what) for i, entry in enumerate(listed or [])]
+
+    def count(self, key: str) -> int:
+        """A whole number from 0."""
+        if not float(value := self.not_negative(key)).is_integer():
+            refuse(self.prefix + key, f"must be a whole number, got {value:g}", LEAVE)
+        return int(value)
+
+    def flag(self, key: str) -> bool:
+        value: bool = self._needed(key, bool, "true or false")
+        return value
 
     def series(self, key: str) -> Interpolated:
         """A cost by batch size, e.g. `{"1": 0.0084, "2": 0.0085}`."""

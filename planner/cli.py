@@ -526,10 +526,11 @@ def can_encode(text: str, encoding: str) -> bool:
 
 def fail(error: Exception) -> NoReturn:
     """End with what is wrong: the input, or the planner itself."""
+    from calibrate.files import unusable
     from simulator.errors import InputError
 
-    if isinstance(error, InputError):
-        note("\n".join(map(shortened, str(error).split("\n"))))
+    if said := str(error) if isinstance(error, InputError) else unusable(error):
+        note("\n".join(map(shortened, said.split("\n"))))
         sys.exit(Status.INPUT)
     if os.environ.get("PLANNER_DEBUG"):
         raise error

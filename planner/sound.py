@@ -3,11 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
-from functools import cache, reduce
-from operator import getitem
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from calibrate.files import shown
@@ -15,10 +13,12 @@ from planner.plans import Plan, Timeline
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
 
 T = TypeVar("T")
 LARGEST_COUNT = 2**64
+MOST_KEYS = 100_000
+"""Of a mapping."""
 LONGEST_TEXT = 2**20
 SIGNED = frozenset(
     {"observed", "limit", "numbers", "values", "low_figure", "high_figure", "reference_figure", "axes", "timeline"}
@@ -36,30 +36,55 @@ class UnsoundError(InputError):
 
 
 def typed(data: Any, kind: type[T]) -> T:
-    """JSON as the dataclass it was written from; pydantic's ValidationError where it is none.
+    """JSON as the dataclass it was written from; pydantic's ValidationError, with the first error, where it is none.
 
     JSON has no NaN, so a figure that does not exist is written as null: null where a number must be is NaN again.
     """
-    from pydantic import ValidationError
-
-    adapter: TypeAdapter[T] = adapter_of(kind)  # type: ignore[arg-type]
-    try:
-        return adapter.validate_python(data)
-    except ValidationError as error:
-        for gap in error.errors():
-            if gap["type"] == "float_type" and gap["input"] is None:
-                *way, last = gap["loc"]
-                with suppress(TypeError, KeyError, IndexError):  # of a union, whose member is part of the way
-                    reduce(getitem, way, data)[last] = math.nan
-    return adapter.validate_python(data)
+    answer: T = validator_of(kind).validate_python(data)  # type: ignore[arg-type]
+    return answer
 
 
 @cache
-def adapter_of(kind: type[Any]) -> "TypeAdapter[Any]":
+def validator_of(kind: type[Any]) -> "SchemaValidator":
     """What validates a kind of answer, made once."""
     from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
 
-    return TypeAdapter(kind)
+    return SchemaValidator(bounded(TypeAdapter(kind).core_schema))
+
+
+def bounded(schema: Any) -> Any:
+    """pydantic's schema of an answer, in which a column ends at its first error: all of them may fill the memory."""
+    from pydantic_core.core_schema import no_info_before_validator_function
+
+    if isinstance(schema, list):
+        return [bounded(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: bounded(part) for key, part in schema.items()}
+    match inner:
+        case {"type": "list" | "tuple"}:
+            return {**inner, "fail_fast": True}
+        case {"type": "dict"}:
+            return no_info_before_validator_function(few_keys, inner)
+        case {"type": "float"}:
+            return no_info_before_validator_function(nan_of, inner)
+    return inner
+
+
+def few_keys(value: object) -> object:
+    """A mapping, where it is not too long."""
+    from pydantic_core import PydanticKnownError
+
+    if isinstance(value, dict) and len(value) > MOST_KEYS:
+        count = {"field_type": "Mapping", "max_length": MOST_KEYS, "actual_length": len(value)}
+        raise PydanticKnownError("too_long", count)
+    return value
+
+
+def nan_of(value: object) -> object:
+    """NaN for the null that stands for it."""
+    return math.nan if value is None else value
 
 
 def sound(data: Any, kind: type[T]) -> T:

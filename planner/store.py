@@ -2,15 +2,13 @@
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate import files
-from calibrate.files import FileError, shown
+from calibrate.files import FileError, replacing, shown
 from planner.plans import SCHEMA, Plan
 from planner.sound import UnsoundError, contradictions, sound
 from simulator.errors import InputError
@@ -63,20 +61,26 @@ def write_text(text: str, path: Path) -> None:
 def write_bytes(data: bytes, path: Path, option: str) -> None:
     """Write a file in one step: a reader sees the old one or the new one, never a part.
 
-    `option` named it: the way out where it cannot be written.
+    `option` named it: the way out where it cannot be written. A link that a person names there is followed.
     """
     target = path.resolve()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
             target.write_bytes(data)
             return
-        part.write_bytes(data)
-        part.replace(target)
+        with replacing(target) as file:
+            file.write(data)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with {option}.") from error
+
+
+def write_beside(text: str, path: Path) -> None:
+    """The same of a file that nobody named, in a folder that somebody did: no link is followed."""
+    try:
+        with replacing(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another folder with -o.") from error
 
 
 def check_target(target: Path, scenario: Path | None = None) -> None:

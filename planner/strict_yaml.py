@@ -10,14 +10,14 @@ from typing import Any
 import yaml
 
 from calibrate import files
-from calibrate.files import FileError
+from calibrate.files import Fault, FileError
 
 MAX_BYTES = 1024 * 1024
 WAYS_OUT = {
-    "no such file": "`planner init FILE` writes one to start from.",
-    "is a directory": "Name a YAML file in it.",
-    "holds more": "Move recorded arrivals to a CSV file and name it under `trace`.",
-    "is not UTF-8": "Save the file as UTF-8.",
+    Fault.MISSING: "`planner init FILE` writes one to start from.",
+    Fault.DIRECTORY: "Name a YAML file in it.",
+    Fault.LARGE: "Move recorded arrivals to a CSV file and name it under `trace`.",
+    Fault.ENCODING: "Save the file as UTF-8.",
 }
 MAX_DEPTH = 50
 MAX_NODES = 300_000
@@ -97,7 +97,7 @@ def read_text(path: Path) -> str:
     try:
         return files.read_text(path, MAX_BYTES)
     except FileError as error:
-        way_out = next((way for what, way in WAYS_OUT.items() if str(error).startswith(what)), "Name a YAML file.")
+        way_out = WAYS_OUT[error.fault] if error.fault else "Name a YAML file."
         raise ValueError(f"{error}. {way_out}") from None
 
 

@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.files import MADE, FileError, demand_ours, printable, read_bytes, shown
+from calibrate.files import MADE, FileError, demand_ours, printable, read_bytes, replacing, shown
 from planner.units import did_you_mean, duration
 from simulator.errors import InputError
 
@@ -41,6 +41,10 @@ MOST_ARRIVALS = 15_000_000
 """Of one recording: BurstGPT has ten million."""
 LONGEST_LINE = 1_000_000
 DATES_AT_ONCE = 100_000
+LONGEST_DATE = 41
+"""Characters by which no text is a date."""
+LONGEST_COMMENT = 200
+"""That may say from when and how long."""
 COLUMN = re.compile(r"[A-Za-z][\w .()/%-]{0,40}")
 """What the name of a column looks like."""
 NEARLY = re.compile(r"#\s*(from\b.*\b)?lasts?\s+[\d.+-]", re.IGNORECASE)
@@ -188,6 +192,8 @@ def read_header(file: TextIO, path: Path) -> tuple[list[str], int, Span | None]:
         number += 1
         if text.strip() and not text.startswith("#"):
             return [name.strip() for name in next(csv.reader([text]))], number, span
+        if len(text) > LONGEST_COMMENT:
+            continue
         if (said := SPAN.fullmatch(text.strip())) is not None:
             if span is not None:
                 raise TraceError(f"{path}:{number}: says a second time how long the recording lasts. Remove one line.")
@@ -334,7 +340,7 @@ def numbers(body: Body, index: int) -> Floats:
 
 def dates(body: Body, index: int) -> Floats:
     """One column of ISO dates with times as seconds since the earliest; NaN where there is none."""
-    cells = (row[index] for row in rows(body))
+    cells = (row[index].strip()[:LONGEST_DATE] for row in rows(body))
     parts = []
     while some := list(islice(cells, DATES_AT_ONCE)):
         parts.append(from_dates(np.array(some)))
@@ -345,7 +351,7 @@ def from_dates(texts: NDArray[np.generic]) -> NDArray[np.datetime64]:
     """ISO dates with times. A zone counts, none is UTC."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # NumPy warns that it turns zones into UTC, which is what we want
-        return np.char.strip(texts.astype("U40")).astype("datetime64[us]")
+        return texts.astype("datetime64[us]")
 
 
 def since_first(moments: NDArray[np.datetime64]) -> Floats:
@@ -366,7 +372,7 @@ def numeric(text: str) -> bool:
 def dated(text: str) -> bool:
     """Whether `text` is an ISO date with time."""
     try:
-        return bool(text.strip()) and not np.isnat(from_dates(np.array([text]))).any()
+        return bool(text.strip()) and not np.isnat(from_dates(np.array([text.strip()]))).any()
     except ValueError:
         return False
 
@@ -523,7 +529,8 @@ def import_trace(
     lines = [said, f"# from 0 s, lasts {lasts} s", "arrival_s"]
     lines.extend(f"{time_s:.{DIGITS}f}" for time_s in table.times_s.tolist())
     try:
-        target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with replacing(target.resolve()) as file:
+            file.writelines(f"{line}\n".encode() for line in lines)
     except OSError as error:
         raise TraceError(f"{target}: cannot be written: {error.strerror}. Name a file in a folder you own.") from None
     return table

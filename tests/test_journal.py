@@ -157,7 +157,7 @@ def test_a_full_device() -> None:
     journal = Journal(Path("/dev/full"), Header(provenance=DEVICE, seed=7), {}, os.open("/dev/full", os.O_RDWR))
     with journal, pytest.raises(JournalError, match=f"cannot be written .{os.strerror(errno.ENOSPC)}.*--resume"):
         journal.append(outcome(1))
-    with pytest.raises(JournalError, match="is no ordinary file"):
+    with pytest.raises(JournalError, match="is a device or a pipe"):
         open_journal(Path("/dev/full"), DEVICE, 7, resume=False)
 
 

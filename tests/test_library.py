@@ -654,11 +654,11 @@ BAD_FITS = {
     "samples": (FOUR | {"measured": []}, "measured: must be a mapping, got a list. Write a mapping"),
     "layers": (
         FOUR | {"measured": {"layers": {"a": 1}}},
-        "measured.layers: must be a list of layers, got a mapping. Leave it as planner calibrate wrote it",
+        "measured.layers: must be a list of layers, got a mapping. Leave it as the planner wrote it",
     ),
     "layer": (
         FOUR | {"measured": {"layers": ["conv"]}},
-        "measured.layers[0]: must be a mapping, got a text. Leave it as planner calibrate wrote it",
+        "measured.layers[0]: must be a mapping, got a text. Leave it as the planner wrote it",
     ),
     "bytes of a layer": (
         FOUR | {"measured": {"layers": [{"name": "conv", "weight_bytes": -1}]}},

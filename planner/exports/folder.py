@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrate.files import FileError, read_bytes, read_json, shown
 from planner.exports.fleet import ExportError
-from planner.store import StoreError, write_text
+from planner.store import StoreError, write_beside
 
 MARK = ".planner-export.json"
 """Which files an export wrote, and what they were: the next one replaces those, and nothing else."""
@@ -35,7 +35,7 @@ def write_folder(folder: Path, target: str, files: Mapping[str, str], force: boo
     if not earlier:  # before any other file, so that an export which is broken off can be made again
         write_mark(folder, target, {})
     for path, text in files.items():
-        write_text(text, folder / path)
+        write_beside(text, folder / path)
     write_mark(folder, target, files)
 
 
@@ -104,7 +104,7 @@ def write_mark(folder: Path, target: str, files: Mapping[str, str]) -> None:
     """Remember what was written."""
     digests = {path: digest(files[path].encode()) for path in sorted(files)}
     try:
-        write_text(json.dumps({"schema": SCHEMA, "target": target, "files": digests}, indent=2) + "\n", folder / MARK)
+        write_beside(json.dumps({"schema": SCHEMA, "target": target, "files": digests}, indent=2) + "\n", folder / MARK)
     except StoreError as error:
         raise ExportError(f"{folder}: cannot be written. Name another folder with -o.") from error
 

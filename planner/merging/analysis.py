@@ -266,6 +266,7 @@ def assumed_gemel(could: Mapping[str, int]) -> Judge:
     return judge
 
 
+LARGEST_TABLE_BYTES = 1_000_000
 Rows = Mapping[str, Sequence[tuple[float, float]]]
 """Accuracy over that alone by share of a model's bytes that is shared, ascending, by model; `*` is for any other."""
 
@@ -274,14 +275,19 @@ def read_table(path: Path) -> Rows:
     """A CSV with the columns `model`, `shared_fraction` and `accuracy`; MergeError names the line that is wrong."""
     rows: dict[str, dict[float, float]] = {}
     try:
-        lines = [line for line in read_text(path).splitlines() if line and not line.startswith("#")]
+        lines = read_text(path, LARGEST_TABLE_BYTES).splitlines()
     except FileError as error:
         raise MergeError(f"{path}: {error}. Name a CSV file.") from None
-    reader = csv.DictReader(lines)
+    reader = csv.DictReader(line for line in lines if line and not line.startswith("#"))
     wanted = {"model", "shared_fraction", "accuracy"}
-    if not wanted <= set(reader.fieldnames or ()):
+    try:
+        missing = wanted - set(reader.fieldnames or ())
+        listed = list(reader)
+    except csv.Error as error:
+        raise MergeError(f"{path}: is not CSV: {error}. Mend row {reader.line_num}.") from None
+    if missing:
         raise MergeError(f"{path}: must have the columns {', '.join(sorted(wanted))}. Write them in the first line.")
-    for number, row in enumerate(reader, start=2):
+    for number, row in enumerate(listed, start=2):
         try:
             share, accuracy = float(row["shared_fraction"]), float(row["accuracy"])
         except (TypeError, ValueError):

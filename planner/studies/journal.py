@@ -9,13 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from calibrate.files import FileError, parse_json, read_bytes
+from calibrate.files import FileError, open_growing, parse_json, read_bytes, replacing
 from planner.store import StoreError
 from planner.studies.engine import Outcome
 from planner.studies.figures import is_figure
 from simulator.profile import Evidence
 
 FILE = "points.jsonl"
+BEGIN = b'{"key":'
+"""Of each line."""
 KEYS = {"key", "values", "feasible", "evidence", "foretold", "reason", "failed"}
 
 
@@ -32,6 +34,8 @@ class Journal:
             self.file = self._opened()
         except OSError as error:
             raise StoreError(f"{self.path}: cannot be written: {error.strerror}. Name a directory with -o.") from None
+        except FileError as error:
+            raise StoreError(f"{self.path}: {error}. Name another directory with -o.") from None
         try:
             self.outcomes = self._read()
             if self.outcomes and not resume:
@@ -73,14 +77,10 @@ class Journal:
     def sort(self, first: Sequence[str]) -> None:
         """Write the lines anew in this order, then all others, so that equal studies leave equal files."""
         order = dict.fromkeys([*(key for key in first if key in self.outcomes), *sorted(self.outcomes)])
-        part = self.path.with_name(f".{FILE}.part")
         try:
-            with part.open("wb") as file:
+            with replacing(self.path) as file:
                 file.writelines(line(key, self.outcomes[key]) for key in order)
-                file.flush()
-                os.fsync(file.fileno())
-            new = self._locked(part)  # before it is the journal, so that nobody else ever has it
-            part.replace(self.path)
+                new = self._locked(Path(file.name))  # before it is the journal, so that nobody else ever has it
             os.close(self.file)
             self.file = new
         except OSError as error:
@@ -99,7 +99,7 @@ class Journal:
 
     def _locked(self, path: Path) -> int:
         """A file that only this study writes. StoreError where another one does."""
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        file = open_growing(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -128,6 +128,8 @@ class Journal:
                 raise StoreError(f"{self.path}:{number}: holds a point again. Remove that line.")
             outcomes[found.pop("key")] = found
         if len(whole) < len(raw):
+            if not outcomes and not raw.startswith(BEGIN[: len(raw)]):
+                raise StoreError(f"{self.path}: holds no points of a study. Name another directory with -o.")
             os.ftruncate(self.file, len(whole))
         return outcomes
 

@@ -4,14 +4,14 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calibrate.files import replacing
 from calibrate.files import shown as named
 from planner.sound import repeated, uneven
-from planner.store import StoreError, answer_of, to_json, write_text
+from planner.store import StoreError, answer_of, to_json, write_beside
 from planner.studies.engine import Ask
 from planner.studies.figures import Figure, is_figure, middle
 from planner.studies.scenario import Label, output_of
@@ -316,8 +316,8 @@ def cell(value: object) -> object:
 
 def write(answer: StudyAnswer, directory: Path) -> list[str]:
     """Write all forms; names of those that were written. Parquet takes duckdb."""
-    write_text(to_json(answer), directory / JSON)
-    write_text(to_csv(answer), directory / CSV)
+    write_beside(to_json(answer), directory / JSON)
+    write_beside(to_csv(answer), directory / CSV)
     return [JSON, CSV, *([PARQUET] if write_parquet(answer, directory) else [])]
 
 
@@ -327,17 +327,13 @@ def write_parquet(answer: StudyAnswer, directory: Path) -> bool:
         import duckdb
     except ImportError:
         return False
-    part = directory / f".{PARQUET}.part"
     types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns(answer).items())
     table = f"read_csv({literal(str(directory / CSV))}, header=true, auto_detect=false, columns={{{types}}})"
     try:
-        with duckdb.connect() as db:
+        with replacing(directory / PARQUET) as file, duckdb.connect() as db:
             db.execute("SET threads = 1")  # so that the same rows make the same file
-            db.execute(f"COPY (SELECT * FROM {table}) TO {literal(str(part))} (FORMAT parquet)")
-        part.replace(directory / PARQUET)
+            db.execute(f"COPY (SELECT * FROM {table}) TO {literal(file.name)} (FORMAT parquet, USE_TMP_FILE false)")
     except (OSError, duckdb.Error) as error:
-        with suppress(OSError):
-            part.unlink()
         raise StoreError(f"{directory / PARQUET}: cannot be written: {' '.join(str(error).split())}") from error
     return True
 
