@@ -32,6 +32,7 @@ from typing import Any
 from typer.main import get_command
 
 from calibrate import assemble
+from calibrate.joint_spec import read_spec
 from calibrate.journal import read_journal
 from planner import cli
 from simulator.errors import InputError
@@ -127,8 +128,28 @@ HOSTILE: tuple[Any, ...] = (
     "1e400", "\x1b[2J\x1b]0;owned\x07", "a\nb: c", "../../x", "/etc/passwd", "\u202eab", "\ud7ff", "x" * 5000, [], {},
     [[]], {"": 0}, [0] * 50, "0" * 400, "$(touch x)", "<script>", "late", "measured",
 )  # fmt: skip
+TABLE = "# measured\nmodel,shared_fraction,accuracy\na,0.2,0.99\na,0.6,0.95\n*,0.5,0.97\n"
+TASKS: dict[str, Any] = {"tasks": [{"name": name, "factory": f"joint_tasks:{name}"} for name in ("a", "b")]}
+STATE = {
+    "device": "cpu",
+    "alone": {"a": 0.9, "b": 0.8},
+    "attempts": [
+        {
+            "groups": [{"signature": "Linear weight=4x4", "copy": 0, "layer_bytes": 64, "models": ["a", "b"]}],
+            "accuracy": {"a": 0.99, "b": 1.0}, "accepted": True, "epochs": 2, "trained": ["a", "b"], "wall_s": 1.5,
+        }
+    ],
+    "weights": "weights-2-1.pt",
+    "flight": {
+        "stage": "sharing 2", "history": [{"a": 0.9, "b": 0.9}], "wall_s": 2.5, "diverged": False,
+        "file": "flight-2-1-0-0.pt",
+    },
+    "schema": "planner.joint/v1",
+}  # fmt: skip
 ASSEMBLE = "profiles of a journal"
 """Not a command: `planner calibrate --resume` does it beside measuring."""
+RESUME = "the state of a joint training"
+"""Not a command: `planner merge train --resume` does it before training."""
 TOKEN = re.compile(r"[A-Za-z_]+|-?\d+(?:\.\d+)?")
 
 
@@ -183,6 +204,8 @@ KINDS = (
     Kind("triton", "repo/a/config.pbtxt", ("from-triton repo -o s.yaml --rate 'a=3 rps' --slo 'a=100 ms'",), 4,
          tree=False, fresh=("s.yaml",)),
     Kind("sharing", "sharing.json", ("merge breakeven merged.yaml --loads 1 --models 2",), 2),
+    Kind("table", "table.csv", ("merge breakeven tabled.yaml --loads 1 --models 2",), 2, tree=False),
+    Kind("state", "joint/state.json", (RESUME,), 4, fresh=("joint/.lock",)),
 )  # fmt: skip
 
 
@@ -217,7 +240,9 @@ def world() -> World:
         "sharing.json": json.dumps(SHARING),
         "journal.jsonl": LENET.read_text(),
         "run.json": gzip.decompress(RECORDING.read_bytes()).decode(),
-        "merged.yaml": MERGED,
+        "merged.yaml": MERGED, "tabled.yaml": MERGED.replace("curve: sharing.json", "table: table.csv"),
+        "table.csv": TABLE,
+        "joint/state.json": json.dumps({"spec": read_spec(TASKS).to_json(), **STATE}),
     }.items():  # fmt: skip
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -352,6 +377,14 @@ def scratch(raw: bytes, chance: Random) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
+def resumed(folder: Path) -> None:
+    """A joint training that goes on."""
+    from calibrate.joint_state import Work
+
+    with Work(folder, read_spec(TASKS), "cpu", resume=True):
+        pass
+
+
 def assembled(journal: Path, out: Path) -> None:
     """Profiles of what a calibration measured."""
     header, outcomes = read_journal(journal)
@@ -373,6 +406,8 @@ def asked(words: str) -> tuple[int, str, str]:
             try:
                 if words == ASSEMBLE:
                     assembled(Path("journal.jsonl"), Path("made"))
+                elif words == RESUME:
+                    resumed(Path("joint"))
                 else:
                     command().main(shlex.split(words), standalone_mode=True)
             except SystemExit as end:

@@ -15,9 +15,12 @@ import pytest
 from answers import BEST, PLAN
 from typer.testing import CliRunner
 
-from benchmarks.fuzz import FUNCTIONS, RECORDING, STUDY, TRAINING, TRITON
+from benchmarks.fuzz import FUNCTIONS, RECORDING, STATE, STUDY, TASKS, TRAINING, TRITON
+from calibrate.joint_spec import read_spec
+from calibrate.journal import JournalError, open_journal
 from planner import cli
 from planner.exports.skypilot import comments
+from planner.merging.analysis import MergeError, read_table
 from planner.store import write_plan
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -198,6 +201,23 @@ def test_what_unpacks_to_too_much_is_refused_while_it_is_read(here: Path) -> Non
     assert "holds more than 15,000,000 rows" in refused("trace", "describe", "lines.csv.gz")
 
 
+def test_a_small_file_asks_for_no_more_than_its_size(here: Path, answers: dict[str, Any]) -> None:
+    """Nothing grows faster than the file: keys that come again, values that are all wrong, one long cell."""
+    Path("keys.json").write_text("{" + "".join(f'"{i}":0,' for i in range(400_000)) + '"7":0}')
+    assert "keys.json: has the key `7` twice" in refused("explain", "keys.json")
+    wrong = json.dumps({**answers["plan.json"], "warnings": []}).replace('"warnings": []', '"warnings": [HERE]')
+    with gzip.open("wrong.json.gz", "wb") as packed:
+        packed.write(wrong.replace("HERE", "1," * 5_000_000 + "1").encode())
+    assert "warnings[0]: must be a mapping of keys to values, got 1" in refused("explain", "wrong.json.gz")
+    many = {"versions": dict.fromkeys(map(str, range(200_000)), 1)}
+    Path("many.json").write_text(json.dumps({**answers["plan.json"], **many}))
+    assert "versions: must have at most 100000 items" in refused("explain", "many.json")
+    Path("dates.csv").write_text("time\n" + "2023-11-16 18:17:03.97\n" * 60_000 + "9" * 100_000 + "\n")
+    assert "dates.csv:60002: must be a date" in refused("trace", "describe", "dates.csv")
+    Path("comment.csv").write_text("# from 0 s" + " , lasts" * 60_000 + "\n#" + " " * 400_000 + "x\ntime\n1\n")
+    assert "holds 1 arrival" in refused("trace", "describe", "comment.csv")
+
+
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
@@ -265,6 +285,74 @@ def test_points_of_a_study_are_not_trusted(here: Path) -> None:
     outcome = {"key": "0", "values": {"p99_s": {"low": 1}}, "feasible": True, "evidence": None, "foretold": False}
     Path("st/points.jsonl").write_text(json.dumps(outcome | {"reason": "", "failed": False}) + "\n")
     assert refused("study", "study.yaml", "-o", "st", "--resume").startswith("st/points.jsonl:1: is no point")
+
+
+@pytest.mark.parametrize("text", ["somebody's", "somebody's\n", '{"x": 1', "1\n2"])
+def test_only_what_begins_like_ours_is_cut(text: str, here: Path) -> None:
+    """A line that a kill cut short goes; a file of somebody else stays as it is."""
+    Path("study.yaml").write_text(STUDY)
+    Path("st").mkdir()
+    Path("st/points.jsonl").write_text(text)
+    refused("study", "study.yaml", "-o", "st", "--resume")
+    assert Path("st/points.jsonl").read_text() == text
+    Path("journal.jsonl").write_text(text)
+    with pytest.raises(JournalError, match="Move the file away"):
+        open_journal(Path("journal.jsonl"), {"gpu": "cpu"}, 0, resume=True)
+    assert Path("journal.jsonl").read_text() == text
+
+
+def test_a_study_follows_no_link(here: Path) -> None:
+    Path("study.yaml").write_text(STUDY)
+    Path("keep.txt").write_text("keep")
+    assert asked("study", "study.yaml", "-o", "st")[0] == 0
+    for name in ("study.json", "results.csv"):
+        Path("st", name).unlink()
+        Path("st", name).symlink_to("../keep.txt")
+    assert asked("study", "study.yaml", "-o", "st", "--resume")[0] == 0
+    assert not Path("st/study.json").is_symlink()
+    Path("st/points.jsonl").unlink()
+    Path("st/points.jsonl").symlink_to("../keep.txt")
+    assert "st/points.jsonl: is a link" in refused("study", "study.yaml", "-o", "st", "--resume")
+    assert Path("keep.txt").read_text() == "keep"
+
+
+JOINT: dict[str, Change] = {
+    "flight.stage: is missing": lambda d: d["flight"].pop("stage"),
+    "is not a key": lambda d: d["flight"].update(x=1),
+    "flight.history: is empty": lambda d: d["flight"].update(history=[]),
+    "flight.file: must be a file of weights in this folder, got `../x.pt`": lambda d: d["flight"].update(
+        file="../x.pt"
+    ),
+    "alone.z: is no model of the spec": lambda d: d["alone"].update(z=1),
+    "attempts[0].accuracy.b: is missing": lambda d: d["attempts"][0]["accuracy"].pop("b"),
+    "attempts[0].groups[0].copy: must be a whole number": lambda d: d["attempts"][0]["groups"][0].update(copy=0.5),
+    "attempts[0].accepted: must be true or false": lambda d: d["attempts"][0].update(accepted="x"),
+    "was begun on `\\x1b[2J`": lambda d: d.update(device="\x1b[2J"),
+    "seed was `\\x1b`": lambda d: d["spec"].update(seed="\x1b"),
+}
+
+
+@pytest.mark.parametrize("said", JOINT)
+def test_states_of_joint_trainings_are_not_trusted(said: str, here: Path) -> None:
+    pytest.importorskip("torch")
+    from calibrate.joint_state import JointError, Work
+
+    state = {"spec": read_spec(TASKS).to_json(), **json.loads(json.dumps(STATE))}
+    JOINT[said](state)
+    Path("state.json").write_text(json.dumps(state))
+    with pytest.raises(JointError) as error:
+        Work(Path(), read_spec(TASKS), "cpu", resume=True)
+    assert said in str(error.value)
+    Path("state.json").unlink()
+    with pytest.raises(JointError, match="holds other files, and no training"):
+        Work(Path(), read_spec(TASKS), "cpu", resume=False)
+
+
+@pytest.mark.parametrize("text", ["\0\n", "model,shared_fraction,accuracy\n" + '"' + "x" * 200_000])
+def test_a_table_that_is_none(text: str, here: Path) -> None:
+    Path("table.csv").write_text(text)
+    with pytest.raises(MergeError, match=r"table\.csv: (is not CSV|must have the columns)"):
+        read_table(Path("table.csv"))
 
 
 # Exports
@@ -335,6 +423,25 @@ def test_only_files_of_ones_own_kind_are_replaced(name: str, words: tuple[str, .
     Path(name).unlink()
     for _ in range(2):  # its own it may replace
         assert asked(*words)[0] == 0
+
+
+def test_a_page_that_speaks_of_the_planner_is_not_its_own(here: Path) -> None:
+    write_plan(PLAN, Path("plan.json"))
+    Path("notes.html").write_text("<!doctype html>\n<p>See the page made by the planner.</p>\n")
+    assert "exists and is no report" in refused("report", "plan.json", "-o", "notes.html")
+
+
+def test_names_that_no_system_takes(here: Path) -> None:
+    write_plan(PLAN, Path("plan.json"))
+    Path("sent.csv").write_text("arrival_s\n0.5\n1.5\n")
+    for words in (
+        ("report", "plan.json", "-o", f"{'a' * 300}.html"),
+        ("export", "plan.json", "--to", "openmetrics", "-o", "a" * 300),
+        ("plan", "small.yaml", "-o", f"{'a' * 300}.json"),
+        ("trace", "import", "sent.csv", "-o", f"{'a' * 300}.csv"),
+        ("explain", f"{'a' * 300}.json"),
+    ):
+        assert "File name too long" in refused(*words)
 
 
 def test_closed_outputs_are_no_error(here: Path) -> None:
