@@ -186,7 +186,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for key, value in pairs:
         if key in mapping:
-            raise FileError(f"has the key {shown(key)} twice")
+            raise FileError(f"has the key {quoted(key)} twice")
         mapping[key] = value
     return mapping
 
@@ -210,11 +210,11 @@ def _size(count: int) -> str:
 def unusable(error: Exception) -> str:
     """What to say of a file that somebody named and the system refuses; empty where it is another error."""
     if isinstance(error, OSError) and error.errno in REFUSED and error.filename is not None:
-        return f"{shown(str(error.filename))}: cannot be used: {error.strerror}. Name another file."
+        return f"{quoted(str(error.filename))}: cannot be used: {error.strerror}. Name another file."
     return ""
 
 
-def shown(value: object, longest: int = 60) -> str:
+def quoted(value: object, longest: int = 60) -> str:
     """A value of a file as an error line has it: on one line, shortened, nothing that a terminal would obey."""
     text = printable(value if isinstance(value, str) else repr(value))
     return f"`{text}`" if len(text) <= longest else f"`{text[: longest - 3]}...`"

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 import torch
 from torch import Tensor
 
-from calibrate.files import Fault, FileError, open_growing, printable, read_json, replacing, shown
+from calibrate.files import Fault, FileError, open_growing, printable, quoted, read_json, replacing
 from calibrate.joint_spec import STATE, JointSpec
 from calibrate.reader import LEAVE, ProfileError, Reader, refuse
 from simulator.errors import InputError
@@ -124,13 +124,13 @@ def _accuracies(read: Reader, models: Sequence[str]) -> dict[str, float]:
 def _named(read: Reader, key: str, models: Sequence[str]) -> None:
     """A list of some of the models."""
     if not (found := read.sentences(key)) or not {*found} <= {*models}:
-        refuse(read.prefix + key, f"must be models of the spec, got {shown(list(found))}", LEAVE)
+        refuse(read.prefix + key, f"must be models of the spec, got {quoted(list(found))}", LEAVE)
 
 
 def _file(read: Reader, key: str) -> str:
     """A file beside the state."""
     if not KEPT.fullmatch(name := read.text(key)):
-        refuse(read.prefix + key, f"must be a file of weights in this folder, got {shown(name)}", LEAVE)
+        refuse(read.prefix + key, f"must be a file of weights in this folder, got {quoted(name)}", LEAVE)
     return name
 
 
@@ -182,19 +182,15 @@ class Work:
             raise JointError(f"{path}: is no state that a training left. Name another --out.")
         for key in sorted(fresh.spec.keys() | raw["spec"].keys()):
             if (was := raw["spec"].get(key)) != (now := fresh.spec.get(key)):
-                raise JointError(
-                    f"{path}: {printable(key)} was {shown(was)}, now it is {shown(now)}. Such runs are not mixed: name "
-                    "another --out."
-                )
+                changed = f"{printable(key)} was {quoted(was)}, now it is {quoted(now)}"
+                raise JointError(f"{path}: {changed}. Such runs are not mixed: name another --out.")
         try:
             kept = state_of(raw, list(spec.targets))
         except ProfileError as error:
             raise JointError(f"{path}: {error}, or name another --out.") from None
         if kept.device != self.device:
-            raise JointError(
-                f"{path}: was begun on {shown(kept.device)}, not {self.device}. Such runs are not mixed: name another "
-                "--out."
-            )
+            changed = f"was begun on {quoted(kept.device)}, not {self.device}"
+            raise JointError(f"{path}: {changed}. Such runs are not mixed: name another --out.")
         if not resume and kept.begun:
             done = f"{len(kept.alone)} models alone and {len(kept.attempts)} sharings"
             raise JointError(f"{path}: holds {done} already. Continue with --resume, or name another --out.")

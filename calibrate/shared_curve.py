@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrate.files import FileError, read_json, shown
+from calibrate.files import FileError, quoted, read_json
 from simulator.errors import InputError
 from simulator.sharing import Group, Sharing, saved_bytes
 
@@ -80,7 +80,7 @@ def read_curve(path: Path) -> SharedCurve:
 
 def _size(value: Any) -> int:
     if not 0 <= int(value) <= LARGEST_SIZE:
-        raise ValueError(f"a size must be from 0 to {LARGEST_SIZE}, got {shown(value)}")
+        raise ValueError(f"a size must be from 0 to {LARGEST_SIZE}, got {quoted(value)}")
     return int(value)
 
 

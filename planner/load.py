@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from calibrate.files import printable
-from calibrate.files import shown as quoted
+from calibrate.files import printable, quoted
 from planner.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.scenario import AccuracyRule, Phase, Scenario, StreamSpec
 from planner.strict_yaml import Document, Problem, Steps, YamlError, dotted, parse, read_text
@@ -459,8 +458,7 @@ def message(path: Steps, kind: str, detail: Any, root: type = Scenario) -> str:
             return f"must have at most {limits['max_length']} items, got {limits['actual_length']}."
         case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
             return f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
-    wanted = WANTED.get(kind) or str(detail["msg"]).partition(",")[0].removeprefix("Input should be ").lower()
-    return f"must be {wanted}, got {got}."
+    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}."
 
 
 WANTED = {
@@ -472,6 +470,8 @@ WANTED = {
     "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "`true` or `false`",
+    "bool_parsing": "`true` or `false`",
+    "dict_type": "a mapping of keys to values",
     "string_type": "a text",
     "path_type": "the name of a file",
     "tuple_type": "a list",

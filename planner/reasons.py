@@ -111,7 +111,8 @@ def load_room(answer: Recommendation) -> list[str]:
     if not answer.gpus:
         return []
     card = max(answer.gpus, key=lambda g: g.offered_load + g.load_share)
-    taken = card.offered_load + card.load_share
+    if not (taken := card.offered_load + card.load_share):
+        return []
     grown = f"{1 / taken:.2f} times the demand would fill it" if taken < 1 else "more demand needs more GPUs"
     return [f"Load: {card.id} is loaded most, {share(taken)} in full batches: {grown}; promises break earlier."]
 

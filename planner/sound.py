@@ -4,12 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from calibrate.files import shown
-from planner.plans import Plan, Timeline
+from calibrate.files import quoted
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ SIGNED = frozenset(
     {"observed", "limit", "numbers", "values", "low_figure", "high_figure", "reference_figure", "axes", "timeline"}
 )
 """Figures that may be below 0: whatever a study varies or keeps, what a refusal compares, and times in a window."""
-NOWHERE = -1
-"""GPU of a request that ran on none."""
 OF_LINES = frozenset({"scenario_text"})
 """Texts of several lines."""
 LINES = {ord(char): " " for char in "\n\t\r"}
@@ -114,15 +111,15 @@ def impossible(value: Any, place: str, signed: bool) -> Iterator[str]:
             if len(value) > LONGEST_TEXT:
                 yield f"{place}: must be a text of at most {LONGEST_TEXT:,} characters, got {len(value):,}"
             elif not (value if place not in OF_LINES else value.translate(LINES)).isprintable():
-                yield f"{place}: must have no control characters, got {shown(value)}"
+                yield f"{place}: must have no control characters, got {quoted(value)}"
             elif value and place.endswith("as_of") and not is_date(value):
-                yield f"{place}: must be a date such as 2026-08-01, got {shown(value)}"
+                yield f"{place}: must be a date such as 2026-08-01, got {quoted(value)}"
         case int() | float():
             least = -LARGEST_COUNT if signed else 0
             if not (least <= value <= LARGEST_COUNT) and isinstance(value, int):
-                yield f"{place}: must be a whole number from {least} to 2^64, got {shown(value)}"
+                yield f"{place}: must be a whole number from {least} to 2^64, got {quoted(value)}"
             elif value < least or math.isinf(value):
-                yield f"{place}: must be a finite number{'' if signed else ' from 0'}, got {shown(value)}"
+                yield f"{place}: must be a finite number{'' if signed else ' from 0'}, got {quoted(value)}"
         case Mapping():
             for key, item in value.items():
                 yield from impossible(str(key), place, signed)
@@ -151,56 +148,7 @@ def is_date(text: str) -> bool:
         return False
 
 
-# Plans
-
-
-def contradictions(plan: Plan) -> Iterator[str]:
-    """What cannot be in any plan that was written here, so that whoever reads one may rely on it."""
-    best = plan.recommendation
-    try:
-        datetime.fromisoformat(plan.created_at)
-    except ValueError:
-        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got {shown(plan.created_at)}"
-    if best.feasible and not best.models:
-        yield "recommendation.models: must not be empty in a feasible plan"
-    if best.models and not 0 <= best.cost_usd_per_hour < math.inf:
-        yield f"recommendation.cost_usd_per_hour: must be a finite number from 0, got {best.cost_usd_per_hour:g}"
-    for place, one in [("recommendation", best), *((f"alternatives[{i}]", a) for i, a in enumerate(plan.alternatives))]:
-        gpus = {gpu.id for gpu in one.gpus}
-        yield from repeated(f"{place}.gpus", [gpu.id for gpu in one.gpus])
-        yield from repeated(f"{place}.models", [model.name for model in one.models])
-        for model in one.models:
-            named = [*model.gpus, *(gpu for replica in model.replicas for gpu in replica.gpus)]
-            if lost := [gpu for gpu in named if gpu not in gpus]:
-                yield f"{place}.models[{model.name}]: runs on {shown(lost[0])}, which is not among `gpus`"
-    names = {model.name for model in best.models}
-    for i, seen in enumerate(plan.latency):
-        if seen.model not in names:
-            yield f"latency[{i}].model: must be one of `recommendation.models`, got {shown(seen.model)}"
-        if seen.counts and len(seen.edges_s) != len(seen.counts) + 1:
-            yield f"latency[{i}].edges_s: must be one more than `counts`, got {len(seen.edges_s)}"
-        if list(seen.edges_s) != sorted(set(seen.edges_s)) or any(edge <= 0 for edge in seen.edges_s):
-            yield f"latency[{i}].edges_s: must grow from above 0"
-    if plan.timeline:
-        yield from of_timeline(plan.timeline)
-
-
-def of_timeline(seen: Timeline) -> Iterator[str]:
-    """Columns of one length, whose numbers of GPUs and models exist."""
-    if not seen.start_s < seen.end_s:
-        yield f"timeline.end_s: must be after `start_s`, got {seen.end_s:g}"
-    known = {"gpu": len(seen.gpus), "model": len(seen.models)}
-    for name in ("batches", "loads", "memory", "queue", "requests"):
-        part = getattr(seen, name)
-        columns = {one.name: getattr(part, one.name) for one in fields(part)}
-        yield from uneven(f"timeline.{name}", columns)
-        for column in columns.keys() & {"size", "bytes", "length"}:
-            if wrong := [n for n in columns[column] if n < 0]:
-                yield f"timeline.{name}.{column}: must be from 0, got {wrong[0]}"
-        for column in columns.keys() & known.keys():
-            least = NOWHERE if name == "requests" else 0
-            if wrong := [n for n in columns[column] if not least <= n < known[column]]:
-                yield f"timeline.{name}.{column}: must be from {least} to {known[column] - 1}, got {wrong[0]}"
+# Columns and names
 
 
 def uneven(place: str, columns: Mapping[str, Sequence[Any]]) -> Iterator[str]:
@@ -216,4 +164,4 @@ def repeated(place: str, names: Sequence[str]) -> Iterator[str]:
     """Names that come twice."""
     for name, count in Counter(names).items():
         if count > 1:
-            yield f"{place}: must have each name once, got {shown(name)} {count} times"
+            yield f"{place}: must have each name once, got {quoted(name)} {count} times"

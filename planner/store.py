@@ -3,17 +3,20 @@
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate import files
-from calibrate.files import FileError, replacing, shown
-from planner.plans import SCHEMA, Plan
-from planner.sound import UnsoundError, contradictions, sound
+from calibrate.files import FileError, quoted, replacing
+from planner.plans import SCHEMA, Plan, Recommendation, Timeline
+from planner.sound import UnsoundError, repeated, sound, uneven
 from simulator.errors import InputError
 
 T = TypeVar("T")
+NOWHERE = -1
+"""GPU of a request that ran on none."""
 
 
 class StoreError(InputError):
@@ -117,11 +120,18 @@ def plan_of(data: Any, path: Path) -> Plan:
     if (schema := data["schema"]) != SCHEMA:
         older = str(schema).startswith("planner.plan/")
         way = "Run `planner plan` again" if older else "Name what `planner plan` keeps, plan.json unless you said so"
-        raise StoreError(f"{path}: has schema {shown(schema)}, not `{SCHEMA}`. {way}.")
-    return answer_of(data, path, Plan, contradictions, "Run `planner plan` again")
+        raise StoreError(f"{path}: has schema {quoted(schema)}, not `{SCHEMA}`. {way}.")
+    return answer_of(data, path, Plan, "Run `planner plan` again", contradictions)
 
 
-def answer_of(data: Any, path: Path, kind: type[T], contradictions: Callable[[T], Iterator[str]], way_out: str) -> T:
+def nothing_else(_: object) -> Iterator[str]:
+    """Of an answer in which no part depends on another."""
+    return iter(())
+
+
+def answer_of(
+    data: Any, path: Path, kind: type[T], way_out: str, contradictions: Callable[[T], Iterator[str]] = nothing_else
+) -> T:
     """A file's JSON as the answer it was written from; StoreError where no command can have written it."""
     try:
         answer = sound(data, kind)
@@ -138,3 +148,73 @@ def read_json(path: Path) -> Any:
         return files.read_json(path)
     except FileError as error:
         raise StoreError(f"{path}{error.place}: {error}. Name one that a command kept, or make it again.") from error
+
+
+# What a plan cannot hold
+
+
+def contradictions(plan: Plan) -> Iterator[str]:
+    """What cannot be in any plan that was written here, so that whoever reads one may rely on it."""
+    best = plan.recommendation
+    try:
+        datetime.fromisoformat(plan.created_at)
+    except ValueError:
+        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got {quoted(plan.created_at)}"
+    if best.feasible and not best.models:
+        yield "recommendation.models: must not be empty in a feasible plan"
+    yield from of_recommendation("recommendation", best)
+    for i, other in enumerate(plan.alternatives):
+        yield from of_recommendation(f"alternatives[{i}]", other)
+    names = {model.name for model in best.models}
+    for i, seen in enumerate(plan.latency):
+        if seen.model not in names:
+            yield f"latency[{i}].model: must be one of `recommendation.models`, got {quoted(seen.model)}"
+        if seen.counts and len(seen.edges_s) != len(seen.counts) + 1:
+            yield f"latency[{i}].edges_s: must be one more than `counts`, got {len(seen.edges_s)}"
+        if list(seen.edges_s) != sorted(set(seen.edges_s)) or any(edge <= 0 for edge in seen.edges_s):
+            yield f"latency[{i}].edges_s: must grow from above 0"
+    if plan.timeline:
+        yield from of_timeline(plan.timeline)
+
+
+def of_recommendation(place: str, one: Recommendation) -> Iterator[str]:
+    """Models that run on GPUs which are there, at figures that every plan has."""
+    if one.models and not 0 < one.cost_usd_per_hour < math.inf:
+        yield f"{place}.cost_usd_per_hour: must be above 0, got {one.cost_usd_per_hour:g}"
+    gpus = {gpu.id for gpu in one.gpus}
+    yield from repeated(f"{place}.gpus", [gpu.id for gpu in one.gpus])
+    yield from repeated(f"{place}.models", [model.name for model in one.models])
+    for model in one.models:
+        where = f"{place}.models[{model.name}]"
+        named = [*model.gpus, *(gpu for replica in model.replicas for gpu in replica.gpus)]
+        if lost := [gpu for gpu in named if gpu not in gpus]:
+            yield f"{where}: runs on {quoted(lost[0])}, which is not among `gpus`"
+        if not model.replicas or not all(replica.gpus for replica in model.replicas):
+            yield f"{where}.replicas: must each name a GPU"
+        if min([model.batch_size, *(replica.batch_size for replica in model.replicas)]) < 1:
+            yield f"{where}: must run batches of at least 1"
+        if not 0 < model.slo_s < math.inf:
+            yield f"{where}.slo_s: must be above 0, got {model.slo_s:g}"
+        if not 0 < model.slo_attainment_target <= 1:
+            yield f"{where}.slo_attainment_target: must be from 0 to 1, got {model.slo_attainment_target:g}"
+        for name in ("max_queue_delay_s", "offered_rps"):
+            if math.isnan(getattr(model, name)):
+                yield f"{where}.{name}: is missing"
+
+
+def of_timeline(seen: Timeline) -> Iterator[str]:
+    """Columns of one length, whose numbers of GPUs and models exist."""
+    if not seen.start_s < seen.end_s:
+        yield f"timeline.end_s: must be after `start_s`, got {seen.end_s:g}"
+    known = {"gpu": len(seen.gpus), "model": len(seen.models)}
+    for name in ("batches", "loads", "memory", "queue", "requests"):
+        part = getattr(seen, name)
+        columns = {one.name: getattr(part, one.name) for one in fields(part)}
+        yield from uneven(f"timeline.{name}", columns)
+        for column in columns.keys() & {"size", "bytes", "length"}:
+            if wrong := [n for n in columns[column] if n < 0]:
+                yield f"timeline.{name}.{column}: must be from 0, got {wrong[0]}"
+        for column in columns.keys() & known.keys():
+            least = NOWHERE if name == "requests" else 0
+            if wrong := [n for n in columns[column] if not least <= n < known[column]]:
+                yield f"timeline.{name}.{column}: must be from {least} to {known[column] - 1}, got {wrong[0]}"

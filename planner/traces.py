@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.files import MADE, FileError, demand_ours, printable, read_bytes, replacing, shown
+from calibrate.files import MADE, FileError, demand_ours, printable, quoted, read_bytes, replacing
 from planner.units import did_you_mean, duration
 from simulator.errors import InputError
 
@@ -218,7 +218,7 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
             return header.index(column)
         hint = did_you_mean(column, header)
         known = f" Known: {', '.join(header)[:200]}." if all(map(COLUMN.fullmatch, header)) else ""
-        raise TraceError(f"{path}: has no column {shown(column)}.{hint}{known}")
+        raise TraceError(f"{path}: has no column {quoted(column)}.{hint}{known}")
     lowered = [name.lower() for name in header]
     if found := next((name for name in TIME_COLUMNS if name in lowered), None):
         return lowered.index(found)
@@ -297,7 +297,7 @@ def whole_numbers(body: Body, path: Path, index: int) -> Floats:
 def read_mooncake(body: Body, path: Path, column: str | None) -> TraceTable:
     """Arrivals of Mooncake: one JSON object a line, with `timestamp` in milliseconds."""
     if column is not None:
-        raise TraceError(f"{path}: holds JSON lines, which have no column {shown(column)}. Leave the column out.")
+        raise TraceError(f"{path}: holds JSON lines, which have no column {quoted(column)}. Leave the column out.")
     stamps = (mooncake_stamp(text, f"{path}:{number}") for number, text in body.lines(path) if text.strip())
     return from_stamps(np.fromiter(stamps, dtype=float), path)
 
@@ -309,12 +309,14 @@ def mooncake_stamp(text: str, place: str) -> float:
     except (ValueError, RecursionError):
         request = None
     if not isinstance(request, dict):
-        raise TraceError(f"{place}: must be one JSON object on one line, got {shown(text.strip(), 40)}. Mend the line.")
+        raise TraceError(
+            f"{place}: must be one JSON object on one line, got {quoted(text.strip(), 40)}. Mend the line."
+        )
     for key in MOONCAKE_KEYS:
         got = request.get(key)
         if isinstance(got, bool) or not isinstance(got, int | float) or not 0 <= got <= LONGEST_S * 1e3:
             what = "milliseconds from 0 on" if key == "timestamp" else "a number of tokens"
-            said = f"got {shown(json.dumps(got), 40)}" if key in request else "but is missing"
+            said = f"got {quoted(json.dumps(got), 40)}" if key in request else "but is missing"
             raise TraceError(f"{place}: `{key}` must be {what}, {said}. Mend or remove the line.")
     return float(request["timestamp"]) / 1e3
 
@@ -391,7 +393,7 @@ def refuse_first_bad(body: Body, path: Path, index: int, good: Callable[[str], b
             continue
         cell = row[index].strip() if index < len(row) else ""
         if not good(cell):
-            what = shown(cell, 40) if cell else "nothing"
+            what = quoted(cell, 40) if cell else "nothing"
             wanted = WANTED.get(good, "a whole number of tokens")
             place = f"{path}:{body.skipped + reader.line_num}"
             raise TraceError(f"{place}: must be {wanted}, got {what}. Mend or remove the row.")
@@ -415,7 +417,7 @@ def read_functions(body: Body, path: Path, function: str | int) -> TraceTable:
         if isinstance(function, int) and len(best) > function:
             best.remove(min(best, key=lambda entry: entry[0]))
     if not best:
-        what = f"no function {shown(function)}" if isinstance(function, str) else "no functions"
+        what = f"no function {quoted(function)}" if isinstance(function, str) else "no functions"
         raise TraceError(f"{path}: has {what}. Give a value of the column HashFunction, or how many of the busiest.")
     total = np.zeros(best[0][2].size, dtype=np.int64)
     for _, _, counts in best:

@@ -212,7 +212,7 @@ def test_a_small_file_asks_for_no_more_than_its_size(here: Path, answers: dict[s
     many = {"versions": dict.fromkeys(map(str, range(200_000)), 1)}
     Path("many.json").write_text(json.dumps({**answers["plan.json"], **many}))
     assert "versions: must have at most 100000 items" in refused("explain", "many.json")
-    Path("dates.csv").write_text("time\n" + "2023-11-16 18:17:03.97\n" * 60_000 + "9" * 100_000 + "\n")
+    Path("dates.csv").write_text("time\n" + "2023-11-16 18:17:03.97\n" * 60_000 + "x" * 100_000 + "\n")
     assert "dates.csv:60002: must be a date" in refused("trace", "describe", "dates.csv")
     Path("comment.csv").write_text("# from 0 s" + " , lasts" * 60_000 + "\n#" + " " * 400_000 + "x\ntime\n1\n")
     assert "holds 1 arrival" in refused("trace", "describe", "comment.csv")

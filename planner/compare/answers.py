@@ -1,11 +1,11 @@
 """Answers of every kind in one form, so that two can be compared: inputs, parts, and figures with their intervals."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
 
-from calibrate.files import shown
+from calibrate.files import quoted
 from planner.layout import counted
 from planner.plans import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
 from planner.store import StoreError, answer_of, plan_of, read_json
@@ -84,19 +84,14 @@ def read_answer(path: Path) -> Answer:
         case _ if schema == SCHEMA:
             return of_plan(plan_of(data, path), str(path))
         case _ if schema == SIMULATION:
-            return simulated(answer_of(data, path, Simulation, nothing_else, AGAIN), str(path))
+            return simulated(answer_of(data, path, Simulation, AGAIN), str(path))
         case _ if schema == TRAINING:
-            return trained(answer_of(data, path, TrainingPlan, nothing_else, AGAIN), str(path))
+            return trained(answer_of(data, path, TrainingPlan, AGAIN), str(path))
         case _ if schema == STUDY:
             return studied(read_study(data, path), str(path))
-    got = f"has schema {shown(schema)}" if schema else "has no `schema`"
+    got = f"has schema {quoted(schema)}" if schema else "has no `schema`"
     hint = "Name a plan, or what `--format json` of `simulate`, `train` or `study` writes"
     raise StoreError(f"{path}: {got}: must be one of {', '.join(KNOWN)}. {hint}.")
-
-
-def nothing_else(_: object) -> Iterator[str]:
-    """An answer of which no part depends on another."""
-    return iter(())
 
 
 # Serving

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from calibrate.files import FileError, read_bytes, read_json, shown
+from calibrate.files import FileError, quoted, read_bytes, read_json
 from planner.exports.fleet import ExportError
 from planner.store import StoreError, write_beside
 
@@ -56,7 +56,7 @@ def read_mark(folder: Path, target: str) -> dict[str, str]:
     if not is_mark(mark):
         raise ExportError(f"{folder / MARK}: is no mark that an export wrote. Name another folder with -o.")
     if mark["target"] != target:
-        raise ExportError(f"{folder}: holds an export to {shown(mark['target'])}. Name another folder with -o.")
+        raise ExportError(f"{folder}: holds an export to {quoted(mark['target'])}. Name another folder with -o.")
     files: dict[str, str] = mark["files"]
     return files
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
-from calibrate.files import shown
+from calibrate.files import quoted
 from simulator.errors import InputError
 
 MAX_DEPTH = 50
@@ -89,7 +89,7 @@ class Reader:
     def refuse(self, wanted: str, token: Token | None = None) -> NoReturn:
         """Raises what is wrong at a token."""
         at = token or self.token
-        got = shown(at.text, 30) if at.text else "the end of the file"
+        got = quoted(at.text, 30) if at.text else "the end of the file"
         raise TextprotoError(f"{self.place(at.start)}: must be {wanted}, got {got}. Mend the file.")
 
     def next(self) -> Token:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrate.files import FileError, read_text, shown
+from calibrate.files import FileError, quoted, read_text
 from calibrate.layer_facts import FactsError, facts, known, traced
 from calibrate.library import Library
 from calibrate.shared_curve import SharedCurve, read_curve
@@ -293,7 +293,7 @@ def read_table(path: Path) -> Rows:
         except (TypeError, ValueError):
             share = accuracy = math.nan
         if not 0 <= share <= 1 or not 0 <= accuracy < math.inf:
-            got = shown(f"{row['shared_fraction']} and {row['accuracy']}")
+            got = quoted(f"{row['shared_fraction']} and {row['accuracy']}")
             raise MergeError(f"{path}: row {number}: a share from 0 to 1 and an accuracy are wanted, got {got}.")
         rows.setdefault(str(row["model"]), {})[share] = accuracy
     if not rows:

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from calibrate.files import MADE, shown
+from calibrate.files import MADE, quoted
 from planner.page.plan_page import plan_page
 from planner.page.study_page import study_page
 from planner.plans import SCHEMA
@@ -27,7 +27,7 @@ def report_page(path: Path) -> str:
         return render("plan.html.j2", plan_page(plan_of(data, path)))
     if schema == STUDY:
         return render("study.html.j2", study_page(read_study(data, path)))
-    got = f"has schema {shown(schema)}" if schema else "has no `schema`"
+    got = f"has schema {quoted(schema)}" if schema else "has no `schema`"
     raise StoreError(f"{path}: {got}, and no report is made of that. Name a plan.json or a study.json.")
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrate.files import replacing
-from calibrate.files import shown as named
+from calibrate.files import quoted, replacing
 from planner.sound import repeated, uneven
 from planner.store import StoreError, answer_of, to_json, write_beside
 from planner.studies.engine import Ask
@@ -137,7 +136,7 @@ class StudyAnswer:
 
 def read_study(data: Any, path: Path) -> StudyAnswer:
     """The study that a file's JSON is; StoreError, in one line, where no study can have written it."""
-    return answer_of(data, path, StudyAnswer, contradictions, "Run `planner study` again")
+    return answer_of(data, path, StudyAnswer, "Run `planner study` again", contradictions)
 
 
 def contradictions(answer: StudyAnswer) -> Iterator[str]:
@@ -157,14 +156,15 @@ def contradictions(answer: StudyAnswer) -> Iterator[str]:
         try:
             output_of(output.name, answer.ask)
         except KeyError:
-            yield f"outputs[{i}].name: must be a figure of {answer.ask}, got {named(output.name)}"
+            yield f"outputs[{i}].name: must be a figure of {answer.ask}, got {quoted(output.name)}"
     for i, point in enumerate(answer.points):
         yield from (f"points[{i}].{wrong}" for wrong in wrong_point(answer, point))
     known = {axis.name: axis.values for axis in answer.axes}
     kept = {output.name for output in answer.outputs} | {"threshold"}
     for i, swing in enumerate(answer.sensitivity):
         if swing.axis not in known or swing.output not in kept:
-            yield f"sensitivity[{i}]: must be of an axis and an output, got {named(swing.axis)}, {named(swing.output)}"
+            what = f"{quoted(swing.axis)}, {quoted(swing.output)}"
+            yield f"sensitivity[{i}]: must be of an axis and an output, got {what}"
         elif not {swing.low, swing.high, *swing.left_out} <= set(known[swing.axis]):
             yield f"sensitivity[{i}]: must be at values of its axis"
 
@@ -176,11 +176,11 @@ def wrong_point(answer: StudyAnswer, point: PointAnswer) -> Iterator[str]:
     else:
         for axis in answer.axes:
             if point.axes[axis.name] not in axis.values:
-                yield f"axes[{axis.name}]: must be one of its values, got {named(point.axes[axis.name])}"
+                yield f"axes[{axis.name}]: must be one of its values, got {quoted(point.axes[axis.name])}"
     numbers = {output.name: output_of(output.name, answer.ask).number for output in answer.outputs}
     for name, figure in {"threshold": point.threshold, **point.values}.items():
         if figure is not None and not is_figure(figure, number=numbers.get(name, True)):
-            yield f"values[{name}]: must be {'a number' if numbers.get(name, True) else 'a text'}, got {named(figure)}"
+            yield f"values[{name}]: must be {'a number' if numbers.get(name, True) else 'a text'}, got {quoted(figure)}"
 
 
 def sensitivity(

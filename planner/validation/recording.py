@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from calibrate.files import FileError, read_json, shown
+from calibrate.files import FileError, quoted, read_json
 from calibrate.served import Actions, Held
 from planner.sound import UnsoundError, sound
 from planner.store import StoreError, write_bytes
@@ -89,7 +89,7 @@ def read_recording(path: Path) -> Recording:
         raise StoreError(f"{path}{error.place}: {error}. {way_out}.") from error
     found = raw.get("schema") if isinstance(raw, dict) else None
     if found != SCHEMA:
-        raise StoreError(f"{path}: has schema {shown(found)}, not `{SCHEMA}`. {way_out}.")
+        raise StoreError(f"{path}: has schema {quoted(found)}, not `{SCHEMA}`. {way_out}.")
     try:
         return decode(sound(raw, Written))
     except (UnsoundError, DeploymentError) as error:

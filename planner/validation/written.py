@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from calibrate.files import shown
+from calibrate.files import quoted
 from calibrate.served import Held
 from planner.sound import repeated, uneven
 from simulator.deployment import Deployment, Replica, Service
@@ -131,7 +131,7 @@ def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
         columns = {name: getattr(requests, name) for name in ("arrival", "start", "finish", "outcome")}
         yield from uneven(f"requests[{model}]", columns)
         if not set(requests.outcome) <= {str(int(one)) for one in Outcome}:
-            yield f"requests[{model}].outcome: must be digits of those that there are, got {shown(requests.outcome)}"
+            yield f"requests[{model}].outcome: must be digits of those that there are, got {quoted(requests.outcome)}"
     for device, use in written.memory.items():
         yield from uneven(f"memory[{device}]", {"at": use.at, "used_bytes": use.used_bytes})
     for i, one in enumerate(written.batches):
@@ -195,4 +195,4 @@ def same(where: str, names: Mapping[str, object], wanted: Sequence[str]) -> Iter
 def known(where: str, names: Sequence[str] | Mapping[str, object], all_names: Sequence[str]) -> Iterator[str]:
     """Names that the deployment has not."""
     if odd := [name for name in names if name not in all_names]:
-        yield f"{where}: must be one of the deployment's, {', '.join(all_names)}, got {shown(odd[0])}"
+        yield f"{where}: must be one of the deployment's, {', '.join(all_names)}, got {quoted(odd[0])}"
