@@ -134,13 +134,14 @@ def demand_ours(path: Path, what: str) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, locked: bool = False) -> Iterator[BinaryIO]:
     """A file to be written: a reader sees the old one or, after the block, the new one.
 
-    No link is followed: resolve a path that a person named. OSError where it cannot be written; then the old one is
-    as it was.
+    No link is followed: resolve a path that a person named. `locked`: nobody else writes it now, so what a killed
+    process left goes. OSError where it cannot be written; then the old one is as it was.
     """
-    part = path.with_name(f".{path.name[:LONGEST_PART]}.{os.getpid()}.part")
+    writer = "" if locked else f".{os.getpid()}"
+    part = path.with_name(f".{path.name[:LONGEST_PART]}{writer}.part")
     try:
         with open(part, "wb", opener=_open_new) as file:
             yield file

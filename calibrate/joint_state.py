@@ -249,7 +249,7 @@ class Work:
     def _write(self, name: str, fill: Callable[[BinaryIO], object]) -> None:
         path = self.folder / name
         try:
-            with replacing(path) as out:
+            with replacing(path, locked=True) as out:
                 fill(out)
         except (OSError, RuntimeError) as error:  # RuntimeError: torch's word for a full disk
             why = " ".join(str(error).split())[:200]

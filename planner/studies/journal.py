@@ -78,7 +78,7 @@ class Journal:
         """Write the lines anew in this order, then all others, so that equal studies leave equal files."""
         order = dict.fromkeys([*(key for key in first if key in self.outcomes), *sorted(self.outcomes)])
         try:
-            with replacing(self.path) as file:
+            with replacing(self.path, locked=True) as file:
                 file.writelines(line(key, self.outcomes[key]) for key in order)
                 new = self._locked(Path(file.name))  # before it is the journal, so that nobody else ever has it
             os.close(self.file)
