@@ -23,6 +23,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from random import Random
@@ -220,6 +221,7 @@ class World:
 @cache
 def world() -> World:
     """Of this process."""
+    import_module("calibrate.joint_state")  # torch, which takes a while
     signal.signal(signal.SIGALRM, too_long)
     resource.setrlimit(resource.RLIMIT_AS, (4 * LIMIT_BYTES, 4 * LIMIT_BYTES))
     folder = Path(mkdtemp(prefix="fuzz-"))
@@ -379,9 +381,8 @@ def scratch(raw: bytes, chance: Random) -> bytes:
 
 def resumed(folder: Path) -> None:
     """A joint training that goes on."""
-    from calibrate.joint_state import Work
-
-    with Work(folder, read_spec(TASKS), "cpu", resume=True):
+    work = import_module("calibrate.joint_state").Work
+    with work(folder, read_spec(TASKS), "cpu", resume=True):
         pass
 
 
