@@ -441,7 +441,7 @@ def message(path: Steps, kind: str, detail: Any, root: type = Scenario) -> str:
             return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return "is missing. Add it."
-        case "enum":
+        case "enum" | "literal_error":
             words = re.findall(r"'([^']+)'", limits["expected"])
             return f"must be one of {', '.join(words)}, got {got}.{did_you_mean(str(detail['input']), words)}"
         case "greater_than":

@@ -19,6 +19,8 @@ MOST_REQUESTS = 10**6
 """In one batch."""
 Ticks = Annotated[int, Field(ge=0, le=MOST_TICKS)]
 Count = Annotated[int, Field(ge=0, le=MOST_REQUESTS)]
+Size = Annotated[int, Field(ge=0, le=10**15)]
+"""In bytes, less than any machine has."""
 Above = Annotated[float, Field(gt=0, lt=1e15)]
 Share = Annotated[float, Field(ge=0, le=1e3)]
 
@@ -64,7 +66,7 @@ class WrittenMemory:
     """Of one device, from each time on."""
 
     at: tuple[Ticks, ...]
-    used_bytes: tuple[int, ...]
+    used_bytes: tuple[Size, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ class Written:
     deployment: WrittenDeployment  # type: ignore[valid-type]
     requests: Mapping[str, WrittenRequests]
     batches: tuple[WrittenBatches, ...]
-    loads: tuple[tuple[str, str, Ticks, Ticks, int, bool], ...]
+    loads: tuple[tuple[str, str, Ticks, Ticks, Size, bool], ...]
     stalls: tuple[tuple[str, Ticks, Ticks], ...]
     memory: Mapping[str, WrittenMemory]
     actions: tuple[WrittenActions, ...]
