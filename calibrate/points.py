@@ -51,6 +51,10 @@ class What(StrEnum):
     """A property of the device alone."""
 
 
+NEEDED = {What.LATENCY: "wall_s", What.TRAINING: "step_s"}
+"""Samples without which a point of a kind was not measured."""
+
+
 class Status(StrEnum):
     """How a point ended."""
 
@@ -128,7 +132,8 @@ class Outcome:
             *(one for taken in outcome.samples.values() for one in taken),
         ]
         numbers = all(isinstance(figure, int | float) and isfinite(figure) for figure in figures)
-        if not numbers or not all(outcome.samples.values()):
+        taken = NEEDED.get(outcome.point.what) if outcome.status is Status.OK else None
+        if not numbers or not all(outcome.samples.values()) or (taken and taken not in outcome.samples):
             raise ValueError(f"{outcome.point.key}: its figures are no numbers")
         point = outcome.point
         texts, settings = (point.model, point.optimizer, point.probe), point.settings

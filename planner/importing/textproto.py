@@ -4,6 +4,7 @@ Knows the grammar alone: `planner.importing.triton_config` knows the fields. Ext
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -79,12 +80,14 @@ class Reader:
 
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name, self.end = text, name, 0
+        self.lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        """Where each begins."""
         self.token = self.next()
 
     def place(self, start: int) -> str:
         """File, line and column of a position."""
-        before = self.text[:start]
-        return f"{self.name}:{before.count(chr(10)) + 1}:{start - (before.rfind(chr(10)) + 1) + 1}"
+        number = bisect_right(self.lines, start)
+        return f"{self.name}:{number}:{start - self.lines[number - 1] + 1}"
 
     def refuse(self, wanted: str, token: Token | None = None) -> NoReturn:
         """Raises what is wrong at a token."""

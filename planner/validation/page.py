@@ -126,6 +126,8 @@ def summary(answer: Validation) -> list[str]:
 
 def speed_line(found: Speed) -> str:
     """`Speed: right before, batches took 1.08 times what profiles say, right after 1.05 times, loads 1.2 times.`"""
+    if found.before is None:
+        return "Speed: the device was not timed right before the run."
     after = "" if found.after is None else f", right after {found.after:.3g} times"
     loads = f", loads {fmean(found.load.values()):.3g} times" if found.load else ""
     shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in found.slowdown.items())

@@ -125,7 +125,8 @@ def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
         if min(card.gpu.memory_bytes_per_s, card.gpu.pcie_bytes_per_s, card.memory_bytes) <= 0:
             yield f"deployment.devices[{i}]: must have memory and bandwidths above 0"
     yield from same("requests", written.requests, models)
-    for name in ("memory", "launch", "held"):
+    yield from same("memory", written.memory, devices)
+    for name in ("launch", "held"):
         yield from known(name, getattr(written, name), devices)
     for name in ("run_error", "load_error"):
         yield from known(name, getattr(written, name), models)
@@ -136,6 +137,7 @@ def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
             yield f"requests[{model}].outcome: must be digits of those that there are, got {quoted(requests.outcome)}"
     for device, use in written.memory.items():
         yield from uneven(f"memory[{device}]", {"at": use.at, "used_bytes": use.used_bytes})
+    yield from same("batches", {one.model: one for one in written.batches}, models)
     for i, one in enumerate(written.batches):
         yield from place(f"batches[{i}]", one, models, devices)
         yield from uneven(f"batches[{i}]", {"start": one.start, "took": one.took, "count": one.count})
@@ -189,9 +191,9 @@ def place(
 
 
 def same(where: str, names: Mapping[str, object], wanted: Sequence[str]) -> Iterator[str]:
-    """Names that are not just those of the deployment."""
+    """Names that are not all of the deployment, or more."""
     if names.keys() != set(wanted):
-        yield f"{where}: must be there for every model, {', '.join(wanted)}, and for no other"
+        yield f"{where}: must be there for each of the deployment's, {', '.join(wanted)}, and for no other"
 
 
 def known(where: str, names: Sequence[str] | Mapping[str, object], all_names: Sequence[str]) -> Iterator[str]:
