@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from math import isfinite
 from typing import Any
 
 PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
@@ -51,6 +50,8 @@ class What(StrEnum):
     """A property of the device alone."""
 
 
+LARGEST = 1e24
+"""Above every figure that can be measured, and its powers are still numbers."""
 NEEDED = {What.LATENCY: "wall_s", What.TRAINING: "step_s"}
 """Samples without which a point of a kind was not measured."""
 
@@ -131,7 +132,7 @@ class Outcome:
             *outcome.values.values(),
             *(one for taken in outcome.samples.values() for one in taken),
         ]
-        numbers = all(isinstance(figure, int | float) and isfinite(figure) for figure in figures)
+        numbers = all(isinstance(figure, int | float) and -LARGEST < figure < LARGEST for figure in figures)
         taken = NEEDED.get(outcome.point.what) if outcome.status is Status.OK else None
         if not numbers or not all(outcome.samples.values()) or (taken and taken not in outcome.samples):
             raise ValueError(f"{outcome.point.key}: its figures are no numbers")
