@@ -1,5 +1,5 @@
 """`python -m benchmarks [memory] [speed] [rules] [commands] [fits] [predictions] [studies]`; all where none is named;
-and `fuzz`, `kills`, which take hours.
+and `fuzz`, `kills`, which take an hour.
 
 Prints one table for each question and whether the targets are met.
 """
@@ -7,12 +7,13 @@ Prints one table for each question and whether the targets are met.
 import os
 import platform
 import sys
-from collections.abc import Iterable, Sequence
+import timeit
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from time import perf_counter
 
 from benchmarks import fuzz, kills
-from benchmarks.commands import CommandError, plan, process_s
+from benchmarks.commands import ROOT, CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
@@ -20,6 +21,10 @@ from benchmarks.predictions import all_cases
 from benchmarks.predictions import table as predicted_table
 from benchmarks.speed import Series, measure
 from benchmarks.studies import costs, machine_speed_up
+from calibrate.library import find_profiles
+from planner.catalog import load_catalog
+from planner.load import load_scenario
+from planner.merging.analysis import analyze, layers_of, named
 from simulator.deployment import Drop
 
 BATCHED, SINGLE = 8, 1
@@ -30,6 +35,7 @@ LINEAR = 1.05
 """Exponent at most, over all sizes. Time like n log n fits as 1.08 between 10^4 and 10^7. Between two sizes alone the
 exponent is uncertain by 0.1, for ten million requests are timed once; beside it stands that of the baseline."""
 BYTES = 100
+FIFTY = ("resnet50*10", "resnet101*10", "resnet152*10", "vgg16*10", "inceptionv3*10")
 PLAN_S = {"video.yaml": 3.0, "fleet.yaml": 30.0}
 GAP = 0.1
 OVERHEAD_S = 0.02
@@ -112,6 +118,19 @@ def memory() -> None:
     show(title, ["case", "work", "bytes/request", "under", "memory"], rows)
 
 
+WORKS: dict[str, tuple[Callable[[], object], float]] = {
+    "  read scenarios/video.yaml": (lambda: load_scenario(ROOT / "scenarios" / "video.yaml"), 0.03),
+    "  read all shipped profiles": (lambda: find_profiles((), load_catalog().gpus), 0.2),
+    "  what 50 models share": (lambda: analyze(named(FIFTY, layers_of)), 2.0),
+}
+"""Parts of commands, and how long each may take."""
+
+
+def best_s(work: Callable[[], object]) -> float:
+    """The quickest of five."""
+    return min(timeit.repeat(work, number=1, repeat=5))
+
+
 def commands() -> None:
     """Whole processes."""
     bare_s = process_s(["-c", "pass"], 5)
@@ -121,6 +140,8 @@ def commands() -> None:
 
     def rows() -> Iterable[list[str]]:
         yield time_row("planner --help", process_s(["-m", "planner", "--help"], 5), 0.5)
+        for name, (work, limit_s) in WORKS.items():
+            yield time_row(name, best_s(work), limit_s)
         for scenario, limit_s in PLAN_S.items():
             name = f"plan {scenario}"
             try:
