@@ -127,14 +127,12 @@ class Outcome:
     def from_json(cls, raw: Mapping[str, Any]) -> "Outcome":
         """The outcome that `to_json` wrote; ValueError where its figures are none."""
         outcome = cls(**{**raw, "point": Point.from_json(raw["point"]), "status": Status(raw["status"])})
-        figures = [
-            outcome.took_s,
-            *outcome.values.values(),
-            *(one for taken in outcome.samples.values() for one in taken),
-        ]
-        numbers = all(isinstance(figure, int | float) and -LARGEST < figure < LARGEST for figure in figures)
+        figures = [outcome.took_s, *outcome.values.values()]
+        times = [one for taken in outcome.samples.values() for one in taken]
+        numbers = all(isinstance(figure, int | float) for figure in (*figures, *times))
+        possible = numbers and all(abs(figure) < LARGEST for figure in figures) and all(0 <= t < LARGEST for t in times)
         taken = NEEDED.get(outcome.point.what) if outcome.status is Status.OK else None
-        if not numbers or not all(outcome.samples.values()) or (taken and taken not in outcome.samples):
+        if not possible or not all(outcome.samples.values()) or (taken and taken not in outcome.samples):
             raise ValueError(f"{outcome.point.key}: its figures are no numbers")
         point = outcome.point
         texts, settings = (point.model, point.optimizer, point.probe), point.settings
