@@ -38,7 +38,7 @@ OURS = {
 """How each begins: only that may be replaced."""
 MARK_WITHIN = 10_000
 LONGEST_PART = 100
-"""Of a file's name, in that of the file it is written to first."""
+"""Bytes of a file's name in that of the file it is written to first."""
 GZIP = b"\x1f\x8b"
 ENDLESS = re.compile(rb"(?:^|[\s:,\[])-?(?:\d{100}|\d+(?:\.\d+)?[eE]\+?\d{3})")
 """Numbers that no figure has: of 100 digits or more."""
@@ -137,11 +137,11 @@ def demand_ours(path: Path, what: str) -> None:
 def replacing(path: Path, *, locked: bool = False) -> Iterator[BinaryIO]:
     """A file to be written: a reader sees the old one or, after the block, the new one.
 
-    No link is followed: resolve a path that a person named. `locked`: nobody else writes it now, so what a killed
-    process left goes. OSError where it cannot be written; then the old one is as it was.
+    No link is followed. `locked`: nobody else writes it now, so what a killed process left goes. OSError where it
+    cannot be written; then the old one is as it was.
     """
-    writer = "" if locked else f".{os.getpid()}"
-    part = path.with_name(f".{path.name[:LONGEST_PART]}{writer}.part")
+    writer, name = "" if locked else f".{os.getpid()}", path.name.encode()[:LONGEST_PART].decode(errors="ignore")
+    part = path.with_name(f".{name}{writer}.part")
     try:
         with open(part, "wb", opener=_open_new) as file:
             yield file
@@ -152,6 +152,22 @@ def replacing(path: Path, *, locked: bool = False) -> Iterator[BinaryIO]:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+@contextmanager
+def replacing_named(path: Path) -> Iterator[BinaryIO]:
+    """The same of a file that a person named: a link is followed, and a pipe or a device is written into."""
+    target = Path(os.path.realpath(path))
+    opened = open(target, "wb") if target.exists() and not target.is_file() else replacing(target)  # noqa: SIM115
+    with opened as file:
+        yield file
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file to be read, and no link. FileError or OSError where it is none."""
+    if path.is_symlink():
+        raise FileError("is a link")
+    return open(path, "rb", opener=_open_plain)
 
 
 def open_growing(path: Path) -> int:

@@ -13,13 +13,13 @@ from typing import Any, BinaryIO, Self
 import torch
 from torch import Tensor
 
-from calibrate.files import Fault, FileError, open_growing, printable, quoted, read_json, replacing
+from calibrate.files import Fault, FileError, open_growing, open_plain, printable, quoted, read_json, replacing
 from calibrate.joint_spec import STATE, JointSpec
 from calibrate.reader import LEAVE, ProfileError, Reader, refuse
 from simulator.errors import InputError
 
 SCHEMA = "planner.joint/v1"
-KEPT = re.compile(r"(weights|flight)[0-9-]*\.pt")
+KEPT = re.compile(r"weights-\d+-\d+\.pt|flight-\d+-\d+-\d+-[01]\.pt")
 """Files that a state names."""
 LOCK = ".lock"
 Weights = dict[str, dict[str, Tensor]]
@@ -62,7 +62,7 @@ class State:
     alone: dict[str, float] = field(default_factory=dict)
     """Accuracy of each model by itself."""
     attempts: list[dict[str, Any]] = field(default_factory=list)
-    """Sharings that were tried: `groups`, `accuracy` over that alone, `accepted`, `epochs`, `wall_s`."""
+    """Sharings that were tried: `groups`, `accuracy` over that alone, `accepted`, `epochs`, `trained`, `wall_s`."""
     weights: str = ""
     """File of what stands: of each model as it was last accepted."""
     flight: dict[str, Any] | None = None
@@ -241,8 +241,8 @@ class Work:
         """First the large files, then the state that names them: at any moment the state's files are there."""
         self.write_json(STATE, asdict(self.state))
         named = {self.state.weights, (self.state.flight or {}).get("file")}
-        for file in [*self.folder.glob("weights-*.pt"), *self.folder.glob("flight-*.pt")]:
-            if file.name not in named:
+        for file in self.folder.glob("*.pt"):
+            if KEPT.fullmatch(file.name) and file.name not in named:
                 with suppress(OSError):
                     file.unlink()
 
@@ -257,7 +257,8 @@ class Work:
 
     def _load(self, name: str) -> Any:
         try:
-            return torch.load(self.folder / name, map_location="cpu", weights_only=True)
+            with open_plain(self.folder / name) as file:
+                return torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises whatever its reader met
             why = " ".join(str(error).split())[:200]
             raise JointError(f"{self.folder / name}: cannot be read ({why}). Begin anew with another --out.") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrate.files import MADE, FileError, demand_ours, replacing
+from calibrate.files import MADE, FileError, demand_ours, replacing_named
 from simulator.errors import InputError
 from simulator.profile import Profile
 
@@ -93,7 +93,7 @@ def save(figure: "Figure", path: Path, option: str = "--plot") -> None:
     """Write a picture, as PNG or SVG by its name; PlotError where it cannot be written."""
     form = path.suffix.lower().removeprefix(".")
     try:
-        with replacing(path.resolve()) as file:
+        with replacing_named(path) as file:
             figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata={SAYS_WHO[form]: MADE})
     except OSError as error:
         raise PlotError(f"{path}: cannot be written ({error.strerror}). Name another file with {option}.") from error

@@ -14,6 +14,8 @@ from simulator.errors import InputError
 from simulator.model import Layer
 
 LARGEST_FILE_BYTES = 16_000_000
+LONGEST = 100
+"""Of a key or a value in an error."""
 LARGEST_BATCH = 1_000_000
 LEAVE = "Leave it as the planner wrote it"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
@@ -69,12 +71,16 @@ class Reader:
 
     def schema(self, known: str) -> None:
         if (schema := self.text("schema")) != known:
-            refuse("schema", f"{schema!r} is not known", f"Write {known}")
+            refuse("schema", f"{_short(schema)} is not known", f"Write {known}")
 
     def name(self, key: str) -> str:
         value = self.text(key)
         if not NAME.fullmatch(value):
-            refuse(self.prefix + key, f"{value!r} is not a name", "Write at most 64 letters, digits, and _ . - between")
+            refuse(
+                self.prefix + key,
+                f"{_short(value)} is not a name",
+                "Write at most 64 letters, digits, and _ . - between",
+            )
         return value
 
     def date(self, key: str) -> str:
@@ -84,13 +90,13 @@ class Reader:
         except ValueError:
             known = False
         if not known:
-            refuse(self.prefix + key, f"{value!r} is not a date", "Write it as 2026-07-20")
+            refuse(self.prefix + key, f"{_short(value)} is not a date", "Write it as 2026-07-20")
         return value
 
     def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
         value = self.text(key)
         if value not in allowed:
-            refuse(self.prefix + key, f"{value!r} is not known", _instead(value, allowed))
+            refuse(self.prefix + key, f"{_short(value)} is not known", _instead(value, allowed))
         return value
 
     def number(self, key: str) -> float:
@@ -242,14 +248,22 @@ def _finite(place: str, value: object) -> float:
 
 def _batch(place: str, text: str) -> int:
     if not re.fullmatch(r"[1-9]\d{0,6}", text) or int(text) > LARGEST_BATCH:
-        refuse(place, f"{text!r} is not a batch size", f"Write a whole number from 1 to {LARGEST_BATCH}")
+        refuse(place, f"{_short(text)} is not a batch size", f"Write a whole number from 1 to {LARGEST_BATCH}")
     return int(text)
 
 
 def refuse(key: str, wrong: str, way_out: str) -> NoReturn:
     # A key comes from the file and may hold line breaks; a message is one line.
-    place = printable(key)
+    place = _cut(printable(key))
     raise ProfileError(f"{place}: {wrong}. {way_out}" if key else f"{wrong}. {way_out}")
+
+
+def _short(value: str) -> str:
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _instead(value: str, allowed: Sequence[str]) -> str:

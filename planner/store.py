@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate import files
-from calibrate.files import FileError, quoted, replacing
+from calibrate.files import FileError, quoted, replacing, replacing_named
 from planner.plans import SCHEMA, Plan, Recommendation, Timeline
 from planner.sound import UnsoundError, repeated, sound, uneven
 from simulator.errors import InputError
@@ -66,12 +66,8 @@ def write_bytes(data: bytes, path: Path, option: str) -> None:
 
     `option` named it: the way out where it cannot be written. A link that a person names there is followed.
     """
-    target = path.resolve()
     try:
-        if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
-            target.write_bytes(data)
-            return
-        with replacing(target) as file:
+        with replacing_named(path) as file:
             file.write(data)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another file with {option}.") from error

@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.files import MADE, FileError, demand_ours, printable, quoted, read_bytes, replacing
+from calibrate.files import MADE, FileError, demand_ours, printable, quoted, read_bytes, replacing_named
 from planner.units import did_you_mean, duration
 from simulator.errors import InputError
 
@@ -41,8 +41,8 @@ MOST_ARRIVALS = 15_000_000
 """Of one recording: BurstGPT has ten million."""
 LONGEST_LINE = 1_000_000
 DATES_AT_ONCE = 100_000
-LONGEST_DATE = 41
-"""Characters by which no text is a date."""
+LONGEST_DATE, NO_DATE = 45, "none"
+"""Characters that a date may have; of longer texts none is one."""
 LONGEST_COMMENT = 200
 """That may say from when and how long."""
 COLUMN = re.compile(r"[A-Za-z][\w .()/%-]{0,40}")
@@ -342,7 +342,8 @@ def numbers(body: Body, index: int) -> Floats:
 
 def dates(body: Body, index: int) -> Floats:
     """One column of ISO dates with times as seconds since the earliest; NaN where there is none."""
-    cells = (row[index].strip()[:LONGEST_DATE] for row in rows(body))
+    cells = (row[index].strip() for row in rows(body))
+    cells = (cell if len(cell) <= LONGEST_DATE else NO_DATE for cell in cells)
     parts = []
     while some := list(islice(cells, DATES_AT_ONCE)):
         parts.append(from_dates(np.array(some)))
@@ -531,7 +532,7 @@ def import_trace(
     lines = [said, f"# from 0 s, lasts {lasts} s", "arrival_s"]
     lines.extend(f"{time_s:.{DIGITS}f}" for time_s in table.times_s.tolist())
     try:
-        with replacing(target.resolve()) as file:
+        with replacing_named(target) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
     except OSError as error:
         raise TraceError(f"{target}: cannot be written: {error.strerror}. Name a file in a folder you own.") from None

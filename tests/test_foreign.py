@@ -214,6 +214,8 @@ def test_a_small_file_asks_for_no_more_than_its_size(here: Path, answers: dict[s
     assert "versions: must have at most 100000 items" in refused("explain", "many.json")
     Path("dates.csv").write_text("time\n" + "2023-11-16 18:17:03.97\n" * 60_000 + "x" * 100_000 + "\n")
     assert "dates.csv:60002: must be a date" in refused("trace", "describe", "dates.csv")
+    Path("zone.csv").write_text("time\n2024-01-01T00:00:00.1\n2024-01-01T00:00:10.123456789012345678+00garbage\n")
+    assert "zone.csv:3: must be a date" in refused("trace", "describe", "zone.csv")
     Path("comment.csv").write_text("# from 0 s" + " , lasts" * 60_000 + "\n#" + " " * 400_000 + "x\ntime\n1\n")
     assert "holds 1 arrival" in refused("trace", "describe", "comment.csv")
 
@@ -323,6 +325,7 @@ JOINT: dict[str, Change] = {
     "flight.file: must be a file of weights in this folder, got `../x.pt`": lambda d: d["flight"].update(
         file="../x.pt"
     ),
+    f"alone.{'z' * 60}": lambda d: d["alone"].update({"z" * 10_000: 1}),
     "alone.z: is no model of the spec": lambda d: d["alone"].update(z=1),
     "attempts[0].accuracy.b: is missing": lambda d: d["attempts"][0]["accuracy"].pop("b"),
     "attempts[0].groups[0].copy: must be a whole number": lambda d: d["attempts"][0]["groups"][0].update(copy=0.5),
@@ -343,9 +346,28 @@ def test_states_of_joint_trainings_are_not_trusted(said: str, here: Path) -> Non
     with pytest.raises(JointError) as error:
         Work(Path(), read_spec(TASKS), "cpu", resume=True)
     assert said in str(error.value)
+    assert len(str(error.value)) < 600
     Path("state.json").unlink()
     with pytest.raises(JointError, match="holds other files, and no training"):
         Work(Path(), read_spec(TASKS), "cpu", resume=False)
+
+
+def test_weights_of_a_person_stay(here: Path) -> None:
+    pytest.importorskip("torch")
+    from calibrate.joint_state import JointError, Work
+
+    Path("weights-2024-01-01.pt").write_text("mine")
+    with pytest.raises(JointError, match="holds other files"):
+        Work(Path(), read_spec(TASKS), "cpu", resume=False)
+    with Work(Path("out"), read_spec(TASKS), "cpu", resume=False) as work:
+        Path("out/weights-best.pt").write_text("mine")
+        work.keep_weights({})
+        work.finish()
+        assert Path("out/weights-best.pt").exists()
+        Path("out", work.state.weights).unlink()
+        os.mkfifo(Path("out", work.state.weights))
+        with pytest.raises(JointError, match="is a device or a pipe"):
+            work.weights()
 
 
 @pytest.mark.parametrize("text", ["\0\n", "model,shared_fraction,accuracy\n" + '"' + "x" * 200_000])
@@ -389,6 +411,13 @@ def test_a_mark_leads_nowhere_else(mark: str, here: Path) -> None:
     assert sorted(os.listdir("out")) == [".planner-export.json", "d"]
 
 
+def test_an_export_that_was_broken_off_can_be_made_again(here: Path) -> None:
+    write_plan(PLAN, Path("plan.json"))
+    Path("out").mkdir()
+    Path("out/..planner-export.json.12.part").write_text("{")
+    assert asked("export", "plan.json", "--to", "openmetrics", "-o", "out")[0] == 0
+
+
 def test_a_link_is_not_followed(here: Path) -> None:
     write_plan(PLAN, Path("plan.json"))
     words = ("export", "plan.json", "--to", "openmetrics", "-o", "out", "--force")
@@ -429,6 +458,25 @@ def test_a_page_that_speaks_of_the_planner_is_not_its_own(here: Path) -> None:
     write_plan(PLAN, Path("plan.json"))
     Path("notes.html").write_text("<!doctype html>\n<p>See the page made by the planner.</p>\n")
     assert "exists and is no report" in refused("report", "plan.json", "-o", "notes.html")
+
+
+def test_pipes_and_links_that_a_person_names(here: Path) -> None:
+    """A pipe is written into, a link is followed, and a circle of links is one clear line or a file."""
+    Path("sent.csv").write_text("arrival_s\n0.5\n1.5\n")
+    os.mkfifo("pipe.csv")
+    words = [sys.executable, "-m", "planner", "trace", "import", "sent.csv", "-o", "pipe.csv"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL):
+        assert "arrival_s" in Path("pipe.csv").read_text()
+    assert Path("pipe.csv").is_fifo()
+    Path("link.csv").symlink_to("target.csv")
+    assert asked("trace", "import", "sent.csv", "-o", "link.csv")[0] == 0
+    assert (Path("link.csv").is_symlink(), Path("target.csv").is_file()) == (True, True)
+    write_plan(PLAN, Path("plan.json"))
+    Path("a.html").symlink_to("b.html")
+    Path("b.html").symlink_to("a.html")
+    assert asked("report", "plan.json", "-o", "a.html")[0] in (0, 2)
+    wide = "\u6a21" * 82 + ".html"
+    assert asked("report", "plan.json", "-o", wide)[0] == 0
 
 
 def test_names_that_no_system_takes(here: Path) -> None:

@@ -26,14 +26,15 @@ def write_folder(folder: Path, target: str, files: Mapping[str, str], force: boo
     if not force:
         refuse_changed(folder, earlier, files)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not earlier:  # before all else, so that an export which is broken off can be made again
+            write_mark(folder, target, {})
         for path in earlier.keys() - files.keys():
             (folder / path).unlink(missing_ok=True)
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExportError(f"{folder}: cannot be written: {error.strerror}. Name another folder with -o.") from error
-    if not earlier:  # before any other file, so that an export which is broken off can be made again
-        write_mark(folder, target, {})
     for path, text in files.items():
         write_beside(text, folder / path)
     write_mark(folder, target, files)
@@ -44,7 +45,7 @@ def read_mark(folder: Path, target: str) -> dict[str, str]:
     if folder.exists() and not folder.is_dir():
         raise ExportError(f"{folder}: is no folder. Name another with -o.")
     try:
-        if not folder.exists() or not any(folder.iterdir()):
+        if not folder.exists() or all(path.name.endswith(".part") for path in folder.iterdir()):
             return {}
         if not (folder / MARK).exists():
             raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder with -o.")
