@@ -319,7 +319,7 @@ def spoilt(**changes):
         (spoilt(gpus=()), "which is not among `gpus`"),
         (
             spoilt(cost_usd_per_hour=-5.0),
-            "recommendation.cost_usd_per_hour: must be above 0, got `-5.0`",
+            "recommendation.cost_usd_per_hour: must be a finite number from 0, got `-5.0`",
         ),
         (spoilt(cost_usd_per_hour=1e999), "recommendation.cost_usd_per_hour: must be above 0"),
     ],
