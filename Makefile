@@ -20,7 +20,7 @@ plan: .venv/plan.stamp ## Answer the question in scenarios/video.yaml
 	@echo "planner is in $(BIN): write $(BIN)/planner, or first . $(BIN)/activate"
 
 test: check ## Run every check and every test
-	@$(BIN)/python -m pytest -n 2 --dist loadscope
+	@$(BIN)/python -m pytest -n 2
 
 check: .venv/dev.stamp ## Check style, types and the direction of imports
 	@$(BIN)/ruff check --quiet
