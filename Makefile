@@ -42,10 +42,10 @@ export-check: .venv/plan.stamp .venv-export/stamp ## Check exports by SkyPilot a
 	@rm -rf build/export && mkdir -p build/export
 	@$(BIN)/planner plan scenarios/video.yaml --quiet --output build/export/plan.json >build/export/plan.txt
 	@for target in skypilot perfetto; do $(BIN)/planner export build/export/plan.json --to $$target -o build/export/$$target || exit; done
-	@.venv-export/bin/python tests/export_check.py build/export
+	@.venv-export/bin/python tests/support/export_check.py build/export
 
 validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
-	@$(BIN)/python -m planner.validation.page docs/validation.md $(RECORDINGS)
+	@$(BIN)/python -m planner.show.text.validation docs/validation.md $(RECORDINGS)
 
 .venv/venv.stamp:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Name a Python >= 3.11: make PYTHON=/path/to/python3"; exit 1; }

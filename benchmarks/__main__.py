@@ -21,11 +21,11 @@ from benchmarks.predictions import all_cases
 from benchmarks.predictions import table as predicted_table
 from benchmarks.speed import Series, measure
 from benchmarks.studies import costs, machine_speed_up
-from calibrate.library import find_profiles
-from planner.catalog import load_catalog
-from planner.load import load_scenario
-from planner.merging.analysis import analyze, layers_of, named
-from simulator.deployment import Drop
+from calibrate.library.lookup import find_profiles
+from planner.catalog.offers import load_catalog
+from planner.io.load import load_scenario
+from planner.placing.sharing import analyze, layers_of, named
+from simulator.world.deployment import Drop
 
 BATCHED, SINGLE = 8, 1
 """Largest batch; at 8, batches of 6 to 7 form."""
@@ -158,7 +158,7 @@ def commands() -> None:
 
 
 def fits() -> None:
-    """How well fits foretell what they have not seen, on series that others measured."""
+    """How well fits predict what they have not seen, on series that others measured."""
     judged = series()
     print("\nErrors of held-out points\n")
     print("\n".join([*table(judged), "", *summary(judged)]))

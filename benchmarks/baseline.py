@@ -11,7 +11,7 @@ from time import process_time
 import numpy as np
 import simpy
 
-from simulator.workload import Floats
+from simulator.world.workload import Floats
 
 
 def bare_loop_s(

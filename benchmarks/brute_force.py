@@ -18,17 +18,17 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.outside import FEASIBLE, INFEASIBLE, Watch, each, planner
 from benchmarks.random_scenarios import HEAD, Drawn, Kind, options, write
-from planner.knowledge import knowledge
-from planner.load import load_scenario, workload
-from planner.scenario import MemoryPolicy, ModelSpec, OwnMachine, Scenario
-from simulator.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Service, SwapPolicy
-from simulator.hardware import GPU, Device, Host
-from simulator.metrics import Summary, summarise
-from simulator.profile import Profile
-from simulator.queues import Stage
-from simulator.run import cut, simulate, stages
-from simulator.stability import drain
-from simulator.workload import FixedRate, Workload
+from planner.catalog.knowledge import knowledge
+from planner.io.load import load_scenario, workload
+from planner.model.scenario import MemoryPolicy, ModelSpec, OwnMachine, Scenario
+from simulator.clock.metrics import Summary, summarise
+from simulator.clock.run import cut, simulate, stages
+from simulator.clock.stability import drain
+from simulator.rules.queues import Stage
+from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Service, SwapPolicy
+from simulator.world.hardware import GPU, Device, Host
+from simulator.world.profile import Profile
+from simulator.world.workload import FixedRate, Workload
 
 LOOKED_AT = 30
 """Placements looked at for each that is replayed: most do not fit or are too busy."""

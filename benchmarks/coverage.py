@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.load import Load
-from planner.replications import LOOKS_AT_DRAWS, confidence_of
-from simulator.metrics import attainment_interval, draws_interval, summarise
-from simulator.run import simulate
-from simulator.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
+from planner.model.replications import LOOKS_AT_DRAWS, confidence_of
+from simulator.clock.metrics import attainment_interval, draws_interval, summarise
+from simulator.clock.run import simulate
+from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 REPLICATIONS, DRAWS = 10, 80
 """In each set, of which one interval is made: as the planner's first look has them, at random or with phases."""

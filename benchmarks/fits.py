@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
-from calibrate.fit import (
+from calibrate.library.fit import (
     BAND_SHARE,
     CHOICE_POINTS_MIN,
     LATENCY_FORMS,
@@ -24,7 +24,7 @@ from calibrate.fit import (
     pooled_spread,
     relative,
 )
-from calibrate.library import SHIPPED
+from calibrate.library.lookup import SHIPPED
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("PLANNER_DATA", ROOT.parent / "shared" / "data"))
@@ -63,7 +63,7 @@ class Judged:
 
     @property
     def past(self) -> float:
-        """Error of the last point foretold from all before it: outside their range, where plans do not go."""
+        """Error of the last point predicted from all before it: outside their range, where plans do not go."""
         shorter = fit_latency({int(x): y for x, y in zip(self.x[:-1], self.y[:-1], strict=True)})
         return abs(shorter.curve(self.x[-1]) / self.y[-1] - 1)
 
@@ -186,12 +186,12 @@ def _percent(share: float) -> str:
 
 
 def summary(judged: Sequence[Judged]) -> list[str]:
-    """The figures that are promised, and those that `calibrate.fit` holds as constants."""
+    """The figures that are promised, and those that `calibrate.library.fit` holds as constants."""
     past = [s.past for s in judged]
     error, share, band = mean_error(s.ours for s in judged), coverage(within(judged)), calibrated(judged)
     return [
         f"Mean error over all series {error:.2%}, at most {ERROR:.0%}.",
         f"Within the band {share:.1%}, series counting the same, at least {BAND_SHARE:.0%}.",
-        f"The last point, foretold from all before it: mean {_percent(fmean(past))}, worst {_percent(max(past))}.",
+        f"The last point, predicted from all before it: mean {_percent(fmean(past))}, worst {_percent(max(past))}.",
         f"Spread {band.spread:.4f}, factor {band.factor:.2f}.",
     ]

@@ -32,9 +32,9 @@ from typing import Any
 
 from typer.main import get_command
 
-from calibrate import assemble
-from calibrate.joint_spec import read_spec
-from calibrate.journal import read_journal
+from calibrate.joint.spec import read_spec
+from calibrate.sweep import assemble
+from calibrate.sweep.journal import read_journal
 from planner import cli
 from simulator.errors import InputError
 
@@ -221,12 +221,12 @@ class World:
 @cache
 def world() -> World:
     """Of this process."""
-    import_module("calibrate.joint_state")  # torch, which takes a while
+    import_module("calibrate.joint.state")  # torch, which takes a while
     signal.signal(signal.SIGALRM, too_long)
     resource.setrlimit(resource.RLIMIT_AS, (4 * LIMIT_BYTES, 4 * LIMIT_BYTES))
     folder = Path(mkdtemp(prefix="fuzz-"))
     os.chdir(folder)
-    data = files("planner") / "data"
+    data = files("planner.catalog") / "data"
     prices = (data / "prices.yaml").read_text()
     profile = next(
         Path(str(path))
@@ -381,7 +381,7 @@ def scratch(raw: bytes, chance: Random) -> bytes:
 
 def resumed(folder: Path) -> None:
     """A joint training that goes on."""
-    work = import_module("calibrate.joint_state").Work
+    work = import_module("calibrate.joint.state").Work
     with work(folder, read_spec(TASKS), "cpu", resume=True):
         pass
 

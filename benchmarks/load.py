@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from simulator.curves import Interpolated, LoadTime
-from simulator.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service, SwapPolicy
-from simulator.hardware import GPU, Device, Host
-from simulator.model import Layer
-from simulator.profile import Evidence, Profile
-from simulator.workload import Poisson, Stream, Workload
+from simulator.world.curves import Interpolated, LoadTime
+from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service, SwapPolicy
+from simulator.world.hardware import GPU, Device, Host
+from simulator.world.model import Layer
+from simulator.world.profile import Evidence, Profile
+from simulator.world.workload import Poisson, Stream, Workload
 
 FLOOR_S, SLOPE_S = 0.004, 0.0005
 """A batch of n takes 4 ms + n x 0.5 ms."""

@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.load import Load
 from benchmarks.speed import simulated
-from simulator.metrics import summarise
+from simulator.clock.metrics import summarise
 
 FEW, MANY = 10**6, 10**7
 

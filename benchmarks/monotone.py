@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.outside import Watch, each
 from benchmarks.random_scenarios import HEAD, Drawn, options, write
-from planner.knowledge import knowledge
-from planner.load import Loaded, load_scenario
-from planner.scenario import Scenario, StreamSpec
-from planner.search import NothingToPlanError
-from planner.simulation import simulate_named
-from planner.terminal import Simulation
-from simulator.metrics import Verdict
+from planner.catalog.knowledge import knowledge
+from planner.io.load import Loaded, load_scenario
+from planner.model.scenario import Scenario, StreamSpec
+from planner.model.simulation import Simulation
+from planner.search.search import NothingToPlanError
+from planner.search.simulation import simulate_named
+from simulator.clock.metrics import Verdict
 
 LOADS = (0.5, 0.8, 1.0, 1.2, 1.5, 2.0)
 COUNTS = (1, 2, 3)

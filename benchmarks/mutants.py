@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from benchmarks.outside import GIVEN_UP, each
-from planner import cli
+from planner import catalog, cli
 
 SERVING = """
 models:
@@ -85,7 +85,10 @@ OTHER_NAMES = ("resnet5O", "ResNet50", "yolov3", "bert_base", "H100", "t4", "A20
 NUMBER = re.compile(r"\d+(\.\d+)?")
 OTHER_NUMBER = 0.9
 """Share of damaged numbers that become another number, which much of what is damaged survives."""
-HEAVY = ("search", "simulation", "horizons.command", "merging.command", "training.command", "studies.run", "terminal")
+HEAVY = (
+    "search.search", "search.simulation", "questions.studies.run", "show.text.plan",
+    "commands.horizon", "commands.groups.merge", "commands.train",
+)  # fmt: skip
 """Modules that a command imports as it runs: imported once, before the copies are made."""
 LIMIT_S = 240
 """After which a command is given up."""
@@ -119,7 +122,7 @@ def judge(seed: int) -> Mutant:
         folder = Path(name)
         (folder / BASE).write_text(SERVING, encoding="utf-8")
         (folder / "mutant.yaml").write_text(yaml.safe_dump(tree, allow_unicode=True), encoding="utf-8")
-        (folder / "prices.yaml").write_text((Path(cli.__file__).parent / "data" / "prices.yaml").read_text())
+        (folder / "prices.yaml").write_text((Path(catalog.__file__).parent / "data" / "prices.yaml").read_text())
         for command in COMMANDS[kind]:
             words = command.format("mutant.yaml").split()
             if "plan.json" in words[1:] and words[0] != "plan" and not (folder / "plan.json").exists():

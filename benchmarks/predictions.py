@@ -15,18 +15,18 @@ from math import log
 import numpy as np
 
 from benchmarks.fits import DATA
-from calibrate.layer_facts import FactsError, facts
-from calibrate.library import find_profiles
-from planner.catalog import load_catalog
-from planner.plans import Estimate
+from calibrate.layers.facts import FactsError, facts
+from calibrate.library.lookup import find_profiles
+from planner.catalog.offers import load_catalog
+from planner.model.plan import Estimate
 from planner.prediction.predict import roofline_s
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
     SPREAD_80,
     LayerModel,
     Pair,
+    SampleWork,
     Transferred,
-    Work,
     around,
     floor_and_slope,
     fold_of,
@@ -69,9 +69,9 @@ class Row:
     activations: float
     params: float
 
-    def work(self, width: int) -> Work:
+    def work(self, width: int) -> SampleWork:
         """With numbers of so many bytes."""
-        return Work.of(self.flops, width * self.activations, width * self.params, self.batch)
+        return SampleWork.of(self.flops, width * self.activations, width * self.params, self.batch)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from benchmarks.outside import each
-from calibrate.layer_facts import facts
+from calibrate.layers.facts import facts
 
 GPUS = {"T4": (1.0, 0.5), "L4": (0.6, 0.9), "V100": (0.4, 1.5)}
 """Run times over those on a T4, and dollars an hour, about; cheapest first."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.baseline import bare_loop_s
 from benchmarks.load import Load, run_s
-from simulator.records import SimulationResult
-from simulator.run import simulate
+from simulator.clock.records import SimulationResult
+from simulator.clock.run import simulate
 
 BRIEF = 10**6
 """Runs of at most so many requests are short enough to be disturbed: the best of three counts."""

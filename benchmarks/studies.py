@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
 
-from planner.knowledge import knowledge
-from planner.studies.engine import Context, Engine, run_point
-from planner.studies.local_engine import LocalEngine
-from planner.studies.run import run_study
-from planner.studies.scenario import Study, load_study
+from planner.catalog.knowledge import knowledge
+from planner.questions.studies.engine import Context, Engine, run_point
+from planner.questions.studies.local_engine import LocalEngine
+from planner.questions.studies.run import run_study
+from planner.questions.studies.scenario import Study, load_study
 
 BASE = """
 models: [{name: watch, profile: resnet50_v2, slo: {latency: 100 ms, attainment: 95 %}}]
@@ -79,7 +79,7 @@ def timed_on_ray(study: Study, context: Context, folder: Path) -> float | None:
     """A whole study on a cluster with one worker; None where Ray is not installed."""
     if find_spec("ray") is None:
         return None
-    from planner.studies.ray_engine import RayEngine
+    from planner.questions.studies.ray_engine import RayEngine
 
     with one_core_cluster() as address:
         return timed(study, context, RayEngine(context, address), folder)

@@ -1,20 +1,15 @@
 """The command line of `python -m calibrate`, by the standard library: it runs where there is torch, NumPy and SciPy."""
 
 import argparse
-import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from calibrate import request, zoo
-from calibrate.files import printable, unusable
-from calibrate.request import Request, RequestError
-from calibrate.sweep import run
-from simulator.errors import InputError
-
-BAD_INPUT = 2
-INTERNAL = 1
+from calibrate.io.guard import guarded
+from calibrate.sweep import request
+from calibrate.sweep.request import Request, RequestError
+from calibrate.sweep.sweep import run
+from calibrate.zoo import zoo
 
 
 class Parser(argparse.ArgumentParser):
@@ -26,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
-    """All options; how their values are read stands in `calibrate.request`."""
+    """All options; how their values are read stands in `calibrate.sweep.request`."""
     options = Parser(
         prog=prog,
         description="Measure what models cost on this machine's device. With --model it runs code of yours.",
@@ -69,13 +64,13 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
 def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrate") -> Request:
     """The request that `arguments` make; RequestError where they make none."""
     given = parser(prog).parse_args(arguments)
-    asked = request.modes(given.mode)
+    modes = request.some("--mode", given.mode, request.MODES)
     return Request(
-        models=request.models(given.models, given.model, zoo.expand, needed=asked != ("device",)),
+        models=request.models(given.models, given.model, zoo.expand, needed=modes != ("device",)),
         device=request.device(given.device),
         input_shape=request.shape(given.input) if given.input else None,
         batches=request.batch_sizes(given.batches),
-        modes=asked,
+        modes=modes,
         settings=request.axes(
             given.precision,
             given.resolution,
@@ -83,7 +78,7 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
             cudnn_benchmark=given.cudnn_benchmark,
             compiled=given.compile,
         ),
-        optimizers=request.optimizers(given.optimizers),
+        optimizers=request.some("--optimizers", given.optimizers, request.OPTIMIZERS),
         out=given.out,
         seconds_per_point=request.seconds("--seconds", given.seconds),
         timeout_s=request.seconds("--timeout", given.timeout),
@@ -116,33 +111,10 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
     return guarded(lambda: measured(read(arguments, prog)))
 
 
-def measured(asked: Request) -> int:
+def measured(wanted: Request) -> int:
     """Measure here or on a cluster; exit code."""
-    if asked.cluster is None or asked.dry_run:
-        return run(asked)
-    from calibrate.everywhere import measure
+    if wanted.cluster is None or wanted.dry_run:
+        return run(wanted)
+    from calibrate.cluster.everywhere import measure
 
-    return measure(asked)
-
-
-def guarded(work: Callable[[], int]) -> int:
-    """The exit code of `work`; what is raised becomes one line."""
-    try:
-        return work()
-    except InputError as error:
-        text = printable(str(error))
-        print(text if text.endswith((".", "?")) else f"{text}.", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:
-        if os.environ.get("PLANNER_DEBUG"):
-            raise
-        if said := unusable(error):
-            print(said, file=sys.stderr)
-            return BAD_INPUT
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        print(
-            f"calibrate: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.", file=sys.stderr
-        )
-        return INTERNAL
+    return measure(wanted)

@@ -1,4 +1,10 @@
-"""Questions: a scenario goes in; a recommendation, its price and its reasons come out. Every command is a call too."""
+"""Questions: a scenario goes in; a recommendation, its price and its reasons come out.
+
+Every command is a call: `plan(scenario)`. Scenarios and answers are objects: `Scenario(...)`, `Plan`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from planner.api import (
     calibrate,
@@ -32,8 +38,62 @@ from planner.api import (
     validate,
     write_plan,
 )
+from simulator.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.model.calendar import (
+        AutoscalingSpec,
+        CalendarSpec,
+        CalendarTrace,
+        ReservedSpec,
+        SpotSpec,
+    )
+    from planner.model.scenario import (
+        AccuracySpec,
+        BuySpec,
+        ClockDriftSpec,
+        FailureSpec,
+        GammaSpec,
+        ModelSpec,
+        OwnMachine,
+        RetrainingSpec,
+        SharingSpec,
+        SloSpec,
+        StreamSpec,
+        SwapSpec,
+        TraceSpec,
+        ValidateSpec,
+    )
+    from planner.objects import (
+        Plan,
+        Scenario,
+        Simulation,
+    )
 
 __all__ = [
+    "AccuracySpec",
+    "AutoscalingSpec",
+    "BuySpec",
+    "CalendarSpec",
+    "CalendarTrace",
+    "ClockDriftSpec",
+    "FailureSpec",
+    "GammaSpec",
+    "InputError",
+    "ModelSpec",
+    "OwnMachine",
+    "Plan",
+    "ReservedSpec",
+    "RetrainingSpec",
+    "Scenario",
+    "SharingSpec",
+    "Simulation",
+    "SloSpec",
+    "SpotSpec",
+    "StreamSpec",
+    "SwapSpec",
+    "TraceSpec",
+    "ValidateSpec",
     "calibrate",
     "diff",
     "doctor",
@@ -65,3 +125,15 @@ __all__ = [
     "validate",
     "write_plan",
 ]
+
+HOMES = ("planner.objects", "planner.model.scenario", "planner.model.calendar")
+"""Modules of the classes. They are imported when one is first used, for `planner --help` needs none of them."""
+
+
+def __getattr__(name: str) -> Any:
+    """A class by its name."""
+    if name in __all__:
+        for home in map(import_module, HOMES):
+            if hasattr(home, name):
+                return getattr(home, name)
+    raise AttributeError(f"module `planner` has no attribute `{name}`")

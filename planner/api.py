@@ -1,7 +1,7 @@
 """Every command as a call: `from planner import plan, simulate, study`. `merge analyze` is `merge_analyze`.
 
 Calls give answers as data, print nothing, and raise `simulator.errors.InputError`, in lines for people, where a command
-ends with exit code 2. Nothing is imported before it is needed.
+ends with exit code 2. The command line calls them too. Nothing is imported before it is needed.
 """
 
 import warnings
@@ -9,95 +9,107 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from planner.knowledge import knowledge
+from planner.catalog.knowledge import knowledge
+from planner.model.progress import Progress, silent
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrate.doctor import Finding
-    from planner.catalog import Instance
+    import planner.model.plan
+    import planner.model.scenario
+    from calibrate.devices.doctor import Finding
+    from planner.catalog.offers import Instance
     from planner.compare.diff import Diff
     from planner.compare.reprice import Repriced
-    from planner.horizons.answer import Horizon
-    from planner.merging.analysis import Analysis
-    from planner.merging.breakeven import Breakeven
-    from planner.plans import Plan
-    from planner.profiling.anatomy import Anatomy
-    from planner.speed_prices import SpeedPrice
-    from planner.studies.engine import Engine
-    from planner.studies.results import StudyAnswer
-    from planner.terminal import Simulation
-    from planner.traces import TraceSummary, TraceTable
-    from planner.training.check import Check
-    from planner.training.plan import TrainingPlan
-    from planner.validation.comparison import Validation
-    from simulator.profile import Profile
+    from planner.compare.speed_prices import SpeedPrice
+    from planner.io.load import Loaded
+    from planner.io.traces import TraceSummary, TraceTable
+    from planner.objects import Plan, Simulation
+    from planner.placing.sharing import Analysis
+    from planner.questions.horizons.answer import Horizon
+    from planner.questions.merging.breakeven import Breakeven
+    from planner.questions.profiling.anatomy import Anatomy
+    from planner.questions.studies.results import StudyAnswer
+    from planner.questions.studies.run import Ran
+    from planner.questions.training.check import Check
+    from planner.questions.training.plan import TrainingPlan
+    from planner.questions.validation.answer import Validation
+    from planner.questions.validation.recording import Recording
+    from simulator.world.profile import Profile
 
 File = str | Path
-Files = Sequence[File]
+Files = Sequence[File] | None
+Texts = Sequence[str] | None
+Question: TypeAlias = "File | Mapping[str, Any] | planner.model.scenario.Scenario"
+"""A YAML file, the same as a mapping, or a scenario made in Python."""
 COUNT_MAX = 10_000
 """GPUs that a simulation may have."""
+Shape = str | tuple[int, ...]
+"""One sample's shape: `3x224x224` or `(3, 224, 224)`."""
 Choice = TypeVar("Choice", bound=StrEnum)
-Progress = Callable[[str, float], None]
-"""Hears what goes on, and how much of it is done (0 to 1)."""
 
 
-def silent(_text: str, _done: float) -> None:
-    """Progress that nobody hears."""
+def unheard(_text: str) -> None:
+    """A note that nobody reads."""
 
 
 # Serving
 
 
 def plan(
-    scenario: File,
+    scenario: Question,
     *,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     catalog: Files = (),
     profiles: Files = (),
     seed: int | None = None,
     progress: Progress = silent,
 ) -> "Plan":
-    """The cheapest GPUs that keep every promise of a scenario. `overrides` are those of `--set`."""
-    from planner.load import load_scenario
-    from planner.search import plan as search
+    """The cheapest GPUs that meet every SLO of a scenario. `overrides` are those of `--set`."""
+    from planner.objects import Plan
+    from planner.search.plan import plan as search
 
-    loaded = load_scenario(Path(scenario), seeded(overrides, seed))
-    return search(loaded, *knowledge(paths(catalog), paths(profiles)), created_at=now(), progress=progress)
+    loaded = load(scenario, overrides, seed)
+    known, library = knowledge(paths(catalog), paths(profiles))
+    return Plan.of(search(loaded, known, library, created_at=now(), progress=progress))
 
 
 def simulate(
-    scenario: File,
+    scenario: Question,
     gpu: str | None = None,
     count: int | None = None,
     *,
-    plan: "Plan | None" = None,
-    overrides: Sequence[str] = (),
+    plan: "planner.model.plan.Plan | None" = None,
+    overrides: Texts = (),
     catalog: Files = (),
     profiles: Files = (),
     seed: int | None = None,
     progress: Progress = silent,
 ) -> "Simulation":
     """A scenario replayed on `count` GPUs of a kind, or as `plan` placed it. InputError unless one of both is given."""
-    from planner.load import load_scenario
-    from planner.simulation import simulate_named, simulate_plan
+    from planner.objects import Simulation
+    from planner.search.simulation import simulate_named, simulate_plan
 
-    loaded = load_scenario(Path(scenario), seeded(overrides, seed))
-    known, library = knowledge(paths(catalog), paths(profiles))
-    today = datetime.now(UTC).date()
-    if plan is not None and gpu is None and count is None:
-        return simulate_plan(loaded, known, library, plan, today, progress)
-    if plan is None and gpu is not None and count is not None:
+    named = gpu is not None and count is not None
+    if named == (plan is not None) or (gpu is None) != (count is None):
+        raise InputError("name either gpu and count, or plan.")
+    if count is not None:
         within("count", count, 1, COUNT_MAX)
-        return simulate_named(loaded, known, library, gpu, count, today, progress)
-    raise InputError("name either gpu and count, or plan.")
+    known, library = knowledge(paths(catalog), paths(profiles))
+    loaded = load(scenario, overrides, seed)
+    today = datetime.now(UTC).date()
+    if plan is not None:
+        return Simulation.of(simulate_plan(loaded, known, library, plan, today, progress))
+    assert gpu is not None
+    assert count is not None
+    return Simulation.of(simulate_named(loaded, known, library, gpu, count, today, progress))
 
 
 def horizon(
-    scenario: File,
+    scenario: Question,
     *,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     catalog: Files = (),
     profiles: Files = (),
     seed: int | None = None,
@@ -108,24 +120,23 @@ def horizon(
 
     `check_day` names a way whose busiest day is replayed frame by frame too: minutes.
     """
-    from planner.horizons.answer import Way
-    from planner.horizons.weigh import horizon as weighed
-    from planner.load import load_scenario
+    from planner.questions.horizons.answer import HorizonWay
+    from planner.questions.horizons.weigh import horizon as weighed
 
-    loaded = load_scenario(Path(scenario), seeded(overrides, seed))
+    check = None if check_day is None else choice(HorizonWay, "check_day", check_day)
+    loaded = load(scenario, overrides, seed)
     known, library = knowledge(paths(catalog), paths(profiles))
-    check = choice(Way, "check_day", check_day) if check_day is not None else None
     return weighed(loaded, known, library, created_at=now(), check=check, progress=progress)
 
 
 def validate(
-    scenario: File | None = None,
+    scenario: "Question | None" = None,
     *,
     replay: File | None = None,
     device: str = "cuda:0",
     duration_s: float | None = None,
     record: File | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     catalog: Files = (),
     profiles: Files = ("profiles",),
     seed: int | None = None,
@@ -136,48 +147,60 @@ def validate(
     Without `duration_s` it lasts as long as the scenario's `horizon`, or 30 s. `record` keeps the run; a warning
     says where it cannot be kept.
     """
-    from planner.catalog import load_catalog
-    from planner.load import load_scenario
-    from planner.store import StoreError
-    from planner.validation.command import DURATION_S
-    from planner.validation.comparison import validate as compare
-    from planner.validation.recording import check_target, read_recording, write_recording
-    from planner.validation.serving import Bench
-    from planner.validation.serving import record as serve
+    from planner.io.store import StoreError
+    from planner.questions.validation.comparison import validate as compare
+    from planner.questions.validation.recording import read_recording, write_recording
 
     if (scenario is None) == (replay is None):
         raise InputError("name either scenario or replay.")
     if replay is not None:
         return compare(read_recording(Path(replay)))
     assert scenario is not None
+    recording = serve(scenario, device, duration_s, record, overrides, catalog, profiles, seed)
     if record is not None:
-        check_target(Path(record), Path(scenario))
-    loaded = load_scenario(Path(scenario), seeded(overrides, seed))
-    lasts_s = (loaded.scenario.horizon or DURATION_S) if duration_s is None else duration_s
-    if not lasts_s > 0:
-        raise InputError(f"duration_s: must be above 0, got {lasts_s:g}.")
-    bench = Bench(device=device, catalog=load_catalog(paths(catalog)), directories=tuple(paths(profiles)))
-    recording = serve(loaded, bench, lasts_s, now(), lambda _: None)
-    if record is None:
-        return compare(recording)
-    try:
-        write_recording(recording, Path(record))
-    except StoreError as error:  # what was served is worth its comparison even where it cannot be kept
-        warnings.warn(str(error), stacklevel=2)
+        try:
+            write_recording(recording, Path(record))
+        except StoreError as error:  # what was served is worth its comparison even where it cannot be kept
+            warnings.warn(str(error), stacklevel=2)
     return compare(recording)
+
+
+def serve(
+    scenario: Question,
+    device: str,
+    duration_s: float | None,
+    record: File | None,
+    overrides: Texts,
+    catalog: Files,
+    profiles: Files,
+    seed: int | None,
+    note: Callable[[str], None] = unheard,
+) -> "Recording":
+    """The run that `validate` compares. `record` is where it will be kept: an InputError comes before it is served."""
+    from planner.catalog.offers import load_catalog
+    from planner.questions.validation.recording import check_target
+    from planner.questions.validation.serving import DURATION_S, LONGEST_S, ValidationBench
+    from planner.questions.validation.serving import record as served
+
+    if record is not None:
+        check_target(Path(record), Path(scenario) if isinstance(scenario, File) else Path())
+    loaded = load(scenario, overrides, seed)
+    lasts_s = (loaded.scenario.horizon or DURATION_S) if duration_s is None else duration_s
+    if not 0 < lasts_s <= LONGEST_S:
+        raise InputError(f"duration_s: must be above 0, and a day at most, got {lasts_s:g}.")
+    bench = ValidationBench(device=device, catalog=load_catalog(paths(catalog)), directories=tuple(paths(profiles)))
+    return served(loaded, bench, lasts_s, now(), note)
 
 
 # Training, studies
 
 
-def train(
-    scenario: File, *, overrides: Sequence[str] = (), catalog: Files = (), profiles: Files = ()
-) -> "TrainingPlan":
+def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profiles: Files = ()) -> "TrainingPlan":
     """How long a training takes, whether it fits, and what it costs: all options, the cheapest, the fastest."""
-    from planner.training.plan import train as answer
-    from planner.training.scenario import load_training
+    from planner.questions.training.plan import train as answer
+    from planner.questions.training.scenario import load_training
 
-    return answer(load_training(Path(scenario), overrides), *knowledge(paths(catalog), paths(profiles)))
+    return answer(load_training(Path(scenario), texts(overrides)), *knowledge(paths(catalog), paths(profiles)))
 
 
 def train_measured(
@@ -186,13 +209,13 @@ def train_measured(
     *,
     batch: int | None = None,
     samples: int | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
 ) -> "Check":
-    """`train --measure`: a short epoch here, beside what was foretold. **Runs the model's code.**"""
-    from planner.training.check import check
-    from planner.training.scenario import load_training
+    """`train --measure`: a short epoch here, beside what was predicted. **Runs the model's code.**"""
+    from planner.questions.training.check import check
+    from planner.questions.training.scenario import load_training
 
-    return check(load_training(Path(scenario), overrides), device, batch, samples)
+    return check(load_training(Path(scenario), texts(overrides)), device, batch, samples)
 
 
 def study(
@@ -203,7 +226,7 @@ def study(
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     catalog: Files = (),
     profiles: Files = (),
     seed: int | None = None,
@@ -212,19 +235,38 @@ def study(
 
     InputError where points are missing because their workers died; what is finished is kept.
     """
-    from planner.studies.command import EngineName, opened
-    from planner.studies.engine import Context
-    from planner.studies.results import write
-    from planner.studies.run import run_study
-    from planner.studies.scenario import load_study
+    from planner.questions.studies.results import write
 
-    context = Context(*knowledge(paths(catalog), paths(profiles)))
-    working: Engine = opened(choice(EngineName, "engine", engine), context, workers, address)
-    ran = run_study(load_study(Path(file), overrides, seed), context, working, Path(out), resume=resume)
+    ran = run_study(file, out, resume, engine, address, workers, overrides, catalog, profiles, seed)
     write(ran.answer, Path(out))
     if ran.lost:
         raise InputError(f"{out}: points are missing: {ran.lost[0]}. Try them anew with resume.")
     return ran.answer
+
+
+def run_study(
+    file: File,
+    out: File,
+    resume: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    overrides: Texts,
+    catalog: Files,
+    profiles: Files,
+    seed: int | None,
+    progress: Callable[[int, int, int], None] = lambda _done, _rows, _points: None,
+) -> "Ran":
+    """The answer to a study and how it came about; its points are kept in `out`."""
+    from planner.questions.studies.engine import Context
+    from planner.questions.studies.engines import EngineName, opened
+    from planner.questions.studies.run import run_study as run
+    from planner.questions.studies.scenario import load_study
+
+    name = choice(EngineName, "engine", engine)
+    study = load_study(Path(file), texts(overrides), seed)
+    context = Context(*knowledge(paths(catalog), paths(profiles)))
+    return run(study, context, opened(name, context, workers, address), Path(out), resume=resume, tell=progress)
 
 
 # Models
@@ -237,7 +279,7 @@ def profile(
     batch: int = 1,
     precision: str = "fp32",
     resolution: int | None = None,
-    input_shape: tuple[int, ...] | None = None,
+    input_shape: Shape | None = None,
     device: str | None = None,
     dataflow: str | None = None,
     measure: bool = False,
@@ -245,115 +287,132 @@ def profile(
     profiles: Files = (),
 ) -> "Anatomy":
     """Where one model's time and memory go, layer by layer. `input_shape` is one sample's. **Runs one's own code.**"""
-    from typer import BadParameter
-
-    from planner.profiling.anatomy import look
-    from planner.profiling.command import BATCH_MAX, SIDE_MAX, SIDE_MIN, wished
+    from planner.questions.profiling.anatomy import look
+    from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN, wished
 
     within("batch", batch, 1, BATCH_MAX)
     if resolution is not None:
         within("resolution", resolution, SIDE_MIN, SIDE_MAX)
     known, library = knowledge(paths(catalog), paths(profiles))
-    shape = "x".join(map(str, input_shape)) if input_shape else None
-    try:
-        wish = wished(known, model, shape, resolution, batch, precision, gpu, device, dataflow, measure)
-    except BadParameter as error:
-        raise InputError(error.message) from None
+    wish = wished(known, model, shape_text(input_shape), resolution, batch, precision, gpu, device, dataflow, measure)
     return look(wish, library, known.gpus, paths(profiles))
 
 
-def merge_analyze(*models: str, profiles: Files = ()) -> "Analysis":
-    """What models could share: names of the zoo or of measured profiles, or package.module:factory."""
-    from planner.merging.analysis import analyze, layers_of, named
+def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: Files = ()) -> "Analysis":
+    """Layers that models could share: names of the zoo or of measured profiles, or package.module:factory.
+
+    `input_shape` is that of one sample of one's own. **Their code is run.**
+    """
+    from planner.placing.sharing import analyze, layers_of, named, own_layers
 
     library = knowledge((), paths(profiles))[1] if profiles else None
-    return analyze(named(models, lambda model: layers_of(model, library)))
+    shape = shape_text(input_shape)
+    return analyze(named(models, lambda model: own_layers(model, shape) if ":" in model else layers_of(model, library)))
 
 
 def merge_breakeven(
-    scenario: File,
+    scenario: Question,
     *,
     loads: Sequence[float] = (),
     counts: Sequence[int] = (),
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     catalog: Files = (),
     profiles: Files = (),
     progress: Progress = silent,
 ) -> "Breakeven":
     """Which way of serving costs least, at `loads` times the scenario's and with the first `counts` of its models."""
-    from planner.load import load_scenario
-    from planner.merging.breakeven import LOADS, breakeven
+    from planner.questions.merging.breakeven import breakeven
 
-    loaded = load_scenario(Path(scenario), overrides)
-    return breakeven(loaded, *knowledge(paths(catalog), paths(profiles)), loads or LOADS, counts, progress)
+    loaded = load(scenario, overrides)
+    return breakeven(loaded, *knowledge(paths(catalog), paths(profiles)), loads, counts, progress)
 
 
 def merge_train(spec: File, out: File, device: str = "cuda:0", *, resume: bool = False) -> dict[str, Any]:
     """Models trained to share layers: accuracy against memory, as in `curve.json`. **Runs the tasks' code.**
 
-    InputError where it did not end well; what is wrong is said on standard error.
+    InputError where it did not end well; standard error has the reason.
     """
     import json
 
-    from calibrate.joint_spec import CURVE
-    from planner.merging.train import read_joint_spec, run
+    from calibrate.joint.spec import CURVE
 
-    told = json.dumps(read_joint_spec(Path(spec)).to_json())
-    if code := run(told, ["--out", str(out), "--device", device, "--quiet", *["--resume"] * resume]):
+    if code := run_joint(spec, out, device, resume, quiet=True):
         raise InputError(f"{spec}: the training ended with exit code {code}.")
     return dict(json.loads((Path(out) / CURVE).read_text(encoding="utf-8")))
+
+
+def run_joint(spec: File, out: File, device: str, resume: bool, quiet: bool) -> int:
+    """The exit code of a training of models that share layers; below 0 the signal that ended it."""
+    import json
+
+    from planner.questions.merging.joint import read_joint_spec, run
+
+    options = ["--out", str(out), "--device", device]
+    if resume:
+        options.append("--resume")
+    if quiet:
+        options.append("--quiet")
+    return run(json.dumps(read_joint_spec(Path(spec)).to_json()), options)
 
 
 def calibrate(*options: str) -> int:
     """Measure what models cost, by the options of the command: `calibrate("--device", "cpu", ...)`; its exit code."""
     from calibrate.cli import main
 
-    return main(options)
+    return main(options, "planner calibrate")
 
 
 def doctor(device: str = "cuda:0", out: File = "profiles") -> "list[Finding]":
-    """Whether a device can be measured, and what to do where it cannot."""
-    from calibrate.doctor import diagnose
+    """Findings about a device: obstacles to measuring it, each with a remedy."""
+    from calibrate.devices.doctor import diagnose
 
     return diagnose(device, Path(out))
 
 
-def profiles_list(profiles: Files = ()) -> "list[Profile]":
-    """What is known about models on GPUs."""
-    library = knowledge((), paths(profiles))[1]
+def profiles_list(profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
+    """Profiles of all models on all GPUs."""
+    library = knowledge(paths(catalog), paths(profiles))[1]
     return [profile for model in library.models() for profile in library.for_model(model)]
 
 
-def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = ()) -> "list[Profile]":
+def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
     """All figures of a model; ListingError where nothing is known."""
-    from planner.listings import choose
+    from planner.show.text.listings import choose
 
-    return list(choose(knowledge((), paths(profiles))[1], model, gpu))
+    return list(choose(knowledge(paths(catalog), paths(profiles))[1], model, gpu))
 
 
 def profiles_plot(
-    model: str, out: File, what: str = "latency", gpu: str | None = None, *, profiles: Files = ()
+    model: str,
+    out: File,
+    what: str = "latency",
+    gpu: str | None = None,
+    precision: str | None = None,
+    *,
+    profiles: Files = (),
+    catalog: Files = (),
 ) -> "Profile":
     """A picture of what a model costs: `latency`, `memory` or `layers`."""
-    from calibrate.plot import What
-    from planner.pictures import draw
+    from calibrate.io.plot import What
+    from planner.show.plots.pictures import draw
 
-    return draw(knowledge((), paths(profiles))[1], model, gpu, None, choice(What, "what", what), Path(out))
+    library = knowledge(paths(catalog), paths(profiles))[1]
+    return draw(library, model, gpu, precision, choice(What, "what", what), Path(out))
 
 
 def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[Instance]":
     """Instances and their prices."""
-    from planner.catalog import load_catalog
-    from planner.listings import choose_instances
+    from planner.catalog.offers import load_catalog
+    from planner.show.text.listings import choose_instances
 
     return list(choose_instances(load_catalog(paths(catalog)), gpu, provider))
 
 
 def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[SpeedPrice]":
     """Machines at every kind of price, least dollars for a TFLOP/s first."""
-    from planner.catalog import load_catalog
-    from planner.listings import choose_instances, choose_purchases
-    from planner.speed_prices import speed_prices
+    from planner.catalog.offers import load_catalog
+    from planner.compare.speed_prices import speed_prices
+    from planner.show.text.listings import choose_instances, choose_purchases
 
     known = load_catalog(paths(catalog))
     return speed_prices(known, choose_instances(known, gpu, provider), choose_purchases(known, gpu, provider))
@@ -362,86 +421,82 @@ def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog
 # Answers
 
 
-def explain(plan: "Plan") -> str:
+def explain(plan: "planner.model.plan.Plan") -> str:
     """Why a plan is what it is, and what would change it."""
-    from planner.layout import Screen
-    from planner.reasons import explain as reasons
+    from planner.show.text.explain import explain as reasons
+    from planner.units.writing import Screen
 
     return reasons(plan, Screen())
 
 
 def read_plan(file: File) -> "Plan":
     """A plan that was kept."""
-    from planner.store import read_plan as read
+    from planner.io.store import read_plan as read
+    from planner.objects import Plan
 
-    return read(Path(file))
+    return Plan.of(read(Path(file)))
 
 
-def write_plan(plan: "Plan", file: File) -> None:
+def write_plan(plan: "planner.model.plan.Plan", file: File) -> None:
     """Keep a plan; commands go on from there. InputError where the file holds something else."""
-    from planner.store import check_target
-    from planner.store import write_plan as write
+    from planner.io.store import write_plan as write
 
-    check_target(Path(file))
     write(plan, Path(file))
 
 
 def report(answer: File, out: File) -> None:
-    """A kept plan or study (plan.json, study.json) as one HTML page that opens offline."""
-    from planner.page.command import check_page
-    from planner.page.render import report_page
-    from planner.store import write_text
+    """A kept answer as one HTML page that opens offline: a plan, simulation, training, study or horizon as JSON."""
+    from planner.io.store import write_text
+    from planner.show.page.render import check_page, report_page
 
     check_page(Path(out))
     write_text(report_page(Path(answer)), Path(out))
 
 
 def diff(old: File, new: File) -> "Diff":
-    """What differs between two kept answers, and which figures by more than chance."""
+    """Differences between two kept answers, and which figures differ by more than chance."""
     from planner.compare.answers import read_answer
     from planner.compare.diff import compare
 
     return compare(read_answer(Path(old)), read_answer(Path(new)))
 
 
-def reprice(plan: "Plan", prices: File, kind: str | None = None) -> "tuple[Plan, Repriced]":
+def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | None = None) -> "tuple[Plan, Repriced]":
     """A plan at the prices in a file or folder, and what that changes. Nothing is simulated again."""
     from planner.compare.reprice import read_prices
     from planner.compare.reprice import reprice as at_prices
-    from planner.scenario import PriceKind
+    from planner.model.scenario import PriceKind
+    from planner.objects import Plan
 
-    wanted = choice(PriceKind, "kind", kind) if kind is not None else None
-    return at_prices(plan, plan.scenario, read_prices(Path(prices), wanted), now())
+    wanted = None if kind is None else choice(PriceKind, "kind", kind)
+    known = read_prices(Path(prices), wanted)
+    old = read_plan(plan) if isinstance(plan, File) else plan
+    name = str(plan) if isinstance(plan, File) else plan.scenario
+    new, changes = at_prices(old, name, known, now())
+    return Plan.of(new), changes
 
 
-def export(plan: "Plan", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
+def export(plan: "planner.model.plan.Plan", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
     """Files that deploy, watch or draw a plan, written to a folder: triton, skypilot, kubernetes, ray-serve,
     openmetrics or perfetto. Their texts by path in that folder."""
-    from planner.exports.folder import write_folder
-    from planner.exports.targets import Target, files_of
+    from planner.exports.targets import export as written
 
-    files = files_of(plan, choice(Target, "to", to))
-    write_folder(Path(out), to, files, force)
-    return files
+    return written(plan, to, Path(out), force)
 
 
-# What comes from elsewhere
+# From and for other programs
 
 
 def from_triton(repository: File, *, rates: Sequence[str] = (), slos: Sequence[str] = (), profiles: Files = ()) -> str:
     """The text of a scenario made of a Triton model repository: `rates=["10 rps", "resnet50=20 rps"]`."""
-    from planner.importing.from_triton import profiled, read_repository, scenario_text, short_waits, wishes
+    from planner.imports.from_triton import read
 
-    found = read_repository(Path(repository))
-    wished = wishes(found, rates, slos)
-    short_waits(found, wished)
-    library = knowledge((), paths(profiles))[1]
-    return scenario_text(found, wished, profiled(found, library))
+    return read(Path(repository), rates, slos, knowledge((), paths(profiles))[1]).text()
 
 
 def trace_describe(file: File, column: str | None = None, function: str | int = 1) -> "TraceSummary":
     """Count, rate and burstiness of a recording."""
-    from planner.traces import describe, read_trace
+    from planner.io.traces import describe, read_trace
 
     return describe(read_trace(Path(file), column, function))
 
@@ -455,37 +510,69 @@ def trace_import(
     column: str | None = None,
 ) -> "TraceTable":
     """A recording turned into a CSV that a scenario can name."""
-    from planner.traces import import_trace
+    from planner.io.traces import import_trace
 
     if Path(out).suffix.lower() != ".csv":
         raise InputError(f"out: must end in .csv, got {out}.")
     return import_trace(Path(file), Path(out), rate_rps, duration_s, function, column)
 
 
-def init() -> str:
+def init(*, training: bool = False) -> str:
     """The text of a commented scenario to start from."""
-    from planner.starter import starter
+    from planner.io.starter import starter
 
-    return starter()
+    return starter(training=training)
 
 
-def schema() -> dict[str, Any]:
+def schema(*, training: bool = False) -> dict[str, Any]:
     """The JSON Schema of scenarios."""
-    from planner.load import schema as scenario_schema
-
+    if training:
+        from planner.questions.training.scenario import schema as scenario_schema
+    else:
+        from planner.io.load import schema as scenario_schema
     return scenario_schema()
+
+
+# Shared by the calls
+
+
+def load(scenario: Question, overrides: Texts, seed: int | None = None) -> "Loaded":
+    """A scenario with what belongs to it; InputError lists all that is wrong with it."""
+    from planner.io.load import load_data, load_scenario
+    from planner.model.checked import stated, values_of
+    from planner.model.scenario import Scenario
+
+    changes = seeded(overrides, seed)
+    match scenario:
+        case str() | Path():
+            return load_scenario(Path(scenario), changes)
+        case Mapping():
+            return load_data(scenario, changes)
+        case Scenario():
+            return load_data(stated(Scenario, values_of(scenario)), changes)
+    raise InputError(f"scenario: must be a file, a mapping or a Scenario, got a {type(scenario).__name__}.")
 
 
 def paths(files: Files) -> list[Path]:
     """Folders by name."""
-    return [Path(file) for file in files]
+    return [Path(file) for file in files or ()]
 
 
-def seeded(overrides: Sequence[str], seed: int | None) -> list[str]:
-    """Overrides, the seed among them."""
+def texts(overrides: Texts) -> list[str]:
+    """Overrides in a list."""
     if isinstance(overrides, str):
         raise InputError(f'overrides: must be a list of texts. Write ["{overrides}"].')
-    return [*overrides, *([] if seed is None else [f"seed={seed}"])]
+    return list(overrides or ())
+
+
+def seeded(overrides: Texts, seed: int | None) -> list[str]:
+    """Overrides, the seed among them."""
+    return texts(overrides) + ([] if seed is None else [f"seed={seed}"])
+
+
+def shape_text(shape: Shape | None) -> str | None:
+    """A sample's shape as people write it."""
+    return "x".join(map(str, shape)) if isinstance(shape, tuple) else shape
 
 
 def choice(choices: type[Choice], name: str, text: str) -> Choice:

@@ -2,4 +2,4 @@
 
 
 class InputError(ValueError):
-    """One line for a person: the place, the value, the rule and the way out. Commands end with exit code 2."""
+    """One line for a person: the place, the value, the rule and the remedy. Commands end with exit code 2."""

@@ -4,8 +4,8 @@ import os
 import signal
 
 import pytest
-import torchvision_guard
 from hypothesis import settings
+from support import torchvision_guard
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
@@ -16,7 +16,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOGETHER = frozenset(
-    f"tests/test_{name}.py" for name in ("export", "joint", "merge_plan", "page", "serving", "study_ray", "validate")
+    f"tests/{name}.py"
+    for name in (
+        "calibrate/joint/test_joint",
+        "planner/exports/test_export",
+        "planner/questions/test_serving",
+        "planner/questions/test_studies_ray",
+        "planner/questions/test_validation",
+        "planner/search/test_merged",
+        "planner/show/test_page",
+    )
 )
 """Tests of one file that share what takes long to make: one process runs all of them."""
 

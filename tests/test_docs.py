@@ -10,27 +10,31 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from support.paths import ROOT
 
-from calibrate.library import PRECISIONS, find_profiles
-from planner import plans, scenario, sizing, terminal
-from planner.catalog import Offer, load_catalog
-from planner.catalog_files import ENTRIES, Status
-from planner.cost import cost_usd_per_hour
-from planner.packing import Portion, Rules, duty_cycle
-from planner.units import HOURS_PER_MONTH, HOURS_PER_YEAR
-from simulator import deployment, metrics, profile
-from simulator.batching import close_at, first_kept
-from simulator.curves import Interpolated, LoadTime
-from simulator.deployment import SLO, BatchingPolicy, Deployment, Drop, Service
-from simulator.link import fair_rates
-from simulator.memory import Residency
-from simulator.model import Layer
-from simulator.profile import Evidence, Profile
-from simulator.records import Outcome, Requests, SimulationResult
-from simulator.scheduling import split
-from simulator.workload import FixedRate, Poisson, Stream
+from calibrate.library.lookup import PRECISIONS, find_profiles
+from planner.catalog.files import ENTRIES, Status
+from planner.catalog.offers import Offer, load_catalog
+from planner.model import plan as plans
+from planner.model import scenario
+from planner.model.simulation import Simulation
+from planner.placing import sizing
+from planner.placing.fleets import cost_usd_per_hour
+from planner.placing.packing import Portion, Rules, duty_cycle
+from planner.units.reading import HOURS_PER_MONTH, HOURS_PER_YEAR
+from simulator.clock import metrics
+from simulator.clock.link import fair_rates
+from simulator.clock.records import Outcome, Requests, SimulationResult
+from simulator.rules.batching import close_at, first_kept
+from simulator.rules.memory import Residency
+from simulator.rules.scheduling import split
+from simulator.world import deployment, profile
+from simulator.world.curves import Interpolated, LoadTime
+from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Service
+from simulator.world.model import Layer
+from simulator.world.profile import Evidence, Profile
+from simulator.world.workload import FixedRate, Poisson, Stream
 
-ROOT = Path(__file__).resolve().parent.parent
 CONCEPTS = ROOT / "docs" / "concepts.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
@@ -97,7 +101,7 @@ def keys_of(kind: type) -> set[str]:
     return {f.name for f in fields(kind)}.union(*map(keys_of, inside))
 
 
-@pytest.mark.parametrize("kind", [plans.Plan, terminal.Simulation], ids=lambda kind: str(kind.__name__))
+@pytest.mark.parametrize("kind", [plans.Plan, Simulation], ids=lambda kind: str(kind.__name__))
 def test_every_key_of_the_json_is_explained(kind: type) -> None:
     _, _, section = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("## What the JSON holds")
     keys = keys_of(kind)
@@ -189,7 +193,7 @@ def test_a_lost_frame_may_reuse_the_last_result() -> None:
 
 def test_duty_cycle_of_two_models() -> None:
     gpu = load_catalog().gpus["T4"]
-    card = Profile(
+    device = Profile(
         model="m",
         gpu="T4",
         precision="fp32",
@@ -203,7 +207,7 @@ def test_duty_cycle_of_two_models() -> None:
         source="",
         as_of="",
     )
-    sized = sizing.Sized(need((Stream("m", Poisson(50)),)), card, (0.010,) * 8, (8,), 0.5, 0.5)
+    sized = sizing.Sized(need((Stream("m", Poisson(50)),)), device, (0.010,) * 8, (8,), 0.5, 0.5)
     rules = Rules(headroom=0, context_bytes=0, swap=False, prefetch=True, pinned=True, padded=False)
     duty = duty_cycle([Portion(sized, 1.0)] * 2, sizing.Kind(gpu, gpu.memory_bytes), rules)
     assert duty is not None

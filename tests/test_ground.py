@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 from hatchling.builders.wheel import WheelBuilder
+from support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("simulator", "calibrate", "planner")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -42,11 +42,12 @@ def test_imports_keep_their_direction() -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("simulator/hardware.py", "import calibrate"),
+        ("simulator/world/hardware.py", "import calibrate"),
         ("calibrate/__init__.py", "import planner"),
-        ("planner/plans.py", "import torch"),
-        ("simulator/hardware.py", "import pynvml"),
-        ("simulator/hardware.py", "import pydantic"),
+        ("planner/model/plan.py", "import torch"),
+        ("simulator/world/hardware.py", "import pynvml"),
+        ("simulator/world/hardware.py", "import pydantic"),
+        ("planner/model/plan.py", "def late(): import planner.search.plan"),
     ],
 )
 def test_an_import_against_the_direction_is_found(tmp_path: Path, module: str, line: str) -> None:
@@ -58,6 +59,17 @@ def test_an_import_against_the_direction_is_found(tmp_path: Path, module: str, l
     linted = lint_imports(tmp_path)
     assert linted.returncode == 1
     assert "BROKEN" in linted.stdout
+
+
+def test_no_folder_is_full() -> None:
+    """A dozen modules can be taken in at a glance."""
+    folders = {path.parent for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert not [folder for folder in folders if len(list(folder.glob("[!_]*.py"))) > 12]
+
+
+def test_tests_lie_where_the_code_lies() -> None:
+    folders = {path.parent for package in PACKAGES for path in (ROOT / "tests" / package).rglob("test_*.py")}
+    assert not [folder for folder in folders if not (ROOT / folder.relative_to(ROOT / "tests")).is_dir()]
 
 
 def test_help_loads_nothing_heavy() -> None:

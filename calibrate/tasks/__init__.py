@@ -21,7 +21,7 @@ def cross_entropy(model: "nn.Module", batch: Any) -> "Tensor":
 
 
 def share_right(model: "nn.Module", batches: Batches) -> float:
-    """Share of inputs whose class a classifier tells, from 0 to 1."""
+    """Share of inputs that a classifier gets right, from 0 to 1."""
     right = total = 0
     for inputs, classes in batches:
         right += int((model(inputs).argmax(1) == classes).sum())
@@ -31,12 +31,12 @@ def share_right(model: "nn.Module", batches: Batches) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a factory returns. Its random numbers should be torch's, which are seeded before each epoch."""
+    """A model with its data, which a factory returns. Random numbers should be torch's, seeded before each epoch."""
 
     model: "nn.Module"
     train: Batches
     validation: Batches
     loss: Callable[["nn.Module", Any], "Tensor"] = cross_entropy
-    """Of one batch, which is on the model's device."""
+    """Loss of one batch, which is on the model's device."""
     metric: Callable[["nn.Module", Batches], float] = share_right
-    """Of the model on validation data; at least 0, and higher is better."""
+    """Metric of the model on validation data; at least 0, and higher is better."""

@@ -48,12 +48,12 @@ def which_digit() -> Task:
 
 
 def parity() -> Task:
-    """Whether the digit is odd, by three convolutions."""
+    """Is the digit odd, by three convolutions."""
     return task(network([(8, 8), (8, 16)], outputs=2), lambda digit: digit % 2)
 
 
 def larger_than_four() -> Task:
-    """Whether the digit is larger than four, by four convolutions."""
+    """Is the digit larger than four, by four convolutions."""
     return task(network([(8, 12), (12, 12), (12, 16)], outputs=2), lambda digit: (digit > 4).long())
 
 

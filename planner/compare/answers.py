@@ -1,22 +1,25 @@
 """Answers of every kind in one form, so that two can be compared: inputs, parts, and figures with their intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
 
-from calibrate.files import quoted
-from planner.layout import counted
-from planner.plans import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
-from planner.store import StoreError, answer_of, plan_of, read_json
-from planner.studies.results import SCHEMA as STUDY
-from planner.studies.results import PointAnswer, StudyAnswer, read_study
-from planner.terminal import Simulation, fleet, headline, simulation_headline
-from planner.training.closed_forms import Range
-from planner.training.plan import SCHEMA as TRAINING
-from planner.training.plan import Option, TrainingPlan
+from calibrate.io.files import quoted
+from planner.io.store import StoreError, answer_of, of_simulation, plan_of, read_json
+from planner.model.plan import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
+from planner.model.simulation import Simulation
+from planner.questions.studies.results import SCHEMA as STUDY
+from planner.questions.studies.results import PointAnswer, StudyAnswer, read_study
+from planner.questions.training.closed_forms import Range
+from planner.questions.training.plan import SCHEMA as TRAINING
+from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.show.text.plan import headline
+from planner.show.text.plan import machine as machine_name
+from planner.show.text.plan import simulated as replay_line
+from planner.units.writing import counted
 
-SIMULATION = "planner.simulation/v1"
+SIMULATION = "planner.simulation/v2"
 AGAIN = "Make it again"
 SERVING = (SCHEMA, SIMULATION)
 KNOWN = (*SERVING, TRAINING, STUDY)
@@ -31,7 +34,11 @@ METRICS = {
 EXACT = frozenset({"cost_usd_per_hour", "lower_bound_usd_per_hour", "gpu_count", "energy_j", "co2_kg", "step_s"})
 """Figures of a study without chance; any other without an interval was simulated, and has one that nobody knows."""
 BANDS = frozenset({"cost_usd", "time_s", "memory_bytes", "threshold"})
-"""Figures whose ends are a band in which they are foretold: no chance moves them, so two differ as their middles do."""
+"""Figures whose ends are the band of a prediction: no chance moves them, so two differ as their middles do."""
+DEMAND_ATTRIBUTES = ("slo_s", "slo_attainment_target", "max_queue_delay_s", "offered_rps")
+OPTION_ATTRIBUTES = ("fits", "within_deadline", "within_budget", "bottleneck", "evidence")
+STUDY_ATTRIBUTES = ("name", "ask", "base", "on", "seed", "fingerprint", "prices_as_of", "design")
+"""Which attributes of models, of options to train and of studies are compared."""
 Attributes = Mapping[str, object]
 Parts = Mapping[str, Mapping[str, Attributes]]
 """By section (`machines`, `models`, ...) and name."""
@@ -58,7 +65,7 @@ class Answer:
     schema: str
     created_at: str
     """Empty where the answer does not say."""
-    told: str
+    summary: str
     """The answer in one line."""
     feasible: bool
     inputs: Attributes
@@ -84,7 +91,7 @@ def read_answer(path: Path) -> Answer:
         case _ if schema == SCHEMA:
             return of_plan(plan_of(data, path), str(path))
         case _ if schema == SIMULATION:
-            return simulated(answer_of(data, path, Simulation, AGAIN), str(path))
+            return simulated(answer_of(data, path, Simulation, AGAIN, of_simulation), str(path))
         case _ if schema == TRAINING:
             return trained(answer_of(data, path, TrainingPlan, AGAIN), str(path))
         case _ if schema == STUDY:
@@ -117,7 +124,7 @@ def of_plan(plan: Plan, path: str) -> Answer:
         path=path,
         schema=plan.schema,
         created_at=plan.created_at,
-        told=headline(plan),
+        summary=headline(plan),
         feasible=best.feasible,
         inputs=inputs,
         parts={
@@ -126,7 +133,7 @@ def of_plan(plan: Plan, path: str) -> Answer:
             **placed(best.models, best.gpus),
         },
         figures={**figures_of(whole), **served(best.models)},
-        arrivals=asked(plan.seed, plan.scenario_sha256, plan.policies, best.models),
+        arrivals=arrivals_of(plan.seed, plan.scenario_sha256, plan.policies, best.models),
         source=plan,
     )
 
@@ -145,12 +152,12 @@ def simulated(run: Simulation, path: str) -> Answer:
         path=path,
         schema=run.schema,
         created_at="",
-        told=simulation_headline(run).partition(" replayed in ")[0] + " replayed",
+        summary=replay_line(run),
         feasible=run.feasible,
         inputs=inputs,
         parts={"GPUs": kinds(run.gpus), **placed(run.models, run.gpus)},
         figures={**figures_of(whole), **served(run.models)},
-        arrivals=asked(run.seed, run.scenario_sha256, run.policies, run.models),
+        arrivals=arrivals_of(run.seed, run.scenario_sha256, run.policies, run.models),
     )
 
 
@@ -159,32 +166,31 @@ def rules(policies: Policies) -> Attributes:
     return {f"policies.{name}": value for name, value in asdict(policies).items()}
 
 
-def asked(seed: int, sha256: str, policies: Policies, models: tuple[ModelAnswer, ...]) -> tuple[object, ...]:
-    """What arrivals depend on, as far as an answer tells: the same text, or the same rates to the last digit."""
+def arrivals_of(seed: int, sha256: str, policies: Policies, models: tuple[ModelAnswer, ...]) -> tuple[object, ...]:
+    """Arrivals depend on these, as far as an answer says: the same text, or the same rates to the last digit."""
     return (seed, policies.horizon_s, sha256, tuple(sorted((m.name, m.offered_rps) for m in models)))
 
 
 def machine(instances: Instances) -> str:
     """`NC6s_v3 (V100, azure eastus)`."""
-    return fleet([instances]).partition(" x ")[2]
+    return machine_name(instances)
 
 
 def bought(instances: Instances) -> Attributes:
     """How many of them, at which price."""
-    return {name: getattr(instances, name) for name in ("count", "usd_per_hour", "price_as_of")}
+    return attributes_of(instances, ("count", "usd_per_hour", "price_as_of"))
 
 
 def kinds(gpus: tuple[GpuAnswer, ...]) -> Mapping[str, Attributes]:
-    """How many cards of each kind."""
+    """How many GPUs of each kind."""
     names = [gpu.kind for gpu in gpus]
     return {name: {"count": names.count(name)} for name in names}
 
 
 def placed(models: tuple[ModelAnswer, ...], gpus: tuple[GpuAnswer, ...]) -> Parts:
-    """What each model is asked and promised, where it runs and how; what each card has in memory."""
-    names = ("slo_s", "slo_attainment_target", "max_queue_delay_s", "offered_rps")
+    """What each model is asked and its SLO, where it runs and how; what each GPU has in memory."""
     return {
-        "promises": {m.name: {name: getattr(m, name) for name in names} for m in models},
+        "SLOs": {m.name: attributes_of(m, DEMAND_ATTRIBUTES) for m in models},
         "models": {m.name: placement(m) for m in models},
         "memory": {g.id: {"peak_memory_bytes": g.peak_memory_bytes} for g in gpus},
     }
@@ -218,37 +224,41 @@ def trained(plan: TrainingPlan, path: str) -> Answer:
     """Ways to train: the cheapest and the fastest, and every option."""
     options = {option_name(o): o for o in plan.options}
     ends = {end: option for end in ("cheapest", "fastest") if (option := getattr(plan, end))}
-    figures = {
-        Key(name, of): band(getattr(option, name))
-        for of, option in {**ends, **options}.items()
-        for name in ("cost_usd", "time_s")
-    }
-    figures |= {Key("gpu_count", of): exactly(float(option.gpu_count)) for of, option in ends.items()}
-    names = ("fits", "within_deadline", "within_budget", "bottleneck", "evidence")
+    choice = {end: option_name(option) for end, option in ends.items()}
+    figures: dict[Key, Interval] = {}
+    for of, option in {**ends, **options}.items():
+        figures[Key("cost_usd", of)] = band(option.cost_usd)
+        figures[Key("time_s", of)] = band(option.time_s)
+    figures |= {Key("gpu_count", end): exactly(float(option.gpu_count)) for end, option in ends.items()}
     return Answer(
         path=path,
         schema=TRAINING,
         created_at="",
-        told="; ".join(f"{end}: {option_name(option)}" for end, option in ends.items()) or "No option keeps the limits",
+        summary="; ".join(f"{end}: {name}" for end, name in choice.items()) or "No option keeps the limits",
         feasible="cheapest" in ends,
-        inputs={name: getattr(plan, name) for name in ("name", "deadline_s", "budget_usd", "prices_as_of")},
+        inputs=attributes_of(plan, ("name", "deadline_s", "budget_usd", "prices_as_of")),
         parts={
-            "choice": {end: {"option": option_name(option)} for end, option in ends.items()},
-            "options": {what: {name: getattr(option, name) for name in names} for what, option in options.items()},
+            "choice": {end: {"option": name} for end, name in choice.items()},
+            "options": {name: attributes_of(option, OPTION_ATTRIBUTES) for name, option in options.items()},
         },
         figures=figures,
     )
 
 
-def option_name(option: Option) -> str:
+def attributes_of(thing: object, names: Sequence[str]) -> Attributes:
+    """Some attributes of a thing, by name."""
+    return {name: getattr(thing, name) for name in names}
+
+
+def option_name(option: TrainingOption) -> str:
     """`4 x p3.16xlarge (32 V100), spot, batch 8192, data 32`."""
     who = f"{option.machines} x {option.instance} ({option.gpu_count} {option.gpu}), {option.price_kind}"
     return f"{who}, batch {option.global_batch}, {option.parallel}"
 
 
-def band(found: Range) -> Interval:
-    """Ends and middle of what is foretold."""
-    return Interval(found.mid, found.low, found.high)
+def band(predicted: Range) -> Interval:
+    """Ends and middle of what is predicted."""
+    return Interval(predicted.mid, predicted.low, predicted.high)
 
 
 # Studies
@@ -257,28 +267,32 @@ def band(found: Range) -> Interval:
 def studied(answer: StudyAnswer, path: str) -> Answer:
     """Every point of a study, each by the values of its axes."""
     points = {point_name(point.axes): point for point in answer.points}
-    found = {
-        Key(name, what): study_figure(name, value)
-        for what, point in points.items()
-        for name, value in {"threshold": point.threshold, **point.values}.items()
-    }
+    figures: dict[Key, Interval] = {}
+    for what, point in points.items():
+        figures |= point_figures(what, point)
     feasible = sum(point.feasible for point in points.values())
-    names = ("name", "ask", "base", "on", "seed", "fingerprint", "prices_as_of", "design")
     return Answer(
         path=path,
         schema=STUDY,
         created_at="",
-        told=f"{answer.name}: {counted(len(points), 'point')}, {feasible} of them feasible",
+        summary=f"{answer.name}: {counted(len(points), 'point')}, {feasible} of them feasible",
         feasible=feasible > 0,
         inputs={
-            **{name: getattr(answer, name) for name in names},
+            **attributes_of(answer, STUDY_ATTRIBUTES),
             "changes": ", ".join(answer.changes),
             **{f"versions.{name}": version for name, version in answer.versions.items()},
         },
         parts={"points": {what: words_of(point) for what, point in points.items()}},
-        figures={key: figure for key, figure in found.items() if figure is not None},
+        figures=figures,
         arrivals=() if answer.seed is None else (answer.seed, answer.base, answer.base),
     )
+
+
+def point_figures(what: str, point: PointAnswer) -> dict[Key, Interval]:
+    """What a point has in numbers."""
+    values = {"threshold": point.threshold, **point.values}
+    figures = {Key(name, what): study_figure(name, value) for name, value in values.items()}
+    return {key: figure for key, figure in figures.items() if figure is not None}
 
 
 def point_name(at: Mapping[str, object]) -> str:

@@ -7,12 +7,15 @@ from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
 from planner.compare.answers import BANDS, SERVING, Answer, Attributes, Key, exactly
-from planner.gate import INFEASIBLE, ChangeCondition, ConditionError
-from planner.layout import dollars, names
-from planner.plans import Interval, Plan, Rejection
-from planner.store import StoreError
-from planner.studies.results import SCHEMA as STUDY
-from planner.training.plan import SCHEMA as TRAINING
+from planner.compare.gate import INFEASIBLE, ChangeCondition, ConditionError
+from planner.io.store import StoreError
+from planner.model.candidate import Candidate
+from planner.model.plan import Interval, Plan, Recommendation, Rejection
+from planner.questions.studies.results import SCHEMA as STUDY
+from planner.questions.training.plan import SCHEMA as TRAINING
+from planner.units.writing import dollars, names
+from planner.words.candidates import candidate_name
+from planner.words.statements import rejection_reason
 
 DIFF = "planner.diff/v1"
 ASKED_APART = 0.01
@@ -29,7 +32,7 @@ class Sign(StrEnum):
     REMOVED = "-"
 
 
-class Verdict(StrEnum):
+class FigureVerdict(StrEnum):
     """Whether a figure differs."""
 
     SAME = "same"
@@ -57,7 +60,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class FigureChange:
     """A figure in both answers."""
 
     name: str
@@ -71,7 +74,7 @@ class Figure:
     """As a share of the old figure; None where that is nothing."""
     overlap: bool | None
     """Whether the two intervals overlap; None where one has none."""
-    verdict: Verdict
+    verdict: FigureVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,7 @@ class Diff:
     same_arrivals: bool
     """Whether both met the same arrivals: differences are then the answers' own."""
     changes: tuple[Change, ...]
-    figures: tuple[Figure, ...]
+    figures: tuple[FigureChange, ...]
     notes: tuple[str, ...]
     schema: str = field(default=DIFF)
 
@@ -106,7 +109,7 @@ class Diff:
     def nothing(self) -> bool:
         """Whether the answers say the same."""
         feasible = self.old.feasible == self.new.feasible
-        return feasible and not self.changes and all(f.verdict is Verdict.SAME for f in self.figures)
+        return feasible and not self.changes and all(f.verdict is FigureVerdict.SAME for f in self.figures)
 
 
 def difference(old: Interval, new: Interval) -> Interval:
@@ -152,7 +155,7 @@ def side(answer: Answer) -> Side:
         path=answer.path,
         schema=answer.schema,
         created_at=answer.created_at,
-        answer=answer.told,
+        answer=answer.summary,
         feasible=answer.feasible,
     )
 
@@ -195,7 +198,7 @@ def scenario_lines(plan: Plan) -> list[str]:
     return [*lines, *(f"--set {override}" for override in plan.scenario_overrides)]
 
 
-OF_BOTH = ("promises", "memory")
+OF_BOTH = ("SLOs", "memory")
 """Sections that tell only of what both answers have: what came or went stands elsewhere."""
 
 
@@ -233,14 +236,14 @@ def equal(before: object, after: object, apart: float = EQUAL) -> bool:
 def keys(old: Answer, new: Answer) -> list[Key]:
     """Figures of either, those of the whole answer first; what only one kind of answer tells is left out."""
     alike, both = old.schema == new.schema, old.figures.keys() & new.figures.keys()
-    found = [key for key in dict.fromkeys((*old.figures, *new.figures)) if alike or key in both]
-    return sorted(found, key=lambda key: bool(key.of))
+    comparable = [key for key in dict.fromkeys((*old.figures, *new.figures)) if alike or key in both]
+    return sorted(comparable, key=lambda key: bool(key.of))
 
 
-def figure(key: Key, old: Interval | None, new: Interval | None) -> Figure:
+def figure(key: Key, old: Interval | None, new: Interval | None) -> FigureChange:
     """One figure of both answers."""
     if old is None or new is None or not (isfinite(old.mean) and isfinite(new.mean)):
-        return Figure(
+        return FigureChange(
             name=key.name,
             of=key.of,
             old=old,
@@ -250,37 +253,43 @@ def figure(key: Key, old: Interval | None, new: Interval | None) -> Figure:
             overlap=None,
             verdict=one_sided(old, new),
         )
-    drawn = key.name not in BANDS
-    apart = difference(old, new) if drawn else exactly(new.mean - old.mean)
-    sure = exact(old) and exact(new)
-    return Figure(
+    apart = exactly(new.mean - old.mean) if key.name in BANDS else difference(old, new)
+    return FigureChange(
         name=key.name,
         of=key.of,
         old=old,
         new=new,
         difference=apart,
         relative=apart.mean / old.mean if old.mean else None,
-        overlap=None if sure or not (known(old) and known(new)) else old.low <= new.high and new.low <= old.high,
+        overlap=overlap(old, new),
         verdict=judge(old, new, apart),
     )
 
 
-def one_sided(old: Interval | None, new: Interval | None) -> Verdict:
+def overlap(old: Interval, new: Interval) -> bool | None:
+    """Whether two intervals overlap; None where one is not known, or nothing in either is chance."""
+    both_exact = exact(old) and exact(new)
+    if both_exact or not known(old) or not known(new):
+        return None
+    return old.low <= new.high and new.low <= old.high
+
+
+def one_sided(old: Interval | None, new: Interval | None) -> FigureVerdict:
     """Of a figure that some answer does not have, or where it is not known."""
     if old is None or new is None:
-        return Verdict.ADDED if old is None else Verdict.REMOVED
+        return FigureVerdict.ADDED if old is None else FigureVerdict.REMOVED
     if isfinite(old.mean):
-        return Verdict.REMOVED
-    return Verdict.ADDED if isfinite(new.mean) else Verdict.SAME
+        return FigureVerdict.REMOVED
+    return FigureVerdict.ADDED if isfinite(new.mean) else FigureVerdict.SAME
 
 
-def judge(old: Interval, new: Interval, apart: Interval) -> Verdict:
+def judge(old: Interval, new: Interval, apart: Interval) -> FigureVerdict:
     """Whether a figure differs by more than chance."""
     if equal(old.mean, new.mean):
-        return Verdict.SAME
+        return FigureVerdict.SAME
     if not known(apart):
-        return Verdict.UNSURE
-    return Verdict.NOISE if not exact(apart) and apart.low <= 0 <= apart.high else Verdict.DIFFERS
+        return FigureVerdict.UNSURE
+    return FigureVerdict.NOISE if not exact(apart) and apart.low <= 0 <= apart.high else FigureVerdict.DIFFERS
 
 
 # In words
@@ -288,16 +297,28 @@ def judge(old: Interval, new: Interval, apart: Interval) -> Verdict:
 
 def notes(old: Answer, new: Answer) -> Iterator[str]:
     """What helps to read the difference."""
-    if old.feasible != new.feasible:
-        yield f"{'Feasible before, no longer' if old.feasible else 'Not feasible before, feasible now'}."
-    drawn = [{key: figure for key, figure in one.figures.items() if key.of} for one in (old, new)]
-    if drawn[0] != drawn[1] and old.arrivals and new.arrivals:
+    if old.feasible and not new.feasible:
+        yield "Feasible before, no longer."
+    if new.feasible and not old.feasible:
+        yield "Not feasible before, feasible now."
+    if old.arrivals and new.arrivals and figures_of_parts(old) != figures_of_parts(new):
         yield chance(same_arrivals(old, new), old)
     if old.source and new.source:
         yield from fleets(old.source, new.source)
-    told = any(change.section == "scenario" for change in scenarios(old, new))
-    if old.arrivals and not told and old.inputs.get("scenario_sha256") != new.inputs.get("scenario_sha256"):
+    if old.arrivals and has_hidden_changes(old, new):
         yield "The scenario's text, or its --set, is another: not all of what changed in it need show here."
+
+
+def figures_of_parts(answer: Answer) -> dict[Key, Interval]:
+    """Figures of models and points, which chance moves."""
+    return {key: figure for key, figure in answer.figures.items() if key.of}
+
+
+def has_hidden_changes(old: Answer, new: Answer) -> bool:
+    """Whether the scenarios differ and no line of them shows it."""
+    if any(change.section == "scenario" for change in scenarios(old, new)):
+        return False
+    return old.inputs.get("scenario_sha256") != new.inputs.get("scenario_sha256")
 
 
 def chance(same: bool, old: Answer) -> str:
@@ -316,21 +337,27 @@ def chance(same: bool, old: Answer) -> str:
 def fleets(old: Plan, new: Plan) -> Iterator[str]:
     """What became of the older fleet, and what the newer one was before."""
     was, now = old.recommendation, new.recommendation
-    if was.label == now.label or not was.models or not now.models:
+    if was.candidate == now.candidate or not was.models or not now.models:
         return
-    if other := next((a for a in new.alternatives if a.label == was.label), None):
-        yield f"The old fleet, {was.label}, still keeps every promise, at {dollars(other.cost_usd_per_hour)}/h."
-    elif no := refused(new, was.label):
-        yield f"The old fleet, {was.label}, is refused now: {no.reason}."
-    if other := next((a for a in old.alternatives if a.label == now.label), None):
-        yield f"The new fleet, {now.label}, kept every promise before too, at {dollars(other.cost_usd_per_hour)}/h."
-    elif no := refused(old, now.label):
-        yield f"The new fleet, {now.label}, was refused before: {no.reason}."
+    old_name, new_name = candidate_name(was.candidate), candidate_name(now.candidate)
+    if other := alternative(new, was.candidate):
+        yield f"The old fleet, {old_name}, still meets every SLO, at {dollars(other.cost_usd_per_hour)}/h."
+    elif no := rejection_of(new, was.candidate):
+        yield f"The old fleet, {old_name}, is rejected now: {rejection_reason(no)}."
+    if other := alternative(old, now.candidate):
+        yield f"The new fleet, {new_name}, met every SLO before too, at {dollars(other.cost_usd_per_hour)}/h."
+    elif no := rejection_of(old, now.candidate):
+        yield f"The new fleet, {new_name}, was rejected before: {rejection_reason(no)}."
 
 
-def refused(plan: Plan, label: str) -> Rejection | None:
+def alternative(plan: Plan, candidate: Candidate) -> Recommendation | None:
+    """What a plan says of a fleet that it names beside its own."""
+    return next((one for one in plan.alternatives if one.candidate == candidate), None)
+
+
+def rejection_of(plan: Plan, candidate: Candidate) -> Rejection | None:
     """Why a plan did not take a fleet."""
-    return next((no for no in plan.rejections if no.candidate == label), None)
+    return next((no for no in plan.rejections if no.subject == candidate), None)
 
 
 # Conditions
@@ -353,19 +380,21 @@ def lost_feasibility(diff: Diff) -> str:
 
 def crossings(diff: Diff, condition: ChangeCondition) -> list[str]:
     """The figures for which a condition holds; ConditionError where it cannot be checked."""
-    mine = [f for f in diff.figures if Key(f.name).metric == condition.name and f.new is not None]
-    judged = [f for f in mine if f.of == "cheapest"] if diff.new.schema == TRAINING else mine
-    if not judged:
+    figures = [f for f in diff.figures if Key(f.name).metric == condition.name and f.new is not None]
+    if diff.new.schema == TRAINING:
+        figures = [f for f in figures if f.of == "cheapest"]
+    if not figures:
         raise ConditionError(f"--fail-on {condition.text}: {diff.new.path} has no {condition.name} to check.")
-    if not condition.relative and any(f.name == "cost_usd" for f in judged):
+    if not condition.relative and any(f.name == "cost_usd" for f in figures):
         raise ConditionError(f"--fail-on {condition.text}: a training has no cost by the hour. Write e.g. `cost>+5%`.")
-    return [line for f in judged if (line := crossing(f, condition))]
+    lines = [crossing(f, condition) for f in figures]
+    return [line for line in lines if line]
 
 
-def crossing(figure: Figure, condition: ChangeCondition) -> str:
+def crossing(figure: FigureChange, condition: ChangeCondition) -> str:
     """What a condition found of one figure; empty where it does not hold, or a change has nothing to start from.
 
-    A figure that is no longer known keeps no promise: every condition holds of it.
+    A figure that is no longer known meets nothing: every condition holds of it.
     """
     new = figure.new.mean if figure.new else nan
     old = figure.old.mean if figure.old else nan
@@ -374,6 +403,6 @@ def crossing(figure: Figure, condition: ChangeCondition) -> str:
         return f"--fail-on {condition.text}: {whose}there was a figure, and there is none any more."
     if not condition.crossed(old, new):
         return ""
-    noise = ", within noise" if condition.signed and figure.verdict is Verdict.NOISE else ""
+    noise = ", within noise" if condition.signed and figure.verdict is FigureVerdict.NOISE else ""
     found = condition.found(old, new, dollars if figure.name == "cost_usd" else None)
     return f"--fail-on {condition.text}: {whose}{found}{noise}."

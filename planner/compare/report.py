@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from math import isfinite
 
-from planner.compare.diff import Change, Diff, Figure, Sign, Verdict
+from planner.compare.diff import Change, Diff, FigureChange, FigureVerdict, Sign
 from planner.compare.reprice import Repriced, relative
-from planner.layout import (
+from planner.io.store import to_json
+from planner.model.plan import Interval
+from planner.units.writing import (
     Column,
     Format,
     Screen,
@@ -19,8 +21,6 @@ from planner.layout import (
     share,
     table,
 )
-from planner.plans import Interval
-from planner.store import to_json
 
 SHOWN = 24
 """Rows of a table; `--format json` has all."""
@@ -29,7 +29,7 @@ TITLES = {
     "scenario": "Scenario",
     "machines": "Machines",
     "GPUs": "GPUs",
-    "promises": "Demand and promises",
+    "SLOs": "Demand and SLOs",
     "models": "Models",
     "memory": "Memory used at most",
     "choice": "Choice",
@@ -47,8 +47,8 @@ LABELS = {
 }
 ATTRIBUTES = {
     "offered_rps": "asked",
-    "slo_s": "latency promised",
-    "slo_attainment_target": "share promised",
+    "slo_s": "latency SLO",
+    "slo_attainment_target": "SLO",
     "max_queue_delay_s": "longest wait",
     "usd_per_hour": "price",
     "price_as_of": "price of",
@@ -57,11 +57,11 @@ ATTRIBUTES = {
     "peak_memory_bytes": "",
 }
 """What attributes are called, where not by their names."""
-SIGNS = {Verdict.ADDED: Sign.ADDED, Verdict.REMOVED: Sign.REMOVED}
+SIGNS = {FigureVerdict.ADDED: Sign.ADDED, FigureVerdict.REMOVED: Sign.REMOVED}
 COUNTED = ("cost_usd_per_hour", "cost_usd", "gpu_count", "p99_s", "attainment")
 """Figures of models or points that the first lines count."""
 SHARES = ("attainment", "_fraction", "accuracy")
-"""Figures whose differences are told in points, which are hundredths."""
+"""Figures whose differences are given in points, which are hundredths."""
 
 
 def value(name: str, number: float) -> str:
@@ -112,7 +112,7 @@ def bare(text: str) -> str:
     return text.partition(" ")[0].removesuffix("/h")
 
 
-def difference_of(figure: Figure) -> str:
+def difference_of(figure: FigureChange) -> str:
     """`-2.1 ms [-2.9, -1.3]`."""
     if (apart := figure.difference) is None:
         return ""
@@ -122,14 +122,14 @@ def difference_of(figure: Figure) -> str:
     return f"{middle} [{bare(change_of(figure.name, apart.low))}, {bare(change_of(figure.name, apart.high))}]"
 
 
-def relative_of(figure: Figure) -> str:
-    """`+16.7 %`; a share's difference is told in points alone."""
+def relative_of(figure: FigureChange) -> str:
+    """`+16.7 %`; a share's difference is given in points alone."""
     if figure.relative is None or stem(figure.name).endswith(SHARES):
         return ""
     return f"{'+' if figure.relative >= 0 else ''}{share(figure.relative, 1)}"
 
 
-def told(name: str, got: object) -> str:
+def as_text(name: str, got: object) -> str:
     """A value of an input or of a part; hashes shortened."""
     match got:
         case None | "":
@@ -143,8 +143,15 @@ def told(name: str, got: object) -> str:
         case str() if name.endswith("sha256"):
             return got[:12]
         case dict():
-            return ", ".join(f"{ATTRIBUTES.get(k, k.replace('_', ' '))} {told(k, v)}".strip() for k, v in got.items())
+            return ", ".join(
+                f"{ATTRIBUTES.get(k, k.replace('_', ' '))} {as_text(k, v)}".strip() for k, v in got.items()
+            )
     return str(got)
+
+
+def attribute(name: str) -> str:
+    """`batch` for `batch_size`, `latency SLO` for `slo_s`."""
+    return ATTRIBUTES.get(name, name.replace("_", " "))
 
 
 def lines_of(changes: Sequence[Change]) -> list[tuple[Sign, str]]:
@@ -159,15 +166,15 @@ def tail(sign: Sign, group: Sequence[Change]) -> str:
     """What follows the name of a changed thing."""
     if sign is not Sign.CHANGED:
         got = group[0].new if sign is Sign.ADDED else group[0].old
-        return f": {told(group[0].what, got)}" if got else ""
+        return f": {as_text(group[0].what, got)}" if got else ""
     return f": {'; '.join(map(step, group))}"
 
 
 def step(change: Change) -> str:
     """`batch 4 -> 8`."""
     name = change.attribute or change.what
-    label = ATTRIBUTES.get(name, name.replace("_", " ")) if change.attribute else ""
-    return f"{label} {told(name, change.old)} -> {told(name, change.new)}".strip()
+    label = attribute(name) if change.attribute else ""
+    return f"{label} {as_text(name, change.old)} -> {as_text(name, change.new)}".strip()
 
 
 def head(diff: Diff) -> tuple[str, str, str]:
@@ -180,16 +187,16 @@ def summary(diff: Diff) -> str:
     """The difference in one line: the whole answer's figures, and how many others differ by more than chance."""
     names = ("cost_usd_per_hour", "cost_usd", "gpu_count")
     whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in names and f.difference]
-    said = [f"{LABELS[f.name]} {difference_of(f)} ({relative_of(f)})".replace(" ()", "") for f in whole if moved(f)]
-    said += [f"{LABELS[f.name]} as before" for f in whole if not moved(f)]
-    said += [counts(diff, name).replace(", % differs", " differs") for name in COUNTED]
-    line = "; ".join(filter(None, said))
+    parts = [f"{LABELS[f.name]} {difference_of(f)} ({relative_of(f)})".replace(" ()", "") for f in whole if moved(f)]
+    parts += [f"{LABELS[f.name]} as before" for f in whole if not moved(f)]
+    parts += [counts(diff, name).replace(", % differs", " differs") for name in COUNTED]
+    line = "; ".join(filter(None, parts))
     return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
 
 
-def moved(figure: Figure) -> bool:
+def moved(figure: FigureChange) -> bool:
     """Whether a figure is not the same."""
-    return figure.verdict is not Verdict.SAME
+    return figure.verdict is not FigureVerdict.SAME
 
 
 def counts(diff: Diff, name: str) -> str:
@@ -197,15 +204,15 @@ def counts(diff: Diff, name: str) -> str:
     mine = [f for f in diff.figures if f.name == name and f.of not in ("", "cheapest", "fastest") and f.difference]
     if not mine:
         return ""
-    differ, noise = (sum(f.verdict is v for f in mine) for v in (Verdict.DIFFERS, Verdict.NOISE))
+    differ, noise = (sum(f.verdict is v for f in mine) for v in (FigureVerdict.DIFFERS, FigureVerdict.NOISE))
     more = f", {noise} within noise" if noise else ""
     return f"{LABELS[name]} differs for {differ or 'none'} of {len(mine)}{more}"
 
 
-def columns(figures: Sequence[Figure]) -> list[Column]:
+def columns(figures: Sequence[FigureChange]) -> list[Column]:
     """Figures side by side."""
-    noise = all(f.verdict is Verdict.NOISE for f in figures)
-    found = [
+    noise = all(f.verdict is FigureVerdict.NOISE for f in figures)
+    columns = [
         Column("", ["" if noise else SIGNS.get(f.verdict, Sign.CHANGED) for f in figures]),
         Column("of", [f.of or "all" for f in figures]),
         Column("figure", [label(f.name) for f in figures]),
@@ -215,7 +222,7 @@ def columns(figures: Sequence[Figure]) -> list[Column]:
         Column("", [relative_of(f) for f in figures], right=True),
         Column("intervals", ["" if noise else intervals(f) for f in figures]),
     ]
-    return [column for column in found if any(column.cells) or column.title == "difference"]
+    return [column for column in columns if any(column.cells) or column.title == "difference"]
 
 
 def label(name: str) -> str:
@@ -224,9 +231,9 @@ def label(name: str) -> str:
     return LABELS.get(known, known.replace("_", " ")) + name.removeprefix(known)
 
 
-def intervals(figure: Figure) -> str:
+def intervals(figure: FigureChange) -> str:
     """Whether the two overlap; two that do may differ all the same."""
-    if figure.verdict is Verdict.UNSURE:
+    if figure.verdict is FigureVerdict.UNSURE:
         return "unknown"
     return {None: "", True: "overlap", False: "apart"}[figure.overlap]
 
@@ -235,10 +242,10 @@ DIFFER = "Figures that differ"
 NOISE = "Within noise: the 95 % interval of the difference holds zero"
 
 
-def figure_tables(diff: Diff) -> list[tuple[str, list[Figure]]]:
+def figure_tables(diff: Diff) -> list[tuple[str, list[FigureChange]]]:
     """What differs, and what may be chance."""
-    noise = [f for f in diff.figures if f.verdict is Verdict.NOISE]
-    differ = [f for f in diff.figures if moved(f) and f.verdict is not Verdict.NOISE]
+    noise = [f for f in diff.figures if f.verdict is FigureVerdict.NOISE]
+    differ = [f for f in diff.figures if moved(f) and f.verdict is not FigureVerdict.NOISE]
     return [(title, figures) for title, figures in ((DIFFER, differ), (NOISE, noise)) if figures]
 
 
@@ -273,8 +280,8 @@ def diff_table(diff: Diff, screen: Screen) -> str:
 
 def sections(diff: Diff) -> list[tuple[str, list[tuple[Sign, str]]]]:
     """What came, went and changed, by title."""
-    found = [(title, lines_of(diff.section(section))) for section, title in TITLES.items()]
-    return [(title, lines) for title, lines in found if lines]
+    changes = [(title, lines_of(diff.section(section))) for section, title in TITLES.items()]
+    return [(title, lines) for title, lines in changes if lines]
 
 
 def diff_markdown(diff: Diff) -> str:
@@ -307,17 +314,17 @@ def part(old: float, new: float) -> str:
     return f"{'+' if new >= old else ''}{share(relative(old, new), 1)}"
 
 
-def reprice_headline(found: Repriced) -> str:
+def reprice_headline(repriced: Repriced) -> str:
     """What the plan costs now, in one line."""
-    old, new = found.old_usd_per_hour, found.new_usd_per_hour
-    monthly = f"{dollars(found.old_usd_per_month)} -> {dollars(found.new_usd_per_month)}/month"
-    line = f"{found.fleets[0].label}: {dollars(old)}/h -> {dollars(new)}/h ({part(old, new)}), {monthly}"
-    return line if found.feasible else f"No feasible plan. The closest: {line}"
+    old, new = repriced.old_usd_per_hour, repriced.new_usd_per_hour
+    monthly = f"{dollars(repriced.old_usd_per_month)} -> {dollars(repriced.new_usd_per_month)}/month"
+    line = f"{repriced.fleets[0].label}: {dollars(old)}/h -> {dollars(new)}/h ({part(old, new)}), {monthly}"
+    return line if repriced.feasible else f"No feasible plan. The closest: {line}"
 
 
-def machine_columns(found: Repriced) -> list[Column]:
+def machine_columns(repriced: Repriced) -> list[Column]:
     """What an hour of each machine costs."""
-    m = found.machines
+    m = repriced.machines
     return [
         Column("machine", [x.machine for x in m]),
         Column("price", [str(x.price_kind or "your own") for x in m]),
@@ -329,9 +336,9 @@ def machine_columns(found: Repriced) -> list[Column]:
     ]
 
 
-def fleet_columns(found: Repriced) -> list[Column]:
+def fleet_columns(repriced: Repriced) -> list[Column]:
     """What each fleet costs."""
-    f = found.fleets[:SHOWN]
+    f = repriced.fleets[:SHOWN]
     return [
         Column("fleet", [x.label for x in f]),
         Column("", [x.role for x in f]),
@@ -341,19 +348,19 @@ def fleet_columns(found: Repriced) -> list[Column]:
     ]
 
 
-def render_reprice(found: Repriced, form: Format, screen: Screen) -> str:
+def render_reprice(repriced: Repriced, form: Format, screen: Screen) -> str:
     """What other prices change, in one of the formats."""
-    tables = (("Machines", machine_columns(found)), ("Fleets", fleet_columns(found)))
-    more = more_line(len(found.fleets))
+    tables = (("Machines", machine_columns(repriced)), ("Fleets", fleet_columns(repriced)))
+    more = more_line(len(repriced.fleets))
     if form is Format.JSON:
-        return to_json(found)
+        return to_json(repriced)
     if form is Format.MD:
-        lines = [f"**{reprice_headline(found)}**", "", *(f"- {text}" for text in found.notes)]
+        lines = [f"**{reprice_headline(repriced)}**", "", *(f"- {text}" for text in repriced.notes)]
         for title, shown in tables:
             lines += ["", f"#### {title}", "", *markdown(shown)]
         return "\n".join([*lines, *more]) + "\n"
-    lines = [screen.bold(line) for line in screen.wrap(reprice_headline(found), hang=2)]
-    lines += [line for text in found.notes for line in screen.wrap(text, hang=2)]
+    lines = [screen.bold(line) for line in screen.wrap(reprice_headline(repriced), hang=2)]
+    lines += [line for text in repriced.notes for line in screen.wrap(text, hang=2)]
     for title, shown in tables:
         lines += ["", screen.bold(title), *table(shown, screen)]
     return "\n".join([*lines, *(f"  {line}" for line in more)]) + "\n"

@@ -1,6 +1,5 @@
 """A plan at other prices, without simulating again: what its replayed fleets cost, and whether another is cheaper."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -8,20 +7,32 @@ from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
 
-from planner.catalog import OWN, Instance, Price, load_prices, retired_machines, spot_machines, stale
-from planner.catalog_files import Status
-from planner.exports.demand import scenario_of
-from planner.layout import dollars, names
-from planner.plans import Bottleneck, Caution, Instances, Plan, Recommendation, Rejection, UnitCosts, WayOfServing
-from planner.scenario import BuySpec, PriceKind
-from planner.units import HOURS_PER_MONTH, did_you_mean
+from planner.catalog.files import Status
+from planner.catalog.offers import OWN, Instance, Price, load_prices, retired_machines, spot_machines, stale
+from planner.io.demand import scenario_of
+from planner.model.candidate import Candidate, Machines
+from planner.model.plan import (
+    Bottleneck,
+    Instances,
+    Plan,
+    PlanWarning,
+    Recommendation,
+    Rejection,
+    UnitCosts,
+    WayOfServing,
+)
+from planner.model.scenario import BuySpec, PriceKind
+from planner.model.statement import Code, Statement
+from planner.search.search import oldest_price, pareto
+from planner.units.reading import HOURS_PER_MONTH, did_you_mean
+from planner.units.writing import dollars, names
+from planner.words.candidates import candidate_name
+from planner.words.statements import warning_line
 from simulator.errors import InputError
 
 REPRICE = "planner.reprice/v1"
 PRICED = frozenset({Bottleneck.COST, Bottleneck.PRICE})
 """What stood in the way of a candidate only at the old prices."""
-OF_FLEET = re.compile(r"(\d+) x (\S+) \((?:(\d+) x )?([^\s,()]+)(?:, (\S+)(?: (\S+))?)?\)")
-"""One kind of machine in a label: `2 x g5.xlarge (A10G)`, `1 x NC24s_v3 (4 x V100, azure eastus)`."""
 
 
 class RepriceError(InputError):
@@ -46,7 +57,7 @@ class FleetChange:
 
     label: str
     role: str
-    """`recommended`, `alternative` (both replayed, and kept every promise) or `refused`."""
+    """`recommended`, `alternative` (both replayed, and met every SLO) or `rejected`."""
     old_usd_per_hour: float
     new_usd_per_hour: float
 
@@ -66,9 +77,9 @@ class Repriced:
     new_prices_as_of: str
     machines: tuple[PriceChange, ...]
     fleets: tuple[FleetChange, ...]
-    """Recommended first, then alternatives, then refused ones whose machines all have a price."""
+    """Recommended first, then alternatives, then rejected ones whose machines all have a price."""
     cheaper: str | None
-    """Label of the cheapest alternative, where it costs less now than what is recommended; it kept every promise."""
+    """Label of the cheapest alternative, where it costs less now than what is recommended; it met every SLO."""
     notes: tuple[str, ...]
     schema: str = field(default=REPRICE)
 
@@ -94,53 +105,67 @@ class PriceList:
         if old.provider == OWN:
             return old
         place = f"{old.instance}, {old.provider} {old.region}".rstrip()
-        found = self.by_place.get((old.provider, old.region, old.instance))
-        if found is None:
+        listed = self.by_place.get((old.provider, old.region, old.instance))
+        if listed is None:
             hint = did_you_mean(old.instance, [i.name for i in self.instances if i.name != old.instance])
             return f"{self.path}: has no price of {place}.{hint} Add it to `instances`, or name another file."
-        if (found.gpu, found.gpu_count) != (old.gpu, old.gpu_count):
-            there, here = f"{found.gpu_count} x {found.gpu}", f"{old.gpu_count} x {old.gpu}"
+        if (listed.gpu, listed.gpu_count) != (old.gpu, old.gpu_count):
+            there, here = f"{listed.gpu_count} x {listed.gpu}", f"{old.gpu_count} x {old.gpu}"
             return f"{self.path}: {place}: has {there}, and the plan {here}. Mend `gpu` and `gpu_count` there."
-        if found.status is Status.RETIRED and not self.retired:
+        if not self.sells(listed):
             return f"{self.path}: {place}: is no longer sold. Plan anew, with `buy.retired: true` if you have access."
+        return self._priced(old, listed, place)
+
+    def _priced(self, old: Instances, listed: Instance, place: str) -> Instances | str:
+        """Machines at the listed price of their kind."""
+        kinds = ", ".join(listed.prices)
         kind = self.kind or old.price_kind
         if kind is None:
-            known = ", ".join(found.prices)
-            return f"does not say which kind of price it took for {place}. Name it with --price: {known}."
-        if (price := found.prices.get(kind)) is None:
-            known = ", ".join(found.prices) or "none"
-            way = "leave --price out" if self.kind else "name a kind with --price"
-            return f"{self.path}: has no {kind} price of {place}, only {known}. Add it, or {way}."
-        return replace(old, usd_per_hour=price.usd_per_hour, price_as_of=price.as_of, price_kind=kind)
+            return f"does not say which kind of price it took for {place}. Name it with --price: {kinds}."
+        price = listed.prices.get(kind)
+        if price is not None:
+            return at_price(old, price, kind)
+        remedy = "leave --price out" if self.kind else "name a kind with --price"
+        return f"{self.path}: has no {kind} price of {place}, only {kinds or 'none'}. Add it, or {remedy}."
+
+    def sells(self, instance: Instance) -> bool:
+        """Whether a machine is still sold, or those that are not count too."""
+        return self.retired or instance.status is not Status.RETIRED
 
     def elsewhere(self, old: Instances, buy: BuySpec) -> Instances:
         """The cheapest machines with the same GPUs at the same kind of price, of all that may be rented."""
         kind = self.kind or old.price_kind
         if old.provider == OWN or kind is None:
             return old
-        like = [
-            replace(
-                old,
-                provider=i.provider,
-                region=i.region,
-                instance=i.name,
-                usd_per_hour=i.prices[kind].usd_per_hour,
-                price_as_of=i.prices[kind].as_of,
-                price_kind=kind,
-            )
-            for i in self.instances
-            if (i.gpu, i.gpu_count) == (old.gpu, old.gpu_count)
-            and (i.status is not Status.RETIRED or self.retired)
-            and kind in i.prices
-            and (not buy.providers or i.provider in buy.providers)
-            and (not buy.regions or i.region in buy.regions)
+        same_gpus = [i for i in self.instances if (i.gpu, i.gpu_count) == (old.gpu, old.gpu_count)]
+        for_sale = [i for i in same_gpus if self.sells(i) and kind in i.prices and allows(buy, i)]
+        like_it = [
+            at_price(replace(old, provider=i.provider, region=i.region, instance=i.name), i.prices[kind], kind)
+            for i in for_sale
         ]
-        return min([old, *like], key=lambda one: one.usd_per_hour)
+        return min([old, *like_it], key=lambda one: one.usd_per_hour)
 
     def price(self, old: Instances) -> Price | None:
         """Price and source of machines that were given a price here."""
-        found = self.by_place.get((old.provider, old.region, old.instance))
-        return found.prices.get(old.price_kind) if found and old.price_kind else None
+        listed = self.by_place.get((old.provider, old.region, old.instance))
+        return listed.prices.get(old.price_kind) if listed and old.price_kind else None
+
+    def sources(self, answer: Recommendation) -> list[str]:
+        """Where the prices of a fleet come from, each once."""
+        prices = [self.price(instances) for instances in answer.instances]
+        return sorted({price.source for price in prices if price})
+
+
+def at_price(instances: Instances, price: Price, kind: PriceKind) -> Instances:
+    """The same machines at that price."""
+    return replace(instances, usd_per_hour=price.usd_per_hour, price_as_of=price.as_of, price_kind=kind)
+
+
+def allows(buy: BuySpec, instance: Instance) -> bool:
+    """Whether a scenario lets one rent there; where it names no provider or region, any will do."""
+    provider = not buy.providers or instance.provider in buy.providers
+    region = not buy.regions or instance.region in buy.regions
+    return provider and region
 
 
 def read_prices(path: Path, kind: PriceKind | None = None) -> PriceList:
@@ -160,36 +185,26 @@ def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, R
     buy = scenario.buy if scenario else BuySpec()
     prices = replace(prices, retired=buy.retired)
     best = repriced(old, prices)
-    if isinstance(best, list):
-        raise RepriceError("\n".join(line if line.startswith(str(prices.path)) else f"{path}: {line}" for line in best))
-    others = [(a, repriced(a, prices)) for a in plan.alternatives]
-    alternatives = [new for _, new in others if isinstance(new, Recommendation)]
-    unpriced = [was.label for was, new in others if isinstance(new, list)]
+    if isinstance(best, Unpriced):
+        raise RepriceError(best.with_path(path, prices))
+    fleets = Fleets(plan, best, tuple((old, repriced(old, prices)) for old in plan.alternatives), prices, buy)
+    cheaper = fleets.cheaper
     book = Book(plan, best, prices)
-    rejections = tuple(book.rejection(no) for no in plan.rejections if no.bottleneck not in PRICED)
-    moved = [one for answer in (best, *alternatives) if answer.feasible and (one := elsewhere(answer, prices, buy))]
-    less = (1 - 1e-9) * best.cost_usd_per_hour
-    rivals = [a for a in (*alternatives, *moved) if a.feasible and a.cost_usd_per_hour < less]
-    cheaper = min(rivals, key=lambda a: a.cost_usd_per_hour, default=None)
-    said = tuple(notes(plan, best, cheaper, unpriced, prices, now))
     new = replace(
         plan,
         created_at=now,
         recommendation=best,
-        alternatives=tuple(in_order(plan, alternatives)),
-        pareto=pareto_of([best, *alternatives]) if best.feasible else (),
-        rejections=rejections,
+        alternatives=tuple(fleets.alternatives),
+        pareto=pareto([best, *fleets.alternatives]) if best.feasible else (),
+        rejections=tuple(book.rejection(no) for no in plan.rejections if no.bottleneck not in PRICED),
         outlooks=(),
         precisions=(),
         measure_next=tuple(m for m in plan.measure_next if m.gpu in {gpu.kind for gpu in best.gpus}),
-        prices_as_of=oldest(best),
+        prices_as_of=oldest_price(best),
         merging=tuple(book.way(way) for way in plan.merging),
-        assumptions=(*plan.assumptions, f"replayed {plan.created_at}, and priced {now} from {prices.path.name}"),
+        assumptions=(*plan.assumptions, repriced_at(plan, prices, now)),
         warnings=tuple(dict.fromkeys((*kept_warnings(plan, best), *warnings(plan, best, cheaper, prices, now)))),
     )
-    fleets = [fleet_change(o, n, r) for o, n, r in pairs(old, best, others)]
-    fleets += [fleet_change(replace(one, cost_usd_per_hour=nan), one, "same GPUs elsewhere") for one in moved]
-    fleets += book.refused(plan.rejections)
     return new, Repriced(
         plan=path,
         prices=str(prices.path),
@@ -199,20 +214,89 @@ def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, R
         old_usd_per_month=old.cost_usd_per_month,
         new_usd_per_month=best.cost_usd_per_month,
         old_prices_as_of=plan.prices_as_of,
-        new_prices_as_of=oldest(best),
+        new_prices_as_of=oldest_price(best),
         machines=tuple(price_changes(plan, prices)),
-        fleets=tuple(fleets),
-        cheaper=cheaper.label if cheaper else None,
-        notes=said,
+        fleets=(*fleets.changes(), *book.rejected(plan.rejections)),
+        cheaper=candidate_name(cheaper.candidate) if cheaper else None,
+        notes=tuple(notes(plan, best, cheaper, fleets.unpriced, prices, now)),
     )
 
 
-def repriced(answer: Recommendation, prices: PriceList) -> Recommendation | list[str]:
-    """A fleet at new prices, or a line for each machine that has none. What bounds its cost is no longer known."""
-    found = [prices.at(instances) for instances in answer.instances]
-    machines = tuple(one for one in found if isinstance(one, Instances))
-    if problems := [one for one in found if isinstance(one, str)]:
-        return problems
+def repriced_at(plan: Plan, prices: PriceList, now: str) -> Statement:
+    """The assumption that only prices are new."""
+    return Statement(code=Code.REPRICED, subjects=(plan.created_at, now, prices.path.name))
+
+
+@dataclass(frozen=True)
+class Unpriced:
+    """Machines of a fleet that have no price in the file, a line for each that says why."""
+
+    reasons: tuple[str, ...]
+
+    def with_path(self, path: str, prices: PriceList) -> str:
+        """The lines, those that concern the plan after its path."""
+        of_prices = str(prices.path)
+        return "\n".join(line if line.startswith(of_prices) else f"{path}: {line}" for line in self.reasons)
+
+
+@dataclass(frozen=True)
+class Fleets:
+    """The fleets of a plan that were replayed, before and now."""
+
+    plan: Plan
+    best: Recommendation
+    others: tuple[tuple[Recommendation, Recommendation | Unpriced], ...]
+    """The alternatives, each as it was and at its new price."""
+    prices: PriceList
+    buy: BuySpec
+
+    @cached_property
+    def alternatives(self) -> Sequence[Recommendation]:
+        """Alternatives at their new prices, without those that have none."""
+        return in_order(self.plan, [new for _, new in self.others if isinstance(new, Recommendation)])
+
+    @property
+    def unpriced(self) -> list[str]:
+        """Names of the alternatives without a price."""
+        return [candidate_name(old.candidate) for old, new in self.others if isinstance(new, Unpriced)]
+
+    @cached_property
+    def moved(self) -> list[Recommendation]:
+        """The same GPUs of whoever rents them for less."""
+        feasible = [answer for answer in (self.best, *self.alternatives) if answer.feasible]
+        moved = [elsewhere(answer, self.prices, self.buy) for answer in feasible]
+        return [answer for answer in moved if answer]
+
+    @cached_property
+    def cheaper(self) -> Recommendation | None:
+        """The cheapest fleet that costs less now than what is recommended; None where none does."""
+        less = (1 - 1e-9) * self.best.cost_usd_per_hour  # by more than rounding
+        fleets = [answer for answer in (*self.alternatives, *self.moved) if answer.feasible]
+        rivals = [answer for answer in fleets if answer.cost_usd_per_hour < less]
+        return min(rivals, key=lambda answer: answer.cost_usd_per_hour, default=None)
+
+    def changes(self) -> Iterator[FleetChange]:
+        """What each of them costs, before and now."""
+        yield fleet_change(self.plan.recommendation, self.best, "recommended")
+        for old, new in self.others:
+            if isinstance(new, Recommendation):
+                yield fleet_change(old, new, "alternative")
+        for new in self.moved:
+            yield fleet_change(replace(new, cost_usd_per_hour=nan), new, "same GPUs elsewhere")
+
+
+def repriced(answer: Recommendation, prices: PriceList) -> Recommendation | Unpriced:
+    """A fleet at new prices, or why some of its machines have none. What bounds its cost is no longer known."""
+    priced = [prices.at(instances) for instances in answer.instances]
+    reasons = tuple(one for one in priced if isinstance(one, str))
+    if reasons:
+        return Unpriced(reasons)
+    machines = tuple(one for one in priced if isinstance(one, Instances))
+    return replace(at_cost(answer, machines), lower_bound_usd_per_hour=nan)
+
+
+def at_cost(answer: Recommendation, machines: tuple[Instances, ...]) -> Recommendation:
+    """The answer on these machines, which cost something else."""
     cost = sum(i.count * i.usd_per_hour for i in machines)
     return replace(
         answer,
@@ -220,7 +304,6 @@ def repriced(answer: Recommendation, prices: PriceList) -> Recommendation | list
         cost_usd_per_hour=cost,
         cost_usd_per_month=cost * HOURS_PER_MONTH,
         unit_costs=answer.unit_costs and scaled(answer.unit_costs, cost / answer.cost_usd_per_hour),
-        lower_bound_usd_per_hour=nan,
     )
 
 
@@ -239,20 +322,7 @@ def elsewhere(answer: Recommendation, prices: PriceList, buy: BuySpec) -> Recomm
     machines = tuple(prices.elsewhere(one, buy) for one in answer.instances)
     if machines == answer.instances:
         return None
-    cost = sum(one.count * one.usd_per_hour for one in machines)
-    parts = [
-        f"{i.count} x {i.instance} ({f'{i.gpu_count} x ' if i.gpu_count > 1 else ''}{i.gpu}, {i.provider} {i.region})"
-        for i in machines
-    ]
-    memory = answer.label.rpartition(")")[2]
-    return replace(
-        answer,
-        label=" + ".join(parts) + memory,
-        instances=machines,
-        cost_usd_per_hour=cost,
-        cost_usd_per_month=cost * HOURS_PER_MONTH,
-        unit_costs=answer.unit_costs and scaled(answer.unit_costs, cost / answer.cost_usd_per_hour),
-    )
+    return at_cost(answer, tuple(replace(one, ambiguous=True) for one in machines))
 
 
 def in_order(plan: Plan, alternatives: Sequence[Recommendation]) -> Sequence[Recommendation]:
@@ -261,21 +331,9 @@ def in_order(plan: Plan, alternatives: Sequence[Recommendation]) -> Sequence[Rec
     return sorted(alternatives, key=lambda a: a.cost_usd_per_hour) if costs == sorted(costs) else alternatives
 
 
-def pareto_of(answers: Sequence[Recommendation]) -> tuple[str, ...]:
-    """Labels of those that no other beats in cost and latency, at the new costs."""
-    from planner.search import pareto
-
-    return pareto(answers)
-
-
-def oldest(answer: Recommendation) -> str:
-    """ISO date of the oldest price; empty where nothing is rented."""
-    return min((i.price_as_of for i in answer.instances if i.price_as_of), default="")
-
-
 @dataclass(frozen=True)
 class Book:
-    """New prices of fleets that a plan names in words only."""
+    """New prices of fleets that a plan names without prices."""
 
     plan: Plan
     best: Recommendation
@@ -286,59 +344,57 @@ class Book:
         """Kind of price that the plan rents at."""
         return next((i.price_kind for i in self.best.instances if i.price_kind), self.prices.kind)
 
-    def cost(self, label: str) -> float | None:
-        """Dollars an hour of a fleet like `2 x g5.xlarge (A10G), resident`; None where some machine has no price."""
-        parts = OF_FLEET.findall(label)
-        costs = [self.machine(int(n), name, int(each or 1), gpu, place) for n, name, each, gpu, *place in parts]
-        return sum(c for c in costs if c is not None) if costs and None not in costs else None
+    def cost(self, candidate: Candidate) -> float | None:
+        """Dollars an hour of a fleet; None where some machine has no price."""
+        costs = [self.machine(machines) for machines in candidate.machines]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if costs and len(known) == len(costs) else None
 
-    def machine(self, count: int, name: str, gpu_count: int, gpu: str, place: Sequence[str]) -> float | None:
-        """Of some machines of one name: at the place in the label, or where the plan has them, or the only one."""
-        what = (name, gpu, gpu_count)
-        mine = [i for a in (self.best, *self.plan.alternatives) for i in a.instances]
-        own = [i.usd_per_hour for i in mine if i.provider == OWN and (i.instance, i.gpu, i.gpu_count) == what]
-        if own:
-            return count * own[0]
-        there = [i for i in self.prices.instances if (i.name, i.gpu, i.gpu_count) == what and self.kind in i.prices]
-        if place and place[0]:
-            there = [i for i in there if (i.provider, i.region) == tuple(place)]
-        if len(there) > 1:
-            places = {(i.provider, i.region) for i in mine if i.instance == name}
-            there = [i for i in there if (i.provider, i.region) in places]
-        return count * there[0].prices[self.kind].usd_per_hour if len(there) == 1 and self.kind else None
+    def machine(self, machines: Machines) -> float | None:
+        """Of machines of one type; those of one's own cost what they cost in the plan."""
+        if machines.provider == OWN:
+            own = self._own_usd_per_hour(machines.instance)
+            return None if own is None else machines.count * own
+        listed = self.prices.by_place.get((machines.provider, machines.region, machines.instance))
+        price = listed.prices.get(self.kind) if listed and self.kind else None
+        return machines.count * price.usd_per_hour if price else None
+
+    def _own_usd_per_hour(self, name: str) -> float | None:
+        answers = (self.best, *self.plan.alternatives)
+        instances = [i for answer in answers for i in answer.instances]
+        return next((i.usd_per_hour for i in instances if (i.provider, i.instance) == (OWN, name)), None)
 
     def rejection(self, no: Rejection) -> Rejection:
-        """A refused candidate at its new cost; without one where that is not known."""
-        return no if no.cost_usd_per_hour is None else replace(no, cost_usd_per_hour=self.cost(no.candidate))
+        """A rejected candidate at its new cost; without one where that is not known."""
+        if no.cost_usd_per_hour is None or not isinstance(no.subject, Candidate):
+            return no
+        return replace(no, cost_usd_per_hour=self.cost(no.subject))
 
-    def refused(self, rejections: Sequence[Rejection]) -> Iterator[FleetChange]:
-        """Fleets that were refused for another reason than their price."""
+    def rejected(self, rejections: Sequence[Rejection]) -> Iterator[FleetChange]:
+        """Fleets that were rejected for another reason than their price."""
         for no in rejections:
-            new = None if no.bottleneck in PRICED else self.cost(no.candidate)
-            if new is not None and no.cost_usd_per_hour is not None:
-                label, was = no.candidate, no.cost_usd_per_hour
-                yield FleetChange(label=label, role="refused", old_usd_per_hour=was, new_usd_per_hour=new)
+            was = no.cost_usd_per_hour
+            if no.bottleneck in PRICED or was is None or not isinstance(no.subject, Candidate):
+                continue
+            if (new := self.cost(no.subject)) is not None:
+                label = candidate_name(no.subject)
+                yield FleetChange(label=label, role="rejected", old_usd_per_hour=was, new_usd_per_hour=new)
 
     def way(self, way: WayOfServing) -> WayOfServing:
         """A way of serving at the new price of its machines; its training keeps the scenario's price."""
-        cost = self.best.cost_usd_per_hour if way.chosen else self.cost(way.fleet)
+        cost = self.best.cost_usd_per_hour if way.chosen else self.cost(way.candidate)
         hourly = nan if cost is None else cost
         total = way.total_usd_per_month + (hourly - way.cost_usd_per_hour) * HOURS_PER_MONTH
         return replace(way, cost_usd_per_hour=hourly, total_usd_per_month=total)
 
 
-def pairs(
-    old: Recommendation, best: Recommendation, others: Sequence[tuple[Recommendation, Recommendation | list[str]]]
-) -> Iterator[tuple[Recommendation, Recommendation, str]]:
-    """Fleets before and now, with what they are in the plan."""
-    yield old, best, "recommended"
-    yield from ((was, new, "alternative") for was, new in others if isinstance(new, Recommendation))
-
-
 def fleet_change(old: Recommendation, new: Recommendation, role: str) -> FleetChange:
     """What a replayed fleet costs, before and now."""
     return FleetChange(
-        label=old.label, role=role, old_usd_per_hour=old.cost_usd_per_hour, new_usd_per_hour=new.cost_usd_per_hour
+        label=candidate_name(new.candidate),
+        role=role,
+        old_usd_per_hour=old.cost_usd_per_hour,
+        new_usd_per_hour=new.cost_usd_per_hour,
     )
 
 
@@ -359,32 +415,34 @@ def price_changes(plan: Plan, prices: PriceList) -> Iterator[PriceChange]:
             )
 
 
-def kept_warnings(plan: Plan, best: Recommendation) -> Iterator[Caution]:
+def kept_warnings(plan: Plan, best: Recommendation) -> Iterator[PlanWarning]:
     """Those of the plan that are not about prices which no longer count."""
     was = spot_machines([i.instance for i in plan.recommendation.instances if i.price_kind is PriceKind.SPOT])
     still = any(i.price_kind is PriceKind.SPOT for i in best.instances)
-    for caution in plan.warnings:
-        if not caution.what.startswith("the price of ") and (still or caution != was):
-            yield caution
+    for warning in plan.warnings:
+        if warning.what.code is not Code.STALE_PRICE and (still or warning != was):
+            yield warning
 
 
 def warnings(
     plan: Plan, best: Recommendation, cheaper: Recommendation | None, prices: PriceList, now: str
-) -> Iterator[Caution]:
+) -> Iterator[PlanWarning]:
     """What weakens the answer at its new prices."""
     spot = [i.instance for i in best.instances if i.price_kind is PriceKind.SPOT]
     if spot and plan.policies.failures is None:
         yield spot_machines(spot)
     for i in best.instances:
         if stale(i.price_as_of, date.fromisoformat(now[:10])):
-            what = f"the price of {i.instance} is of {i.price_as_of}"
-            yield Caution(what=what, remedy=f"look it up and write a newer one into {prices.path}")
-        found = prices.by_place.get((i.provider, i.region, i.instance))
-        if found and found.status is Status.RETIRED:
+            what = Statement(code=Code.STALE_PRICE, subjects=(i.instance, i.price_as_of))
+            remedy = Statement(code=Code.AS_SAID, text=f"look it up and write a newer one into {prices.path}")
+            yield PlanWarning(what=what, remedies=(remedy,))
+        listed = prices.by_place.get((i.provider, i.region, i.instance))
+        if listed and listed.status is Status.RETIRED:
             yield retired_machines([i.instance])
     if cheaper is not None:
-        what = f"{cheaper.label}, which keeps every promise too, costs {dollars(cheaper.cost_usd_per_hour)}/h now: less"
-        yield Caution(what=what, remedy="run `planner plan` with --catalog")
+        figures = {"cost_usd_per_hour": cheaper.cost_usd_per_hour}
+        name = candidate_name(cheaper.candidate)
+        yield PlanWarning(what=Statement(code=Code.CHEAPER_NOW, subjects=(name,), figures=figures))
 
 
 def notes(
@@ -398,25 +456,28 @@ def notes(
     """What one should know before believing the new costs."""
     rivals = len(plan.alternatives) - len(unpriced)
     if cheaper:
-        yield f"Cheaper now, and keeps every promise too: {cheaper.label} at {dollars(cheaper.cost_usd_per_hour)}/h."
+        name, cost = candidate_name(cheaper.candidate), dollars(cheaper.cost_usd_per_hour)
+        yield f"Cheaper now, and meets every SLO too: {name} at {cost}/h."
     elif best.feasible and rivals:
-        yield f"None of the {rivals} other fleets that kept every promise is cheaper at these prices."
+        yield f"None of the {rivals} other fleets that met every SLO is cheaper at these prices."
     if unpriced:
         yield f"Left out, for want of a price in {prices.path}: {names(unpriced)}."
-    yield from (f"{sentence}." for sentence in map(caution_text, warnings(plan, best, None, prices, now)))
-    sources = {price.source for i in best.instances if (price := prices.price(i))}
-    yield from (f"Source: {source}." for source in sorted(sources))
+    for warning in warnings(plan, best, None, prices, now):
+        yield f"{warning_text(warning)}."
+    for source in prices.sources(best):
+        yield f"Source: {source}."
     lost = sum(no.bottleneck in PRICED for no in plan.rejections)
-    never = f" {lost} candidates were refused for their old price and never replayed." if lost else ""
+    never = f" {lost} candidates were rejected for their old price and never replayed." if lost else ""
     yield (
         "Only what was replayed is compared: another fleet may be cheaper at these prices, and what nothing can beat is"
         f" not known.{never} To search anew: planner plan SCENARIO --catalog DIR, with a prices.yaml in DIR."
     )
 
 
-def caution_text(caution: Caution) -> str:
+def warning_text(one: PlanWarning) -> str:
     """`The price of g5.xlarge is of 2025-01-01: look it up ...`."""
-    return f"{caution.what[0].upper()}{caution.what[1:]}: {caution.remedy}"
+    text = warning_line(one)
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def relative(old: float, new: float) -> float:

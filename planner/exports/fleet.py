@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.plans import Instances, ModelAnswer, Plan, Recommendation
-from planner.scenario import Merging
+from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation
+from planner.model.scenario import Merging
 from simulator.errors import InputError
 
 
@@ -18,10 +18,10 @@ class Served:
 
     model: ModelAnswer
     batch_size: int
-    cards: tuple[int, ...]
-    """Index of the card of each of its replicas, ascending."""
+    devices: tuple[int, ...]
+    """Index of the GPU of each of its replicas, ascending."""
     share: float
-    """Of all the model's requests, 0 to 1."""
+    """Share of all the model's requests, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class Machine:
     """Its type."""
     served: tuple[Served, ...]
 
-    def replicas_on(self, card: int) -> int:
-        """How many replicas, of all models, run on a card."""
-        return sum(served.cards.count(card) for served in self.served)
+    def replicas_on(self, device: int) -> int:
+        """How many replicas, of all models, run on a GPU."""
+        return sum(served.devices.count(device) for served in self.served)
 
 
 def deployable(plan: Plan, target: str) -> Recommendation:
@@ -63,40 +63,33 @@ def deployable(plan: Plan, target: str) -> Recommendation:
 
 
 def machines(best: Recommendation) -> list[Machine]:
-    """The machines that serve something, in the order of their cards."""
-    hosts = list(dict.fromkeys(gpu.host for gpu in best.gpus))
-    kinds = kinds_of(best, hosts)
-    found = [Machine(name=host, instances=kinds[host], served=served_on(best, host)) for host in hosts]
+    """The machines that serve something, in the order of their GPUs."""
+    types = {gpu.host: best.instances[gpu.machines] for gpu in best.gpus}
+    found = [Machine(name=host, instances=one, served=served_on(best, host)) for host, one in types.items()]
     served = {one.model.name for machine in found for one in machine.served}
     if lost := [model.name for model in best.models if model.name not in served]:
-        raise ExportError(f"models: {lost[0]} is on no card of `gpus`. Plan again.")
+        raise ExportError(f"models: {lost[0]} is on no GPU of `gpus`. Plan again.")
     return [machine for machine in found if machine.served]
 
 
-def kinds_of(best: Recommendation, hosts: Sequence[str]) -> dict[str, Instances]:
-    """Which type each host is of: its name is that of the type, with a number."""
-    types = {kind.instance: kind for kind in best.instances}
-    if len(types) < len(best.instances):
-        raise ExportError("instances: two types of machines share a name, so that none knows its own. Plan them apart.")
-    if lost := [host for host in hosts if host.rpartition("-")[0] not in types]:
-        raise ExportError(f"gpus: host {lost[0]} is of no type in `instances` ({', '.join(types)}). Plan again.")
-    return {host: types[host.rpartition("-")[0]] for host in hosts}
-
-
 def served_on(best: Recommendation, host: str) -> tuple[Served, ...]:
-    """What a host serves."""
-    cards = [gpu.id for gpu in best.gpus if gpu.host == host]
-    found = []
-    for model in best.models:
-        here = [replica for replica in model.replicas if replica.gpus[0] in cards]
-        total = sum(replica.share for replica in model.replicas)
-        if here:
-            found.append(
-                Served(
-                    model=model,
-                    batch_size=max(replica.batch_size for replica in here),
-                    cards=tuple(sorted(cards.index(replica.gpus[0]) for replica in here)),
-                    share=sum(replica.share for replica in here) / total if total else len(here) / len(model.replicas),
-                )
-            )
-    return tuple(found)
+    """Models that a host serves."""
+    devices = [gpu.id for gpu in best.gpus if gpu.host == host]
+    served = [served_by(model, devices) for model in best.models]
+    return tuple(one for one in served if one is not None)
+
+
+def served_by(model: ModelAnswer, devices: Sequence[str]) -> Served | None:
+    """A model's replicas on some GPUs; None where it has none there."""
+    here = [replica for replica in model.replicas if replica.gpus[0] in devices]
+    if not here:
+        return None
+    # Where a model is asked nothing, its replicas count alike.
+    total = sum(replica.share for replica in model.replicas)
+    share = sum(replica.share for replica in here) / total if total else len(here) / len(model.replicas)
+    return Served(
+        model=model,
+        batch_size=max(replica.batch_size for replica in here),
+        devices=tuple(sorted(devices.index(replica.gpus[0]) for replica in here)),
+        share=share,
+    )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from calibrate.files import FileError, quoted, read_bytes, read_json
+from calibrate.io.files import FileError, quoted, read_bytes, read_json
 from planner.exports.fleet import ExportError
-from planner.store import StoreError, write_beside
+from planner.io.store import StoreError, write_beside
 
 MARK = ".planner-export.json"
 """Which files an export wrote, and what they were: the next one replaces those, and nothing else."""
@@ -42,18 +42,9 @@ def write_folder(folder: Path, target: str, files: Mapping[str, str], force: boo
 
 def read_mark(folder: Path, target: str) -> dict[str, str]:
     """Digest by path of what an earlier export wrote; ExportError where the folder holds something that is none."""
-    if folder.exists() and not folder.is_dir():
-        raise ExportError(f"{folder}: is no folder. Name another with -o.")
-    try:
-        if not folder.exists() or all(path.name.endswith(".part") for path in folder.iterdir()):
-            return {}
-        if not (folder / MARK).exists():
-            raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder with -o.")
-        mark = read_json(folder / MARK, MARK_BYTES)
-    except OSError as error:
-        raise ExportError(f"{folder}: cannot be read: {error.strerror}. Name another folder with -o.") from error
-    except FileError as error:
-        raise ExportError(f"{folder / MARK}{error.place}: {error}. Name another folder with -o.") from error
+    mark = mark_in(folder)
+    if mark is None:
+        return {}
     if not is_mark(mark):
         raise ExportError(f"{folder / MARK}: is no mark that an export wrote. Name another folder with -o.")
     if mark["target"] != target:
@@ -62,8 +53,24 @@ def read_mark(folder: Path, target: str) -> dict[str, str]:
     return files
 
 
+def mark_in(folder: Path) -> Any:
+    """JSON of the mark in a folder; None where the folder is empty, or not there."""
+    if folder.exists() and not folder.is_dir():
+        raise ExportError(f"{folder}: is no folder. Name another with -o.")
+    try:
+        if not folder.exists() or all(path.name.endswith(".part") for path in folder.iterdir()):
+            return None
+        if not (folder / MARK).exists():
+            raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder with -o.")
+        return read_json(folder / MARK, MARK_BYTES)
+    except OSError as error:
+        raise ExportError(f"{folder}: cannot be read: {error.strerror}. Name another folder with -o.") from error
+    except FileError as error:
+        raise ExportError(f"{folder / MARK}{error.place}: {error}. Name another folder with -o.") from error
+
+
 def is_mark(mark: Any) -> bool:
-    """Whether it names plain files below the folder, each with its digest."""
+    """True where it names plain files below the folder, each with its digest."""
     match mark:
         case {"schema": str() as schema, "target": str(), "files": dict() as files} if schema == SCHEMA:
             return all(is_below(path) and isinstance(found, str) for path, found in files.items())
@@ -71,7 +78,7 @@ def is_mark(mark: Any) -> bool:
 
 
 def is_below(path: str) -> bool:
-    """Whether a path leads to a file below the folder, and to nothing else."""
+    """True where a path leads to a file below the folder, and to nothing else."""
     parts = PurePosixPath(path).parts
     return path == "/".join(parts) and path.isprintable() and parts not in ((), (MARK,)) and not {"..", "/"} & {*parts}
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import yaml
 
-from calibrate.files import printable
-from planner.catalog import OWN
+from calibrate.io.files import printable
+from planner.catalog.offers import OWN
 from planner.exports.fleet import Machine
 from planner.exports.names import dns_name, dns_names, file_names
-from planner.plans import Instances, Plan
+from planner.model.plan import Instances, Plan
+from planner.words.candidates import candidate_name
 
 IMAGE = "nvcr.io/nvidia/tritonserver:24.12-py3"
 """The last release of 2024, which runs on all GPUs from Volta to Hopper; newer GPUs need a newer one."""
@@ -26,8 +27,8 @@ def manifest(plan: Plan, fleet: Sequence[Machine]) -> str:
 
 
 def comments(plan: Plan, fleet: Sequence[Machine]) -> Iterator[str]:
-    """What the file cannot say itself."""
-    yield f"# {printable(plan.scenario)}: {printable(plan.recommendation.label)}."
+    """Comments on what its reader must fill in."""
+    yield f"# {printable(plan.scenario)}: {printable(candidate_name(plan.recommendation.candidate))}."
     yield f"# To fill in: a PersistentVolumeClaim called `{CLAIM}` that all these pods can read. It holds what is in"
     yield "# models/ here, each model's file put into its folder 1/, as the config.pbtxt beside it says."
     if any(machine.instances.provider == OWN for machine in fleet):
@@ -55,10 +56,10 @@ def deployments(fleet: Sequence[Machine]) -> Iterator[dict[str, Any]]:
 
 
 def alike(fleet: Sequence[Machine]) -> list[list[Machine]]:
-    """Machines of one type that serve the same models with the same batches on the same cards, together."""
+    """Machines of one type that serve the same models with the same batches on the same GPUs, together."""
     groups: dict[Any, list[Machine]] = {}
     for machine in fleet:
-        served = tuple((s.model.name, s.batch_size, s.cards) for s in machine.served)
+        served = tuple((s.model.name, s.batch_size, s.devices) for s in machine.served)
         groups.setdefault((machine.instances, served), []).append(machine)
     return list(groups.values())
 

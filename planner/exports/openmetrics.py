@@ -1,10 +1,11 @@
-"""OpenMetrics: what a plan promises as gauges, to be drawn and alarmed on beside what is measured."""
+"""OpenMetrics: the figures of a plan as gauges, to be drawn and alarmed on beside what is measured."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from planner.plans import ModelAnswer, Plan
+from planner.model.plan import ModelAnswer, Plan
+from planner.words.candidates import candidate_name
 
 Sample = tuple[Mapping[str, str], float]
 
@@ -34,26 +35,26 @@ def gauges(plan: Plan) -> Iterator[Gauge]:
 
 
 def of_plan(plan: Plan) -> Iterator[Gauge]:
-    """Of the fleet as a whole."""
+    """Figures of the fleet as a whole."""
     best = plan.recommendation
     about = {
         "scenario": plan.scenario,
         "scenario_sha256": plan.scenario_sha256,
-        "fleet": best.label,
+        "fleet": candidate_name(best.candidate),
         "created_at": plan.created_at,
         "prices_as_of": plan.prices_as_of,
     }
     yield Gauge("planner_plan_info", "", "Which plan these figures are of.", ((about, 1.0),))
-    yield Gauge("planner_feasible", "", "1 where every promise is surely kept.", one(best.feasible))
-    yield Gauge("planner_gpus", "", "GPUs of the fleet.", one(best.gpu_count))
-    yield Gauge("planner_cost_per_hour_usd", "usd", "Price of an hour of all machines.", one(best.cost_usd_per_hour))
+    yield Gauge("planner_feasible", "", "1 where every SLO is surely met.", only(best.feasible))
+    yield Gauge("planner_gpus", "", "GPUs of the fleet.", only(best.gpu_count))
+    yield Gauge("planner_cost_per_hour_usd", "usd", "Price of an hour of all machines.", only(best.cost_usd_per_hour))
     yield Gauge(
         "planner_cost_lower_bound_per_hour_usd",
         "usd",
         "Price that no fleet can beat.",
-        one(best.lower_bound_usd_per_hour),
+        only(best.lower_bound_usd_per_hour),
     )
-    yield Gauge("planner_power_watts", "watts", "Mean power of all GPUs.", one(best.energy_w))
+    yield Gauge("planner_power_watts", "watts", "Mean power of all GPUs.", only(best.energy_w))
     machines = tuple(
         ({"provider": i.provider, "region": i.region, "instance": i.instance, "gpu": i.gpu}, float(i.count))
         for i in best.instances
@@ -62,63 +63,56 @@ def of_plan(plan: Plan) -> Iterator[Gauge]:
 
 
 def of_models(models: tuple[ModelAnswer, ...]) -> Iterator[Gauge]:
-    """What each model is asked, is promised, and gives."""
-    yield Gauge(
-        "planner_model_slo_seconds",
-        "seconds",
-        "Longest time to an answer that counts as on time.",
-        tuple(({"model": m.name}, m.slo_s) for m in models),
-    )
-    yield Gauge(
-        "planner_model_slo_attainment_target_ratio",
+    """Load, SLO and figures of each model."""
+    for name, unit, text, samples_of in MODEL_GAUGES:
+        samples = [({"model": model.name, **labels}, value) for model in models for labels, value in samples_of(model)]
+        yield Gauge(f"planner_model_{name}", unit, text, tuple(samples))
+
+
+def only(value: float) -> tuple[Sample, ...]:
+    """A single figure, which needs no labels of its own."""
+    return (({}, float(value)),)
+
+
+def attainments(model: ModelAnswer) -> tuple[Sample, ...]:
+    """The mean and the ends of its interval."""
+    seen = model.slo_attainment
+    return ({"estimate": "mean"}, seen.mean), ({"estimate": "low"}, seen.low), ({"estimate": "high"}, seen.high)
+
+
+def quantiles(model: ModelAnswer) -> tuple[Sample, ...]:
+    """Latency by quantile."""
+    latency_s = {"0.5": model.p50_s, "0.9": model.p90_s, "0.95": model.p95_s, "0.99": model.p99_s}
+    return tuple(({"quantile": quantile}, value_s) for quantile, value_s in latency_s.items())
+
+
+MODEL_GAUGES: tuple[tuple[str, str, str, Callable[[ModelAnswer], tuple[Sample, ...]]], ...] = (
+    ("slo_seconds", "seconds", "Longest time to an answer that counts as on time.", lambda m: only(m.slo_s)),
+    (
+        "slo_attainment_target_ratio",
         "ratio",
         "Share of requests that must be on time.",
-        tuple(({"model": m.name}, m.slo_attainment_target) for m in models),
-    )
-    yield Gauge(
-        "planner_model_slo_attainment_ratio",
+        lambda m: only(m.slo_attainment_target),
+    ),
+    (
+        "slo_attainment_ratio",
         "ratio",
         "Share of requests on time in replays: mean, and the ends of its 95 % interval.",
-        tuple(
-            ({"model": m.name, "estimate": end}, getattr(m.slo_attainment, end))
-            for m in models
-            for end in ("mean", "low", "high")
-        ),
-    )
-    yield Gauge(
-        "planner_model_latency_seconds",
-        "seconds",
-        "Quantiles of the time from a request to its answer.",
-        tuple(
-            ({"model": m.name, "quantile": quantile}, value)
-            for m in models
-            for quantile, value in (("0.5", m.p50_s), ("0.9", m.p90_s), ("0.95", m.p95_s), ("0.99", m.p99_s))
-        ),
-    )
-    for name, what, figure in (
-        ("offered", "Requests a second that arrive.", "offered_rps"),
-        ("throughput", "Requests a second that are answered.", "throughput_rps"),
-        ("goodput", "Requests a second that are answered on time.", "goodput_rps"),
-    ):
-        samples = tuple(({"model": m.name}, getattr(m, figure)) for m in models)
-        yield Gauge(f"planner_model_{name}_requests_per_second", "", what, samples)
-    yield Gauge(
-        "planner_model_batch_size_max",
-        "",
-        "Most requests in one batch.",
-        tuple(({"model": m.name}, float(m.batch_size)) for m in models),
-    )
-    yield Gauge(
-        "planner_model_replicas",
-        "",
-        "Loaded copies.",
-        tuple(({"model": m.name}, float(len(m.replicas))) for m in models),
-    )
+        attainments,
+    ),
+    ("latency_seconds", "seconds", "Quantiles of the time from a request to its answer.", quantiles),
+    ("offered_requests_per_second", "", "Requests a second that arrive.", lambda m: only(m.offered_rps)),
+    ("throughput_requests_per_second", "", "Requests a second that are answered.", lambda m: only(m.throughput_rps)),
+    ("goodput_requests_per_second", "", "Requests a second that are answered on time.", lambda m: only(m.goodput_rps)),
+    ("batch_size_max", "", "Most requests in one batch.", lambda m: only(m.batch_size)),
+    ("replicas", "", "Loaded copies.", lambda m: only(len(m.replicas))),
+)
+"""Name, unit, help and samples of each metric of a model."""
 
 
 def of_gpus(plan: Plan) -> Iterator[Gauge]:
-    """What each card does."""
-    cards = [({"gpu": g.id, "kind": g.kind, "machine": g.host}, g) for g in plan.recommendation.gpus]
+    """Figures of each GPU."""
+    devices = [({"gpu": g.id, "kind": g.kind, "machine": g.host}, g) for g in plan.recommendation.gpus]
     for name, unit, what, figure in (
         ("planner_gpu_utilization_ratio", "ratio", "Share of time that a batch runs.", "utilization"),
         ("planner_gpu_load_ratio", "ratio", "Share of time that full batches would take.", "offered_load"),
@@ -127,12 +121,7 @@ def of_gpus(plan: Plan) -> Iterator[Gauge]:
         ("planner_gpu_power_watts", "watts", "Mean power.", "mean_power_w"),
         ("planner_gpu_swaps_per_second", "", "Loads of weights a second.", "swaps_per_s"),
     ):
-        yield Gauge(name, unit, what, tuple((labels, float(getattr(g, figure))) for labels, g in cards))
-
-
-def one(value: float) -> tuple[Sample, ...]:
-    """A metric without labels."""
-    return (({}, float(value)),)
+        yield Gauge(name, unit, what, tuple((labels, float(getattr(g, figure))) for labels, g in devices))
 
 
 def lines(gauge: Gauge) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from planner.exports.fleet import ExportError
-from planner.plans import Plan, RequestColumns, Timeline
+from planner.model.plan import Plan, RequestColumns, Timeline
 
 COMPUTE, COPY, QUEUE = 1, 2, 3
 THREADS = {COMPUTE: "compute", COPY: "copy", QUEUE: "queue"}
@@ -58,12 +58,12 @@ def process(gpu: int) -> int:
 
 
 def lost_process(timeline: Timeline) -> int:
-    """Of requests that no GPU answered."""
+    """The track of requests that no GPU answered."""
     return len(timeline.gpus) + 1
 
 
 def queues_process(timeline: Timeline) -> int:
-    """Of the lengths of queues, which belong to a model on all its GPUs together."""
+    """The track of the lengths of queues, which belong to a model on all its GPUs together."""
     return len(timeline.gpus) + 2
 
 
@@ -98,14 +98,14 @@ def micros(time_s: float) -> float:
 
 
 def batches(timeline: Timeline) -> Iterator[Event]:
-    """What each GPU computed."""
+    """Batches on each GPU."""
     b = timeline.batches
     for gpu, model, start_s, end_s, size in zip(b.gpu, b.model, b.start_s, b.end_s, b.size, strict=True):
         yield span(timeline.models[model], process(gpu), COMPUTE, start_s, end_s, requests=size)
 
 
 def loads(timeline: Timeline) -> Iterator[Event]:
-    """What each GPU copied from its host."""
+    """Weights that each GPU copied from its host."""
     c = timeline.loads
     for gpu, model, start_s, end_s, size in zip(c.gpu, c.model, c.start_s, c.end_s, c.bytes, strict=True):
         yield span(f"load {timeline.models[model]}", process(gpu), COPY, start_s, end_s, bytes=size)

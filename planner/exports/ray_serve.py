@@ -6,13 +6,14 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
-from calibrate.files import printable
-from planner.exports.demand import scenario_of
+from calibrate.io.files import printable
 from planner.exports.fleet import Machine, Served
 from planner.exports.kubernetes import as_yaml
 from planner.exports.names import file_names
-from planner.plans import Plan
-from planner.scenario import ModelSpec
+from planner.io.demand import scenario_of
+from planner.model.plan import Plan
+from planner.model.scenario import ModelSpec
+from planner.words.candidates import candidate_name
 
 FILL_IN = "FILL_IN"
 PORT = 8000
@@ -33,8 +34,8 @@ def serve_files(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
 
 
 def comments(plan: Plan) -> Iterator[str]:
-    """What the file cannot say itself."""
-    yield f"# {printable(plan.scenario)}: {printable(plan.recommendation.label)}."
+    """Comments on what its reader must fill in."""
+    yield f"# {printable(plan.scenario)}: {printable(candidate_name(plan.recommendation.candidate))}."
     yield f"# To fill in, where it says {FILL_IN}: `factory`, your function that makes the model as"
     yield "# package.module:function, and `shape` of one sample. torchvision's have random weights: for timing only."
     yield "# In a folder with serve_app.py and your modules, on a cluster with all GPUs: serve run serve_config.yaml"
@@ -55,7 +56,7 @@ def config(plan: Plan, fleet: Sequence[Machine]) -> dict[str, Any]:
 
 
 def specs_of(plan: Plan) -> dict[str, ModelSpec]:
-    """What the scenario says of each model; empty where the plan does not hold its scenario."""
+    """The scenario's model by name; empty where the plan does not hold its scenario."""
     scenario = scenario_of(plan)
     return {spec.name: spec for spec in scenario.models} if scenario else {}
 
@@ -78,7 +79,7 @@ def application(model: str, name: str, spec: ModelSpec | None, fleet: Sequence[M
 
 
 def made_by(model: str, spec: ModelSpec | None) -> tuple[str, list[int] | str]:
-    """What makes a model, and the shape of one sample, as far as they are known."""
+    """The function that makes a model, and the shape of one sample, as far as they are known."""
     if spec and spec.factory:
         return spec.factory, list(spec.input)
     known, pixels = TORCHVISION.get(spec.known_as if spec else model, ("", 0))
@@ -89,16 +90,16 @@ def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:
     """Replicas of one model.
 
     What is not let in waits at the proxy, which asks again at growing intervals: so twice as many are let in as can be
-    under way within the promise (Little's law), and never less than two batches.
+    under way within the SLO (Little's law), and never less than two batches.
     """
     batch_size = max(served.batch_size for _, served in here)
-    replicas = sum(len(served.cards) for _, served in here)
+    replicas = sum(len(served.devices) for _, served in here)
     model = here[0][1].model
     under_way = model.offered_rps / replicas * model.slo_s
     return {
         "name": "Model",
         "num_replicas": replicas,
-        "max_replicas_per_node": max(len(served.cards) for _, served in here),
+        "max_replicas_per_node": max(len(served.devices) for _, served in here),
         "max_ongoing_requests": max(2 * batch_size, ceil(2 * under_way)),
         "ray_actor_options": {"num_gpus": part_of_gpu(here)},
         "user_config": {
@@ -109,22 +110,22 @@ def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:
 
 
 def part_of_gpu(here: Sequence[tuple[Machine, Served]]) -> float:
-    """Share of a GPU that one replica holds: a card of three gives each a third. The least, where cards differ.
+    """Share of a GPU that one replica holds: a GPU of three gives each a third. The least, where GPUs differ.
 
     So the placement of the plan always fits; Ray counts in ten-thousandths.
     """
-    crowd = max(machine.replicas_on(card) for machine, served in here for card in served.cards)
+    crowd = max(machine.replicas_on(device) for machine, served in here for device in served.devices)
     return floor(1e4 / crowd) / 1e4
 
 
 def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
-    """What Ray Serve does in another way than the plan replayed, a sentence each."""
-    crowds = Counter(m.replicas_on(card) for m in fleet for card in {c for s in m.served for c in s.cards})
-    said = ["Ray chooses which replica goes on which GPU, and sends a request to the less busy of two replicas."]
+    """Rules that Ray Serve keeps in another way than the plan, a sentence each."""
+    crowds = Counter(m.replicas_on(device) for m in fleet for device in {c for s in m.served for c in s.devices})
+    sentences = ["Ray chooses which replica goes on which GPU, and sends a request to the less busy of two replicas."]
     if any(crowd > 1 for crowd in crowds):
-        said.append(
+        sentences.append(
             "Models that share a GPU run in processes of their own: batches overlap, and each process holds a context, "
-            "where the plan counts one context a card and runs one batch at a time."
+            "where the plan counts one context a GPU and runs one batch at a time."
         )
-    said.append(f"Nothing is dropped; the plan's rule is `{plan.policies.drop}`.")
-    return said
+    sentences.append(f"Nothing is dropped; the plan's rule is `{plan.policies.drop}`.")
+    return sentences

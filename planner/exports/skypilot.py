@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from calibrate.files import printable
-from planner.catalog import OWN
-from planner.exports.demand import price_kind
+from calibrate.io.files import printable
+from planner.catalog.offers import OWN
 from planner.exports.fleet import ExportError, Machine
 from planner.exports.kubernetes import IMAGE, as_yaml, cloud_name
 from planner.exports.names import dns_name, dns_names, file_names
-from planner.plans import Instances, Plan
-from planner.scenario import PriceKind
+from planner.io.demand import price_kind
+from planner.model.plan import Instances, Plan
+from planner.model.scenario import PriceKind
 
 ACCELERATORS = {"A100-40GB": "A100"}
 """Where SkyPilot's name of a GPU is not the catalog's."""
@@ -47,7 +47,7 @@ def label(instances: Instances) -> str:
 
 
 def comments(plan: Plan, instances: Instances, name: str, kind: PriceKind | None) -> Iterator[str]:
-    """What the file cannot say itself."""
+    """Comments on what its reader must fill in."""
     cost = f"${instances.usd_per_hour:g}/h each"
     yield f"# {instances.count} x {printable(instances.instance)} for {printable(plan.scenario)}, {cost}."
     yield "# First put the models into models/, as each config.pbtxt says. Then:"

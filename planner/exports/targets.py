@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 
-from calibrate.files import printable
-from planner.catalog import OWN
+from calibrate.io.files import printable
+from planner.catalog.offers import OWN
 from planner.exports import kubernetes, openmetrics, perfetto, ray_serve, skypilot, triton
+from planner.exports.checking.files import Destination, Route, slo_files
 from planner.exports.fleet import ExportError, Machine, deployable, machines
+from planner.exports.folder import write_folder
 from planner.exports.names import file_names
-from planner.exports.promise import Asked, Route, promise_files
-from planner.plans import Plan
+from planner.model.plan import Plan
+from planner.words.candidates import candidate_name
+from simulator.errors import InputError
 
 Files = dict[str, str]
 MODELS_PATH = "/v2/models/"
@@ -20,7 +24,7 @@ START_TRITON = (
 
 
 class Target(StrEnum):
-    """What a plan can be exported to."""
+    """Programs that a plan can be exported to."""
 
     TRITON = "triton"
     SKYPILOT = "skypilot"
@@ -28,6 +32,15 @@ class Target(StrEnum):
     RAY_SERVE = "ray-serve"
     OPENMETRICS = "openmetrics"
     PERFETTO = "perfetto"
+
+
+def export(plan: Plan, target: str, folder: Path, force: bool = False) -> Files:
+    """Write a plan's files for a target, and give their texts by path. InputError where there is no such target."""
+    if target not in list(Target):
+        raise InputError(f"to: must be one of {', '.join(Target)}, got {target}.")
+    files = files_of(plan, Target(target))
+    write_folder(folder, target, files, force)
+    return files
 
 
 def files_of(plan: Plan, target: Target) -> Files:
@@ -93,15 +106,15 @@ def to_kubernetes(plan: Plan) -> Files:
     fleet = machines(deployable(plan, "Triton"))
     names = kubernetes.model_names(fleet)
     mounted = [group[0] for group in kubernetes.alike(fleet)]
-    asked = {
-        model.name: Asked(MODELS_PATH + triton.folders_of(plan)[model.name], [Route(names[model.name], 1.0)])
+    destinations = {
+        model.name: Destination(MODELS_PATH + triton.folders_of(plan)[model.name], [Route(names[model.name], 1.0)])
         for model in plan.recommendation.models
     }
     steps = [
         "Put each model's file into its folder `1/` under `models/`; each `config.pbtxt` says what is missing.",
         f"Copy what is in `models/` to a volume, and claim it as `{kubernetes.CLAIM}` (PersistentVolumeClaim).",
         "`kubectl apply -f kubernetes.yaml`",
-        "`python check_promise.py`, inside the cluster. From outside, make the services reachable, then name them: "
+        "`python check_slo.py`, inside the cluster. From outside, make the services reachable, then name them: "
         "`--url MODEL=http://ADDRESS:8000`.",
     ]
     differs = triton.what_differs(plan, fleet)
@@ -109,7 +122,7 @@ def to_kubernetes(plan: Plan) -> Files:
     return {
         "kubernetes.yaml": kubernetes.manifest(plan, fleet),
         **repositories(plan, mounted, "models/"),
-        **promise_files(plan, {name: f"http://{name}:8000" for name in names.values()}, asked),
+        **slo_files(plan, {name: f"http://{name}:8000" for name in names.values()}, destinations),
         "README.md": readme(plan, "Kubernetes", steps, differs),
     }
 
@@ -118,16 +131,16 @@ def to_ray_serve(plan: Plan) -> Files:
     """A configuration and the application it names."""
     fleet = machines(deployable(plan, "Ray Serve"))
     names = file_names(model.name for model in plan.recommendation.models)
-    asked = {name: Asked(f"{MODELS_PATH}{safe}", [Route("ray", 1.0)]) for name, safe in names.items()}
+    destinations = {name: Destination(f"{MODELS_PATH}{safe}", [Route("ray", 1.0)]) for name, safe in names.items()}
     steps = [
         f"Fill in what is `{ray_serve.FILL_IN}` in `serve_config.yaml`.",
         "With `pip install 'ray[serve]' torch` on a cluster that has the plan's GPUs, in this folder: "
         "`serve run serve_config.yaml`",
-        "`python check_promise.py`, with `--url http://ADDRESS:8000` where Ray runs elsewhere.",
+        "`python check_slo.py`, with `--url http://ADDRESS:8000` where Ray runs elsewhere.",
     ]
     return {
         **ray_serve.serve_files(plan, fleet),
-        **promise_files(plan, {"ray": f"http://localhost:{ray_serve.PORT}"}, asked),
+        **slo_files(plan, {"ray": f"http://localhost:{ray_serve.PORT}"}, destinations),
         "README.md": readme(plan, "Ray Serve", steps, ray_serve.what_differs(plan, fleet)),
     }
 
@@ -143,36 +156,37 @@ def repositories(plan: Plan, fleet: Sequence[Machine], under: str) -> Files:
 
 
 def by_machine(plan: Plan, fleet: Sequence[Machine]) -> Files:
-    """Promise and script where each machine is an endpoint of its own."""
+    """SLOs and script where each machine is an endpoint of its own."""
     folders, names = file_names(machine.name for machine in fleet), triton.folders_of(plan)
     routes: dict[str, list[Route]] = {}
     for machine in fleet:
         for served in machine.served:
             routes.setdefault(served.model.name, []).append(Route(folders[machine.name], served.share))
     known = "http://localhost:8000" if len(fleet) == 1 else ""
-    asked = {name: Asked(MODELS_PATH + names[name], routes[name]) for name in routes}
-    return promise_files(plan, dict.fromkeys(folders.values(), known), asked)
+    destinations = {name: Destination(MODELS_PATH + names[name], routes[name]) for name in routes}
+    return slo_files(plan, dict.fromkeys(folders.values(), known), destinations)
 
 
 def check_step(endpoints: Sequence[str]) -> str:
     """How the script is started."""
     if len(endpoints) == 1:
-        return "`python check_promise.py`, with `--url http://ADDRESS:8000` where Triton runs elsewhere."
-    return "`python check_promise.py " + " ".join(f"--url {name}=http://ADDRESS:8000" for name in endpoints) + "`"
+        return "`python check_slo.py`, with `--url http://ADDRESS:8000` where Triton runs elsewhere."
+    return "`python check_slo.py " + " ".join(f"--url {name}=http://ADDRESS:8000" for name in endpoints) + "`"
 
 
 def readme(plan: Plan, target: str, steps: Sequence[str], differs: Sequence[str]) -> str:
-    """What is in the folder, what to do with it, and what is not as in the plan."""
+    """A guide to the folder: the steps, and what is not as in the plan."""
+    best = plan.recommendation
     numbered = [f"{number}. {step}" for number, step in enumerate(steps, 1)]
     lines = [
         f"# {printable(plan.scenario)} on {target}",
         "",
-        f"Planned: {printable(plan.recommendation.label)}, ${plan.recommendation.cost_usd_per_hour:.2f} an hour.",
+        f"Planned: {printable(candidate_name(best.candidate))}, ${best.cost_usd_per_hour:.2f} an hour.",
         "",
         *numbered,
         "",
-        "`check_promise.py` sends the planned load for a minute and compares with the plan's promise. Exit code 0:",
-        "all models keep it; 4: one does not; 2: it could not be measured.",
+        "`check_slo.py` sends the planned load for a minute and compares with the plan's SLOs. Exit code 0: all are",
+        "met; 4: one is not; 2: it could not be measured.",
         "",
         "What differs from the plan:",
         "",
@@ -183,6 +197,6 @@ def readme(plan: Plan, target: str, steps: Sequence[str], differs: Sequence[str]
 
 
 def described(files: Mapping[str, str]) -> str:
-    """What was written, for people: the first names, and how many more."""
+    """The files in words: the first names, and how many more."""
     first = sorted(files, key=lambda path: (path.count("/"), path))[:8]
     return ", ".join(first) + (f" and {len(files) - len(first)} more" if len(files) > len(first) else "")

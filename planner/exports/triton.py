@@ -1,20 +1,20 @@
-"""Triton: a model repository for each machine, with how each model is batched and on which cards it runs."""
+"""Triton: a model repository for each machine, with how each model is batched and on which GPUs it runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calibrate.files import printable
-from planner.exports.demand import scenario_of
+from calibrate.io.files import printable
 from planner.exports.fleet import Machine, Served
 from planner.exports.names import file_names
-from planner.layout import percent, seconds
-from planner.plans import Plan, Policies
-from simulator.deployment import Drop
+from planner.io.demand import scenario_of
+from planner.model.plan import ModelAnswer, Plan, Policies
+from planner.units.writing import percent, seconds
+from simulator.world.deployment import Drop
 
 PUT_HERE = "put-the-model-here.txt"
 TURN = "turn"
-"""Resource that a batch holds while it runs, one for each card: a card that several models use runs one batch at a
+"""Resource that a batch holds while it runs, one for each GPU: a GPU that several models use runs one batch at a
 time, as in the plan. Without it Triton would run batches of different models beside each other."""
 TO_FILL_IN = """\
 # To fill in: the plan knows neither the model's file nor its tensors. Put the file into 1/.
@@ -56,8 +56,8 @@ def parameters_of(plan: Plan) -> dict[str, dict[str, str]]:
     scenario = scenario_of(plan)
     if scenario is None:
         return {}
-    said = {m.name: {"profile": m.known_as, "precision": m.precision} for m in scenario.models}
-    return {name: {key: value for key, value in of.items() if value} for name, of in said.items()}
+    parameters = {m.name: {"profile": m.known_as, "precision": m.precision} for m in scenario.models}
+    return {name: {key: value for key, value in of.items() if value} for name, of in parameters.items()}
 
 
 def config(plan: Plan, machine: Machine, served: Served, folder: str, parameters: Mapping[str, str]) -> str:
@@ -74,20 +74,20 @@ def config(plan: Plan, machine: Machine, served: Served, folder: str, parameters
 
 
 def headline(machine: Machine, served: Served) -> Iterator[str]:
-    """What the plan says of it, as comments."""
+    """The plan's figures as comments."""
     model, share = served.model, f"{100 * served.share:.4g} % of " if served.share < 1 else ""
     yield (
         f"# {printable(model.name)} on {printable(machine.name)} ({printable(machine.instances.gpu)}): "
         f"{share}{model.offered_rps:.6g} requests a second."
     )
     yield (
-        f"# Promised: {percent(model.slo_attainment_target)} % within {seconds(model.slo_s)}. "
+        f"# SLO: {percent(model.slo_attainment_target)} % within {seconds(model.slo_s)}. "
         f"Replayed: {percent(model.slo_attainment.mean)} %, p99 {seconds(model.p99_s)}."
     )
 
 
 def batching(served: Served, policies: Policies) -> dict[str, Any]:
-    """The dynamic batcher. Where the plan drops late frames, those are refused that waited for all of the promise."""
+    """The dynamic batcher. Where the plan drops late frames, Triton refuses those that waited for all of the SLO."""
     fields: dict[str, Any] = {}
     if served.batch_size > 1:
         fields["preferred_batch_size"] = [served.batch_size]
@@ -101,12 +101,12 @@ def batching(served: Served, policies: Policies) -> dict[str, Any]:
 
 
 def instance_groups(machine: Machine, served: Served) -> list[dict[str, Any]]:
-    """So many copies on which cards; those that share a card take turns."""
+    """So many copies on which GPUs; those that share a GPU take turns."""
     groups = []
-    for card in sorted(set(served.cards)):
-        group = {"count": served.cards.count(card), "kind": Word("KIND_GPU"), "gpus": [card]}
+    for device in sorted(set(served.devices)):
+        group = {"count": served.devices.count(device), "kind": Word("KIND_GPU"), "gpus": [device]}
         turns = {"rate_limiter": {"resources": [{"name": TURN, "count": 1}]}}
-        groups.append(group | (turns if machine.replicas_on(card) > 1 else {}))
+        groups.append(group | (turns if machine.replicas_on(device) > 1 else {}))
     return groups
 
 
@@ -143,27 +143,37 @@ def scalar(value: str | int | Word) -> str:
 
 
 def what_differs(plan: Plan, fleet: Sequence[Machine]) -> list[str]:
-    """What Triton does in another way than the plan replayed, a sentence each."""
-    said = []
-    if any(machine.replicas_on(card) > 1 for machine in fleet for served in machine.served for card in served.cards):
-        said.append(
-            "Cards with several models run one batch at a time, by Triton's rate limiter "
+    """Rules that Triton keeps in another way than the plan, a sentence each."""
+    sentences = []
+    if any(shares_a_gpu(machine) for machine in fleet):
+        sentences.append(
+            "GPUs with several models run one batch at a time, by Triton's rate limiter "
             "(`--rate-limit=execution_count`); it lets models take turns, where the plan's rule is "
             f"`{plan.policies.scheduling}`."
         )
     match plan.policies.drop:
         case Drop.NEWEST | Drop.NEWEST_AND_LATE:
-            said.append(
+            sentences.append(
                 f"The plan drops frames by the rule `{plan.policies.drop}`; Triton cannot keep the newest only."
             )
         case Drop.LATE:
-            said.append(
-                "The plan drops a frame that would end late; Triton refuses one that has waited as long as is promised."
+            sentences.append(
+                "The plan drops a frame that would end late; Triton refuses one that has waited for as long as its SLO."
             )
-    if any(len({round(s.share / len(s.cards), 6) for m in fleet for s in m.served if s.model is model}) > 1
-           for model in plan.recommendation.models):  # fmt: skip
-        said.append(
-            "Some models have replicas with unequal shares of the requests: `promise.json` has the shares by machine; "
+    if any(unequal(model, fleet) for model in plan.recommendation.models):
+        sentences.append(
+            "Some models have replicas with unequal shares of the requests: `slo.json` has the shares by machine; "
             "whoever spreads the requests must keep to them."
         )
-    return said
+    return sentences
+
+
+def shares_a_gpu(machine: Machine) -> bool:
+    """True where several replicas run on one of its GPUs."""
+    return any(machine.replicas_on(device) > 1 for served in machine.served for device in served.devices)
+
+
+def unequal(model: ModelAnswer, fleet: Sequence[Machine]) -> bool:
+    """True where some replicas of a model get more requests than others."""
+    here = [served for machine in fleet for served in machine.served if served.model is model]
+    return len({round(served.share / len(served.devices), 6) for served in here}) > 1

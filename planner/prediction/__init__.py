@@ -1,1 +1,1 @@
-"""What nobody measured, foretold with a band."""
+"""What nobody measured, predicted with a band."""

@@ -11,10 +11,11 @@ from functools import cached_property, partial
 from itertools import accumulate
 from math import exp, hypot, inf, log, log1p
 
-from calibrate.fit import band_log
-from calibrate.layer_facts import Facts, FactsError, facts
-from calibrate.library import PRECISIONS, Library
-from planner.plans import Estimate, Prediction, Rule
+from calibrate.layers.facts import Facts, FactsError, facts
+from calibrate.library.fit import band_log
+from calibrate.library.lookup import PRECISIONS, Library
+from planner.model.plan import Estimate, Prediction, Rule
+from planner.placing.sizing import Unpredicted
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
@@ -22,20 +23,19 @@ from planner.prediction.transfer import (
     LayerModel,
     Pair,
     Ratio,
+    SampleWork,
     Transferred,
-    Work,
     around,
     floor_and_slope,
     layer_model,
     measured_ratio,
     sheet_ratio,
 )
-from planner.sizing import Unpredicted
-from simulator.curves import Curve, Interpolated, LoadTime
-from simulator.hardware import GPU
-from simulator.model import Layer
-from simulator.precision import value_share, weight_share
-from simulator.profile import Evidence, Profile, weakest
+from simulator.world.curves import Curve, Interpolated, LoadTime
+from simulator.world.hardware import GPU
+from simulator.world.model import Layer
+from simulator.world.precision import value_share, weight_share
+from simulator.world.profile import Evidence, Profile, weakest
 
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
@@ -54,7 +54,7 @@ LAUNCH_S = 2e-5
 REACHED = 0.6
 """Share of a data sheet's rates that kernels of whole models reach."""
 BATCHES = (1, 2, 4, 8, 16, 32)
-"""Foretold where no series of another GPU gives them."""
+"""Predicted where no series of another GPU gives them."""
 MODELS_MIN = 4
 """Models with known layers measured on a GPU, below which a layer model of it says nothing."""
 DATE_NONE = "1970-01-01"
@@ -70,7 +70,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a model keeps and loads on a GPU, whatever rule tells its time."""
+    """What a model keeps and loads on a GPU, whatever rule predicts its time."""
 
     layers: tuple[Layer, ...]
     workspace: Callable[[float], Estimate]
@@ -84,8 +84,8 @@ class Footprint:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A pair that was foretold: a series by batch, and what it rests on."""
+class PredictedPair:
+    """A pair that was predicted: a series by batch, and what it rests on."""
 
     model: str
     gpu: GPU
@@ -142,9 +142,9 @@ class Told:
             load_evidence=self.evidence,
             source=self.why,
             as_of=self.known.as_of if self.known else DATE_NONE,
-            assumptions=(f"Foretold, never measured: {self.why}.", *self._of_source("assumptions")),
+            assumptions=(f"Predicted, never measured: {self.why}.", *self._of_source("assumptions")),
             doubts=self._of_source("doubts"),
-            foretold=True,
+            predicted=True,
         )
         if self.known is None:
             return made
@@ -152,7 +152,7 @@ class Told:
         return replace(made, latency_cv=known.latency_cv, output_bytes_per_sample=known.output_bytes_per_sample)
 
     def _of_source(self, texts: str) -> tuple[str, ...]:
-        """What the profile that was carried over takes for granted, or what speaks against it."""
+        """What the profile that was carried over assumes, or what speaks against it."""
         known: tuple[str, ...] = getattr(self.known, texts) if self.known else ()
         return tuple(f"Of its profile on {self.source}: {text}" for text in known)
 
@@ -193,33 +193,33 @@ class Predictor:
     facts_of: Callable[[str], Facts] = facts
 
     def get(self, model: str, gpu: str, precision: str | None = None, /) -> Profile | None:
-        """The profile of a pair, else what was foretold at the chosen end; None where nothing can be said."""
+        """The profile of a pair, else what was predicted at the chosen end; None where nothing can be said."""
         measured = self.library.get(model, gpu, precision)
         if measured is not None:
             return measured
-        told = self.told(model, gpu, precision)
-        return None if told is None else self._made.setdefault((model, gpu, precision), told.profile(self.end))
+        pair = self.predicted_pair(model, gpu, precision)
+        return None if pair is None else self._made.setdefault((model, gpu, precision), pair.profile(self.end))
 
     @cached_property
     def _made(self) -> dict[tuple[str, str, str | None], Profile]:
         return {}
 
     @cached_property
-    def _told(self) -> dict[tuple[str, str, str | None], Told | None]:
+    def _pairs(self) -> dict[tuple[str, str, str | None], PredictedPair | None]:
         return {}
 
     def at(self, end: End) -> "Predictor":
         """The same with another end of the band."""
         other = replace(self, end=end)
-        other.__dict__["_told"] = self._told
+        other.__dict__["_pairs"] = self._pairs
         return other
 
-    def told(self, model: str, gpu: str, precision: str | None = None) -> Told | None:
-        """What is foretold of a pair without a profile, by the first rule that can."""
+    def predicted_pair(self, model: str, gpu: str, precision: str | None = None) -> PredictedPair | None:
+        """What is predicted of a pair without a profile, by the first rule that can."""
         key = (model, gpu, precision)
-        if key not in self._told:
-            self._told[key] = next(self._rules(model, self.gpus[gpu], precision), None)
-        return self._told[key]
+        if key not in self._pairs:
+            self._pairs[key] = next(self._rules(model, self.gpus[gpu], precision), None)
+        return self._pairs[key]
 
     def why_not(self, model: str, gpu: str, precision: str | None) -> Unpredicted:
         """Why nothing can be predicted of a pair that nobody measured."""
@@ -241,24 +241,34 @@ class Predictor:
         if (measured := self.library.get(model, gpu, precision)) is not None:
             at = measured.largest_batch if batch is None else batch
             return interpolated(measured, at, self.gpus.get(gpu), self._facts(model))
-        told = self.told(model, gpu, precision)
-        return None if told is None else told.prediction(batch)
+        pair = self.predicted_pair(model, gpu, precision)
+        return None if pair is None else pair.prediction(batch)
 
-    def _rules(self, model: str, gpu: GPU, precision: str | None) -> Iterator[Told]:
-        sources = [p for p in self.library.for_model(model) if precision in (None, p.precision) and p.gpu != gpu.name]
-        if sources:
-            sources = [p for p in sources if p.precision == _preferred(sources)]
-            carried = [self._carried(p, gpu, ratio) for p in sources if (ratio := self._measured_ratio(p, gpu))]
-            yield from sorted(carried, key=_width)
+    def _rules(self, model: str, gpu: GPU, precision: str | None) -> Iterator[PredictedPair]:
+        sources = self._sources(model, gpu, precision)
+        ratios = [(source, self._measured_ratio(source, gpu)) for source in sources]
+        by_ratio = [self._carried(source, gpu, ratio) for source, ratio in ratios if ratio]
+        yield from sorted(by_ratio, key=_width)
         yield from self._by_layers(model, gpu, precision or "fp32", sources)
         by_sheets = sorted((self._carried(p, gpu, self._sheets(p, gpu)) for p in sources), key=_width)
-        yield from (told for told in by_sheets if told.reached <= max(REACHED, self._reached_there(told)))
+        yield from filter(self._is_believed, by_sheets)
         yield from self._roofline(model, gpu, precision or "fp32")
         yield from by_sheets
 
+    def _sources(self, model: str, gpu: GPU, precision: str | None) -> list[Profile]:
+        """Profiles of the model on other GPUs, all at one precision."""
+        elsewhere = [p for p in self.library.for_model(model) if p.gpu != gpu.name]
+        if precision is None and elsewhere:
+            precision = _preferred(elsewhere)
+        return [p for p in elsewhere if p.precision == precision]
+
+    def _is_believed(self, pair: PredictedPair) -> bool:
+        """Whether it reaches no more of its GPU's peak than models do, or than its source did there."""
+        return pair.reached <= max(REACHED, self._reached_there(pair))
+
     # From another GPU
 
-    def _carried(self, source: Profile, gpu: GPU, ratio: Ratio) -> Told:
+    def _carried(self, source: Profile, gpu: GPU, ratio: Ratio) -> PredictedPair:
         """A profile carried over; `ratio` is of large batches, overhead is the host's and stays."""
         share = self._arithmetic(source, source.latency.x[-1])
         peak = self.gpus[source.gpu].peak_flops(source.precision)
@@ -270,7 +280,7 @@ class Predictor:
         least_s = (source.flops_per_sample or 0.0) / gpu.peak_flops(source.precision) / max(1.0, *shares)
         measured = bool(ratio.probes)
         from_evidence = weakest(source.latency_evidence, source.memory_evidence)
-        return Told(
+        return PredictedPair(
             model=source.model,
             gpu=gpu,
             precision=source.precision,
@@ -307,10 +317,10 @@ class Predictor:
         peak = self.gpus[profile.gpu].peak_flops(profile.precision)
         return profile.flops_per_sample * batch / profile.latency(batch) / peak
 
-    def _reached_there(self, told: Told) -> float:
+    def _reached_there(self, pair: PredictedPair) -> float:
         """Share of its own GPU's peak that the profile reached which was carried over."""
-        assert told.known is not None
-        return self._arithmetic(told.known, told.known.latency.x[-1]) or 0.0
+        assert pair.known is not None
+        return self._arithmetic(pair.known, pair.known.latency.x[-1]) or 0.0
 
     def _sheets(self, source: Profile, gpu: GPU) -> Ratio:
         first = self.gpus[source.gpu]
@@ -331,7 +341,7 @@ class Predictor:
     def _footprint(self, model: str, gpu: GPU, precision: str) -> Footprint:
         """One rule for every pair: what a profile of the model shows, in numbers of this precision; else its layers.
 
-        Which profile that is does not depend on how the time is told, so two precisions differ by the size of numbers.
+        The profile is the same however the time is predicted, so two precisions differ by the size of numbers.
         """
         known = self.library.for_model(model)
         same = [p for p in known if p.precision == precision] or known
@@ -344,7 +354,7 @@ class Predictor:
         facts = self._facts(model)
         workspace = partial(workspace_of, source, facts, precision)
         if source is None:
-            assert facts is not None  # which told the time
+            assert facts is not None  # which the time came from
             whole = Layer(model, round(weight_share(precision) * facts.weight_bytes))
             return Footprint((whole,), workspace, LoadTime(0.0, self._load_rate(gpu, LINK_SHARE)))
         scale = weight_share(precision) / weight_share(source.precision)
@@ -362,7 +372,7 @@ class Predictor:
         except FactsError:
             return None
 
-    def _by_layers(self, model: str, gpu: GPU, precision: str, sources: list[Profile]) -> Iterator[Told]:
+    def _by_layers(self, model: str, gpu: GPU, precision: str, sources: list[Profile]) -> Iterator[PredictedPair]:
         precision = sources[0].precision if sources else precision
         fitted = self._layer_model(gpu.name, precision)
         layers = self._facts(model) if fitted else None
@@ -389,7 +399,7 @@ class Predictor:
         names, works, times_s = zip(*rows, strict=True)
         return layer_model(names, works, times_s)
 
-    def _roofline(self, model: str, gpu: GPU, precision: str) -> Iterator[Told]:
+    def _roofline(self, model: str, gpu: GPU, precision: str) -> Iterator[PredictedPair]:
         layers = self._facts(model)
         if layers is None:
             return
@@ -411,10 +421,10 @@ class Predictor:
         rule: Rule,
         time_s: Callable[[float], Estimate],
         probes: tuple[str, ...],
-    ) -> Told:
+    ) -> PredictedPair:
         least_s = layers.flops / gpu.peak_flops(precision)
         times = {float(b): at_least(time_s(b), least_s * b) for b in BATCHES}
-        return Told(
+        return PredictedPair(
             model=model,
             gpu=gpu,
             precision=precision,
@@ -481,26 +491,26 @@ def _past(profile: Profile, batch: float, gpu: GPU | None) -> Estimate:
     x, y = profile.latency.x, profile.latency.y
     reached = max(profile.flops_per_sample * b / t / peak for b, t in zip(x, y, strict=True))
     form, spread = floor_and_slope(x, y, profile.flops_per_sample / (REACHED * peak))
-    told = _wider(Transferred(form, 1.0, spread)(batch)) if spread else usual
-    return at_least(told, profile.flops_per_sample * batch / peak / max(1.0, reached))
+    time_s = _wider(Transferred(form, 1.0, spread)(batch)) if spread else usual
+    return at_least(time_s, profile.flops_per_sample * batch / peak / max(1.0, reached))
 
 
-def plus(exact: float, told: Estimate) -> Estimate:
+def plus(exact: float, estimate: Estimate) -> Estimate:
     """100 MB and 20 MB (10 to 40): 120 MB (110 to 140)."""
-    return Estimate(value=exact + told.value, low=exact + told.low, high=exact + told.high)
+    return Estimate(value=exact + estimate.value, low=exact + estimate.low, high=exact + estimate.high)
 
 
-def at_least(told: Estimate, least: float) -> Estimate:
+def at_least(estimate: Estimate, least: float) -> Estimate:
     """No time is below operations over the peak: 4 ms (2 to 8) at least 5 is 5 ms (5 to 10)."""
-    value = max(told.value, least)
-    return Estimate(value=value, low=max(told.low, least), high=told.high * value / told.value)
+    value = max(estimate.value, least)
+    return Estimate(value=value, low=max(estimate.low, least), high=estimate.high * value / estimate.value)
 
 
-def work_of(layers: Facts, batch: float, precision: str) -> Work:
+def work_of(layers: Facts, batch: float, precision: str) -> SampleWork:
     """What one sample of a batch asks of a device."""
     width = value_share(precision)
     moved = sum(layer.moved_bytes for layer in layers.layers)
-    return Work(layers.flops, width * moved, width * layers.weight_bytes / batch, layers.kernels / batch)
+    return SampleWork(layers.flops, width * moved, width * layers.weight_bytes / batch, layers.kernels / batch)
 
 
 def roofline_s(layers: Facts, gpu: GPU, precision: str, batch: float) -> float:
@@ -520,9 +530,9 @@ def _times(one: Estimate, batch: float) -> Estimate:
     return Estimate(value=one.value * batch, low=one.low * batch, high=one.high * batch)
 
 
-def _width(told: Told) -> float:
+def _width(pair: PredictedPair) -> float:
     """Of the band at the largest batch."""
-    last = told.latency_s[max(told.latency_s)]
+    last = pair.latency_s[max(pair.latency_s)]
     return last.high / last.low if last.low > 0 else inf
 
 
@@ -530,10 +540,10 @@ def _points(curve: Curve) -> list[tuple[float, float]]:
     return list(zip(curve.x, curve.y, strict=True))
 
 
-def _wider(told: Estimate) -> Estimate:
+def _wider(estimate: Estimate) -> Estimate:
     """Past the largest batch."""
     wider = exp(SPREAD_80 * PAST_SPREAD)
-    return Estimate(value=told.value, low=told.low / wider, high=told.high * wider)
+    return Estimate(value=estimate.value, low=estimate.low / wider, high=estimate.high * wider)
 
 
 def _between(series: Mapping[float, Estimate], at: float) -> Estimate:

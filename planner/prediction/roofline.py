@@ -10,12 +10,12 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from calibrate.layer_facts import Facts, LayerWork
-from calibrate.library import DEVICE_FILE, SHIPPED, Probes, read_kind, read_probes
+from calibrate.layers.facts import Facts, LayerWork
+from calibrate.library.lookup import DEVICE_FILE, SHIPPED, Probes, read_kind, read_probes
 from simulator.errors import InputError
-from simulator.hardware import GPU
-from simulator.precision import VALUE_BYTES, value_share
-from simulator.profile import Evidence
+from simulator.world.hardware import GPU
+from simulator.world.precision import VALUE_BYTES, value_share
+from simulator.world.profile import Evidence
 
 LAUNCH_S = 10e-6
 """What issuing one operator takes where no probe ran: PyTorch without graphs takes 5 to 20 us, mostly on the CPU."""

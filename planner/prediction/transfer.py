@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
 
-from calibrate.fit import pooled_spread, smooth_maximum
-from planner.plans import Estimate
-from simulator.curves import SmoothMaximum
+from calibrate.library.fit import pooled_spread, smooth_maximum
+from planner.model.plan import Estimate
+from simulator.world.curves import SmoothMaximum
 
 Floats = NDArray[np.float64]
 
@@ -176,9 +176,9 @@ class Transferred:
         if measured := dict(self.own).get(batch):
             return around(measured, 0.0)
         floor, slope, likely = self._grid
-        told = self._log_time(batch, floor, slope)
-        mean = float((likely * told).sum())
-        variance = float((likely * (told - mean) ** 2).sum())
+        log_times = self._log_time(batch, floor, slope)
+        mean = float((likely * log_times).sum())
+        variance = float((likely * (log_times - mean) ** 2).sum())
         return around(exp(mean), (variance + FORM_SPREAD**2) ** 0.5)
 
 
@@ -186,7 +186,7 @@ class Transferred:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SampleWork:
     """What one sample makes a device do, as a share of its batch."""
 
     flops: float
@@ -198,7 +198,7 @@ class Work:
     """Kernels started, or passes where only sums over layers are known: of a batch of 8, an eighth."""
 
     @classmethod
-    def of(cls, flops: float, activation_bytes: float, weight_bytes: float, batch: float) -> "Work":
+    def of(cls, flops: float, activation_bytes: float, weight_bytes: float, batch: float) -> "SampleWork":
         """Every activation is written once and read once."""
         return cls(flops, 2 * activation_bytes, weight_bytes / batch, 1 / batch)
 
@@ -216,16 +216,18 @@ class LayerModel:
     spread: float
     probes: tuple[str, ...]
 
-    def __call__(self, work: Work) -> Estimate:
+    def __call__(self, work: SampleWork) -> Estimate:
         """Seconds of one sample."""
         return around(self.seconds(work), self.spread)
 
-    def seconds(self, work: Work) -> float:
+    def seconds(self, work: SampleWork) -> float:
         """2 G operations at 0.5 ps and 40 MB at 2 ps a byte: 1.08 ms."""
         return sum(cost * term for cost, term in zip(self.costs, work.terms, strict=True))
 
 
-def layer_model(names: Sequence[str], works: Sequence[Work], times_s: Sequence[float], folds: int = 5) -> LayerModel:
+def layer_model(
+    names: Sequence[str], works: Sequence[SampleWork], times_s: Sequence[float], folds: int = 5
+) -> LayerModel:
     """Costs from models timed on a device, and their spread from models left out in turn."""
     terms, times = np.array([work.terms for work in works]), np.array(times_s)
     errors = held_out_errors(terms, times, fold_of(names, min(folds, len(set(names)))))
@@ -241,7 +243,7 @@ def fold_of(names: Sequence[str], folds: int) -> Floats:
 
 
 def held_out_errors(terms: Floats, times: Floats, fold: Floats) -> list[float]:
-    """ln(told / seen) of each row, by costs from the rows of other folds."""
+    """ln(predicted / seen) of each row, by costs from the rows of other folds."""
     errors = np.empty(len(times))
     for k in np.unique(fold):
         inside = fold == k
@@ -278,7 +280,7 @@ def layer_costs(terms: Floats, times: Floats) -> Floats:
 def pixel_scale(time_s: float, batch: float, floor_s: float, before: int, after: int) -> tuple[Estimate, str]:
     """Time of a batch at another resolution, and a warning where overhead, which pixels do not change, dominates.
 
-    Work grows with pixels: 224 to 448 pixels are four times the work. `floor_s` is what a batch takes at least.
+    SampleWork grows with pixels: 224 to 448 pixels are four times the work. `floor_s` is what a batch takes at least.
     """
     area = (after / before) ** 2
     grown = around(max(time_s * area, floor_s), PIXEL_SPREAD)
@@ -287,12 +289,12 @@ def pixel_scale(time_s: float, batch: float, floor_s: float, before: int, after:
         return grown, ""
     # All overhead: time stays; no overhead: it scales. The truth is between.
     low, high = sorted((time_s, time_s * area))
-    told = exp(overhead * log(time_s) + (1 - overhead) * log(max(time_s * area, 1e-30)))
+    predicted_s = exp(overhead * log(time_s) + (1 - overhead) * log(max(time_s * area, 1e-30)))
     warning = (
         f"a batch of {batch:g} takes {time_s * 1e3:.3g} ms, of which {overhead:.0%} may be overhead that pixels do not"
         f" change: time does not scale with pixels here; measure at {after} pixels, or in larger batches"
     )
-    return Estimate(value=told, low=low, high=high), warning
+    return Estimate(value=predicted_s, low=low, high=high), warning
 
 
 PIXEL_SPREAD = 0.04

@@ -35,7 +35,7 @@ class Model:
         self.model = getattr(importlib.import_module(module), function)().eval().to(self.device)
 
     def reconfigure(self, batching: dict[str, float]) -> None:
-        """What `user_config` says of batching, at the start and whenever it changes."""
+        """Settings of batching in `user_config`, at the start and whenever it changes."""
         self.answers.set_max_batch_size(int(batching["max_batch_size"]))
         self.answers.set_batch_wait_timeout_s(batching["batch_wait_timeout_s"])
 
@@ -56,8 +56,8 @@ class Model:
     async def __call__(self, request: Request) -> Response:
         """GET: what goes in and comes out. POST to /infer: an inference."""
         if request.method == "GET":
-            told = [{"name": "input", "datatype": "FP32", "shape": [-1, *self.shape]}]
-            return JSONResponse({"name": self.name, "platform": "ray_serve", "inputs": told, "outputs": []})
+            inputs = [{"name": "input", "datatype": "FP32", "shape": [-1, *self.shape]}]
+            return JSONResponse({"name": self.name, "platform": "ray_serve", "inputs": inputs, "outputs": []})
         try:
             sample = one_sample(await request.body(), request.headers.get(HEADER_LENGTH), math.prod(self.shape))
         except (Asked, ValueError, KeyError, IndexError) as error:
@@ -74,12 +74,14 @@ def one_sample(body: bytes, header_length: str | None, size: int) -> bytes:
     import array
 
     cut = int(header_length) if header_length else len(body)
-    told = json.loads(body[:cut])["inputs"][0]
+    tensor = json.loads(body[:cut])["inputs"][0]
     sample = (
-        body[cut:] if "binary_data_size" in told.get("parameters", {}) else array.array("f", told["data"]).tobytes()
+        body[cut:] if "binary_data_size" in tensor.get("parameters", {}) else array.array("f", tensor["data"]).tobytes()
     )
-    if told["datatype"] != "FP32" or len(sample) != 4 * size:
-        raise Asked(f"input: must be one sample of {size} FP32 values, got {len(sample)} bytes of {told['datatype']}.")
+    if tensor["datatype"] != "FP32" or len(sample) != 4 * size:
+        raise Asked(
+            f"input: must be one sample of {size} FP32 values, got {len(sample)} bytes of {tensor['datatype']}."
+        )
     return sample
 
 

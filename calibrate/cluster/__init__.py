@@ -1,0 +1,1 @@
+"""Clusters: every kind of GPU of a Ray cluster is measured."""

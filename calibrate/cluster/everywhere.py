@@ -1,0 +1,240 @@
+"""Everywhere: measures one machine of each kind of GPU that a Ray cluster has, all at the same time.
+
+On such a machine runs the same sweep as here, on the same files: what `--out` holds is sent along, and what changes
+comes back every few seconds, so that a machine that is lost takes no finished point with it.
+"""
+
+import os
+import pickle
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from calibrate.cluster.cluster import ClusterError, connect, in_one_line
+from calibrate.io.files import replacing
+from calibrate.io.process import end_with, python
+from calibrate.sweep.request import Request
+from calibrate.sweep.sweep import check_writable, say
+
+LOOK_S = 2.0
+"""How often a machine sends what it has."""
+TYPE = "accelerator_type:"
+"""How Ray names a machine's kind of GPU among its resources."""
+KEPT = "*/[!.]*.json*"
+"""Files of `--out`: journals and profiles, in a folder for each kind of GPU; not those half written."""
+FAILED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of GPU, or machines without one, and what to ask Ray for to get such a machine."""
+
+    name: str
+    gpus: int
+    resources: Mapping[str, float] = field(default_factory=dict)
+    node: str | None = None
+    """Where only this machine will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Everything new on a machine since the last call."""
+
+    host: str
+    files: Mapping[str, bytes]
+    """By path under `--out`."""
+    output: Sequence[str]
+    """Lines of its standard output."""
+    errors: Sequence[str]
+    """Lines of its standard error."""
+    code: int | None
+    """The sweep's exit code once it has ended; 128 + n where signal n killed it."""
+
+
+class Sweeper:
+    """An actor of Ray: the sweep on the machine where it lives, which ends with it."""
+
+    def __init__(self, request: Request, files: Mapping[str, bytes]) -> None:
+        """Start the sweep in a process of its own, with `files` in its `--out`."""
+        self.folder = tempfile.TemporaryDirectory(prefix="calibrate-")
+        self.out = Path(self.folder.name, "out")
+        self.shown = str(request.out)
+        self.sent = dict(files)
+        for name, data in files.items():
+            write(self.out / name, data)
+        self.logs = [Path(self.folder.name, name) for name in ("stdout", "stderr")]
+        self.read_bytes = [0, 0]
+        with self.logs[0].open("wb") as output, self.logs[1].open("wb") as errors:
+            self.process = subprocess.Popen(
+                python("calibrate.cluster.everywhere", "serve"),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+        assert self.process.stdin
+        pickle.dump(replace(request, out=self.out, cluster=None), self.process.stdin)
+        self.process.stdin.close()
+
+    def news(self) -> News:
+        """Everything that has changed, a while later or at the end."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(LOOK_S)
+        code = self.process.poll()  # first: what is read after the end is all there is
+        if code is not None and code < 0:
+            code = 128 - code
+        now = held(self.out)
+        changed = {name: data for name, data in now.items() if self.sent.get(name) != data}
+        self.sent |= changed
+        news = News(platform.node(), changed, self._lines(0), self._lines(1), code)
+        if code is not None:
+            self.folder.cleanup()
+        return news
+
+    def _lines(self, log: int) -> list[str]:
+        """Whole lines that came since, as if they had been written where the files go."""
+        raw = self.logs[log].read_bytes()[self.read_bytes[log] :]
+        whole = raw[: raw.rfind(b"\n") + 1]
+        self.read_bytes[log] += len(whole)
+        return whole.decode(errors="replace").replace(str(self.out), self.shown).splitlines()
+
+
+def serve(actor: int) -> int:
+    """Run the sweep that comes on standard input; it ends cleanly with the actor, and so with the command."""
+    from calibrate.io.guard import guarded
+    from calibrate.sweep.sweep import run
+
+    end_with(actor, signal.SIGTERM)
+    request: Request = pickle.load(sys.stdin.buffer)
+    code = guarded(lambda: run(request))
+    if os.getppid() != actor:
+        shutil.rmtree(request.out.parent, ignore_errors=True)
+    return code
+
+
+def measure(request: Request) -> int:
+    """Measure one machine of each kind; exit code: 0 where all went well, else the worst of theirs."""
+    assert request.cluster
+    check_writable(request.out)
+    ray = connect(request.cluster)
+    try:
+        return _Kinds(ray, request).measured()
+    except KeyboardInterrupt:
+        say(f"Interrupted. What was measured is in {request.out}; the same command with --resume continues.")
+        return 130
+    finally:
+        ray.shutdown()
+
+
+class _Kinds:
+    """All kinds of a cluster, under way."""
+
+    def __init__(self, ray: ModuleType, request: Request) -> None:
+        self.ray, self.request = ray, request
+        self.owners: dict[str, str] = {}
+        """Which kind of Ray's fills a folder of `--out`: two may turn out to be the same kind of GPU."""
+
+    def measured(self) -> int:
+        """All of them, until the last has ended; the worst exit code."""
+        found = kinds(self.ray.nodes(), self.request.device)
+        say(f"To measure, each as soon as one is free: {', '.join(kind.name for kind in found)}.")
+        files = self.ray.put(held(self.request.out))
+        waiting, codes = {}, []
+        for kind in found:
+            actor = self.start(kind, files)
+            waiting[actor.news.remote()] = (kind.name, actor)
+        while waiting:
+            (reference, *_), _ = self.ray.wait(list(waiting), num_returns=1)
+            name, actor = waiting.pop(reference)
+            if (code := self.receive(name, reference)) is None:
+                waiting[actor.news.remote()] = (name, actor)
+            else:
+                codes.append(code)
+                self.ray.kill(actor)
+        return max(codes)
+
+    def start(self, kind: Kind, files: Any) -> Any:
+        """The sweep on a machine of this kind, once Ray has one."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        options: dict[str, Any] = {"num_cpus": 1, "num_gpus": kind.gpus, "resources": dict(kind.resources)}
+        if kind.node:
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(kind.node, soft=False)
+        device = "cuda:0" if kind.gpus else "cpu"  # of the GPUs Ray shows a task its own alone
+        return self.ray.remote(Sweeper).options(**options).remote(replace(self.request, device=device), files)
+
+    def receive(self, name: str, reference: Any) -> int | None:
+        """Keep what a machine has sent; the exit code once it has ended."""
+        try:
+            news: News = self.ray.get(reference)
+            self.keep(name, news)
+        except (ClusterError, self.ray.exceptions.RayError) as error:
+            why = in_one_line(error)
+            say(f"{name}: lost: {why}. What it had measured is in {self.request.out}; --resume continues.")
+            return FAILED
+        if news.code is not None:
+            say(f"{name}: measured on {news.host}." if news.code == 0 else f"{name}: {news.host} ended early.")
+        return news.code
+
+    def keep(self, name: str, news: News) -> None:
+        """Write and say what a machine has sent."""
+        for line in news.errors:
+            say(f"{name}: {line}")
+        for file, data in news.files.items():
+            folder = file.partition("/")[0]
+            if self.owners.setdefault(folder, name) != name:
+                raise ClusterError(f"{news.host} has a {folder} like {self.owners[folder]}, and one is enough")
+            write(self.request.out / file, data)
+        for line in news.output:
+            print(line, flush=True)
+
+
+def kinds(nodes: Iterable[Mapping[str, Any]], device: str) -> list[Kind]:
+    """The kinds of a cluster to measure: a machine of each of Ray's accelerator types; for `cpu` one without a GPU."""
+    alive = [node for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
+    if device == "cpu":
+        return [_without_gpu(alive)]
+    with_gpu = [node for node in alive if node["Resources"].get("GPU")]
+    if not with_gpu:
+        raise ClusterError("--engine ray: the cluster has no machine with a GPU. --device cpu measures one without.")
+    by_name = {kind.name: kind for node in with_gpu for kind in kinds_of(node)}
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def _without_gpu(nodes: Sequence[Mapping[str, Any]]) -> Kind:
+    for node in nodes:
+        if not node["Resources"].get("GPU"):
+            return Kind("cpu", 0, node=node["NodeID"])
+    raise ClusterError("--engine ray: the cluster has no machine without a GPU.")
+
+
+def kinds_of(node: Mapping[str, Any]) -> list[Kind]:
+    """Kinds of one machine's GPUs; where Ray does not know their type, they are a kind of their own."""
+    types = [name for name in node["Resources"] if name.startswith(TYPE)]
+    if not types:
+        return [Kind(f"GPU of {node['NodeManagerHostname']}", 1, node=node["NodeID"])]
+    return [Kind(name.removeprefix(TYPE), 1, {name: 0.001}) for name in types]
+
+
+def held(out: Path) -> dict[str, bytes]:
+    """Journals and profiles in `out`."""
+    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.glob(KEPT))}
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace a file as a whole."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise ClusterError(f"{path}: cannot be written ({error.strerror}). Then continue with --resume") from None

@@ -1,0 +1,62 @@
+"""Processes that this one starts: they never outlive it, and they say how they ended."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal to get when the parent dies."""
+LOOK_S = 0.5
+"""How often a process looks for its parent where the system does not tell it."""
+
+
+def python(module: str, function: str) -> list[str]:
+    """The command that calls a function with the number of this process, and exits with what it returns."""
+    call = f"from {module} import {function}; sys.exit({function}({os.getpid()}))"
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {call}"]
+
+
+def end_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have this process get a signal when `parent` ends, however that ends."""
+    if sys.platform == "linux":
+        # The parent is the thread that started this process, which must live as long as the process is needed.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+        # Where memory ends, the system is to end this process rather than another.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+    else:
+        threading.Thread(target=_watch, args=(parent, number), daemon=True).start()
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def _watch(parent: int, number: signal.Signals) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os.kill(os.getpid(), number)
+
+
+def ending(code: int) -> str:
+    """An exit code in words: `SIGKILL`, `exit code 3`."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def last_line(output: str) -> str:
+    """The last line of an output that is not empty."""
+    lines = output.rstrip().splitlines()
+    return " ".join(lines[-1].split()) if lines else ""
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

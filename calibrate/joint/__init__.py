@@ -1,0 +1,1 @@
+"""Joint training: models that share layers, and what that costs their accuracy."""

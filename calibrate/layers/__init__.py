@@ -1,0 +1,1 @@
+"""Layers: a model taken apart into modules, operations and bytes."""

@@ -1,0 +1,300 @@
+"""Layer facts: what the layers of a model compute, read and write - shipped for the zoo, read without torch.
+
+`python -m calibrate.layers.tracing write` makes the shipped files; a user's own model is traced in its own process.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from simulator.errors import InputError
+from simulator.near import near_names
+from simulator.world.model import LayerFacts
+
+SCHEMA = "planner.layers/v1"
+SHIPPED = Path(__file__).parent.parent / "zoo_layers"
+COLUMNS = (
+    "name",
+    "signature",
+    "params",
+    "weight_bytes",
+    "flops",
+    "input_bytes",
+    "output_bytes",
+    "calls",
+    "kernels",
+    "moved_bytes",
+    "made_bytes",
+    "weights_read_bytes",
+    "products",
+    "twice",
+)
+"""Columns of a layer in a file. `signature` is its place in the file's list; `twice` may be left out."""
+SCALED = ("flops", "input_bytes", "output_bytes", "moved_bytes", "made_bytes")
+"""Columns of `twice`: the same at twice the resolution, where it differs."""
+WHY_MAX = 1000
+"""Characters of what a model's own code says of its failure."""
+TIME_LIMIT_S = 300.0
+"""For tracing one model of a user's."""
+
+
+class FactsError(InputError):
+    """The layers of a model are not known; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product `rows x inner` times `inner x columns`; a convolution is the one that im2col makes of it."""
+
+    rows: int
+    """Grows with the batch."""
+    inner: int
+    columns: int
+    times: int = 1
+    """How often it runs: heads of an attention, groups of a convolution."""
+    batched: bool = False
+    """Its right side is no weight: a larger batch repeats the product instead of adding rows."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of one sample."""
+        return self.rows * self.inner * self.columns * self.times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerWork(LayerFacts):
+    """One layer, and what it makes a device do for one sample in 4-byte floats."""
+
+    calls: int
+    """How often it ran; inputs and outputs are those of all calls. 0: it only holds weights."""
+    kernels: int
+    """Operators that run; views are none."""
+    moved_bytes: int
+    """Activations that its kernels read and write."""
+    made_bytes: int
+    """Activations that its kernels write to new memory: what training keeps of it at most."""
+    weights_read_bytes: int
+    """Weights that its kernels read: once a batch, whatever its size."""
+    products: tuple[Product, ...] = ()
+
+    def bytes_of(self, batch: int) -> int:
+        """Bytes moved by a batch: its weights once, its activations for each sample."""
+        return self.weights_read_bytes + batch * self.moved_bytes
+
+    @property
+    def working_set_bytes(self) -> int:
+        """Inputs, weights and outputs of one sample, of one call."""
+        return self.weight_bytes + self.inputs_outputs_bytes
+
+    @property
+    def inputs_outputs_bytes(self) -> int:
+        """Inputs and outputs of one sample, of one call."""
+        return (self.input_bytes + self.output_bytes) // max(1, self.calls)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """A model as its layers, in the order they run; per sample, in 4-byte floats, a multiply-add as 2 operations."""
+
+    model: str
+    input_shape: tuple[int, ...]
+    """Shape of one sample."""
+    fixed: str = ""
+    """Why its resolution cannot be chosen; empty where it can."""
+    layers: tuple[LayerWork, ...]
+    input_bytes_per_sample: int
+    output_bytes_per_sample: int
+    activation_bytes_per_sample: int
+    """All that layers put out: what training keeps at least."""
+    peak_activation_bytes_per_sample: int
+    """The most that lay in memory at once, inference; inputs are part of it."""
+    twice: tuple[Mapping[str, int], ...] = ()
+    """`SCALED` of each layer at twice the resolution; empty where that cannot be chosen."""
+
+    @cached_property
+    def params(self) -> int:
+        """Parameters, buffers not counted."""
+        return sum(layer.params for layer in self.layers)
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Parameters and buffers: what is loaded."""
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @cached_property
+    def flops(self) -> int:
+        """Operations of one sample; a multiply-add is 2."""
+        return sum(layer.flops for layer in self.layers)
+
+    @property
+    def macs(self) -> float:
+        """Multiply-adds of one sample."""
+        return self.flops / 2
+
+    @cached_property
+    def made_bytes_per_sample(self) -> int:
+        """All that kernels write to new memory: what training keeps at most."""
+        return sum(layer.made_bytes for layer in self.layers)
+
+    @cached_property
+    def kernels(self) -> int:
+        """Operators of one pass."""
+        return sum(layer.kernels for layer in self.layers)
+
+    def moved_bytes(self, batch: int) -> int:
+        """Bytes that the kernels of one batch read and write."""
+        return sum(layer.bytes_of(batch) for layer in self.layers)
+
+    def at(self, pixels: int) -> "Facts":
+        """The same model for pictures of `pixels` x `pixels`; FactsError where it reads no other.
+
+        Each figure is `a + b x pixels^2`, through its own and that at twice the resolution: exact but for the rounding
+        of sizes that a stride does not divide.
+        """
+        own = self.input_shape[-1]
+        if pixels == own:
+            return self
+        if not self.twice:
+            raise FactsError(f"{self.model}: resolution {pixels}: {self.fixed}. Leave the resolution as it is.")
+        grown = ((pixels / own) ** 2 - 1) / 3
+
+        def scaled(before: int, after: int) -> int:
+            return round(before + (after - before) * grown)
+
+        layers = tuple(_scaled(layer, at, scaled) for layer, at in zip(self.layers, self.twice, strict=True))
+        area = (pixels / own) ** 2
+        return replace(
+            self,
+            input_shape=(self.input_shape[0], pixels, pixels),
+            layers=layers,
+            input_bytes_per_sample=round(self.input_bytes_per_sample * area),
+            activation_bytes_per_sample=round(self.activation_bytes_per_sample * area),
+            peak_activation_bytes_per_sample=round(self.peak_activation_bytes_per_sample * area),
+            twice=(),
+            fixed=f"it was scaled to {pixels} pixels already",
+        )
+
+
+def _scaled(layer: LayerWork, twice: Mapping[str, int], scaled: Any) -> LayerWork:
+    changed = {key: max(0, scaled(getattr(layer, key), value)) for key, value in twice.items()}
+    more = changed.get("flops", layer.flops) / layer.flops if layer.flops else 1.0
+    products = tuple(replace(p, rows=max(1, round(p.rows * more))) for p in layer.products)
+    return replace(layer, products=products, **changed)
+
+
+def known() -> tuple[str, ...]:
+    """Names of the models whose layers are shipped."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.json")))
+
+
+def facts(model: str) -> Facts:
+    """The layers of one of the zoo's models; FactsError where it is none."""
+    path = SHIPPED / f"{model}.json"
+    if model not in known():
+        close = near_names(model, known())
+        listed = f"Known are {', '.join(known())}; your own: package.module:factory."
+        hint = f"Did you mean {' or '.join(close)}?" if close else listed
+        raise FactsError(f"{model}: its layers are not known. {hint}")
+    return from_document(json.loads(path.read_text(encoding="utf-8")))
+
+
+@cache
+def traced(model: str, input_shape: tuple[int, ...]) -> Facts:
+    """The layers of a user's own `package.module:factory`. **Runs the user's code**, in a process with torch."""
+    return from_document(_run(model, "trace", input_shape))
+
+
+def timed(model: str, input_shape: Sequence[int] | None, device: str, batches: Sequence[int]) -> dict[int, float]:
+    """Median seconds of a batch on `cpu` or `cuda:0`, by batch size. **Runs the model**, in a process with torch."""
+    options = ("--device", device, "--batches", ",".join(map(str, batches)))
+    return {int(batch): float(time_s) for batch, time_s in _run(model, "time", input_shape, *options).items()}
+
+
+def _run(model: str, what: str, input_shape: Sequence[int] | None, *more: str) -> dict[str, Any]:
+    """The answer of `calibrate.layers.tracing`; FactsError where it has none."""
+    shape = ("--input", "x".join(map(str, input_shape))) if input_shape else ()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "answer.json"  # not its output, to which the model's own code may write
+        command = [sys.executable, "-m", "calibrate.layers.tracing", what, model, *shape, *more, "--out", str(path)]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            text = f"took more than {TIME_LIMIT_S:.0f} s. Try a smaller input, or run it once yourself."
+            raise FactsError(f"{model}: {text}") from None
+        if done.returncode != 0 or not path.exists():
+            raise FactsError(_failure(model, done))
+        answer: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return answer
+
+
+def _failure(model: str, done: "subprocess.CompletedProcess[bytes]") -> str:
+    """Why there is no answer: the line of ours if there is one, else the last one."""
+    lines = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
+    own = [line for line in lines if line.startswith(f"{model}: ")]
+    why = (own or lines or [f"the process that ran it ended with {done.returncode}"])[-1][:WHY_MAX]
+    if "No module named 'torch'" in why:
+        return f"{model}: running it needs torch. pip install torch."
+    return why if why.startswith(model) else f"{model}: cannot be run: {why}. Run it once yourself."
+
+
+def from_document(document: Mapping[str, Any]) -> Facts:
+    """Facts as `to_document` writes them."""
+    if document.get("schema") != SCHEMA:
+        raise FactsError(f"schema: must be {SCHEMA}, got {document.get('schema')}. Trace the model again.")
+    signatures = document["signatures"]
+    rows = [dict(zip(COLUMNS, row, strict=False)) for row in document["layers"]]
+    totals = {key: document[key] for key in document if key.endswith("_per_sample")}
+    fixed = document["fixed"]
+    return Facts(
+        model=document["model"],
+        input_shape=tuple(document["input_shape"]),
+        fixed=fixed,
+        layers=tuple(_layer(row, signatures[row["signature"]]) for row in rows),
+        twice=() if fixed else tuple(map(_twice, rows)),
+        **totals,
+    )
+
+
+def _twice(row: Mapping[str, Any]) -> dict[str, int]:
+    return dict(zip(SCALED, row["twice"], strict=True)) if "twice" in row else {}
+
+
+def _layer(row: Mapping[str, Any], signature: str) -> LayerWork:
+    named = {key: row[key] for key in COLUMNS if key not in ("signature", "products", "twice")}
+    products = tuple(
+        Product(rows, inner, columns, times, bool(batched)) for rows, inner, columns, times, batched in row["products"]
+    )
+    return LayerWork(type=signature.partition(" ")[0], signature=signature, products=products, **named)
+
+
+def to_document(facts: Facts) -> dict[str, Any]:
+    """Facts as JSON: one short row a layer."""
+    signatures = list(dict.fromkeys(layer.signature for layer in facts.layers))
+    twice = facts.twice or tuple({} for _ in facts.layers)
+    return {
+        "schema": SCHEMA,
+        "model": facts.model,
+        "input_shape": list(facts.input_shape),
+        "fixed": facts.fixed,
+        "input_bytes_per_sample": facts.input_bytes_per_sample,
+        "output_bytes_per_sample": facts.output_bytes_per_sample,
+        "activation_bytes_per_sample": facts.activation_bytes_per_sample,
+        "peak_activation_bytes_per_sample": facts.peak_activation_bytes_per_sample,
+        "signatures": signatures,
+        "layers": [_row(layer, signatures, at) for layer, at in zip(facts.layers, twice, strict=True)],
+    }
+
+
+def _row(layer: LayerWork, signatures: Sequence[str], twice: Mapping[str, int]) -> list[Any]:
+    products = [[p.rows, p.inner, p.columns, p.times, int(p.batched)] for p in layer.products]
+    special = {"signature": signatures.index(layer.signature), "products": products}
+    row = [special[key] if key in special else getattr(layer, key) for key in COLUMNS[:-1]]
+    changed = {key: twice.get(key, getattr(layer, key)) for key in SCALED}
+    same = all(value == getattr(layer, key) for key, value in changed.items())
+    return row if same else [*row, list(changed.values())]

@@ -1,0 +1,204 @@
+"""Tracing: the layers of a model and what they make a device do, as JSON. Running it runs the model's own code.
+
+`python -m calibrate.layers.tracing trace MODEL` prints one model; `... write` makes the shipped files.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+
+from calibrate.devices.timer import CpuTimer, CudaTimer, Rule, repeat
+from calibrate.io.files import one_line
+from calibrate.io.points import Settings
+from calibrate.layers.facts import SCALED, SHIPPED, Facts, LayerWork, Product, to_document
+from calibrate.layers.kernels import Kernels, Work
+from calibrate.layers.modules import Part, Tracer, layer_facts
+from calibrate.zoo.zoo import MODELS, Built, ZooError, build, tensors
+from simulator.world.model import LayerFacts
+
+HISTORIC = {"alexnet_2012": ("calibrate.zoo.networks:alexnet_2012", (3, 227, 227))}
+"""Models that are looked at and not measured: factory and input."""
+
+SECONDS_A_BATCH = 3.0
+"""At most, for timing one batch size."""
+
+
+class TraceError(ValueError):
+    """A model that cannot be traced; the text is one line."""
+
+
+def trace(built: Built) -> Facts:
+    """All layers of a model, for one sample at its own resolution and, where it can be chosen, at twice that."""
+    facts = _pass(built, Settings())
+    # What a user's own model reads is what the user gave.
+    if built.fixed or len(built.shape) != 3 or ":" in built.name:
+        return replace(facts, fixed=built.fixed or "its input is the one that was traced")
+    large = _pass(built, Settings(resolution=2 * built.shape[-1]))
+    scaled = {layer.name: {key: getattr(layer, key) for key in SCALED} for layer in large.layers}
+    return replace(facts, twice=tuple(scaled[layer.name] for layer in facts.layers))
+
+
+def _pass(built: Built, settings: Settings) -> Facts:
+    watch = _Watch(built.module)
+    inputs = built.make_input(1, watch.device, settings)
+    try:
+        outputs = watch.follow(lambda: built.forward(built.module, inputs), inputs)
+    except Exception as error:
+        shape = "x".join(map(str, built.shape))
+        text = one_line(f"{type(error).__name__}: {error}")
+        raise TraceError(f"{built.name}: cannot be traced with input {shape}: {text}. Run it once yourself.") from error
+    return Facts(
+        model=built.name,
+        input_shape=built.shape,
+        layers=tuple(
+            _layer(layer, watch.work.get(layer.name, Work()), watch.calls[layer.name]) for layer in watch.facts()
+        ),
+        input_bytes_per_sample=_bytes(inputs),
+        output_bytes_per_sample=_bytes(outputs),
+        activation_bytes_per_sample=watch.activation_bytes,
+        peak_activation_bytes_per_sample=watch.kernels.peak_bytes,
+    )
+
+
+class _Watch(Tracer):
+    """A tracer that watches kernels too."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.running: list[Work] = []
+        self.work: dict[str, Work] = {}
+        self.calls: Counter[str] = Counter()
+        weights = [weight for part in self.parts.values() for weight in part.weights.values()]
+        self.kernels = Kernels(weights, self.running)
+
+    def follow(self, work: Any, inputs: Any) -> Any:
+        """Run `work` watched, and return its result."""
+        self.kernels.hold(inputs)
+        with self.kernels:
+            return self.run(work)
+
+    def facts(self) -> list[LayerFacts]:
+        """Layers that ran, in the order they began, blocks with work of their own among them; then mere weights."""
+        listed = [self.parts[module] for module in dict.fromkeys([*self.order, *self.parts])]
+        return [layer_facts(part) for part in listed if self._is_shown(part)]
+
+    def _is_shown(self, part: Part) -> bool:
+        works = part.name in self.work and self.work[part.name].kernels > 0
+        return works or part.flops > 0 or bool(part.weights) or (part.is_layer and part.output_bytes > 0)
+
+    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        super()._enter(module, args, kwargs)
+        name = self.parts[module].name
+        self.calls[name] += 1
+        self.running.append(self.work.setdefault(name, Work()))
+
+    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        self.running.pop()
+        super()._leave(module, args, kwargs, output)
+
+
+def _layer(facts: LayerFacts, work: Work, calls: int) -> LayerWork:
+    counted = sorted(work.products.items())
+    products = tuple(Product(rows, inner, columns, times, own) for (rows, inner, columns, own), times in counted)
+    return LayerWork(
+        **asdict(facts),
+        calls=calls,
+        kernels=work.kernels,
+        moved_bytes=work.moved_bytes,
+        made_bytes=work.made_bytes,
+        weights_read_bytes=work.weights_read_bytes,
+        products=products,
+    )
+
+
+def _bytes(nested: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(nested))
+
+
+def line(facts: Facts) -> str:
+    """One line of JSON."""
+    return json.dumps(to_document(facts), separators=(",", ":"))
+
+
+def text(facts: Facts) -> str:
+    """JSON with one row a layer and one a signature, so that a change shows where it is."""
+    parts = []
+    for key, value in to_document(facts).items():
+        inside = [json.dumps(row, separators=(",", ":")) for row in value] if key in ("signatures", "layers") else None
+        shown = json.dumps(value) if inside is None else "[\n" + ",\n".join(inside) + "\n]"
+        parts.append(f"{json.dumps(key)}: {shown}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def write(names: Sequence[str], directory: Path) -> list[Path]:
+    """The zoo's models as files, and those of history."""
+    paths = []
+    for name in names:
+        path = directory / f"{name}.json"
+        factory, shape = HISTORIC.get(name, (name, None))
+        path.write_text(text(replace(trace(build(factory, shape)), model=name)), encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def times(built: Built, device: str, batches: Sequence[int]) -> dict[int, float]:
+    """Median seconds of a batch, by batch size."""
+    module = built.module.to(device)
+    timer = CpuTimer() if device == "cpu" else CudaTimer(torch.device(device).index or 0)
+    rule = Rule(seconds=SECONDS_A_BATCH)
+    found = {}
+    for batch in batches:
+        inputs = built.make_input(batch, device, Settings())
+        taken = repeat(timer, partial(built.forward, module, inputs), rule)
+        found[batch] = median(sample.wall_s for sample in taken.samples)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 2 with one line where a model cannot be traced."""
+    parser = argparse.ArgumentParser(prog="python -m calibrate.layers.tracing", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("trace", help="print the layers of one model")
+    timed = commands.add_parser("time", help="run one model at several batch sizes")
+    for command in (one, timed):
+        command.add_argument("model", help="a name of the zoo, or package.module:factory")
+        command.add_argument("--input", help="shape of one sample of your own model, e.g. 3x224x224")
+        command.add_argument("--out", type=Path, help="write to this file instead of printing")
+    timed.add_argument("--device", default="cpu", help="cpu, cuda:0, ...")
+    timed.add_argument("--batches", required=True, help="e.g. 1,2,4")
+    files = commands.add_parser("write", help="write the files of the zoo's models")
+    files.add_argument("models", nargs="*", help="all, where none is named")
+    given = parser.parse_args(arguments)
+    try:
+        if given.command == "write":
+            print(*write(given.models or (*MODELS, *HISTORIC), SHIPPED), sep="\n")
+            return 0
+        shape = tuple(int(size) for size in given.input.split("x")) if given.input else None
+        built = build(given.model, shape)
+        if given.command == "trace":
+            found = line(trace(built))
+        else:
+            found = json.dumps(times(built, given.device, [int(batch) for batch in given.batches.split(",")]))
+        if given.out:
+            given.out.write_text(found, encoding="utf-8")
+        else:
+            print(found)
+    except (ZooError, TraceError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        sys.exit(main())

@@ -1,0 +1,1 @@
+"""Profiles as files: fitted, put together, checked and looked up. Needs no torch."""

@@ -1,0 +1,343 @@
+"""Library: finds profiles and measured devices on disk, reads them strictly, and refuses what is not possible.
+
+Needs no torch.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from calibrate.io.reader import ProfileError, Reader, parse, refuse
+from calibrate.library.possible import check
+from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
+from simulator.world.hardware import GPU
+from simulator.world.profile import Evidence, FitQuality, Profile, weakest
+
+SCHEMA = "planner.profile/v1"
+DEVICE_SCHEMA = "planner.device/v1"
+WHAT = {SCHEMA: "a profile", DEVICE_SCHEMA: "a device"}
+DEVICE_FILE = "device.json"
+"""Beside the profiles that were measured on it."""
+SHIPPED = Path(__file__).parent.parent / "profiles"
+PRECISIONS = ("fp32", "tf32", "amp", "fp16", "bf16", "int8")
+"""In order of preference where a question names none: the precision that changes no result comes first."""
+NAME_MAX = 64
+"""Characters of a name."""
+ROUNDING = 1e-3
+"""Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
+
+
+Key = tuple[str, str, str]
+"""Model, GPU and precision of a profile."""
+Probes = Mapping[str, Mapping[str, float]]
+"""Figures by probe and name."""
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def profile_name(model: str, input_shape: Sequence[int] = (), suffix: str = "") -> str:
+    """The name that the profiles of a model go by, of at most 64 characters: those at the end.
+
+    `input_shape`: one sample of a user's own model; the zoo's have theirs.
+
+    >>> profile_name("my.package:factory", (3, 64, 64))
+    'my.package.factory.3x64x64'
+    """
+    bare = re.sub(r"[^A-Za-z0-9_.-]", ".", model).lstrip("_.-")
+    end = (f".{'x'.join(map(str, input_shape))}" if input_shape else "") + suffix
+    return bare[-NAME_MAX + len(end) :].lstrip("_.-") + end
+
+
+def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:
+    """The profile in `path`, strictly read and physically possible on its GPU, or `ProfileError`."""
+    with _named(path):
+        profile = _profile(_parse(path), gpus)
+        if impossible := check(profile, gpus[profile.gpu]):
+            raise ProfileError("\n".join(impossible))
+        return profile
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """All profiles found, at most one for each model, GPU and precision."""
+
+    profiles: Mapping[Key, Profile]
+    paths: Mapping[Key, Path] = field(default_factory=dict)
+    """The file of each."""
+
+    def measured(self, profile: Profile) -> Mapping[str, Any]:
+        """Raw samples and all else that planning does not need; empty where the profile was not measured here."""
+        path = self.paths.get((profile.model, profile.gpu, profile.precision))
+        return read_measured(path) if path else {}
+
+    def get(self, model: str, gpu: str, precision: str | None = None) -> Profile | None:
+        """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is."""
+        wanted = PRECISIONS if precision is None else (precision,)
+        return next((self.profiles[key] for p in wanted if (key := (model, gpu, p)) in self.profiles), None)
+
+    def models(self) -> tuple[str, ...]:
+        """Names of all models, sorted."""
+        return tuple(sorted({model for model, _, _ in self.profiles}))
+
+    def for_model(self, name: str) -> tuple[Profile, ...]:
+        """All profiles of a model, by GPU, then in order of preference of precision."""
+        found = (profile for (model, _, _), profile in self.profiles.items() if model == name)
+        return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision))))
+
+
+def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Library:
+    """Profiles in `directories`, then the shipped ones; the first directory that has one wins."""
+    found: dict[Key, tuple[Path, Profile]] = {}
+    for directory in (*directories, SHIPPED):
+        found = _read_profiles(directory, gpus) | found
+    profiles = {key: profile for key, (_, profile) in found.items()}
+    return Library(profiles, {key: path for key, (path, _) in found.items()})
+
+
+def find_kinds(directories: Sequence[Path]) -> dict[str, GPU]:
+    """Measured devices as kinds of GPUs by name, in `directories`, then among the shipped; the first one wins."""
+    found: dict[str, GPU] = {}
+    for directory in (*directories, SHIPPED):
+        found = _read_kinds(directory) | found
+    return found
+
+
+def read_kind(path: Path) -> GPU | None:
+    """The device in `path` as a kind of GPU, strictly read; None where its figures are left to the catalog."""
+    with _named(path):
+        return _device(_parse(path, DEVICE_SCHEMA))
+
+
+def read_probes(path: Path) -> Probes:
+    """Results of a device's probes: by probe, figures above 0 by name. ProfileError where the file is none."""
+    with _named(path):
+        probes = Reader(_parse(path, DEVICE_SCHEMA)).part("probes")
+        return {name: Reader(probes, "probes.").figures(name) for name in probes}
+
+
+def read_measured(path: Path) -> Mapping[str, Any]:
+    """The mapping `measured` of a profile's file, as it stands there; empty where there is none."""
+    with _named(path):
+        return Reader(_parse(path)).part("measured")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors name the file, in each of their lines."""
+    try:
+        yield
+    except ProfileError as error:
+        raise ProfileError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from None
+
+
+def _files(directory: Path, pattern: str) -> list[Path]:
+    if not directory.is_dir():
+        raise ProfileError(f"{directory}: is not a directory. Name one that holds profiles as .json files")
+    return sorted(directory.rglob(pattern))
+
+
+def _read_kinds(directory: Path) -> dict[str, GPU]:
+    paths = _files(directory, DEVICE_FILE)
+    found = _read_each(paths, read_kind, lambda gpu: gpu.name, lambda gpu: f"name: {gpu.name}")
+    return {name: gpu for name, (_, gpu) in found.items()}
+
+
+def _read_profiles(directory: Path, gpus: Mapping[str, GPU]) -> dict[Key, tuple[Path, Profile]]:
+    paths = [path for path in _files(directory, "*.json") if path.name != DEVICE_FILE]
+    if not paths:
+        raise ProfileError(f"{directory}: holds no profile. Put .json files of schema {SCHEMA} there")
+    return _read_each(
+        paths,
+        lambda path: read_profile(path, gpus),
+        lambda profile: (profile.model, profile.gpu, profile.precision),
+        lambda profile: f"model: {profile.model} on {profile.gpu} at {profile.precision}",
+    )
+
+
+def _read_each(
+    paths: Iterable[Path], read: Callable[[Path], T | None], key: Callable[[T], K], described: Callable[[T], str]
+) -> dict[K, tuple[Path, T]]:
+    """The content of files by its key; ProfileError lists all that cannot be used, and all that are there twice."""
+    found: dict[K, tuple[Path, T]] = {}
+    errors = []
+    for path in paths:
+        try:
+            content = read(path)
+        except ProfileError as error:
+            errors.append(str(error))
+            continue
+        if content is None:
+            continue
+        first, _ = found.setdefault(key(content), (path, content))
+        if first != path:
+            errors.append(f"{path}: {described(content)} is also in {first}. Keep one of the two")
+    if errors:
+        raise ProfileError("\n".join(errors))
+    return found
+
+
+# Reading
+
+
+def _parse(path: Path, schema: str = SCHEMA) -> dict[str, Any]:
+    return parse(path, f"{WHAT[schema]} of schema {schema}")
+
+
+def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
+    read = Reader(raw)
+    read.schema(SCHEMA)
+    gpu = read.one_of("gpu", tuple(gpus))
+    precision = read.one_of("precision", PRECISIONS)
+    flops = read.optional("flops_per_sample")
+    published = read.series("latency_s")
+    latency, doubts = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
+    workspace = read.series("workspace_bytes")
+    model = read.name("model")
+    load = read.mapping("load")
+    curve, quality = _fitted(read, published)
+    if latency != published:  # a fit through points that are not believed is not believed either
+        curve, quality = latency, None
+    evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
+    profile = Profile(
+        model=model,
+        gpu=gpu,
+        precision=precision,
+        layers=read.layers(model),
+        latency=curve,
+        latency_fit=quality,
+        latency_cv=read.optional("latency_cv") or 0.0,
+        workspace=workspace,
+        load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
+        pageable_bytes_per_s=read.optional("pageable_bytes_per_s"),
+        busy_w=read.optional("busy_w"),
+        flops_per_sample=flops,
+        output_bytes_per_sample=int(read.optional("output_bytes_per_sample") or 0),
+        latency_evidence=Evidence.ASSUMED if latency != published else _of_all_batches(evidence, latency),
+        memory_evidence=_of_all_batches(Evidence(read.one_of("memory_evidence", tuple(Evidence))), workspace),
+        load_evidence=Evidence(read.one_of("load_evidence", tuple(Evidence))),
+        source=read.text("source"),
+        as_of=read.date("as_of"),
+        assumptions=read.sentences("assumptions"),
+        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, max(latency.x[0], workspace.x[0]))),
+    )
+    load.nothing_else()
+    read.nothing_else()
+    return profile
+
+
+def _device(raw: dict[str, Any]) -> GPU | None:
+    read = Reader(raw, what=WHAT[DEVICE_SCHEMA])
+    read.schema(DEVICE_SCHEMA)
+    gpu = _gpu(read.mapping("gpu")) if read.part("gpu") else None
+    read.part("provenance")
+    read.part("probes")
+    read.sentences("assumptions")
+    read.sentences("doubts")
+    read.nothing_else()
+    return gpu
+
+
+def _gpu(read: Reader) -> GPU:
+    gpu = GPU(
+        name=read.name("name"),
+        memory_bytes=int(read.positive("memory_bytes")),
+        memory_bytes_per_s=read.positive("memory_bytes_per_s"),
+        fp32_flops=read.positive("fp32_flops"),
+        tensor_fp16_flops=read.positive_or_none("tensor_fp16_flops"),
+        tdp_w=read.not_negative("tdp_w"),
+        idle_w=read.not_negative("idle_w"),
+        pcie_bytes_per_s=read.positive("pcie_bytes_per_s"),
+        nvlink_bytes_per_s=read.positive_or_none("nvlink_bytes_per_s"),
+        compute_capability=read.text_or_empty("compute_capability"),
+        source=read.text("source"),
+    )
+    # A device that does not tell its power has 0 for both.
+    if gpu.idle_w > gpu.tdp_w:
+        refuse("gpu.idle_w", f"must not be above tdp_w, got {gpu.idle_w:g} and {gpu.tdp_w:g}", "Write both in watts")
+    read.nothing_else()
+    return gpu
+
+
+def _fitted(read: Reader, points: Interpolated) -> tuple[Curve, FitQuality | None]:
+    """The curve that `latency_fit` puts through the points, and how far it errs; without it lines between them."""
+    if not read.part("latency_fit"):
+        return points, None
+    fit = read.mapping("latency_fit")
+    form = fit.one_of("form", tuple(FORMS))
+    quality = FitQuality(
+        form=form,
+        error_mean=fit.not_negative_or_none("error_mean"),
+        error_max=fit.not_negative_or_none("error_max"),
+        error_max_at=fit.positive_or_none("error_max_at"),
+        band=fit.not_negative_or_none("band"),
+    )
+    curve = curve_of(form, points.x, points.y, _parameters(fit, form))
+    fit.nothing_else()
+    _agree(curve, quality)
+    return curve, quality
+
+
+def _parameters(fit: Reader, form: str) -> dict[str, float]:
+    if not FORMS[form]:
+        fit.part("parameters")
+        return {}
+    read = fit.mapping("parameters")
+    values = {name: read.positive(name) if name == "p" else read.not_negative(name) for name in FORMS[form]}
+    read.nothing_else()
+    if not any(value for name, value in values.items() if name != "p"):
+        refuse("latency_fit.parameters", "are all 0", "Write what was fitted")
+    return values
+
+
+def _agree(curve: Curve, quality: FitQuality) -> None:
+    """Refuses a fit that misses its points by more than it says: of other units, or made through other points."""
+    if quality.form in THROUGH_POINTS:
+        return
+    if quality.error_max is None:
+        refuse("latency_fit.error_max", "is missing", "Say how far the fit errs at most")
+    misses = {x: abs(curve(x) / y - 1) for x, y in zip(curve.x, curve.y, strict=True) if y > 0}
+    at = max(misses, key=misses.__getitem__, default=0.0)
+    if misses and not misses[at] <= quality.error_max + ROUNDING:
+        refuse(
+            "latency_fit",
+            f"says {curve(at) * 1e3:.3g} ms for batch {at:g}, off by {misses[at]:.1%} where error_max is"
+            f" {quality.error_max:.1%}",
+            "Fit it to these latency_s, or leave out latency_fit",
+        )
+
+
+def _raise_doubted(
+    read: Reader, published: Interpolated, flops: float | None, peak_flops: float
+) -> tuple[Interpolated, tuple[str, ...]]:
+    """Points the file itself doubts, raised to the least time that the GPU's peak allows; and those doubts."""
+    doubted = read.reasons("doubted")
+    if not doubted:
+        return published, ()
+    if unknown := doubted.keys() - set(published.x):
+        refuse(f"doubted.{min(unknown):g}", "has no latency_s", "Name a batch size of latency_s")
+    if flops is None:
+        refuse("doubted", "needs flops_per_sample to say what is possible", "Give flops_per_sample")
+    remedy = f"measure it: planner calibrate --device cuda:0 --models {read.name('model')}"
+    times_s = dict(zip(published.x, published.y, strict=True))
+    doubts = []
+    for batch, reason in sorted(doubted.items()):
+        parts = [f"Batch {batch:g}: {reason}", remedy]
+        least_s = flops * batch / peak_flops
+        if times_s[batch] < least_s:
+            times_s[batch] = least_s
+            parts.insert(1, f"{least_s * 1e3:.3g} ms, the least its GPU's peak allows, stands in")
+        doubts.append("; ".join(parts))
+    return Interpolated(published.x, tuple(times_s.values())), tuple(doubts)
+
+
+def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
+    """Evidence for batches that run part-filled too: below the first point, its figure stands in for theirs."""
+    return evidence if series.covers(1) else weakest(evidence, Evidence.EXTRAPOLATED)
+
+
+def _unseen(model: str, first: float) -> Sequence[str]:
+    remedy = f"measure them: planner calibrate --device cuda:0 --models {model}"
+    return (f"Batches below {first:g}: not measured, its figures stand in; {remedy}",) if first > 1 else ()

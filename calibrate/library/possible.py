@@ -1,0 +1,96 @@
+"""Possible: figures that no GPU can reach, found in a profile before a plan is built on it."""
+
+from itertools import accumulate
+
+from simulator.world.curves import Curve
+from simulator.world.hardware import GPU
+from simulator.world.profile import Evidence, Profile
+
+NOISE = 0.05
+"""Share by which a cost may fall as the batch grows before it is no longer noise (or three times the cv, if more)."""
+
+
+def check(profile: Profile, gpu: GPU) -> list[str]:
+    """Figures of `profile` that `gpu` cannot reach, a line each; empty where all are possible."""
+    signs = _signs(profile)
+    return signs or [*_rates(profile, gpu), *_falls(profile), *_sizes(profile, gpu)]
+
+
+def _signs(profile: Profile) -> list[str]:
+    above_zero = {
+        **{f"latency_s.{x:g}": y for x, y in zip(profile.latency.x, profile.latency.y, strict=True)},
+        "load.bytes_per_s": profile.load.bytes_per_s,
+        "pageable_bytes_per_s": profile.pageable_bytes_per_s,
+        "busy_w": profile.busy_w,
+        "flops_per_sample": profile.flops_per_sample,
+        **{f"weight_bytes of layer {layer.key!r}": layer.weight_bytes for layer in profile.layers},
+    }
+    not_below_zero = {
+        **{f"workspace_bytes.{x:g}": y for x, y in zip(profile.workspace.x, profile.workspace.y, strict=True)},
+        "load.t0_s": profile.load.t0_s,
+        "latency_cv": profile.latency_cv,
+        "output_bytes_per_sample": profile.output_bytes_per_sample,
+    }
+    return [
+        *(
+            f"{k}: must be above 0, got {v:g}. Write what was measured"
+            for k, v in above_zero.items()
+            if v is not None and v <= 0
+        ),
+        *(f"{k}: must not be below 0, got {v:g}. Write what was measured" for k, v in not_below_zero.items() if v < 0),
+    ]
+
+
+def _rates(profile: Profile, gpu: GPU) -> list[str]:
+    """Rates above what the GPU can reach: arithmetic by batch, and the host link."""
+    peak = gpu.peak_flops(profile.precision) * (1 + 1e-9)
+    too_fast = [
+        f"latency_s.{x:g}: {profile.flops_per_sample * x / y / 1e12:.1f} TFLOP/s is above the {peak / 1e12:.1f} a"
+        f" {gpu.name} can reach at {profile.precision}. Time it with the device synchronised, or name the precision it"
+        " ran at"
+        for x, y in zip(profile.latency.x, profile.latency.y, strict=True)
+        if profile.flops_per_sample and profile.flops_per_sample * x / y > peak
+    ]
+    links = {"load.bytes_per_s": profile.load.bytes_per_s, "pageable_bytes_per_s": profile.pageable_bytes_per_s}
+    return too_fast + [
+        f"{key}: {rate / 1e9:.1f} GB/s is above the {gpu.pcie_bytes_per_s / 1e9:g} GB/s of a {gpu.name}'s host link."
+        " Time the copy until it has arrived"
+        for key, rate in links.items()
+        if rate and rate > gpu.pcie_bytes_per_s * (1 + 1e-9)
+    ]
+
+
+def _falls(profile: Profile) -> list[str]:
+    """Costs that fall as the batch grows, by more than noise explains."""
+    noise = max(NOISE, 3 * profile.latency_cv)
+    return [
+        *(
+            f"latency_s.{x:g}: {y * 1e3:.3g} ms, but a smaller batch takes {top * 1e3:.3g} ms. Measure both again, with"
+            " more repeats"
+            for x, y, top in _below_earlier(profile.latency, noise)
+        ),
+        *(
+            f"workspace_bytes.{x:g}: {y / 1e9:.3g} GB, but a smaller batch needs {top / 1e9:.3g} GB. Measure the peak"
+            " of both in fresh processes"
+            for x, y, top in _below_earlier(profile.workspace, NOISE)
+        ),
+    ]
+
+
+def _below_earlier(curve: Curve, noise: float) -> list[tuple[float, float, float]]:
+    """Points below the highest earlier one by more than `noise`, with that one."""
+    points = zip(curve.x, curve.y, accumulate(curve.y, max), strict=True)
+    return [(x, y, top) for x, y, top in points if y < top * (1 - noise)]
+
+
+def _sizes(profile: Profile, gpu: GPU) -> list[str]:
+    """Bytes that the GPU cannot hold: what ran on it fitted whole; what is predicted may be split between layers."""
+    ran = profile.latency_evidence.rank <= Evidence.FITTED.rank
+    needed = profile.weight_bytes if ran else max(layer.weight_bytes for layer in profile.layers)
+    if needed <= gpu.memory_bytes:
+        return []
+    what = "its weights are" if ran or len(profile.layers) == 1 else "its largest layer is"
+    return [
+        f"weight_bytes: {what} {needed / 1e9:.3g} GB, a {gpu.name} has {gpu.memory_bytes / 1e9:g} GB."
+        " Name a GPU that can hold them, or list its layers with evidence weaker than fitted"
+    ]

@@ -1,0 +1,1 @@
+"""Serving on a real device, in real time."""

@@ -1,0 +1,141 @@
+"""Served: what serving for real gave, as columns: the simulator's records, and what each action took. No torch here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.clock.records import SimulationResult
+from simulator.errors import InputError
+from simulator.world.deployment import Deployment
+from simulator.world.workload import Floats
+
+ASKED = "asked to stop"
+"""Why one of several processes stopped, where the reason is another's."""
+EVERY = 16
+"""Up to here each size of batch is tried; beyond, they are many."""
+
+
+class ServeError(InputError):
+    """What cannot be served for real; the text names the place, the value, the rule and the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actions:
+    """All that a device did of one kind for one model, in order of time."""
+
+    kind: str
+    """`run`, `load` or `evict`."""
+    model: str
+    device: str
+    start_s: Floats
+    batch: NDArray[np.int32]
+    """Requests; 0 unless it is a run."""
+    expected_s: Floats
+    """By the profile, without noise; of an eviction 0."""
+    actual_s: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Memory that a process was seen to hold."""
+
+    limit_bytes: int
+    """What the deployment allows."""
+    counted_peak_bytes: int
+    """Most at any instant: context as the deployment has it, weights that were there, measured workspace."""
+    workspace_bytes: Mapping[str, int]
+    """By model: measured for its largest batch, inputs included."""
+    weight_bytes: Mapping[str, int]
+    """By model: as they lie on the device."""
+    allocated_peak_bytes: int | None
+    """Most that the device's allocator gave out while serving, inputs of all models included; None on a CPU."""
+    context_bytes: int | None
+    """Measured before any model; None where it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """One run of a deployment on a real device."""
+
+    result: SimulationResult
+    """The same columns as of a simulation. Where the run was stopped, `duration_s` is until then."""
+    actions: tuple[Actions, ...]
+    launch_s: Mapping[str, Floats]
+    """By device, for each batch: from the moment it could run until it was started. The executor's own time."""
+    held: Mapping[str, Held]
+    """By device."""
+    stopped: str | None = None
+    """Why it ended before its time; None where it did not."""
+
+    @property
+    def overhead(self) -> float:
+        """Share of the time that batches waited for the executor, mean over the devices."""
+        waited_s = sum(float(np.sum(waits)) for waits in self.launch_s.values())
+        whole_s = self.result.duration_s * len(self.launch_s)
+        return waited_s / whole_s if whole_s else 0.0
+
+
+@dataclass(slots=True)
+class Notes:
+    """Actions as they happen, one list for each kind and model."""
+
+    device: str
+    rows: dict[tuple[str, str], list[tuple[float, int, float, float]]] = field(default_factory=dict)
+
+    def add(self, kind: str, model: str, start_s: float, batch: int, expected_s: float, actual_s: float) -> None:
+        """One action is over."""
+        self.rows.setdefault((kind, model), []).append((start_s, batch, expected_s, actual_s))
+
+    def columns(self) -> tuple[Actions, ...]:
+        """All so far."""
+        return tuple(self._one(kind, model, np.array(rows)) for (kind, model), rows in sorted(self.rows.items()))
+
+    def _one(self, kind: str, model: str, table: Floats) -> Actions:
+        start_s, batch, expected_s, actual_s = table[np.argsort(table[:, 0], kind="stable")].T
+        return Actions(
+            kind=kind,
+            model=model,
+            device=self.device,
+            start_s=start_s,
+            batch=batch.astype(np.int32),
+            expected_s=expected_s,
+            actual_s=actual_s,
+        )
+
+
+def batch_sizes(most: int) -> tuple[int, ...]:
+    """Every size up to 16, then every doubling, and the largest: for 40 it is 1, 2, 3 and so on to 16, 32, 40."""
+    return tuple(sorted({*range(1, min(most, EVERY) + 1), *doublings(most)}))
+
+
+def doublings(most: int) -> tuple[int, ...]:
+    """1, 2, 4 and so on, and the largest: for 12 it is 1, 2, 4, 8, 12."""
+    return tuple(sorted({1 << power for power in range(most.bit_length())} | {most}))
+
+
+def joined(deployment: Deployment, parts: Sequence[Served]) -> Served:
+    """What several processes served at the same time, as one; `deployment` is the whole."""
+    results = [part.result for part in parts]
+    order = [service.model for service in deployment.services]
+    requests = {model: columns for result in results for model, columns in result.requests.items()}
+    whole = replace(
+        results[0],
+        deployment=deployment,
+        duration_s=max(result.duration_s for result in results),
+        requests={model: requests[model] for model in order if model in requests},
+        batches=tuple(chain.from_iterable(result.batches for result in results)),
+        loads=tuple(chain.from_iterable(result.loads for result in results)),
+        stalls=tuple(chain.from_iterable(result.stalls for result in results)),
+        memory={name: use for result in results for name, use in result.memory.items()},
+        wall_s=max(result.wall_s for result in results),
+    )
+    return Served(
+        result=whole,
+        actions=tuple(chain.from_iterable(part.actions for part in parts)),
+        launch_s={name: waits for part in parts for name, waits in part.launch_s.items()},
+        held={name: held for part in parts for name, held in part.held.items()},
+        stopped="; ".join(part.stopped for part in parts if part.stopped not in (None, ASKED)) or None,
+    )

@@ -1,0 +1,102 @@
+"""Agenda: which points are still worth measuring, given what came out so far. Pure: asked again after each outcome."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.sweep.request import LARGEST_BATCH, Request
+
+DOUBLINGS_MAX = 12
+"""Past the largest batch asked for: a model so small that memory does not end by then will not show where it does."""
+PROBES = ("idle", "context", "copy", "device_copy", "matmul", "launch", "overlap", "loader", "links")
+"""In the order to run them: idle power before there is a context."""
+CUDA_ONLY = ("idle", "links")
+ENDS_LADDER = (Status.OUT_OF_MEMORY, Status.TIMED_OUT)
+"""A larger batch would come to the same end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Points that one worker measures: a model as it is set, or the device alone."""
+
+    model: str
+    """Empty for the device's probes."""
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """As shown to people: `resnet50.448px at amp`."""
+        return f"{self.model}{self.settings.suffix} at {self.settings.precision}" if self.model else "device"
+
+
+def groups(request: Request) -> list[Group]:
+    """All groups of a request, in the order they are measured: what needs the device alone comes first."""
+    probes = [Group("", Settings())] if "device" in request.modes else []
+    models = request.models if {"inference", "training"} & set(request.modes) else ()
+    return probes + [Group(model, settings) for model in models for settings in request.settings]
+
+
+def probe_names(device_kind: str) -> tuple[str, ...]:
+    """Probes that mean something on `cpu` or `cuda`."""
+    return PROBES if device_kind == "cuda" else tuple(name for name in PROBES if name not in CUDA_ONLY)
+
+
+def agenda(
+    request: Request, group: Group, done: Mapping[str, Outcome], seed: int, probes: Sequence[str]
+) -> list[Point]:
+    """Points to measure next and after that, without those `done`, as far as they can be known.
+
+    Layers and loading, then upward in batch size until memory ends, then the batches that fitted in random order: a
+    device that warms up must not look like a larger batch.
+    """
+    if not group.model:
+        listed = [Point(what=What.PROBE, probe=probe) for probe in probes]
+    else:
+        point = _maker(group)
+        listed = [point(What.LAYERS), point(What.LOAD)]
+        if "inference" in request.modes:
+            listed += _ladder(request, point, done, seed, What.LATENCY, "")
+        if "training" in request.modes:
+            for optimizer in request.optimizers:
+                listed += _ladder(request, point, done, seed, What.TRAINING, optimizer)
+    return [point for point in listed if point.key not in done]
+
+
+PointMaker = Callable[..., Point]
+
+
+def _maker(group: Group) -> PointMaker:
+    def make(what: What, batch: int = 0, optimizer: str = "") -> Point:
+        return Point(what=what, model=group.model, batch=batch, optimizer=optimizer, settings=group.settings)
+
+    return make
+
+
+def _ladder(
+    request: Request, point: PointMaker, done: Mapping[str, Outcome], seed: int, timed: What, optimizer: str
+) -> list[Point]:
+    """Memory upward, then times of what fitted. A batch not tried yet counts as fitting until it is known."""
+    steps: list[Point] = []
+    fitted: list[int] = []
+    for batch in _batches(request):
+        step = point(What.MEMORY, batch, optimizer)
+        outcome = done.get(step.key)
+        # Doublings past the list are shown one at a time: it is not known yet how many there will be.
+        beyond = batch > request.batches[-1]
+        if outcome is None and beyond and steps and steps[-1].key not in done:
+            break
+        steps.append(step)
+        if outcome is None or outcome.status is Status.OK:
+            fitted.append(batch)
+        elif outcome.status in ENDS_LADDER:
+            break
+    random.Random(f"{seed} {point(timed, 0, optimizer).key}").shuffle(fitted)
+    return steps + [point(timed, batch, optimizer) for batch in fitted]
+
+
+def _batches(request: Request) -> Sequence[int]:
+    if not request.until_memory_ends:
+        return request.batches
+    doubled = [request.batches[-1] << n for n in range(1, DOUBLINGS_MAX + 1)]
+    return [*request.batches, *(batch for batch in doubled if batch <= LARGEST_BATCH)]

@@ -1,0 +1,287 @@
+"""A short training for real: a few steps are measured, an epoch is predicted from them, then run. Needs torch.
+
+`python -m calibrate.sweep.short_training MODEL --batch N --samples N` writes one JSON line. It runs the model's code.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from statistics import mean
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler
+
+from calibrate.devices.device import Device, find_device
+from calibrate.devices.timer import CpuTimer, Rule, Sample
+from calibrate.io.files import one_line
+from calibrate.io.points import Point, Settings, What
+from calibrate.sweep.measure import Model, Step, measure
+from calibrate.zoo.zoo import Built, Task, build
+
+POOL = 512
+"""Different samples at most; an epoch draws from them."""
+LEARNING_RATE = 1e-3
+SPLIT = 8
+"""Parts of the epoch; steps are measured before each, so that both see the machine in the same state."""
+FETCHES = 10
+WARM_UP = 3
+"""Batches of a loader before its pace is measured: those that its workers made while it started."""
+SEED = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortTraining:
+    """A training to be tried."""
+
+    model: str
+    device: str
+    batch: int
+    samples: int
+    optimizer: str
+    precision: str
+    resolution: int | None
+    input_shape: tuple[int, ...] | None
+    seconds: float
+    threads: int | None
+    workers: int = 0
+    """Processes of the loader; 0: the process that trains makes the batches itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """The predicted and the measured times of a training."""
+
+    model: str
+    device: str
+    batch: int
+    steps: int
+    step_s: float
+    """Measured by itself, on data that is there already: the mean of what was measured around the epoch's parts."""
+    workers: int
+    load_s: float
+    """To make one batch ready: without workers by the process that trains, so that it adds up; else the time between
+    batches of the loader alone."""
+    start_s: float
+    """Until a loader with workers has its first batch; 0 without."""
+    predicted_s: float
+    """Time of the epoch: steps x (step_s + load_s), or with workers start_s + steps x the longer of the two."""
+    epoch_s: float
+    """Measured."""
+    real_step_s: float
+    """Mean of the epoch's own steps, loading left out."""
+    busy_predicted_s: float | None
+    """The same two in time of the processor, which other processes take none of; None on a GPU."""
+    busy_epoch_s: float | None
+    loss_first: float
+    loss_last: float
+
+
+class BusyTimer(CpuTimer):
+    """Wall clock, and beside it the time that the processor worked for this process."""
+
+    def time(self, run: Callable[[], object]) -> Sample:
+        """Run it once."""
+        busy_s = time.process_time()
+        sample = super().time(run)
+        return Sample(sample.wall_s, time.process_time() - busy_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Time to have batches ready."""
+
+    batch_s: float
+    start_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Times and losses of a part of an epoch."""
+
+    took_s: float
+    busy_s: float
+    steps_s: list[float]
+    losses: list[float]
+
+
+def train(training: ShortTraining) -> Trained:
+    """Measure steps, train an epoch in parts with steps measured between, and put both together."""
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    torch.manual_seed(SEED)
+    device = find_device(training.device)
+    if refusal := device.refuse(training.precision):
+        raise ValueError(f"{training.model}: precision: {refusal}")
+    device.open()
+    built = build(training.model, training.input_shape)
+    return Run(training, built, device).result()
+
+
+class Run:
+    """A training under way."""
+
+    def __init__(self, training: ShortTraining, built: Built, device: Device) -> None:
+        self.training = training
+        self.built = built
+        self.device = device
+        self.settings = Settings(precision=training.precision, resolution=training.resolution)
+        self.samples = list(built.make_input(min(training.samples, POOL), "cpu", self.settings))
+        """Single samples, on the host."""
+
+    def result(self) -> Trained:
+        """The epoch as it was predicted from steps, and as it was."""
+        training = self.training
+        steps = max(1, training.samples // training.batch)
+        ready = self.loading()
+        step = Step(Model(self.built, self.built.module, self.device, self.settings), training.optimizer, LEARNING_RATE)
+        measured, epoch = [], []
+        for count in [steps] if training.workers else split(steps):
+            measured.append(self.step_s())
+            epoch.append(self.part(step, count))
+        if training.workers:
+            measured.append(self.step_s())
+        return self.report(ready, measured, epoch)
+
+    def report(self, ready: Loading, measured: Sequence[tuple[float, float]], epoch: Sequence[Part]) -> Trained:
+        """The steps measured before and between, beside the epoch in its parts."""
+        real = [step_s for part in epoch for step_s in part.steps_s]
+        # Means, not medians: an epoch is a sum, and disturbances are in it.
+        step_s = mean(wall_s for wall_s, _ in measured)
+        busy_s = mean(busy_s for _, busy_s in measured)
+        on_cpu = self.device.kind == "cpu"
+        own_load_s = 0.0 if self.training.workers else ready.batch_s
+        return Trained(
+            model=self.training.model,
+            device=self.device.name,
+            batch=self.training.batch,
+            steps=len(real),
+            step_s=step_s,
+            workers=self.training.workers,
+            load_s=ready.batch_s,
+            start_s=ready.start_s,
+            predicted_s=ready.start_s + len(real) * max(step_s + own_load_s, ready.batch_s),
+            epoch_s=sum(part.took_s for part in epoch),
+            real_step_s=mean(real),
+            busy_predicted_s=len(real) * (busy_s + own_load_s) if on_cpu else None,
+            busy_epoch_s=sum(part.busy_s for part in epoch) if on_cpu else None,
+            loss_first=epoch[0].losses[0],
+            loss_last=epoch[-1].losses[-1],
+        )
+
+    def batches(self, count: int) -> Iterator[Any]:
+        """So many shuffled batches, by PyTorch's own loader. Pictures of a detector differ in size: they are a list."""
+        batch = self.training.batch
+        loader: Any = DataLoader(
+            self.samples,  # type: ignore[arg-type]
+            batch,
+            sampler=RandomSampler(self.samples, replacement=True, num_samples=count * batch),
+            num_workers=self.training.workers,
+            collate_fn=list if self.built.task is Task.DETECTION else None,
+        )
+        return iter(loader)
+
+    def loading(self) -> Loading:
+        """The loader alone, while nothing is trained."""
+        start_s = time.perf_counter()
+        more = WARM_UP + 2 * self.training.workers  # each worker has two ready
+        source = self.batches(more + FETCHES)
+        next(source)
+        started_s = time.perf_counter() - start_s
+        for _ in range(more - 1):
+            next(source)
+        begun_s = time.perf_counter()
+        for _ in range(FETCHES):
+            next(source)
+        return Loading((time.perf_counter() - begun_s) / FETCHES, started_s if self.training.workers else 0.0)
+
+    def step_s(self) -> tuple[float, float]:
+        """A training step as calibration measures it: by the clock, and of the device."""
+        training = self.training
+        point = Point(
+            what=What.TRAINING,
+            model=training.model,
+            batch=training.batch,
+            optimizer=training.optimizer,
+            settings=self.settings,
+        )
+        rule = Rule(seconds=training.seconds / SPLIT, at_least=3)
+        timer = BusyTimer() if self.device.kind == "cpu" else None
+        samples = measure(self.built, self.device, point, rule, timer).samples
+        return mean(samples["step_s"]), mean(samples["device_s"])
+
+    def part(self, step: Step, count: int) -> Part:
+        """Train for so many steps, from where the last part ended."""
+        self.built.module.to(self.device.label).train()
+        steps_s, losses = [], []
+        self.device.synchronise()
+        start_s, busy_s = time.perf_counter(), time.process_time()
+        for batch in self.batches(count):
+            inputs = moved(batch, self.device.label)
+            step_start_s = time.perf_counter()
+            loss = step.forward(inputs)
+            step.backward()
+            step.update()
+            self.device.synchronise()
+            steps_s.append(time.perf_counter() - step_start_s)
+            losses.append(loss.item())
+        return Part(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s, losses)
+
+
+def split(steps: int) -> list[int]:
+    """Parts of nearly one size: 10 steps are 3, 3, 2 and 2."""
+    parts = min(SPLIT, steps)
+    return [steps // parts + (i < steps % parts) for i in range(parts)]
+
+
+def moved(inputs: Any, label: str) -> Any:
+    """A batch on the device."""
+    return [sample.to(label) for sample in inputs] if isinstance(inputs, list) else inputs.to(label)
+
+
+# Command line
+
+
+def read(arguments: Sequence[str] | None = None) -> ShortTraining:
+    """The training that the options ask for."""
+    options = argparse.ArgumentParser(prog="python -m calibrate.sweep.short_training", allow_abbrev=False)
+    add = options.add_argument
+    add("model")
+    add("--device", default="cpu")
+    add("--batch", type=int, required=True)
+    add("--samples", type=int, required=True)
+    add("--optimizer", default="sgd", choices=("sgd", "adam"))
+    add("--precision", default="fp32", choices=("fp32", "amp"))
+    add("--resolution", type=int)
+    add("--input", default="")
+    add("--seconds", type=float, default=5.0)
+    add("--threads", type=int)
+    add("--workers", type=int, default=0)
+    given = vars(options.parse_args(arguments))
+    shape = given.pop("input")
+    return ShortTraining(**given, input_shape=tuple(map(int, shape.split("x"))) if shape else None)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; one JSON line on standard output, or one line on standard error that says what is wrong."""
+    training = read(arguments)
+    # What the model prints goes to standard error.
+    reply = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        found = train(training)
+    except Exception as error:
+        if os.environ.get("PLANNER_DEBUG"):
+            raise
+        print(one_line(error, 500), file=sys.stderr)
+        return 2
+    print(json.dumps(asdict(found)), file=reply, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

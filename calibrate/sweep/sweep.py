@@ -1,0 +1,401 @@
+"""Sweep: measures all points of a request, keeps each as it comes, and ends well whatever happens on the way."""
+
+import json
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from types import FrameType
+
+from calibrate.devices.memory_log import MemoryLog, reader
+from calibrate.io.points import Outcome, Point, Status, What
+from calibrate.library.lookup import DEVICE_FILE
+from calibrate.sweep.agenda import Group, agenda, groups, probe_names
+from calibrate.sweep.journal import Journal, JournalError, open_journal
+from calibrate.sweep.request import Request
+from calibrate.sweep.supervisor import Job, NoDeviceError, StoppedError, Worker, WorkerError
+
+START_S = 8.0
+"""To start a worker and build its model, until it has been seen."""
+FIRST_GUESS_S = {What.LAYERS: 2.0, What.LOAD: 4.0, What.MEMORY: 2.0}
+"""For a point that is not repeated; a repeated one takes `Request.seconds_per_point` and a little."""
+SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class Sweep:
+    """A request under way."""
+
+    request: Request
+    started_s: float = field(default_factory=time.monotonic)
+    stop_signal: int = 0
+    """Number of the signal that asked it to end."""
+    out_of_time: bool = False
+    journal: Journal | None = None
+    worker: Worker | None = None
+    log: MemoryLog | None = None
+    unusable: dict[str, str] = field(default_factory=dict)
+    """Groups that could not be measured, and why."""
+    took_s: defaultdict[What, list[float]] = field(default_factory=lambda: defaultdict(list))
+    start_s: list[float] = field(default_factory=list)
+
+    def check(self, needed_s: float = 0.0) -> None:
+        """Raise where the sweep is to end now, or would have to before `needed_s` are over."""
+        self.out_of_time |= self.budget_left_s <= needed_s
+        if self.stopped:
+            raise StoppedError
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or the budget ended it."""
+        return bool(self.stop_signal) or self.out_of_time
+
+    def end_worker(self) -> None:
+        """End the worker, if there is one."""
+        if self.worker:
+            self.worker.end()
+        self.worker = None
+
+    def close(self) -> None:
+        """Leave nothing running and nothing locked."""
+        self.end_worker()
+        if self.journal:
+            self.journal.close()
+
+    @property
+    def budget_left_s(self) -> float:
+        """Until the sweep must have ended."""
+        budget_s = self.request.budget_s
+        return float("inf") if budget_s is None else self.started_s + budget_s - time.monotonic()
+
+    def outcomes(self, group: Group) -> list[Outcome]:
+        """Outcomes of a group so far."""
+        kept = self.journal.outcomes.values() if self.journal else ()
+        return [outcome for outcome in kept if _belongs(outcome, group)]
+
+    def points(self, group: Group) -> list[Point]:
+        """Points of a group not yet measured; none where it cannot be."""
+        if group.name in self.unusable:
+            return []
+        probes = probe_names(self.request.device.partition(":")[0])
+        if self.journal is None:
+            return agenda(self.request, group, {}, self.request.seed, probes)
+        return agenda(self.request, group, self.journal.outcomes, self.journal.header.seed, probes)
+
+    def expected_s(self, point: Point) -> float:
+        """How long a point will take, learnt from those of its kind."""
+        guess_s = FIRST_GUESS_S.get(point.what, 1.5 * self.request.seconds_per_point + 0.5)
+        return fmean(self.took_s[point.what]) if self.took_s[point.what] else guess_s
+
+    def left(self) -> tuple[int, float]:
+        """Points still to be measured, and about how long they will take (s)."""
+        waiting = [points for group in groups(self.request) if (points := self.points(group))]
+        start_s = fmean(self.start_s) if self.start_s else START_S
+        measuring_s = sum(self.expected_s(point) for points in waiting for point in points)
+        return sum(map(len, waiting)), measuring_s + start_s * len(waiting)
+
+
+def run(request: Request) -> int:
+    """Measure what is asked for; exit code. Raises `JournalError` or `NoDeviceError`, each in one line.
+
+    0: every model has figures, or the budget ended. 2: a model has none. 128 + n: signal n ended it.
+    """
+    sweep = Sweep(request)
+    if request.dry_run:
+        looked = "" if request.device == "cpu" else f", nor was it looked whether {request.device} is there"
+        print(f"{amount(*sweep.left())}. Nothing was measured{looked}.")
+        return 0
+    log = MemoryLog(request.memory_log, reader(request.device)) if request.memory_log else nullcontext()
+    with _signals(sweep), ExitStack() as cleanup:
+        cleanup.callback(sweep.close)
+        check_writable(request.out)
+        with log as sweep.log:
+            _measure_all(sweep)
+        return _finish(sweep)
+
+
+def say(text: str, *, passing: bool = False) -> None:
+    """A line on standard error; in a terminal a `passing` one gives way to the next."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}" + ("" if passing else "\n"))
+    else:
+        sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def amount(points: int, seconds: float) -> str:
+    """`80 points, about 3 min`."""
+    return f"{points} points, {_about(seconds)}"
+
+
+@contextmanager
+def _signals(sweep: Sweep) -> Iterator[None]:
+    """Signals are only noted: the sweep ends between two steps, never within the writing of a point."""
+
+    def note_signal(number: int, _frame: FrameType | None) -> None:
+        sweep.stop_signal = number
+
+    before = {number: signal.signal(number, note_signal) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _open(sweep: Sweep) -> None:
+    """Ask the device what it is, which says where its journal lies."""
+    request = sweep.request
+    sweep.worker = Worker(request.device, sweep.check)
+    known = sweep.worker.provenance
+    path = request.out / known["gpu"] / "journal.jsonl"
+    sweep.journal = open_journal(path, known, request.seed, resume=request.resume)
+    _same_request(sweep)
+    say(f"{known['gpu']}: {amount(*sweep.left())}. Each is kept in {path} as it comes.")
+    if request.device == "cpu":
+        threads = known["torch_threads"]
+        say(f"It computes with {threads} thread{'s' * (threads != 1)}; OMP_NUM_THREADS=N in front makes it N.")
+
+
+def _same_request(sweep: Sweep) -> None:
+    """Refuse to go on with other inputs for a model than it was measured with; say where an order is kept."""
+    assert sweep.journal
+    journal, request = sweep.journal, sweep.request
+    for outcome in journal.outcomes.values():
+        fed = outcome.details.get("input_shape")
+        if fed and request.input_shape and outcome.point.model in request.models and tuple(fed) != request.input_shape:
+            was, now = ("x".join(map(str, shape)) for shape in (fed, request.input_shape))
+            raise JournalError(
+                f"{journal.path}: {outcome.point.model}: --input was {was}, now it is {now}."
+                " Such figures are not mixed: name another --out."
+            )
+    if journal.header.seed != request.seed:
+        say(f"The journal was begun with --seed {journal.header.seed}, which goes on.")
+
+
+def _measure_all(sweep: Sweep) -> None:
+    """Every group in turn, until all is measured or the sweep is to end."""
+    try:
+        _open(sweep)
+        for group in groups(sweep.request):
+            if sweep.points(group):
+                _measure_group(sweep, group)
+    except StoppedError:
+        return
+    except NoDeviceError as error:
+        if not sweep.journal:
+            raise
+        sweep.unusable[sweep.request.device] = str(error)
+    finally:
+        sweep.end_worker()
+
+
+def _measure_group(sweep: Sweep, group: Group) -> None:
+    """All points of a group, in a process of its own: a new one after each point that did not go well."""
+    assert sweep.journal
+    built = False
+    try:
+        while points := sweep.points(group):
+            if not built:
+                _build(sweep, group)
+            built = _measure(sweep, points[0])
+    except NoDeviceError:
+        raise
+    except WorkerError as error:
+        sweep.unusable[group.name] = str(error)
+    finally:
+        sweep.end_worker()
+
+
+def _build(sweep: Sweep, group: Group) -> None:
+    request = sweep.request
+    started_s = time.monotonic()
+    sweep.worker = sweep.worker or Worker(request.device, sweep.check)
+    job = Job(
+        model=group.model,
+        settings=group.settings,
+        input_shape=request.input_shape if ":" in group.model else None,
+        seconds_per_point=request.seconds_per_point,
+        memory_bytes=request.memory_bytes,
+    )
+    sweep.worker.build(job, request.timeout_s)
+    sweep.start_s.append(time.monotonic() - started_s)
+
+
+def _measure(sweep: Sweep, point: Point) -> bool:
+    """Measure one point and keep it; whether the worker is fit for the next."""
+    assert sweep.worker
+    assert sweep.journal
+    sweep.check(needed_s=sweep.expected_s(point))
+    if sweep.log:
+        sweep.log.mark(point.key)
+    outcome = sweep.worker.measure(point, sweep.request.timeout_s)
+    sweep.journal.append(outcome)
+    sweep.took_s[point.what].append(outcome.took_s)
+    _show(sweep, outcome)
+    if outcome.status is not Status.OK:
+        sweep.end_worker()
+    return outcome.status is Status.OK
+
+
+def _show(sweep: Sweep, outcome: Outcome) -> None:
+    assert sweep.journal
+    points, seconds = sweep.left()
+    done = len(sweep.journal.outcomes)
+    what = _title(outcome.point)
+    came = _headline(outcome) if outcome.status is Status.OK else f"{outcome.status}: {outcome.message}"
+    say(f"{done}/{done + points}  {what}: {came}  ({_about(seconds)} left)", passing=outcome.status is Status.OK)
+
+
+def _headline(outcome: Outcome) -> str:
+    """The figure most worth seeing."""
+    for name, unit in (("wall_s", "a batch"), ("step_s", "a step")):
+        if taken := outcome.samples.get(name):
+            each_s = median(taken)
+            return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
+    if held_bytes := outcome.values.get("allocated_bytes") or outcome.values.get("device_bytes"):
+        return _amount(held_bytes, SIZES)
+    return "done"
+
+
+def _title(point: Point) -> str:
+    """`lenet fp32: memory of a training step (sgd) at batch 8`."""
+    if point.what is What.PROBE:
+        return f"device: {point.probe}"
+    step = f"training step ({point.optimizer})" if point.optimizer else "inference"
+    what = {What.LAYERS: "layers", What.LOAD: "loading", What.MEMORY: f"memory of {step}"}.get(
+        point.what, f"time of {step}"
+    )
+    at = f" at batch {point.batch}" if point.batch else ""
+    return f"{point.model}{point.settings.suffix} {point.settings.precision}, {what}{at}"
+
+
+def _amount(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """In the largest of `units` that it reaches: 0.000186 s is 186 us."""
+    scale, unit = next((unit for unit in units if value >= unit[0]), units[-1])
+    return f"{value / scale:.{max(3, len(str(int(value / scale))))}g} {unit}"
+
+
+def _finish(sweep: Sweep) -> int:
+    """Write the profiles of what there is, and say what came out and what to do next; exit code."""
+    if sweep.journal is None:
+        return _nothing_measured(sweep)
+    for line in _summary(sweep):
+        say(line)
+    files = _written(sweep.journal, sweep.request.out)
+    without_profile = [] if sweep.stopped else _without_profile(sweep, sweep.journal, files)
+    for line in [*_doubts(files), *without_profile]:
+        say(line)
+    for path in files:
+        print(f"Wrote {path}", flush=True)
+    _say_next(sweep, files)
+    if sweep.stop_signal:
+        return 128 + sweep.stop_signal
+    if sweep.stopped:
+        return 0
+    return 2 if without_profile or _missing(sweep) else 0
+
+
+def _nothing_measured(sweep: Sweep) -> int:
+    if sweep.stop_signal:
+        say("Interrupted before anything was measured.")
+        return 128 + sweep.stop_signal
+    say(f"--budget: {sweep.request.budget_s:g} s ended before anything was measured. Allow more.")
+    return 2
+
+
+def _written(journal: Journal, out: Path) -> list[Path]:
+    """The profiles and the device file of what was measured, written."""
+    if not journal.outcomes:
+        return []
+    from calibrate.sweep import assemble  # SciPy takes a second to import, which is not waited for before measuring
+
+    return assemble.write(list(journal.outcomes.values()), journal.header, out)
+
+
+def _say_next(sweep: Sweep, files: Sequence[Path]) -> None:
+    points, seconds = sweep.left()
+    if sweep.stopped and points:
+        why = "Interrupted" if sweep.stop_signal else "The budget has ended"
+        say(f"{why}: {amount(points, seconds)} left. The same command with --resume continues.")
+    elif any(path.name != DEVICE_FILE for path in files):
+        say(f"Next: planner profiles list --profiles {shlex.quote(str(sweep.request.out))}")
+
+
+def _without_profile(sweep: Sweep, journal: Journal, files: Sequence[Path]) -> list[str]:
+    """Models with figures of which no profile can be made, and why."""
+    from calibrate.sweep import assemble
+
+    written = {path.name for path in files}
+    lines = []
+    for group in groups(sweep.request):
+        outcomes = {outcome.point.key: outcome for outcome in sweep.outcomes(group)}
+        measured = assemble.Measured(group.model, group.settings, journal.header.provenance, outcomes, {})
+        if not group.model or not outcomes or assemble.file_name(measured) in written:
+            continue
+        if reason := assemble.lacking(measured):
+            lines.append(f"{group.name}: no profile: {reason}")
+    return lines
+
+
+def _summary(sweep: Sweep) -> list[str]:
+    """One line a group: how its points ended."""
+    lines = []
+    for group in groups(sweep.request):
+        count = Counter(outcome.status for outcome in sweep.outcomes(group))
+        if group.name in sweep.unusable:
+            lines.append(f"{group.name}: not measured: {sweep.unusable[group.name]}.")
+        elif count:
+            measured = f"{count.pop(Status.OK, 0)} points measured"
+            others = [f"{points} {status}" for status, points in count.items()]
+            lines.append(f"{group.name}: {', '.join([measured, *others])}.")
+    if why := sweep.unusable.get(sweep.request.device):
+        lines.append(f"{sweep.request.device}: {why}. The same command with --resume continues.")
+    return lines
+
+
+def _missing(sweep: Sweep) -> list[Group]:
+    """Groups of which no figure was measured."""
+    return [group for group in groups(sweep.request) if not any(map(_timed, sweep.outcomes(group)))]
+
+
+def _timed(outcome: Outcome) -> bool:
+    return outcome.status is Status.OK and outcome.point.what in (What.LATENCY, What.TRAINING, What.PROBE)
+
+
+def _belongs(outcome: Outcome, group: Group) -> bool:
+    point = outcome.point
+    return point.model == group.model and point.settings == group.settings
+
+
+def _doubts(files: Sequence[Path]) -> list[str]:
+    """Doubts about the figures, as the files hold them."""
+    kept = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in files]
+    return [f"Doubt: {path.stem}: {doubt}" for path, raw in kept for doubt in raw.get("doubts", [])]
+
+
+def check_writable(out: Path) -> None:
+    """Find out before an hour of measuring rather than after it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            return
+    except OSError as error:
+        remedy = "Name a directory that may be written with --out."
+        raise JournalError(f"{out}: cannot be written ({error.strerror}). {remedy}") from None
+
+
+def _about(seconds: float) -> str:
+    """`about 40 s`, `about 3 min`, `about 2.5 h`."""
+    if seconds < 90:
+        return f"about {max(seconds, 1):.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

@@ -1,0 +1,167 @@
+"""Worker: the process that holds one model and measures it. Points come in and outcomes go out as JSON lines.
+
+It runs code of the user's: whatever that prints goes to standard error, whatever it raises costs one point.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from calibrate.devices import provenance
+from calibrate.devices.device import Cpu, Device, find_device
+from calibrate.io.files import one_line
+from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.io.process import end_with
+from calibrate.sweep.supervisor import Job
+
+if TYPE_CHECKING:
+    from calibrate.zoo.zoo import Built
+
+MEMORY_SHARE = 0.9
+"""Share of the memory free at the start that a model on the CPU may take: the rest of the machine must live on."""
+
+
+class Pipe:
+    """The way to the process that asked."""
+
+    def __init__(self) -> None:
+        """Take standard input and output for itself, so that user code can neither read nor write them."""
+        self.points: TextIO = os.fdopen(os.dup(0), "r", encoding="utf-8")
+        self.replies: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        self.owner = os.getpid()
+
+    def send(self, event: str, value: object) -> None:
+        """One line. ValueError where it holds what JSON cannot: nan, or an infinite number."""
+        line = json.dumps({event: value}, allow_nan=False)
+        if os.getpid() != self.owner:
+            os._exit(0)  # A copy that user code forked and let go on: one process answers.
+        self.replies.write(line + "\n")
+        self.replies.flush()
+
+
+def main() -> int:
+    """Measure what comes in until nothing more comes."""
+    device_name, parent = sys.argv[1], int(sys.argv[2])
+    end_with(parent)
+    pipe = Pipe()
+    try:
+        device = find_device(device_name)
+        import calibrate.sweep.measure  # noqa: F401 # takes seconds, which are not the model's
+
+        pipe.send("ready", provenance.read(device))
+        job = pipe.points.readline()
+        measure = prepare(device, Job.from_json(json.loads(job))) if job else None
+    except (Exception, SystemExit) as error:
+        pipe.send("refused", in_one_line(error))
+        return 0
+    if measure is None:
+        return 0  # The sweep has ended.
+    pipe.send("built", {})
+    for line in pipe.points:
+        outcome = measured(device, Point.from_json(json.loads(line)), measure)
+        pipe.send("outcome", outcome.to_json())
+    return 0
+
+
+def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]:
+    """A function that measures a point: on a model that is built and has run once, or on the device alone."""
+    if not job.model:
+        from calibrate.sweep import probes
+
+        return lambda point: probes.run(point.probe, device.label, job.seconds_per_point)
+    from calibrate.devices.timer import Rule
+    from calibrate.sweep.measure import measure
+    from calibrate.zoo.zoo import build
+
+    device.open(job.memory_bytes or default_limit_bytes(device))
+    rule = Rule(seconds=job.seconds_per_point)
+    built = build(job.model, job.input_shape)
+    refuse_unfit(built, job.settings, device)
+
+    fed = {"input_shape": list(job.input_shape)} if job.input_shape else {}
+
+    def one(point: Point) -> tuple[Any, Any, Any]:
+        if point.what is What.LAYERS:
+            from calibrate.layers.modules import trace
+
+            values, details = trace(built, job.settings)
+            return values, {}, details | fed
+        values, samples, details = measure(built, device, point, rule)
+        return values, samples, details | fed
+
+    return one
+
+
+def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
+    """Run one sample on the CPU: a model that cannot run at all need not be tried at every batch size."""
+    import torch
+
+    from calibrate.zoo.zoo import ZooError, floats
+
+    inputs = built.make_input(1, "cpu", settings)
+    try:
+        with torch.inference_mode():
+            outputs = floats(built.forward(built.module, inputs))
+    except Exception as error:
+        sample = "x".join(map(str, built.shape))
+        if device.is_out_of_memory(error):
+            wrong, remedy = (
+                f"no memory for one sample of {sample}",
+                "Allow more with --memory, or make the model smaller",
+            )
+        else:
+            wrong, remedy = f"does not run on one sample of {sample}", "Correct the model, or --input"
+        raise ZooError(f"{built.name}: {wrong}: {in_one_line(error)}. {remedy}") from error
+    if any(output.isnan().any() for output in outputs):
+        raise ValueError(f"{built.name}: its output is not a number (NaN). Correct the model or its weights")
+
+
+def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any, Any, Any]]) -> Outcome:
+    """The outcome of a point, or in one line why it has no figures."""
+    from calibrate.devices.device import OutOfMemoryError
+
+    started_s = time.monotonic()
+    try:
+        values, samples, details = measure(point)
+    except (Exception, SystemExit) as error:
+        ended = isinstance(error, OutOfMemoryError) or device.is_out_of_memory(error)
+        status = Status.OUT_OF_MEMORY if ended else Status.FAILED
+        return Outcome(point=point, status=status, message=in_one_line(error), took_s=time.monotonic() - started_s)
+    outcome = Outcome(
+        point=point,
+        status=Status.OK,
+        values=values,
+        samples=samples,
+        details=details,
+        took_s=time.monotonic() - started_s,
+    )
+    try:
+        json.dumps(outcome.to_json(), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return Outcome(point=point, status=Status.FAILED, message=f"its figures: {in_one_line(error)}")
+    return outcome
+
+
+def default_limit_bytes(device: Device) -> int | None:
+    """On the CPU most of what is free: beyond it the system would end whatever process it likes."""
+    if not isinstance(device, Cpu):
+        return None
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(MEMORY_SHARE * int(found[1]) * 1024) if found else None
+
+
+def in_one_line(error: BaseException) -> str:
+    """The text of an error, without line breaks: our own as they are, others with their kind."""
+    text = one_line(error, 400).rstrip(".")
+    return text if type(error).__module__.startswith("calibrate.") else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

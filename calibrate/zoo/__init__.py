@@ -1,0 +1,1 @@
+"""The zoo: models by name."""

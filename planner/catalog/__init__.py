@@ -1,0 +1,1 @@
+"""GPUs, machines and prices, with sources and dates."""

@@ -1,0 +1,262 @@
+"""Files of the catalog: gpus.yaml and prices.yaml as they stand on disk, checked, each error at its line."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+
+from calibrate.io.files import printable
+from planner.io.strict_yaml import Document, YamlError, parse, read_text
+from planner.model.scenario import Name, PriceKind
+from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
+from planner.units.reading import did_you_mean
+
+Place = tuple[str | int, ...]
+"""Where something stands in a document: keys and indices, outermost first."""
+
+
+class Status(StrEnum):
+    """Availability of an instance."""
+
+    ACTIVE = "active"
+    RETIRED = "retired"
+    """Still in the price list, no longer sold."""
+
+
+def _iso(value: object) -> str:
+    """A date as it stands in the file."""
+    try:
+        known = isinstance(value, str) and date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError(f"must be a date, got {shown(value)}. Write it as 2026-07-20.")
+    return str(value)
+
+
+FORBID = {"extra": "forbid"}
+IsoDate = Annotated[str, BeforeValidator(_iso)]
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Count = Annotated[int, Field(ge=1, le=64)]
+Usd = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Gigabytes = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
+GigabytesPerSecond = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
+Tflops = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
+Watts = Annotated[float, Field(gt=0, le=1e4, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuEntry:
+    """A kind of GPU as it stands in gpus.yaml."""
+
+    __pydantic_config__ = FORBID
+    memory_gb: Gigabytes
+    memory_bandwidth_gb_per_s: GigabytesPerSecond
+    fp32_tflops: Tflops
+    tensor_fp16_tflops: Tflops | None = None
+    tdp_w: Watts
+    idle_w: Watts | None = None
+    pcie_gb_per_s: GigabytesPerSecond
+    nvlink_gb_per_s: GigabytesPerSecond | None = None
+    compute_capability: str = ""
+    source: Text | None = None
+    """The file's, where not given."""
+    note: Text | None = None
+
+    def __post_init__(self) -> None:
+        if self.idle_w is not None and self.idle_w >= self.tdp_w:
+            raise ValueError("idle_w must be below tdp_w. Write both in watts.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFile:
+    """gpus.yaml."""
+
+    __pydantic_config__ = FORBID
+    source: Text
+    assumed_idle_share_of_tdp: Annotated[float, Field(gt=0, lt=1)] | None = None
+    gpus: dict[Name, GpuEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEntry:
+    """Where prices were read, and when."""
+
+    __pydantic_config__ = FORBID
+    title: Text
+    as_of: IsoDate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceEntry:
+    """A price: by the hour, a range by the hour, or for the whole term of a reservation."""
+
+    __pydantic_config__ = FORBID
+    usd_per_hour: Usd | None = None
+    usd_per_hour_low: Usd | None = None
+    usd_per_hour_high: Usd | None = None
+    usd_in_all: Usd | None = None
+    source: str
+    """One of the file's sources."""
+
+    @property
+    def usd_per_hour_range(self) -> tuple[float, float] | None:
+        """Its ends; None where it is one price."""
+        low, high = self.usd_per_hour_low, self.usd_per_hour_high
+        return None if low is None or high is None else (low, high)
+
+    def __post_init__(self) -> None:
+        low, high = self.usd_per_hour_low, self.usd_per_hour_high
+        if (low is None) != (high is None) or (low is not None and high is not None and low > high):
+            raise ValueError("needs usd_per_hour_low and usd_per_hour_high, the low one first. Write both.")
+        if sum(value is not None for value in (self.usd_per_hour, low, self.usd_in_all)) != 1:
+            raise ValueError(
+                "needs exactly one of usd_per_hour, usd_per_hour_low with usd_per_hour_high, and usd_in_all. Write one."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceEntry:
+    """An instance as it stands in prices.yaml."""
+
+    __pydantic_config__ = FORBID
+    provider: Name
+    region: Name
+    instance: Name
+    gpu: Name
+    gpu_count: Count
+    host_memory_gb: Gigabytes | None = None
+    status: Status = Status.ACTIVE
+    prices: Annotated[dict[PriceKind, PriceEntry], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseEntry:
+    """A machine that can be bought, as it stands in prices.yaml."""
+
+    __pydantic_config__ = FORBID
+    machine: Name
+    gpu: Name
+    gpu_count: Count
+    usd: Usd
+    power_w: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Most that the whole machine draws; the limits of its GPUs where not given."""
+    status: Status = Status.ACTIVE
+    """`retired`: no longer made."""
+    source: str
+    """One of the file's sources."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceFile:
+    """prices.yaml."""
+
+    __pydantic_config__ = FORBID
+    sources: dict[Name, SourceEntry]
+    instances: tuple[InstanceEntry, ...] = ()
+    purchases: tuple[PurchaseEntry, ...] = ()
+
+
+WRITTEN = {GpuFile: "the shipped gpus.yaml", PriceFile: "the shipped prices.yaml"}
+ENTRIES = (GpuFile, GpuEntry, PriceFile, SourceEntry, PriceEntry, InstanceEntry, PurchaseEntry)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFile:
+    """A file of the catalog that has been read, and all that is wrong with it."""
+
+    path: Path
+    document: Document
+    entries: Any
+    errors: list[str]
+
+    def say(self, where: Place, message: str) -> None:
+        """Notes an error at that path of the document."""
+        self.errors.append(_line(self.path, self.document, where, message))
+
+    def expect(self, where: Place, name: str, known: set[str]) -> None:
+        """Notes an error where a name is none of those known."""
+        if name not in known:
+            self.say(where, f"`{name}` is not known.{instead(name, known)}")
+
+    def source(self, where: Place, name: str) -> SourceEntry | None:
+        """The source of that name; where there is none an error is noted."""
+        self.expect((*where, "source"), name, set(self.entries.sources))
+        found: SourceEntry | None = self.entries.sources.get(name)
+        return found
+
+
+def read_all(paths: Sequence[Path], schema: type, errors: list[str]) -> list[CatalogFile]:
+    """Those of the files that exist and are well formed; `errors` takes a line for each thing that is wrong."""
+    return [file for path in paths if path.exists() and (file := _read(path, schema, errors))]
+
+
+def _read(path: Path, schema: type, errors: list[str]) -> CatalogFile | None:
+    try:
+        document = parse(read_text(path))
+    except YamlError as error:
+        errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in error.problems)
+        return None
+    except ValueError as error:
+        errors.append(f"{path}: {error}")
+        return None
+    if what := another_kind(document.data):
+        errors.append(f"{path}: is {what}. Name a file like {WRITTEN[schema]}.")
+        return None
+    errors.extend(f"{path}:{p.line}:{p.column}: {p.message}" for p in document.problems)
+    try:
+        return CatalogFile(
+            path, document, _adapter(schema).validate_json(json.dumps(document.data), strict=True), errors
+        )
+    except ValidationError as error:
+        errors.extend(_explain(path, document, problem, schema) for problem in error.errors())
+        return None
+
+
+def another_kind(data: object) -> str:
+    """The kind of a document that was named by mistake: an answer or a scenario; empty where it is neither."""
+    if not isinstance(data, dict):
+        return ""
+    if str(data.get("schema")).startswith("planner."):
+        return f"an answer (`{data['schema']}`)"
+    return "a scenario" if "models" in data or "streams" in data else ""
+
+
+@cache
+def _adapter(schema: type) -> TypeAdapter[Any]:
+    return TypeAdapter(schema)
+
+
+def _line(path: Path, document: Document, where: Place, text: str, at_key: bool = False) -> str:
+    """`prices.yaml:12:6: instances[3].gpu_count: must be ...`, at the nearest place that stands in the file."""
+    where = tuple(part for part in where if part != "[key]")
+    places = document.keys if at_key else document.places
+    line, column = places.get(where) or next(
+        document.places[where[:n]] for n in range(len(where), -1, -1) if where[:n] in document.places
+    )
+    sentence = f"{dotted(where)}: {text}" if where else text
+    # Texts of the file may hold line breaks; an error is one line.
+    return f"{path}:{line}:{column}: {printable(sentence)}"
+
+
+def _explain(path: Path, document: Document, problem: Any, schema: type) -> str:
+    """One error of pydantic as a line."""
+    kind, where = problem["type"], problem["loc"]
+    if kind != UNKNOWN_KEY:
+        return _line(path, document, where, message(where, kind, problem, schema), at_key=where[-1:] == ("[key]",))
+    known = sorted({field.name for entry in ENTRIES for field in fields(entry)})
+    hint = did_you_mean(str(where[-1]), known) or " Leave it out."
+    return _line(path, document, where, f"unknown key.{hint}", at_key=True)
+
+
+def instead(name: str, known: set[str]) -> str:
+    """A hint at what was meant; `A100` may be the beginning of two names."""
+    if longer := [f"`{word}`" for word in sorted(known) if word.startswith(name)]:
+        return f" Did you mean {' or '.join(longer[:3])}?"
+    return did_you_mean(name, sorted(known)) or f" Known: {', '.join(sorted(known))}."

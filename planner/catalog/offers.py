@@ -1,0 +1,501 @@
+"""Catalog: kinds of GPU and dated prices, where a user's own files overlay the shipped ones; and what is on offer."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TypeVar
+
+from planner.catalog.files import (
+    CatalogFile,
+    GpuEntry,
+    GpuFile,
+    Place,
+    PriceEntry,
+    PriceFile,
+    Status,
+    instead,
+    read_all,
+)
+from planner.model.candidate import MachineType, OnGpu
+from planner.model.plan import Bottleneck, PlanWarning, Rejection
+from planner.model.scenario import BuySpec, OwnMachine, PriceKind
+from planner.model.statement import Code, Statement
+from planner.units.errors import Steps, dotted
+from planner.units.reading import HOURS_PER_YEAR, perhaps
+from simulator.errors import InputError
+from simulator.world.hardware import GPU
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+SHIPPED = Path(__file__).parent / "data"
+OWN = "own"
+"""Provider of machines that are not rented."""
+STALE_DAYS = 90
+TERM_HOURS = {PriceKind.RESERVED_1Y: HOURS_PER_YEAR, PriceKind.RESERVED_3Y: 3 * HOURS_PER_YEAR}
+
+
+class CatalogError(InputError):
+    """A catalog, or a wish that it cannot meet; one line for each thing that is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The cost of an hour of a whole instance."""
+
+    usd_per_hour: float
+    """A range's upper end."""
+    usd_per_hour_range: tuple[float, float] | None = None
+    as_of: str
+    """ISO date."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A type of machine that a provider rents or rented out, and its prices."""
+
+    provider: str
+    region: str
+    name: str
+    gpu: str
+    gpu_count: int
+    host_memory_bytes: int | None
+    status: Status
+    prices: Mapping[PriceKind, Price]
+
+    @property
+    def machine(self) -> MachineType:
+        """Its name, without prices."""
+        return MachineType(
+            provider=self.provider, region=self.region, instance=self.name, gpu=self.gpu, gpu_count=self.gpu_count
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    """The cost of buying a machine."""
+
+    machine: str
+    gpu: str
+    gpu_count: int
+    usd: float
+    power_w: float | None
+    """Most that the whole machine draws; None where it is not known."""
+    status: Status
+    as_of: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Catalog:
+    """Everything known about what can be had."""
+
+    gpus: Mapping[str, GPU]
+    instances: tuple[Instance, ...]
+    purchases: tuple[Purchase, ...]
+    assumptions: tuple[Statement, ...]
+    """Assumptions of the files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A machine at a price."""
+
+    provider: str
+    """`own` for machines of one's own."""
+    region: str
+    """Empty for machines of one's own."""
+    instance: str
+    gpu: GPU
+    gpu_count: int
+    """GPUs in one machine."""
+    usd_per_hour: float
+    """The whole machine."""
+    price_kind: PriceKind | None
+    """None for machines of one's own."""
+    status: Status
+    as_of: str
+    """ISO date of the price; empty for machines of one's own."""
+    source: str
+    memory_bytes: int
+    """Usable memory of each GPU."""
+    host_memory_bytes: int | None
+    """None where it is not known."""
+    count_max: int | None
+    """How many there are; None: as many as wanted."""
+    spot_range: tuple[float, float] | None
+    """Lowest and highest spot price seen, USD/h; None for other kinds of price."""
+
+    @property
+    def machine(self) -> MachineType:
+        """Its name, without its price."""
+        return MachineType(
+            provider=self.provider,
+            region=self.region,
+            instance=self.instance,
+            gpu=self.gpu.name,
+            gpu_count=self.gpu_count,
+        )
+
+
+def stale(as_of: str, today: date, days: int = STALE_DAYS) -> bool:
+    """True for a price of an ISO date more than `days` ago. A machine of one's own has no date and never is."""
+    return bool(as_of) and (today - date.fromisoformat(as_of)).days > days
+
+
+def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
+    """Machines that may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
+    if errors := [f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)]:
+        raise CatalogError("\n".join(errors))
+    found: list[Offer] = []
+    refused: list[Rejection] = []
+    kinds: set[str] = set()
+    for machine in buy.own:
+        if not buy.gpus or machine.gpu in buy.gpus:
+            found.append(_own_offer(catalog, machine))
+            kinds.add(machine.gpu)
+    for instance in catalog.instances:
+        if _wanted(instance, buy):
+            match _judge(catalog, instance, buy):
+                case Offer() as offer:
+                    found.append(offer)
+                case rejection:
+                    refused.append(rejection)
+            kinds.add(instance.gpu)
+    refused += [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in kinds]
+    if not found and not refused:
+        raise CatalogError(
+            "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
+        )
+    return found, refused
+
+
+def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:
+    """Machines that may be bought under `buy`, and what is refused for no longer being made."""
+    wanted = [p for p in catalog.purchases if not buy.gpus or p.gpu in buy.gpus]
+    gone = [p for p in wanted if p.status is Status.RETIRED and not buy.retired]
+    rejections = [
+        _not_offered(
+            MachineType(provider="", region="", instance=p.machine, gpu=p.gpu, gpu_count=p.gpu_count),
+            Bottleneck.RETIRED,
+            Statement(code=Code.NOT_MADE),
+            Statement(code=Code.ALLOW_RETIRED_PURCHASE),
+        )
+        for p in gone
+    ]
+    return [p for p in wanted if p not in gone], rejections
+
+
+def _wanted(instance: Instance, buy: BuySpec) -> bool:
+    if buy.own and not buy.providers:
+        return False
+    wishes = (
+        (buy.providers, instance.provider),
+        (buy.regions, instance.region),
+        (buy.gpus, instance.gpu),
+        (buy.instances, instance.name),
+    )
+    return all(not allowed or value in allowed for allowed, value in wishes)
+
+
+def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Rejection:
+    price = instance.prices.get(buy.price)
+    if price is None:
+        others = tuple(kind.value for kind in instance.prices)
+        return _not_offered(
+            instance.machine,
+            Bottleneck.PRICE,
+            Statement(code=Code.NO_PRICE, subjects=(buy.price,)),
+            Statement(code=Code.OTHER_PRICE, subjects=(buy.price, *others)),
+        )
+    if instance.status is Status.RETIRED and not buy.retired:
+        return _not_offered(
+            instance.machine,
+            Bottleneck.RETIRED,
+            Statement(code=Code.NOT_SOLD, subjects=(instance.provider,)),
+            Statement(code=Code.ALLOW_RETIRED),
+            price.usd_per_hour,
+        )
+    gpu = catalog.gpus[instance.gpu]
+    return Offer(
+        provider=instance.provider,
+        region=instance.region,
+        instance=instance.name,
+        gpu=gpu,
+        gpu_count=instance.gpu_count,
+        usd_per_hour=price.usd_per_hour,
+        price_kind=buy.price,
+        status=instance.status,
+        as_of=price.as_of,
+        source=price.source,
+        memory_bytes=gpu.memory_bytes,
+        host_memory_bytes=instance.host_memory_bytes,
+        count_max=None,
+        spot_range=price.usd_per_hour_range,
+    )
+
+
+def _without_price(gpu: str, buy: BuySpec) -> Rejection:
+    code, remedy = Code.GPU_NOT_PRICED, Code.PRICE_THE_GPU
+    if buy.own and not buy.providers:
+        code, remedy = Code.GPU_NOT_OWNED, Code.NAME_PROVIDERS
+    return _not_offered(
+        OnGpu(gpu=gpu),
+        Bottleneck.PRICE,
+        Statement(code=code, subjects=(gpu,)),
+        Statement(code=remedy, subjects=(gpu,)),
+    )
+
+
+def _not_offered(
+    subject: MachineType | OnGpu,
+    bottleneck: Bottleneck,
+    why: Statement,
+    remedy: Statement,
+    usd_per_hour: float | None = None,
+) -> Rejection:
+    return Rejection(
+        subject=subject,
+        bottleneck=bottleneck,
+        observed=0,  # offers there are of it, of the one that it takes
+        limit=1,
+        unit="",
+        why=why,
+        remedies=(remedy,),
+        cost_usd_per_hour=usd_per_hour,
+    )
+
+
+def _own_offer(catalog: Catalog, machine: OwnMachine) -> Offer:
+    gpu = catalog.gpus[machine.gpu]
+    return Offer(
+        provider=OWN,
+        region="",
+        instance=machine.name,
+        gpu=gpu,
+        gpu_count=machine.gpu_count,
+        usd_per_hour=machine.price,
+        price_kind=None,
+        status=Status.ACTIVE,
+        as_of="",
+        source="the scenario",
+        memory_bytes=machine.memory or gpu.memory_bytes,
+        host_memory_bytes=machine.host_memory,
+        count_max=machine.count,
+        spot_range=None,
+    )
+
+
+def wrong_offers(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
+    """All that is wrong with `buy` once the catalog is known: the place, and what it is."""
+    yield from _unknown_names(catalog, buy)
+    yield from _own_errors(catalog, buy)
+
+
+def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
+    """Each name under `buy` that the catalog does not have: its place, and what is wrong with it."""
+    known = {
+        "providers": {instance.provider for instance in catalog.instances},
+        "regions": {instance.region for instance in catalog.instances},
+        "gpus": set(catalog.gpus),
+        "instances": {instance.name for instance in catalog.instances},
+    }
+    named: list[tuple[Steps, str, set[str]]] = [
+        (("buy", key, i), name, known[key]) for key in known for i, name in enumerate(getattr(buy, key))
+    ]
+    named += [(("buy", "own", i, "gpu"), machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
+    for place, name, names in named:
+        if name not in names:
+            hint = _which_gpu(name, names) if names is known["gpus"] else instead(name, names)
+            yield place, f"`{name}` is not in the catalog.{hint}"
+
+
+def _which_gpu(name: str, known: Collection[str]) -> str:
+    """A hint at the kind that was meant, or at how another is made known."""
+    listed = f" Known: {', '.join(sorted(known))}. Others go into gpus.yaml of a --catalog directory."
+    return perhaps(name, known) or listed
+
+
+def _own_errors(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]]:
+    """Machines of one's own that cannot be."""
+    names = [machine.name for machine in buy.own]
+    for i, machine in enumerate(buy.own):
+        gpu = catalog.gpus.get(machine.gpu)
+        if gpu and machine.memory is not None and not 0 < machine.memory <= gpu.memory_bytes:
+            most = f"{gpu.memory_bytes / 1e9:g} GB"
+            got = f"{machine.memory / 1e9:g} GB"
+            rule = f"must be above 0 and at most the {most} of a {gpu.name}, got {got}"
+            yield ("buy", "own", i, "memory"), f"{rule}. Write {most} or less."
+        if (first := names.index(machine.name)) < i:
+            taken = f"`{machine.name}` is taken by buy.own[{first}]. Write another, or `count` there."
+            yield ("buy", "own", i, "name"), taken
+
+
+# Reading the files
+
+
+def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
+    """The catalog of `directories` and of what is shipped; the first that has a GPU or an instance wins."""
+    errors: list[str] = []
+    places = (*directories, SHIPPED)
+    gpu_files = read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
+    price_files = read_all([place / "prices.yaml" for place in places], PriceFile, errors)
+    for place in places:
+        if not holds_catalog(place):
+            errors.append(f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does.")
+    if errors:
+        raise CatalogError("\n".join(errors))
+    gpus = _first_wins([_gpus(file) for file in gpu_files])
+    instances = _first_wins([_instances(file, gpus) for file in price_files])
+    purchases = _first_wins([_purchases(file, gpus) for file in price_files])
+    if errors:
+        raise CatalogError("\n".join(errors))
+    return Catalog(
+        gpus=gpus,
+        instances=tuple(instances.values()),
+        purchases=tuple(purchases.values()),
+        assumptions=tuple(_assumed(gpu_files)),
+    )
+
+
+def holds_catalog(place: Path) -> bool:
+    """True where a directory has GPUs or prices."""
+    return (place / "gpus.yaml").exists() or (place / "prices.yaml").exists()
+
+
+def load_prices(path: Path) -> tuple[Instance, ...]:
+    """Instances of a file of prices, or of the prices.yaml in a directory; its kinds of GPU need not be known."""
+    file = path / "prices.yaml" if path.is_dir() else path
+    errors = [] if file.exists() else [f"{file}: no such file. Name a file like the shipped prices.yaml."]
+    found: list[Instance] = []
+    for read in read_all([file], PriceFile, errors):
+        kinds = {entry.gpu for entry in (*read.entries.instances, *read.entries.purchases)}
+        found += _instances(read, kinds).values()
+    if errors:
+        raise CatalogError("\n".join(errors))
+    return tuple(found)
+
+
+def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:
+    merged: dict[K, V] = {}
+    for layer in layers:
+        merged = layer | merged
+    return merged
+
+
+def _gpus(file: CatalogFile) -> dict[str, GPU]:
+    idle_share = file.entries.assumed_idle_share_of_tdp
+    for name, entry in file.entries.gpus.items():
+        if entry.idle_w is None and idle_share is None:
+            file.say(("gpus", name), "has no idle_w. Write it, or assumed_idle_share_of_tdp for the whole file.")
+    return {
+        name: _gpu(name, entry, file.entries.source, idle_share or 0.0) for name, entry in file.entries.gpus.items()
+    }
+
+
+def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
+    source = entry.source or source
+    return GPU(
+        name=name,
+        memory_bytes=round(entry.memory_gb * 1e9),
+        memory_bytes_per_s=entry.memory_bandwidth_gb_per_s * 1e9,
+        fp32_flops=entry.fp32_tflops * 1e12,
+        tensor_fp16_flops=entry.tensor_fp16_tflops and entry.tensor_fp16_tflops * 1e12,
+        tdp_w=entry.tdp_w,
+        idle_w=entry.tdp_w * idle_share if entry.idle_w is None else entry.idle_w,
+        pcie_bytes_per_s=entry.pcie_gb_per_s * 1e9,
+        nvlink_bytes_per_s=entry.nvlink_gb_per_s and entry.nvlink_gb_per_s * 1e9,
+        compute_capability=entry.compute_capability,
+        source=f"{source} ({entry.note})" if entry.note else source,
+    )
+
+
+def _assumed(files: Sequence[CatalogFile]) -> Iterator[Statement]:
+    """Idle power by a rule, for the kinds that the first file naming them has no figure of."""
+    seen: set[str] = set()
+    for file in files:
+        new = {name: entry for name, entry in file.entries.gpus.items() if name not in seen}
+        names = tuple(name for name, entry in new.items() if entry.idle_w is None)
+        if names:
+            share = file.entries.assumed_idle_share_of_tdp or 0.0
+            yield Statement(code=Code.IDLE_POWER, subjects=names, figures={"share_of_tdp": share})
+        seen |= new.keys()
+
+
+def _instances(file: CatalogFile, gpus: Collection[str]) -> dict[tuple[str, str, str], Instance]:
+    found: dict[tuple[str, str, str], Instance] = {}
+    for i, entry in enumerate(file.entries.instances):
+        where = ("instances", i)
+        file.expect((*where, "gpu"), entry.gpu, set(gpus))
+        key = (entry.provider, entry.region, entry.instance)
+        if key in found:
+            file.say(where, f"{entry.instance} of {entry.provider} {entry.region} is listed twice. Keep one.")
+        prices = {kind: _price(file, (*where, "prices", kind.value), kind, p) for kind, p in entry.prices.items()}
+        found[key] = Instance(
+            provider=entry.provider,
+            region=entry.region,
+            name=entry.instance,
+            gpu=entry.gpu,
+            gpu_count=entry.gpu_count,
+            host_memory_bytes=None if entry.host_memory_gb is None else round(entry.host_memory_gb * 1e9),
+            status=entry.status,
+            prices={kind: price for kind, price in prices.items() if price},
+        )
+    return found
+
+
+def _price(file: CatalogFile, where: Place, kind: PriceKind, entry: PriceEntry) -> Price | None:
+    source = file.source(where, entry.source)
+    if entry.usd_in_all is not None and kind not in TERM_HOURS:
+        file.say((*where, "usd_in_all"), f"{kind} has no term. Write usd_per_hour.")
+    if entry.usd_per_hour_low is not None and kind is not PriceKind.SPOT:
+        file.say((*where, "usd_per_hour_low"), f"{kind} has no range. Write usd_per_hour.")
+    if source is None:
+        return None
+    return Price(
+        usd_per_hour=_hourly(kind, entry),
+        usd_per_hour_range=entry.usd_per_hour_range,
+        as_of=source.as_of,
+        source=source.title,
+    )
+
+
+def _hourly(kind: PriceKind, entry: PriceEntry) -> float:
+    """A range counts at its upper end, a term by its hours."""
+    if entry.usd_in_all is not None:
+        return entry.usd_in_all / TERM_HOURS.get(kind, 1)
+    return entry.usd_per_hour or entry.usd_per_hour_high or 0.0
+
+
+def _purchases(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[str, Purchase]:
+    found: dict[str, Purchase] = {}
+    for i, entry in enumerate(file.entries.purchases):
+        where = ("purchases", i)
+        file.expect((*where, "gpu"), entry.gpu, set(gpus))
+        if source := file.source(where, entry.source):
+            found[entry.machine] = Purchase(
+                machine=entry.machine,
+                gpu=entry.gpu,
+                gpu_count=entry.gpu_count,
+                usd=entry.usd,
+                power_w=entry.power_w,
+                status=entry.status,
+                as_of=source.as_of,
+                source=source.title,
+            )
+    return found
+
+
+# Warnings about the way machines are paid
+
+
+def spot_machines(names: Sequence[str]) -> PlanWarning:
+    """They may be taken away, and no failures are replayed."""
+    return PlanWarning(what=Statement(code=Code.SPOT, subjects=tuple(names)))
+
+
+def retired_machines(names: Sequence[str]) -> PlanWarning:
+    """Who has none gets none."""
+    return PlanWarning(what=Statement(code=Code.RETIRED, subjects=tuple(names)))

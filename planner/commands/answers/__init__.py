@@ -1,0 +1,1 @@
+"""Commands on an answer that was kept."""

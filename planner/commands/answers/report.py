@@ -1,0 +1,23 @@
+"""The command `planner report`: an answer as one HTML file that opens offline."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+
+
+def report(
+    answer: Annotated[
+        Path, typer.Argument(metavar="ANSWER", help="plan.json, study.json, or JSON of simulate, train or horizon.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The HTML to write.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Write an answer as one HTML page that opens offline and can be sent on."""
+    from planner.console.output import emit
+
+    api.report(answer, out)
+    emit(f"Wrote {out}: {out.stat().st_size / 1e3:.0f} kB. Open it in a browser; it needs no network.\n")

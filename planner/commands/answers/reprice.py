@@ -1,0 +1,48 @@
+"""The command `planner reprice`: a plan at other prices."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import FormNoCsv, PlanFile, no_csv
+from planner.console.output import emit, note
+from planner.units.writing import Format, stdout_screen
+
+
+class PriceChoice(StrEnum):
+    """Kinds of price, as in `planner.model.scenario`, which help must not import."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED_1Y = "reserved-1y"
+    RESERVED_3Y = "reserved-3y"
+
+
+def reprice(
+    plan: PlanFile,
+    prices: Annotated[
+        Path, typer.Option(metavar="FILE", help="Prices like the shipped prices.yaml, or a --catalog directory.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the plan at its new prices here.")
+    ] = None,
+    kind: Annotated[
+        PriceChoice | None, typer.Option("--price", help="Another kind of price than the plan was made with.")
+    ] = None,
+    form: FormNoCsv = Format.TABLE,
+) -> None:
+    """Say what a plan costs at other prices, without simulating again."""
+    from planner.compare.report import render_reprice
+    from planner.io.store import StoreError, is_plan
+
+    no_csv(form)
+    if out and out.is_file() and not is_plan(out):
+        raise StoreError(f"{out}: exists and is no plan. Name another file with -o.")
+    new, changes = api.reprice(plan, prices, kind)
+    emit(render_reprice(changes, form, stdout_screen()))
+    if out:
+        api.write_plan(new, out)
+        note(f"Plan kept in {out}. What differs: planner diff {plan} {out}")

@@ -1,0 +1,29 @@
+"""The commands `planner calibrate` and `planner doctor`: what needs the device."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.output import emit
+
+EVERYTHING_IS_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""One parser for `planner calibrate` and for `python -m calibrate`, which runs where typer is not installed."""
+
+
+def calibrate(context: typer.Context) -> None:
+    """Measure what models cost on this machine's device."""
+    raise typer.Exit(api.calibrate(*context.args))
+
+
+def doctor(
+    device: Annotated[str, typer.Option(metavar="D", help="cuda:0, cuda:1, ... or cpu.")] = "cuda:0",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where profiles shall go.")] = Path("profiles"),
+) -> None:
+    """Check whether a device can be measured, and say what to do where it cannot."""
+    from calibrate.devices.doctor import exit_code, render
+
+    findings = api.doctor(device, out)
+    emit(render(findings) + "\n")
+    raise typer.Exit(exit_code(findings))

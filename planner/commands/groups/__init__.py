@@ -1,0 +1,1 @@
+"""Commands of two words, such as `planner prices show`."""

@@ -1,0 +1,107 @@
+"""`planner merge`: what models could share, and where sharing pays."""
+
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.commands.groups.merge_train import train
+from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, Scenario, Set, json_or_table
+from planner.console.output import PLAIN
+from planner.units.writing import Format, stdout_screen
+
+app = typer.Typer(help="Layers that models share, stored once.", **PLAIN)
+
+
+app.command()(train)
+
+
+@app.command()
+def analyze(
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL...", help="Names, `resnet50*4` for four; or your package.module:factory."),
+    ],
+    shape: Annotated[
+        str | None, typer.Option("--input", metavar="CxHxW", help="Shape of one sample of your models.")
+    ] = None,
+    profiles: Profiles = None,
+    form: FormJson = Format.TABLE,
+    plot: Plot = None,
+) -> None:
+    """Say what models could share, and how much each rule saves."""
+    from planner.console.output import emit, note
+    from planner.io.store import to_json
+    from planner.show.text.merging import analysis_json, analysis_table
+
+    json_or_table(form)
+    if plot:
+        from calibrate.io.plot import check_picture
+
+        check_picture(plot)
+    analysis = api.merge_analyze(*models, input_shape=shape, profiles=profiles)
+    emit(to_json(analysis_json(analysis)) if form is Format.JSON else analysis_table(analysis, stdout_screen()))
+    if plot:
+        from planner.show.plots.merging import analysis_plot
+
+        analysis_plot(analysis, plot)
+        note(f"Wrote {plot}.")
+
+
+@app.command()
+def breakeven(
+    scenario: Scenario,
+    loads: Annotated[
+        str | None, typer.Option(metavar="X,...", help="Rates over those of the scenario. Default: 0.25 to 3, or more.")
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Numbers of models. Default: five steps up to all.")
+    ] = None,
+    overrides: Set = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: FormJson = Format.TABLE,
+    plot: Plot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say where resident, swapped and merged models, or more GPUs, cost least: against load and number of models."""
+    from planner.console.output import emit, note, progress
+    from planner.io.store import to_json
+    from planner.show.text.merging import breakeven_json, breakeven_table
+
+    json_or_table(form)
+    if plot:
+        from calibrate.io.plot import check_picture
+
+        check_picture(plot)
+    wanted = [float(x) for x in numbers("--loads", loads)]
+    counts = [int(x) for x in numbers("--models", models)]
+    with progress(quiet) as tell:
+        answer = api.merge_breakeven(
+            scenario,
+            loads=wanted,
+            counts=counts,
+            overrides=overrides,
+            catalog=catalog,
+            profiles=profiles,
+            progress=tell,
+        )
+    emit(to_json(breakeven_json(answer)) if form is Format.JSON else breakeven_table(answer, stdout_screen()))
+    if plot:
+        from planner.show.plots.merging import breakeven_plot
+
+        breakeven_plot(answer, plot)
+        if not quiet:
+            note(f"Wrote {plot}.")
+
+
+def numbers(option: str, text: str | None) -> list[str]:
+    """`0.5,1,2` in parts; whole numbers for --models."""
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    read = int if option == "--models" else float
+    for part in parts:
+        try:
+            read(part)
+        except ValueError:
+            raise typer.BadParameter(f"{option} {part}: must be a number. Write e.g. 1,2,4.") from None
+    return parts

@@ -1,0 +1,39 @@
+"""The command `planner merge train`: models are trained to share layers, in a process of their own that has torch."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import FormJson, json_or_table
+from planner.units.writing import Format
+
+
+def train(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML file with the tasks, e.g. merge/digits.yaml.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="For the curve and the merged weights. Default: the spec's name + .merged."),
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="D", help="cuda:0, cuda:1, ... or cpu.")] = "cuda:0",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the training in --out ended.")] = False,
+    form: FormJson = Format.TABLE,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Train models to share layers, and measure what that costs. Runs the tasks' own code."""
+    from calibrate.joint.spec import CURVE
+    from planner.console.output import Status, emit, note
+    from planner.show.text.joint import report
+    from planner.units.writing import stdout_screen
+
+    json_or_table(form)
+    folder = out or Path(f"{spec.stem}.merged")
+    if (code := api.run_joint(spec, folder, device, resume, quiet)) < 0:
+        note(f"The training was ended by signal {-code}. The same command with --resume continues.")
+        code = Status.INTERNAL
+    if code:
+        raise typer.Exit(code)
+    text = (folder / CURVE).read_text(encoding="utf-8")
+    emit(text if form is Format.JSON else "\n".join(report(json.loads(text), folder, stdout_screen())) + "\n")

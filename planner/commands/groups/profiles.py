@@ -1,0 +1,64 @@
+"""The commands `planner profiles`: what models cost on GPUs."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.catalog.knowledge import knowledge
+from planner.console.options import Catalogs, Profiles
+from planner.console.output import PLAIN, emit
+from planner.units.writing import stdout_screen
+
+app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
+
+
+class Picture(StrEnum):
+    """Pictures of a profile, as in `calibrate.io.plot`, which help must not import."""
+
+    LATENCY = "latency"
+    MEMORY = "memory"
+    LAYERS = "layers"
+
+
+@app.command("list")
+def profiles_list(profiles: Profiles = None, catalog: Catalogs = None) -> None:
+    """List what is known about models on GPUs."""
+    from planner.show.text.listings import profile_list
+
+    emit(profile_list(api.profiles_list(profiles, catalog), stdout_screen()))
+
+
+@app.command("show")
+def profiles_show(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Only on this kind of GPU.")] = None,
+    profiles: Profiles = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Show all figures of a model, and where they come from."""
+    from planner.show.text.listings import choose, profile_show
+
+    _, library = knowledge(catalog, profiles)
+    screen = stdout_screen()
+    parts = [profile_show(profile, screen, library.measured(profile)) for profile in choose(library, model, gpu)]
+    emit("\n\n".join("\n".join(part) for part in parts) + "\n")
+
+
+@app.command("plot")
+def profiles_plot(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The PNG to write.")],
+    what: Annotated[
+        Picture, typer.Option(help="Time by batch size, memory by kind, or operations and working set by layer.")
+    ] = Picture.LATENCY,
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="On this kind of GPU.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="P", help="At this precision, e.g. amp.")] = None,
+    profiles: Profiles = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Draw what a model costs: measured points, fit and band; memory; layers."""
+    profile = api.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
+    emit(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.\n")

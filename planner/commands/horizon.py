@@ -1,0 +1,68 @@
+"""The command `planner horizon`: days of load, and ways to keep GPUs for it side by side."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs, FormNoCsv, Profiles, Quiet, Seed, Set, no_csv
+from planner.units.writing import Format
+
+
+class Checked(StrEnum):
+    """Ways of which a day may be replayed, as in `planner.questions.horizons.answer`, which help must not import."""
+
+    FIXED = "fixed"
+    SCHEDULED = "scheduled"
+    AUTOSCALED = "autoscaled"
+    RESERVED = "reserved"
+    SPOT = "spot"
+    OWN = "own"
+
+
+def horizon(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file with a `calendar`.")],
+    overrides: Set = None,
+    check: Annotated[
+        Checked | None,
+        typer.Option("--check-day", metavar="WAY", help="Also replay this way's busiest day frame by frame: minutes."),
+    ] = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: FormNoCsv = Format.TABLE,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw load and GPUs as PNG; needs matplotlib.")
+    ] = None,
+    seed: Seed = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compare ways to keep GPUs over days: fixed, by the hour, autoscaled, reserved, spot, your own."""
+    from planner.console.output import Status, emit, note, progress
+    from planner.show.documents.horizons import render
+    from planner.units.writing import stdout_screen
+
+    no_csv(form)
+    if plot:
+        from calibrate.io.plot import check_picture
+
+        check_picture(plot)
+    with progress(quiet) as tell:
+        answer = api.horizon(
+            scenario,
+            overrides=overrides,
+            catalog=catalog,
+            profiles=profiles,
+            seed=seed,
+            check_day=check,
+            progress=tell,
+        )
+    emit(render(answer, form, stdout_screen()))
+    if plot:
+        from planner.show.plots.horizons import horizon_plot
+
+        horizon_plot(answer, plot)
+        if not quiet:
+            note(f"Wrote {plot}.")
+    raise typer.Exit(Status.FEASIBLE if answer.best else Status.INFEASIBLE)

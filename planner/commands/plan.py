@@ -1,0 +1,84 @@
+"""The command `planner plan`: the cheapest GPUs for a scenario."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set
+from planner.console.output import Status, emit, note, progress
+from planner.units.writing import Format, stdout_screen
+
+if TYPE_CHECKING:
+    from planner.model.plan import Plan
+
+
+def plan(
+    scenario: Scenario,
+    overrides: Set = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: Form = Format.TABLE,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Keep the plan here; plan.json unless --format json."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 where evidence is weaker than fitted or prices are stale.")
+    ] = False,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Exit 4 where it holds: cost, gpus, p99 or attainment with > >= < <=, e.g. 'cost>5'. Repeatable.",
+        ),
+    ] = None,
+    seed: Seed = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find the cheapest GPUs that meet every SLO."""
+    from planner.compare.gate import crossed, parse_conditions, weak
+    from planner.io.store import check_target
+    from planner.show.documents.plan import render
+
+    if target := target_of(out, form):
+        check_target(target, scenario)
+    conditions = parse_conditions(fail_on or [])
+    with progress(quiet) as tell:
+        answer = api.plan(scenario, overrides=overrides, catalog=catalog, profiles=profiles, seed=seed, progress=tell)
+    emit(render(answer, form, stdout_screen()))
+    kept = target is None or keep(answer, target, form, quiet) or out is None
+    too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
+    for line in [*over, *too_weak]:
+        note(line)
+    failures = {
+        Status.INPUT: not kept,
+        Status.INFEASIBLE: not answer.feasible,
+        Status.THRESHOLD: bool(over),
+        Status.WEAK: bool(too_weak),
+    }
+    raise typer.Exit(next((status for status, failed in failures.items() if failed), Status.FEASIBLE))
+
+
+def target_of(out: Path | None, form: Format) -> Path | None:
+    """Where a plan is kept; None where it is not."""
+    return out or (None if form is Format.JSON else Path("plan.json"))
+
+
+def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:
+    """Write the plan; False where that cannot be done."""
+    from planner.io.store import StoreError, write_plan
+
+    try:
+        write_plan(answer, target)
+    except StoreError as error:
+        note(str(error))
+        return False
+    if not quiet:
+        text = f"Plan kept in {target}. Why so: planner explain {target}"
+        if form is Format.TABLE:
+            emit(f"\n{text}\n")
+        else:
+            note(text)
+    return True

@@ -1,0 +1,72 @@
+"""The command `planner profile`: where one model's time and memory go, and what would change them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs, FormNoCsv, Profiles
+from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN
+from planner.units.writing import Format
+
+
+def profile(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="E.g. resnet50; your own: package.module:factory.")],
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")] = None,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, max=BATCH_MAX, help="Batch size.")] = 1,
+    precision: Annotated[str, typer.Option(metavar="P", help="fp32, tf32, amp, fp16, bf16 or int8.")] = "fp32",
+    shape: Annotated[
+        str | None, typer.Option("--input", metavar="SHAPE", help="One sample of your own model, e.g. 3x224x224.")
+    ] = None,
+    resolution: Annotated[
+        int | None, typer.Option(metavar="PX", min=SIDE_MIN, max=SIDE_MAX, help="Side of a picture.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="D", help="tpu-v1, a systolic array; or this machine's cpu or cuda:0.")
+    ] = None,
+    dataflow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ws|is|os", help="What stays in a systolic array: weights (the default), inputs or outputs."
+        ),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Run it at several batch sizes on --device cpu or cuda:0.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw operations, memory and roofline: .png or .svg.")
+    ] = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: FormNoCsv = Format.TABLE,
+) -> None:
+    """Say where one model's time and memory go, layer by layer, and what would change that.
+
+    Your own model's code is run, to see its layers.
+    """
+    from calibrate.io.plot import check_picture
+    from planner.console.output import emit, note
+    from planner.show.plots.profiling import FORMS, draw
+    from planner.show.text.profiling import render
+    from planner.units.writing import stdout_screen
+
+    if picture:
+        check_picture(picture, tuple(FORMS))
+    anatomy = api.profile(
+        model,
+        gpu,
+        batch=batch,
+        precision=precision,
+        resolution=resolution,
+        input_shape=shape,
+        device=device,
+        dataflow=dataflow,
+        measure=measure,
+        catalog=catalog,
+        profiles=profiles,
+    )
+    emit(render(anatomy, form, stdout_screen()))
+    if picture:
+        draw(anatomy, picture)
+        note(f"Wrote {picture}.")

@@ -1,0 +1,1 @@
+"""Commands that make a scenario, or say what one may hold."""

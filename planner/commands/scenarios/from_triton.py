@@ -1,0 +1,38 @@
+"""The command `planner from-triton`: a scenario made of what a Triton server already serves."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.console.options import Profiles
+
+
+def from_triton(
+    repository: Annotated[Path, typer.Argument(metavar="MODEL_REPOSITORY", help="As tritonserver gets it.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The scenario to write.")] = Path(
+        "scenario.yaml"
+    ),
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RATE", help="Requests of each model, or of one: 'resnet50=10 rps'. Repeatable."),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TIME", help="Longest latency of each model, or of one: 'resnet50=100 ms'. Repeatable."),
+    ] = None,
+    profiles: Profiles = None,
+) -> None:
+    """Make a scenario of an existing Triton model repository."""
+    from planner.catalog.knowledge import knowledge
+    from planner.console.output import emit
+    from planner.imports.from_triton import check_free, read
+    from planner.io.store import write_text
+    from planner.units.writing import stdout_screen
+
+    check_free(out)
+    _, library = knowledge(None, profiles)
+    made = read(repository, rate or [], slo or [], library)
+    write_text(made.text(), out)
+    next_step = f" Next: planner plan {out}" if not made.unprofiled else " It cannot be planned yet."
+    emit(f"{made.summary(stdout_screen())}\nWrote {out}.{next_step}\n")

@@ -1,0 +1,48 @@
+"""The command `planner simulate`: a scenario on GPUs that somebody names."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set
+from planner.console.output import Status, emit, progress
+from planner.units.writing import Format, stdout_screen
+
+
+def simulate(
+    scenario: Scenario,
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")] = None,
+    count: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="How many of them.")] = None,
+    placed: Annotated[
+        Path | None, typer.Option("--plan", metavar="PLAN", help="Instead: the placement of this plan, as it is.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=NAME",
+            help="memory, scheduling, routing, drop or eviction, e.g. eviction=mru. Repeatable.",
+        ),
+    ] = None,
+    overrides: Set = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: Form = Format.TABLE,
+    seed: Seed = None,
+    quiet: Quiet = False,
+) -> None:
+    """Replay a scenario on GPUs that you name, or as a plan placed it."""
+    from planner.search.simulation import policy_override
+    from planner.show.documents.simulation import render
+
+    if (placed is None) == (gpu is None) or (gpu is None) != (count is None):
+        raise typer.BadParameter("name either --gpu and --count, or --plan.")
+    kept = api.read_plan(placed) if placed else None
+    changes = [*api.seeded(overrides, seed), *map(policy_override, policy or [])]
+    with progress(quiet) as tell:
+        answer = api.simulate(
+            scenario, gpu, count, plan=kept, overrides=changes, catalog=catalog, profiles=profiles, progress=tell
+        )
+    emit(render(answer, form, stdout_screen()))
+    raise typer.Exit(Status.FEASIBLE if answer.feasible else Status.INFEASIBLE)

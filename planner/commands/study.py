@@ -1,0 +1,114 @@
+"""The command `planner study`: one question at many points."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, json_or_table
+from planner.questions.studies.engines import WORKERS_MAX, EngineName
+from planner.units.writing import Format
+
+if TYPE_CHECKING:
+    from planner.questions.studies.run import Ran
+
+
+def study(
+    file: Annotated[Path, typer.Argument(metavar="STUDY", help="YAML file, as in scenarios/studies.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the base, for all points. Repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where points and results go; study-NAME.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the points that are there; none is worked out twice.")
+    ] = False,
+    engine: Annotated[
+        EngineName, typer.Option(help="local: processes of this machine. ray: tasks on a Ray cluster that is there.")
+    ] = EngineName.LOCAL,
+    address: Annotated[
+        str | None, typer.Option(metavar="A", help="Of the Ray cluster: auto, this machine's, or ray://HOST:10001.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=WORKERS_MAX, help="Processes; one for each core if not given.")
+    ] = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=2**32 - 1, help="Start of all random numbers, the same for all points."),
+    ] = None,
+    form: FormJson = Format.TABLE,
+    plot: Plot = None,
+    quiet: Quiet = False,
+) -> None:
+    """Answer one question at many points, and say what matters most."""
+    from planner.console.output import emit, note
+    from planner.questions.studies.journal import FILE
+    from planner.questions.studies.results import write
+    from planner.show.documents.studies import render
+    from planner.units.writing import stdout_screen
+
+    json_or_table(form)
+    directory = out or Path(f"study-{file.stem}")
+    if plot:
+        from calibrate.io.plot import check_picture
+
+        check_picture(plot, made=directory)
+    try:
+        with progress(quiet) as tell:
+            ran = api.run_study(
+                file, directory, resume, engine, address, workers, overrides, catalog, profiles, seed, tell
+            )
+    except KeyboardInterrupt:
+        if not quiet:
+            note(f"Interrupted. What is finished is in {directory / FILE}; go on with --resume.")
+        raise
+    written = write(ran.answer, directory)
+    emit(render(ran.answer, form, stdout_screen()))
+    if not quiet:
+        for line in notes(ran, directory, written, resume):
+            note(line)
+    if plot:  # last, so that the answer is there whatever becomes of the picture
+        from planner.show.plots.studies import draw
+
+        draw(ran.answer, plot)
+    raise typer.Exit(status(ran))
+
+
+def notes(ran: "Ran", directory: Path, written: list[str], resume: bool) -> Iterator[str]:
+    """Lines beside the answer: points, files, and what is missing."""
+    from planner.questions.studies.results import PARQUET
+    from planner.units.writing import counted
+
+    before = f", {ran.taken} taken from before" if ran.taken else ""
+    yield f"\n{counted(ran.computed, 'point')} worked out{before}. Kept in {directory}: {', '.join(written)}."
+    if resume and not ran.taken:
+        yield f"Nothing in {directory} was of this study as it is now, so --resume found nothing to go on with."
+    if PARQUET not in written:
+        yield f"No {PARQUET}, which takes duckdb: pip install 'gpu-capacity-planner[parquet]'."
+    for reason in ran.lost:
+        yield f"Lost, to be tried anew with --resume: {reason}."
+
+
+def status(ran: "Ran") -> int:
+    """The exit code: 0 where some point is feasible."""
+    from planner.console.output import Status
+
+    if ran.lost:
+        return Status.INTERNAL
+    return Status.FEASIBLE if any(point.feasible for point in ran.answer.points) else Status.INFEASIBLE
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """A bar on standard error."""
+    from planner.console.output import progress as bar
+
+    with bar(quiet) as tell:
+        yield lambda done, of, points: tell(f"{done} of {of} rows, {points} points worked out", done / of)

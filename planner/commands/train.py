@@ -1,0 +1,68 @@
+"""The command `planner train`: how long a training takes, how much memory, how much money."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs, FormNoCsv, Profiles, Set, no_csv
+from planner.units.writing import Format
+
+
+def train(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file, as in scenarios/training.")],
+    overrides: Set = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Instead: train for a moment here, and compare with what was predicted.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(metavar="D", help="With --measure: cpu, cuda:1, ... Default: cuda:0.")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=1_000_000, help="With --measure: the batch; the scenario's, 64 at most."),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=10**9, help="With --measure: of the short epoch; twenty batches."),
+    ] = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw options by time and cost, as .png or .svg.")
+    ] = None,
+    form: FormNoCsv = Format.TABLE,
+) -> None:
+    """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
+    from calibrate.io.plot import check_picture
+    from planner.console.output import Status, emit
+    from planner.show.documents.training import check_text, render
+    from planner.show.plots.profiling import FORMS
+    from planner.show.plots.training import draw
+    from planner.units.writing import stdout_screen
+
+    no_csv(form)
+    refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
+           never={"--catalog": catalog, "--profiles": profiles, "--plot": plot})  # fmt: skip
+    if plot:
+        check_picture(plot, tuple(FORMS))
+    if measure:
+        check = api.train_measured(scenario, device or "cuda:0", batch=batch, samples=samples, overrides=overrides)
+        emit(check_text(check, form, stdout_screen()))
+        return
+    plan = api.train(scenario, overrides=overrides, catalog=catalog, profiles=profiles)
+    emit(render(plan, form, stdout_screen()))
+    if plot:
+        draw(plan, plot)
+    raise typer.Exit(Status.FEASIBLE if plan.cheapest else Status.INFEASIBLE)
+
+
+def refuse(measure: bool, *, only: Mapping[str, object], never: Mapping[str, object]) -> None:
+    """BadParameter for options that would do nothing: some need `--measure`, some have no part in it."""
+    for name, value in (never if measure else only).items():
+        if value is not None:
+            raise typer.BadParameter(
+                f"{name}: does nothing {'with' if measure else 'without'} --measure. Leave it out."
+            )

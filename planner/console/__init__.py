@@ -1,0 +1,1 @@
+"""The console: options that commands share, and how they speak and end."""

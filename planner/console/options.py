@@ -1,0 +1,52 @@
+"""Options that commands share, each written once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.units.writing import Format
+
+Scenario = Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file; `planner init` writes one.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the scenario. Repeatable."),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", metavar="N", help="Start of all random numbers, instead of the scenario's."),
+]
+Catalogs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--catalog", metavar="DIR", help="Your gpus.yaml and prices.yaml, before the shipped ones. Repeatable."
+    ),
+]
+Profiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profiles", metavar="DIR", help="Your profiles, before the shipped ones. Repeatable."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
+Form = Annotated[
+    Format,
+    typer.Option("--format", help="How the answer is written to standard output."),
+]
+FormNoCsv = Annotated[Format, typer.Option("--format", help="table, json or md.")]
+FormJson = Annotated[Format, typer.Option("--format", help="table or json.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw it as PNG; needs matplotlib."),
+]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")]
+
+
+def no_csv(form: Format) -> None:
+    """BadParameter for a form that only plans and simulations have."""
+    if form is Format.CSV:
+        raise typer.BadParameter("--format: must be table, json or md, got csv.")
+
+
+def json_or_table(form: Format) -> None:
+    """BadParameter for forms that this answer does not have."""
+    if form not in (Format.TABLE, Format.JSON):
+        raise typer.BadParameter(f"--format: must be table or json, got {form}.")

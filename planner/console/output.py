@@ -1,0 +1,102 @@
+"""The console: what all commands say, ask and end with."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from planner.units.reading import Quantity
+
+CONTROLS = re.compile("\r(?!\n)|(?!\x1b\\[[0-9;]*m)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys, but for ends of lines and colours."""
+WORD_MAX, LINE_MAX = 60, 2000
+LONG_WORD = re.compile(rf"[^\s/]{{{2 * WORD_MAX},}}")
+"""Words of an error that are cut, for it quotes what somebody wrote; paths are not."""
+
+
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    "no_args_is_help": True,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+"""Help and errors as plain text; errors of the planner itself are handled in `main`."""
+
+
+class Status(IntEnum):
+    """Exit codes. Where several apply, the lowest."""
+
+    FEASIBLE = 0
+    INTERNAL = 1
+    INPUT = 2
+    INFEASIBLE = 3
+    THRESHOLD = 4
+    WEAK = 5
+
+
+def quantity(option: str, read: "Quantity", text: str) -> float:
+    """An option in people's units."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} {error}") from None
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A bar on standard error that shows what goes on; none where nobody watches."""
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _text, _done: None
+        return
+    from planner.show.text.progress import bar
+
+    with bar() as tell:
+        yield tell
+
+
+def note(text: str) -> None:
+    """A line for people, beside the answer."""
+    if sys.stderr is not None:
+        print(harmless(text), file=sys.stderr)
+
+
+def emit(text: str) -> None:
+    """Write to standard output. Where its reader has left, the rest is not needed."""
+    if sys.stdout is None:  # it was closed
+        return
+    encoding = sys.stdout.encoding or "utf-8"
+    known = harmless(text).replace("±", "±" if can_encode("±", encoding) else "+-")
+    try:
+        sys.stdout.write(known.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            from planner.io.store import StoreError
+
+            raise StoreError(f"standard output: cannot be written: {error.strerror}.") from error
+
+
+def harmless(text: str) -> str:
+    """A text in which control characters are shown (`\\x1b`), and not sent to a terminal; colours of ours stay."""
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def can_encode(text: str, encoding: str) -> bool:
+    """True where an encoding has all these characters."""
+    return text.encode(encoding, "ignore").decode(encoding) == text
+
+
+def shortened(line: str) -> str:
+    """A line that a person can read, whatever it quotes."""
+    from calibrate.io.files import printable
+
+    line = LONG_WORD.sub(lambda found: f"{found[0][:WORD_MAX]}...", printable(line))
+    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX // 2]} ... {line[-LINE_MAX // 2 :]}"

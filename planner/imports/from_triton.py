@@ -1,0 +1,391 @@
+"""A scenario made of a Triton model repository: which models, how they are batched, what they weigh on disk.
+
+The repository says neither how often each model is asked nor its SLO: whoever imports it says that.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+
+from calibrate.io.files import printable
+from calibrate.library.lookup import PRECISIONS, Library
+from planner.imports.triton_config import TritonConfig, read_config
+from planner.io.store import StoreError
+from planner.units.reading import Quantity, did_you_mean, duration, rate
+from planner.units.writing import Column, Screen, counted, names, table
+from simulator.errors import InputError
+
+CONFIG = "config.pbtxt"
+TODO = "TODO"
+"""Stands in the scenario where only its reader knows; `planner plan` refuses it, line by line."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*")
+NOTE_BYTES = 4096
+"""Smaller files are notes and placeholders, not models."""
+CODE = ("python",)
+"""Backends whose model files are code: their size says nothing of the weights."""
+
+
+class RepositoryError(InputError):
+    """A repository that cannot be imported, or an option that does not fit it; one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A model that Triton serves on GPUs."""
+
+    name: str
+    """The scenario's name for it."""
+    config: TritonConfig
+    weights_bytes: int | None
+    """Size of its newest version's files on disk: an estimate, evidence `assumed`. None where there is none to see."""
+    version: int | None
+
+    @property
+    def profile(self) -> str:
+        """Profile it uses: what its parameters say, as an exported plan writes them; else its name."""
+        noted = self.config.parameters.get("profile", "")
+        return noted if NAME.fullmatch(noted) else self.name
+
+    @property
+    def precision(self) -> str | None:
+        """Precision that its parameters ask of profiles; None where they do not."""
+        noted = self.config.parameters.get("precision", "")
+        return noted if noted in PRECISIONS else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """Contents of a model repository."""
+
+    path: Path
+    models: tuple[Served, ...]
+    left_out: tuple[str, ...]
+    """Folders that are not imported, each with its reason."""
+    warnings: tuple[str, ...]
+
+
+def read_repository(path: Path) -> Repository:
+    """All models of a repository; RepositoryError where it holds none that GPUs serve."""
+    if not path.is_dir():
+        raise RepositoryError(f"{path}: is no directory. Name the one that `tritonserver --model-repository` gets.")
+    if (path / CONFIG).exists():
+        raise RepositoryError(f"{path}: is one model. Name the directory above it.")
+    models: list[Served] = []
+    left_out: list[str] = []
+    for folder in sorted(path.glob("[!.]*/")):
+        match read_model(folder):
+            case str() as reason:
+                left_out.append(reason)
+            case model:
+                models.append(model)
+    if not models:
+        raise RepositoryError(f"{path}: holds no model that GPUs serve. {why_none(path, left_out)}")
+    refuse_namesakes(path, models)
+    return Repository(path=path, models=tuple(models), left_out=tuple(left_out), warnings=tuple(warnings_of(models)))
+
+
+def refuse_namesakes(path: Path, models: Sequence[Served]) -> None:
+    """RepositoryError where two models would get the same name in the scenario."""
+    counts = Counter(model.name for model in models)
+    if twice := sorted(name for name, count in counts.items() if count > 1):
+        raise RepositoryError(f"{path}: {', '.join(twice)}: several models would get this name. Rename one.")
+
+
+def why_none(path: Path, left_out: Sequence[str]) -> str:
+    """The error of a directory without models: often it is the one above the repository."""
+    if repositories := sorted({config.parent.parent.name for config in path.glob(f"[!.]*/*/{CONFIG}")}):
+        return f"Name the repository in it: {' or '.join(str(path / name) for name in repositories[:3])}."
+    if not left_out:
+        return f"Each model is a directory with a {CONFIG}."
+    more = f" And {len(left_out) - 3} more." if len(left_out) > 3 else ""
+    return f"Left out: {' '.join(left_out[:3])}{more}"
+
+
+def read_model(folder: Path) -> Served | str:
+    """One model, or why it is left out."""
+    if not (folder / CONFIG).exists():
+        return f"{folder.name}: has no {CONFIG}. Triton may do without, this import does not: write one."
+    config = read_config(folder / CONFIG)
+    if config.name not in ("", folder.name):
+        where = f"{folder / CONFIG}: `name` must be `{folder.name}`, as its directory is called, got `{config.name}`"
+        raise RepositoryError(f"{where}. Mend the file.")
+    if config.ensemble:
+        steps = names([step or "?" for step in config.steps], 8)
+        return f"{folder.name}: is an ensemble, which is not supported; its models ({steps}) stand by themselves."
+    if {group.kind for group in config.groups} == {"KIND_CPU"}:
+        return f"{folder.name}: runs on processors only, and plans are about GPUs."
+    version = newest(folder, config)
+    size = None if config.backend in CODE else size_bytes(folder, version)
+    return Served(name=scenario_name(folder.name), config=config, weights_bytes=size, version=version)
+
+
+def scenario_name(name: str) -> str:
+    """A model's name as a scenario may have it: letters, digits, `-`, `_` and `.`, at most 64."""
+    return name if NAME.fullmatch(name) else re.sub(r"[^A-Za-z0-9_.\-]", "-", name).lstrip("_.-")[:64] or "model"
+
+
+def newest(folder: Path, config: TritonConfig) -> int | None:
+    """Number of the newest version that is served; directories whose names begin with 0 are none."""
+    there = [int(p.name) for p in folder.iterdir() if p.is_dir() and re.fullmatch(r"[1-9]\d{0,17}", p.name)]
+    served = [n for n in there if n in config.versions] if isinstance(config.versions, tuple) else there
+    return max(served, default=None)
+
+
+def size_bytes(folder: Path, version: int | None) -> int | None:
+    """Size of all files of a version, links followed to files but not to folders; None where there are none to see."""
+    if version is None:
+        return None
+    sizes = [path.stat().st_size for path in (folder / str(version)).rglob("*") if path.is_file()]
+    return sum(size for size in sizes if size >= NOTE_BYTES) or None
+
+
+def warnings_of(models: Sequence[Served]) -> Iterator[str]:
+    """Properties of the repository that a scenario cannot hold."""
+    kinds = {
+        "sequence batching keeps a sequence on one instance, which is not simulated": lambda config: config.stateful,
+        "rate limiters are not simulated": lambda config: any(group.rate_limited for group in config.groups),
+        "without dynamic batching in Triton, a plan gathers batches all the same": gathers_nothing,
+    }
+    for text, applies in kinds.items():
+        if concerned := [model.name for model in models if applies(model.config)]:
+            yield f"{text}: {names(concerned)}."
+    if batched := [f"{m.name} {m.config.max_batch_size}" for m in models if m.config.max_batch_size > 1]:
+        yield f"max_batch_size is no limit of a plan, which batches up to what was measured: {names(batched)}."
+
+
+def gathers_nothing(config: TritonConfig) -> bool:
+    """True where each request is a batch of its own."""
+    return not config.dynamic and not config.stateful
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Rate and latency of each model by the options, in people's units."""
+
+    rates: Mapping[str, str]
+    latencies: Mapping[str, str]
+
+
+def wishes(repository: Repository, rates: Sequence[str], latencies: Sequence[str]) -> Wishes:
+    """`10 rps` for every model, `resnet50=10 rps` for one; the latter count more."""
+    return Wishes(by_model(repository, "--rate", rate, rates), by_model(repository, "--slo", duration, latencies))
+
+
+def by_model(repository: Repository, option: str, read: Quantity, texts: Sequence[str]) -> dict[str, str]:
+    """The option's value for each model that has one."""
+    known = [model.name for model in repository.models]
+    found: dict[str, str] = {}
+    for text in sorted(texts, key=lambda text: "=" in text):
+        name, equals, value = text.rpartition("=")
+        if equals and name not in known:
+            hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
+            raise RepositoryError(f"{option} {text}: no model is called `{name}`.{hint}")
+        try:
+            si = read(value)
+        except ValueError as error:
+            raise RepositoryError(f"{option} {text}: {error}") from None
+        if not isfinite(si) or si <= 0:
+            raise RepositoryError(f"{option} {text}: must be above 0. {read.hint}")
+        found |= dict.fromkeys([name] if equals else known, value.strip())
+    return found
+
+
+def short_waits(repository: Repository, wished: Wishes) -> None:
+    """RepositoryError where a batch may wait for longer than its SLO."""
+    for model in repository.models:
+        latency = wished.latencies.get(model.name)
+        if latency and model.config.max_queue_delay_s >= duration(latency):
+            limit = f"{written(model.config.max_queue_delay_s)}, which a batch may wait by its {CONFIG}"
+            raise RepositoryError(f"--slo {model.name}={latency}: must be above {limit}. Allow more.")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A repository with what its reader and the library know of its models."""
+
+    repository: Repository
+    wished: Wishes
+    profiled: Mapping[str, bool]
+    """By model: True where a profile is known."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Facts that only the reader knows: `the rate of bert`."""
+        missing = []
+        for kind, known in (("rate", self.wished.rates), ("latency", self.wished.latencies)):
+            if models := [model.name for model in self.repository.models if model.name not in known]:
+                missing.append(f"the {kind} of {names(models)}")
+        return missing
+
+    @property
+    def unprofiled(self) -> str:
+        """Models without a profile, which stand between the scenario and a plan; empty where there are none."""
+        models = [name for name, known in self.profiled.items() if not known]
+        if not models:
+            return ""
+        return (
+            f"No profile is known of {names(models)}: before `planner plan`, name one for each as `profile:` (`planner "
+            "profiles list` has them), or measure it with `planner calibrate` and name the folder with --profiles."
+        )
+
+    def text(self) -> str:
+        """A commented scenario."""
+        repository = self.repository
+        models = counted(len(repository.models), "model")
+        lines = [
+            "# yaml-language-server: $schema=scenario.schema.json",
+            "#",
+            f"# Made by `planner from-triton` of {models} in {comment(repository.path.name)}.",
+            "# The repository says how models are batched, but not how often they are asked, nor their SLOs.",
+        ]
+        if self.missing:
+            lines.append(f"# Write what you know where {TODO} stands: {', '.join(self.missing)}.")
+        lines += [f"# Left out: {comment(line)}" for line in repository.left_out]
+        lines += [f"# {comment(line)}" for line in repository.warnings]
+        lines += ["", f"name: {quoted(repository.path.resolve().name)}", "", "models:"]
+        for model in repository.models:
+            lines += model_lines(model, self.wished, self.profiled[model.name])
+        lines += [
+            "",
+            "# Of each model all that is asked together; `poisson` for people, `rate` and `count` for cameras.",
+        ]
+        lines.append("streams:")
+        for model in repository.models:
+            rate = self.wished.rates.get(model.name, TODO)
+            lines.append(f"  - {{model: {quoted(model.name)}, poisson: {rate}}}")
+        return "\n".join([*lines, "", *BUY, ""])
+
+    def summary(self, screen: Screen) -> str:
+        """Models, what was left out, and what is still to be written."""
+        repository = self.repository
+        title = f"{counted(len(repository.models), 'model')} of {repository.path}"
+        lines = [screen.bold(title), *table(self.columns(), screen)]
+        for heading, texts in (("Left out", repository.left_out), ("Not in the scenario", repository.warnings)):
+            if texts:
+                lines += ["", screen.bold(heading)]
+            for text in texts:
+                lines += screen.wrap(f"- {text}", 2, 2)
+        if self.missing:
+            missing = f"Still to be written where {TODO} stands: {', '.join(self.missing)} (--rate, --slo)."
+            lines += ["", *screen.wrap(missing)]
+        if self.unprofiled:
+            lines += ["", *screen.wrap(self.unprofiled)]
+        return "\n".join(lines) + "\n"
+
+    def columns(self) -> list[Column]:
+        """The models as a table."""
+        rows = [self.row(model) for model in self.repository.models]
+        right = {"batch", "wait", "on disk"}
+        return [Column(title, [row[title] for row in rows], title in right) for title in rows[0]]
+
+    def row(self, model: Served) -> dict[str, str]:
+        """One model by columns."""
+        config = model.config
+        return {
+            "model": model.name,
+            "backend": config.backend or "-",
+            "batch": str(config.max_batch_size),
+            "wait": written(config.max_queue_delay_s),
+            "instances": "; ".join(map(str, config.groups)) or "1 on every GPU",
+            "on disk": megabytes(model.weights_bytes) if model.weights_bytes else "-",
+            "profile": model.profile if self.profiled[model.name] else "none",
+        }
+
+
+def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Library) -> Import:
+    """A repository after the options `--rate` and `--slo`; InputError where they do not fit each other."""
+    repository = read_repository(path)
+    wished = wishes(repository, rates, latencies)
+    short_waits(repository, wished)
+    profiled = {
+        model.name: any(model.precision in (None, profile.precision) for profile in library.for_model(model.profile))
+        for model in repository.models
+    }
+    return Import(repository, wished, profiled)
+
+
+# The scenario
+
+
+STREAMS = (
+    "# Of each model all that is asked together; `poisson` for people, `rate` and `count` for cameras.",
+    "streams:",
+)
+BUY = (
+    "# What may be rented; for machines of your own write `own`, and nothing is rented.",
+    "buy:",
+    "  price: on-demand # or spot, reserved-1y, reserved-3y",
+    "  # own: [{name: server, gpu: A10G, gpu_count: 2, price: $1.20/h}]",
+)
+
+
+def model_lines(model: Served, wished: Wishes, profiled: bool) -> Iterator[str]:
+    """One model of the scenario, below what Triton says of it."""
+    yield f"  # {comment(described(model.config))}."
+    if model.weights_bytes is not None:
+        size = f"{megabytes(model.weights_bytes)}, the size of version {model.version} on disk"
+        yield f"  # Weights: about {size} (evidence: assumed)."
+    yield f"  - name: {quoted(model.name)}"
+    if not profiled and model.profile == model.name:
+        yield "    # profile: NAME # no profile has this name: see `planner profiles list`, or `planner calibrate`"
+    elif not profiled or model.profile != model.name:
+        unknown = "" if profiled else " # not known here: see `planner profiles list`, or name its folder: --profiles"
+        yield f"    profile: {quoted(model.profile)}{unknown}"
+    if model.precision:
+        yield f"    precision: {model.precision}"
+    yield f"    slo: {{latency: {wished.latencies.get(model.name, TODO)}, attainment: 99 %}}"
+    if model.config.max_queue_delay_s:
+        yield f"    max_queue_delay: {written(model.config.max_queue_delay_s)}"
+
+
+def described(config: TritonConfig) -> str:
+    """`onnxruntime, batches up to 8 (preferred 4, 8), 2 on each of GPU 0, 1`."""
+    parts = [config.backend or "no backend named"]
+    preferred = ", ".join(map(str, config.preferred_batch_sizes))
+    if config.max_batch_size <= 1:
+        parts.append("no batches")
+    elif preferred:
+        parts.append(f"batches up to {config.max_batch_size} (preferred {preferred})")
+    else:
+        parts.append(f"batches up to {config.max_batch_size}")
+    parts += [str(group) for group in config.groups] or ["1 on every GPU"]
+    if config.timeout_s:
+        parts.append(f"given up or put last after {written(config.timeout_s)}")
+    return ", ".join(parts)
+
+
+def megabytes(size_bytes: float) -> str:
+    """`97.5 MB`."""
+    return f"{size_bytes / 1e6:,.1f} MB"
+
+
+def written(seconds: float) -> str:
+    """A wait in the unit Triton keeps: `5 ms`, `100 us`."""
+    micro = round(seconds * 1e6)
+    if micro % 1_000_000 == 0:
+        return f"{micro / 1e6:g} s"
+    if micro % 1000 == 0:
+        return f"{micro / 1e3:g} ms"
+    return f"{micro} us"
+
+
+def quoted(text: str) -> str:
+    """A word as YAML takes it for a text."""
+    plain = PLAIN.fullmatch(text) and text.lower() not in ("true", "false", "null")
+    return text if plain else json.dumps(text, ensure_ascii=True)
+
+
+def comment(text: str) -> str:
+    """A text that cannot break its line."""
+    return printable(text).rstrip(".")
+
+
+def check_free(path: Path) -> None:
+    """StoreError where a file stands already."""
+    if path.exists():
+        raise StoreError(f"{path}: exists already. Name another file with -o.")

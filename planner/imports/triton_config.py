@@ -1,0 +1,253 @@
+"""A model's `config.pbtxt` of Triton Inference Server: what it says of batches and instances, each field checked.
+
+The fields are those of `model_config.proto` (github.com/triton-inference-server/common).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.imports.textproto import Message, TextprotoError, Value, parse
+from planner.io.strict_yaml import read_text
+from planner.units.reading import did_you_mean
+
+INT_MAX = {"int32": 2**31 - 1, "uint32": 2**32 - 1, "int64": 2**63 - 1, "uint64": 2**64 - 1}
+OPAQUE = "message"
+"""A message whose fields say nothing of batches and instances; only its grammar is checked."""
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "ModelConfig": {
+        "name": "string",
+        "platform": "string",
+        "backend": "string",
+        "runtime": "string",
+        "version_policy": "ModelVersionPolicy",
+        "max_batch_size": "int32",
+        "input": "message*",
+        "output": "message*",
+        "batch_input": "message*",
+        "batch_output": "message*",
+        "optimization": OPAQUE,
+        "dynamic_batching": "ModelDynamicBatching",
+        "sequence_batching": OPAQUE,
+        "ensemble_scheduling": "ModelEnsembling",
+        "instance_group": "ModelInstanceGroup*",
+        "default_model_filename": "string",
+        "cc_model_filenames": "message*",
+        "metric_tags": "message*",
+        "parameters": "ParametersEntry*",
+        "model_warmup": "message*",
+        "model_operations": OPAQUE,
+        "model_transaction_policy": OPAQUE,
+        "model_repository_agents": OPAQUE,
+        "response_cache": OPAQUE,
+        "model_metrics": OPAQUE,
+    },
+    "ParametersEntry": {"key": "string", "value": "ModelParameter"},
+    "ModelParameter": {"string_value": "string"},
+    "ModelVersionPolicy": {"latest": "Latest", "all": OPAQUE, "specific": "Specific"},
+    "Latest": {"num_versions": "uint32"},
+    "Specific": {"versions": "int64*"},
+    "ModelDynamicBatching": {
+        "preferred_batch_size": "int32*",
+        "max_queue_delay_microseconds": "uint64",
+        "preserve_ordering": "bool",
+        "priority_levels": "uint64",
+        "default_priority_level": "uint64",
+        "default_queue_policy": "ModelQueuePolicy",
+        "priority_queue_policy": "message*",
+    },
+    "ModelQueuePolicy": {
+        "timeout_action": "REJECT|DELAY",
+        "default_timeout_microseconds": "uint64",
+        "allow_timeout_override": "bool",
+        "max_queue_size": "uint32",
+    },
+    "ModelEnsembling": {"step": "Step*", "max_inflight_requests": "uint32"},
+    "Step": {
+        "model_name": "string",
+        "model_version": "int64",
+        "input_map": "message*",
+        "output_map": "message*",
+        "model_namespace": "string",
+    },
+    "ModelInstanceGroup": {
+        "name": "string",
+        "kind": "KIND_AUTO|KIND_GPU|KIND_CPU|KIND_MODEL",
+        "count": "int32",
+        "rate_limiter": "ModelRateLimiter",
+        "gpus": "int32*",
+        "secondary_devices": "message*",
+        "profile": "string*",
+        "passive": "bool",
+        "host_policy": "string",
+    },
+    "ModelRateLimiter": {"resources": "Resource*", "priority": "uint32"},
+    "Resource": {"name": "string", "global": "bool", "count": "uint32"},
+}
+"""Type of each field by message; `*`: repeated."""
+BOOLEANS = {"true": True, "True": True, "t": True, "false": False, "False": False, "f": False, 1: True, 0: False}
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceGroup:
+    """Copies of a model that Triton keeps loaded."""
+
+    kind: str
+    """`KIND_GPU`, `KIND_CPU`, `KIND_AUTO` or `KIND_MODEL`."""
+    count: int
+    """On each of its GPUs, or in all where it is on none."""
+    gpus: tuple[int, ...]
+    """Empty: every GPU of the server."""
+    rate_limited: bool
+
+    def __str__(self) -> str:
+        """`2 on each of GPU 0, 1`."""
+        if self.kind == "KIND_CPU":
+            return f"{self.count} on processors"
+        if not self.gpus:
+            return f"{self.count} on every GPU"
+        listed = ", ".join(map(str, self.gpus))
+        return f"{self.count} on {'each of ' if len(self.gpus) > 1 else ''}GPU {listed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TritonConfig:
+    """Fields of a `config.pbtxt` that a scenario or its reader may want."""
+
+    name: str
+    """Empty where the file does not say."""
+    backend: str
+    max_batch_size: int
+    """Most samples in one request or batch; 1 where the model takes no batches."""
+    dynamic: bool
+    """True where Triton gathers requests into batches."""
+    preferred_batch_sizes: tuple[int, ...]
+    max_queue_delay_s: float
+    timeout_s: float | None
+    """Requests that waited so long are given up or put last."""
+    groups: tuple[InstanceGroup, ...]
+    steps: tuple[str, ...]
+    """Models of an ensemble."""
+    ensemble: bool
+    stateful: bool
+    """True where requests come in sequences that stay with one instance."""
+    versions: tuple[int, ...] | int
+    """Numbers that are served, or how many of the latest; 0: all."""
+    parameters: Mapping[str, str]
+    """Notes of whoever wrote the file, for backends or for `planner from-triton`: `profile`, `precision`."""
+
+
+def read_config(path: Path) -> TritonConfig:
+    """Contents of a `config.pbtxt`; TextprotoError, in one line with its place, where it cannot be read."""
+    try:
+        text = read_text(path)
+    except ValueError as error:
+        raise TextprotoError(f"{path}: {str(error).partition('. ')[0]}. Mend the file.") from None
+    return of_message(checked(parse(text, str(path)), "ModelConfig"))
+
+
+def of_message(config: Config) -> TritonConfig:
+    """A checked message as data."""
+    batching = config.get("dynamic_batching", {})
+    policy = batching.get("default_queue_policy", {})
+    timeout = policy.get("default_timeout_microseconds")
+    scheduling = config.get("ensemble_scheduling", {})
+    return TritonConfig(
+        name=str(config.get("name", "")),
+        backend=str(config.get("backend") or config.get("platform") or ""),
+        max_batch_size=max(1, config.get("max_batch_size", 0)),
+        dynamic="dynamic_batching" in config,
+        preferred_batch_sizes=tuple(batching.get("preferred_batch_size", [])),
+        max_queue_delay_s=batching.get("max_queue_delay_microseconds", 0) / 1e6,
+        timeout_s=timeout / 1e6 if timeout else None,
+        groups=tuple(group(g) for g in config.get("instance_group", []) if not g.get("passive")),
+        steps=tuple(str(step.get("model_name", "")) for step in scheduling.get("step", [])),
+        ensemble="ensemble_scheduling" in config or config.get("platform") == "ensemble",
+        stateful="sequence_batching" in config,
+        versions=versions(config.get("version_policy", {})),
+        parameters={
+            str(entry.get("key", "")): str(entry.get("value", {}).get("string_value", ""))
+            for entry in config.get("parameters", [])
+        },
+    )
+
+
+def group(found: Config) -> InstanceGroup:
+    """One group; Triton's own defaults where it does not say."""
+    return InstanceGroup(
+        kind=str(found.get("kind", "KIND_AUTO")),
+        count=max(1, found.get("count", 0)),
+        gpus=tuple(found.get("gpus", [])),
+        rate_limited="rate_limiter" in found,
+    )
+
+
+def versions(policy: Config) -> tuple[int, ...] | int:
+    """Which versions are served; the latest where nothing is said."""
+    if "all" in policy:
+        return 0
+    if "specific" in policy:
+        return tuple(policy["specific"].get("versions", ()))
+    latest: int = policy.get("latest", {}).get("num_versions", 0)
+    return max(1, latest)
+
+
+def checked(message: Message, kind: str) -> dict[str, object]:
+    """A message as plain values: repeated fields as lists. TextprotoError names the first field that cannot be."""
+    known = FIELDS[kind]
+    plain: dict[str, object] = {}
+    for name, field in message.items():
+        if name not in known:
+            hint = did_you_mean(name, list(known)) or f" Known: {', '.join(known)}."
+            raise TextprotoError(f"{field.place}: `{name}` is no field of {kind}.{hint}")
+        wanted, repeated = known[name].removesuffix("*"), known[name].endswith("*")
+        if not repeated and (field.listed or len(field.values) > 1):
+            raise TextprotoError(f"{field.place}: `{name}` must have one value, got several. Keep one.")
+        values = [typed(value, wanted, name) for value in field.values]
+        plain[name] = values if repeated else values[0]
+    return plain
+
+
+def typed(value: Value, wanted: str, name: str) -> object:
+    """One value, if it is what its field wants."""
+    found = converted(value, wanted)
+    if found is None:
+        shown = "a message" if value.kind == "message" else f"`{str(value.value)[:40]}`"
+        raise TextprotoError(f"{value.place}: `{name}` must be {described(wanted)}, got {shown}. Mend the file.")
+    return found
+
+
+def converted(value: Value, wanted: str) -> object:
+    """The value as its field keeps it; None where it is of another kind."""
+    match value.kind, value.value:
+        case "string", text if wanted == "string":
+            return text
+        case "message", dict() as message if wanted in FIELDS:
+            return checked(message, wanted)
+        case "message", _ if wanted == OPAQUE:
+            return {}
+        case "int", int() as number if wanted in INT_MAX:
+            lowest = 0 if wanted.startswith("u") else -INT_MAX[wanted] - 1
+            return number if lowest <= number <= INT_MAX[wanted] else None
+    if value.kind in ("int", "word"):
+        return choices(wanted).get(value.value)
+    return None
+
+
+def choices(wanted: str) -> Mapping[Any, object]:
+    """Values of a field that has few, by what may be written: words, or their numbers."""
+    if wanted == "bool":
+        return BOOLEANS
+    words = wanted.split("|") if "|" in wanted else []
+    return {word: word for word in words} | dict(enumerate(words))
+
+
+def described(wanted: str) -> str:
+    """The type of a field in words."""
+    if wanted in INT_MAX:
+        return f"a whole number ({wanted})"
+    if "|" in wanted:
+        return f"one of {wanted.replace('|', ', ')}"
+    return {"bool": "`true` or `false`", "string": "a text in quotes"}.get(wanted, "a message in `{}`")

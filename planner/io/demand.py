@@ -1,0 +1,71 @@
+"""Demand: how requests arrive and what machines are paid by, as far as a plan still knows its scenario."""
+
+from dataclasses import asdict, dataclass
+
+from planner.io.load import ScenarioReader
+from planner.io.strict_yaml import YamlError, parse
+from planner.model.plan import ModelAnswer, Plan
+from planner.model.scenario import Phase, PriceKind, Scenario, StreamSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A group of like sources, as `check_slo.py` draws them."""
+
+    kind: str
+    """`fixed`, `poisson` or `gamma`."""
+    count: int
+    rate_rps: float
+    """Each."""
+    phase: str = ""
+    """For `fixed`: `random`, `aligned` or `spread`."""
+    jitter_s: float = 0.0
+    """For `fixed`: scale of a frame's delay, which is half-normal."""
+    cv: float = 1.0
+    """For `gamma`: coefficient of variation of the gaps."""
+
+
+def scenario_of(plan: Plan) -> Scenario | None:
+    """The scenario a plan was made from; None where the plan does not hold it."""
+    if not plan.scenario_text:
+        return None
+    try:
+        reader = ScenarioReader(parse(plan.scenario_text))
+    except YamlError:
+        return None
+    for override in plan.scenario_overrides:
+        reader.override(override)
+    return reader.scenario()
+
+
+def price_kind(plan: Plan) -> PriceKind | None:
+    """How rented machines are paid for; None where the plan does not hold its scenario."""
+    scenario = scenario_of(plan)
+    return scenario.buy.price if scenario else None
+
+
+def sources_of(scenario: Scenario | None, model: ModelAnswer) -> list[dict[str, object]]:
+    """Who asks a model. What is not known - recordings, older plans - asks at random, at the rate that is left."""
+    specs = [spec for spec in scenario.streams if spec.model == model.name] if scenario else []
+    known = [source for spec in specs if (source := source_of(spec))]
+    left_rps = model.offered_rps - sum(source.count * source.rate_rps for source in known)
+    if len(known) < max(1, len(specs)) and left_rps > 0:
+        known.append(Source(kind="poisson", count=1, rate_rps=left_rps))
+    return [asdict(source) for source in known]
+
+
+def recorded(scenario: Scenario | None, model: ModelAnswer) -> bool:
+    """True where random requests stand in for arrivals that the plan does not hold."""
+    return scenario is None or any(spec.trace for spec in scenario.streams if spec.model == model.name)
+
+
+def source_of(spec: StreamSpec) -> Source | None:
+    """A group of a scenario; None for a recording, whose times the plan does not hold."""
+    if spec.rate:
+        phase = Phase(spec.phase).value
+        return Source(kind="fixed", count=spec.count, rate_rps=spec.rate, phase=phase, jitter_s=spec.jitter)
+    if spec.poisson:
+        return Source(kind="poisson", count=spec.count, rate_rps=spec.poisson)
+    if spec.gamma:
+        return Source(kind="gamma", count=spec.count, rate_rps=spec.gamma.rate, cv=spec.gamma.cv)
+    return None

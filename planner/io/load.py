@@ -1,0 +1,444 @@
+"""Reads scenarios: strict YAML, `--set` overrides, validation; every error at once, each with its place."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from calibrate.io.files import printable
+from planner.io.strict_yaml import Document, Problem, YamlError, parse, read_text
+from planner.io.traces import TraceError, TraceTable, read_trace
+from planner.model.checked import adapter, written
+from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
+from planner.model.scenario import Phase, Scenario, StreamSpec, one_source, own_model, reuse, sending
+from planner.units.errors import UNKNOWN_KEY, Steps, dotted, message, mistakes, shown
+from planner.units.reading import did_you_mean, written_duration
+from simulator.errors import InputError
+from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
+
+MADE = Path("scenario")
+"""Stands for the file of a scenario that was made in Python, whose errors name the path of a field alone."""
+MAX_SHOWN = 200
+MAX_LINES = 100
+LAST = 2**31
+"""Line that sorts what overrides did after all lines of the file."""
+REQUESTS_MAX = 5e7
+"""Most requests of one replication: a few GB of memory and some minutes."""
+RAREST_S = 86_400.0
+"""A model that is asked less than once a day has nothing to replay."""
+UPTIME_MIN_S = 60.0
+"""Machines that fail more often than once a minute serve nobody."""
+JITTER_MAX = 0.1
+"""Share of the horizon that a frame may be late by, so that frames due in it mostly arrive in it."""
+
+
+class ScenarioError(InputError):
+    """All that is wrong with a scenario, a line each: `file:line:column: path: what is wrong. what to write.`"""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A scenario and what belongs to it."""
+
+    scenario: Scenario
+    sha256: str
+    """Digest of the file's text, and of the overrides where there are any."""
+    path: Path
+    traces: Mapping[int, TraceTable] = field(default_factory=dict)
+    """Recorded arrivals, by the number of the stream that sends them."""
+    text: str = ""
+    """The file as it was."""
+    overrides: tuple[str, ...] = ()
+    stated: Any = None
+    """Contents of the file of `sharing.table` or `sharing.curve`, where it was read before merging asks for it."""
+
+
+def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:
+    """The scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
+    try:
+        text = read_text(path)
+    except ValueError as error:
+        raise ScenarioError([f"{path}: {error}"]) from None
+    return load_text(text, path, overrides)
+
+
+def load_data(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Loaded:
+    """The same of a scenario that was made in Python."""
+    return load_text(written(data), MADE, overrides)
+
+
+def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
+    """The scenario in a text. Files that it names lie in the folder of `path`."""
+    reader = ScenarioReader(parsed(text, path))
+    for override in overrides:
+        reader.override(override)
+    scenario = reader.scenario()
+    traces = reader.traces(path.parent, scenario) if scenario else {}
+    if scenario and not reader.problems:
+        reader.check_demand(Loaded(scenario, "", path, traces))
+    if scenario is None or reader.problems:
+        raise refusal(path, reader.problems)
+    sha256 = hashlib.sha256("\n--set ".join([text, *overrides]).encode())
+    return Loaded(scenario, sha256.hexdigest(), path, traces, text, tuple(overrides))
+
+
+def parsed(text: str, path: Path) -> Document:
+    """The document in a text; ScenarioError where it is no YAML, or an answer of ours."""
+    try:
+        document = parse(text)
+    except YamlError as error:
+        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+    if isinstance(document.data, dict) and str(document.data.get("schema")).startswith("planner."):
+        hint = f"`planner explain {path}` reads a plan; name the scenario it was made from."
+        raise ScenarioError([f"{path}: is an answer (`{document.data['schema']}`), not a scenario. {hint}"])
+    return document
+
+
+def refusal(path: Path, problems: Sequence[Problem]) -> ScenarioError:
+    """All problems of a scenario in the order of the text, of very many the first."""
+    ordered = sorted(problems, key=lambda problem: (problem.line, problem.column))
+    lines = [line(path, problem) for problem in ordered[:MAX_LINES]]
+    if len(ordered) > MAX_LINES:
+        lines.append(f"{path}: and {len(ordered) - MAX_LINES} more.")
+    return ScenarioError(lines)
+
+
+def line(path: Path, problem: Problem) -> str:
+    """The problem as one line; what comes from an override names that instead of the file."""
+    if problem.override:
+        where = f"--set {problem.override}: "
+    elif path == MADE:
+        where = ""
+    elif problem.line:
+        where = f"{path}:{problem.line}:{problem.column}: "
+    else:
+        where = f"{path}: "
+    text = where + (f"{problem.path}: " if problem.path else "") + problem.message
+    return printable(text)  # keys and values are the writer's
+
+
+class WasRead(Protocol):
+    """A scenario of any kind, and the text that it was read from."""
+
+    @property
+    def path(self) -> Path:
+        """The file's."""
+
+    @property
+    def text(self) -> str:
+        """The file as it was."""
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """Changes by `--set`."""
+
+
+def refused(loaded: WasRead, problems: Sequence[tuple[Steps, str]]) -> ScenarioError:
+    """Errors in values of a scenario that was read before, each with its place: the `--set` that brought it,
+    else where it stands in the file."""
+    try:
+        reader = ScenarioReader(parse(loaded.text))
+    except YamlError:  # it never lay in a file
+        found = [Problem(0, 0, text, dotted(path)) for path, text in problems]
+        return ScenarioError([line(loaded.path, problem) for problem in found])
+    for override in loaded.overrides:
+        reader.override(override)
+    known = len(reader.problems)
+    for path, text in problems:
+        reader.report(path, text)
+    return ScenarioError([line(loaded.path, problem) for problem in reader.problems[known:]])
+
+
+def workload(loaded: Loaded) -> Workload:
+    """The demand of a scenario as the simulator takes it."""
+    specs = enumerate(loaded.scenario.streams)
+    return Workload(tuple(stream for i, spec in specs for stream in sources(loaded, i, spec)))
+
+
+def sources(loaded: Loaded, i: int, spec: StreamSpec) -> Iterator[Stream]:
+    """Simulated streams of one group; cameras that are spread in time have a stream each."""
+    if spec.rate and spec.phase is Phase.SPREAD:
+        for camera in range(spec.count):
+            yield Stream(spec.model, FixedRate(spec.rate, camera / (spec.count * spec.rate), spec.jitter))
+        return
+    yield Stream(spec.model, arrivals(spec, loaded.traces.get(i)), spec.count)
+
+
+def arrivals(spec: StreamSpec, table: TraceTable | None) -> Arrivals:
+    """How one source of the group sends."""
+    if spec.rate:
+        return FixedRate(spec.rate, 0.0 if spec.phase is Phase.ALIGNED else None, spec.jitter)
+    if spec.poisson:
+        return Poisson(spec.poisson)
+    if spec.gamma:
+        return Gamma(spec.gamma.rate, spec.gamma.cv)
+    assert table is not None, "a checked stream has one kind of arrivals"
+    scaled = table.at_rate(spec.trace.rate) if spec.trace and spec.trace.rate else table
+    return Trace(scaled.times_s, scaled.period_s)
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a scenario file, for editors: people's units are texts or numbers."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter(Scenario).json_schema()
+
+
+DOCUMENTS = {
+    "a scenario of serving: `planner plan` reads it": {"models", "streams"},
+    "a scenario of training: `planner train` reads it": {"model", "data", "train"},
+    "a study: `planner study` reads it": {"base", "axes", "search"},
+}
+"""Kinds of documents, and the keys at their top that the others have not."""
+
+
+class ScenarioReader:
+    """Turns a document into a scenario and gathers the problems on the way."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems = document.problems
+        self.overridden: dict[Steps, str] = {}
+
+    def report(self, path: Steps, message: str, at_key: bool = False) -> None:
+        """Notes a problem with the value at `path`, at its place or the nearest one that is known."""
+        name = dotted(path)[:MAX_SHOWN]
+        if override := self.cause(path, message):
+            self.problems.append(Problem(LAST, 0, message, name, override))
+            return
+        places = self.document.keys if at_key else self.document.places
+        place = places.get(path) or next(self.document.places[p] for p in above(path) if p in self.document.places)
+        self.problems.append(Problem(*place, message, name))
+
+    def cause(self, path: Steps, message: str) -> str | None:
+        """The override that brought a value; None where none did.
+
+        A mapping whose keys do not go together is blamed on what was set of the keys that the message names.
+        """
+        for ancestor in above(path):
+            if ancestor in self.overridden:
+                return self.overridden[ancestor]
+        for inner, override in self.overridden.items():
+            if inner[: len(path)] == path and f"`{inner[len(path)]}`" in message:
+                return override
+        return None
+
+    def override(self, text: str) -> None:
+        """Applies one `path=value`."""
+        if not isinstance(self.document.data, dict):
+            return  # no scenario at all, which is reported where it is read
+        try:
+            path, value = self.assignment(text)
+            place(self.document.data, path, value)
+        except YamlError as error:
+            self.problems.append(Problem(LAST, 0, f"the value {error}", "", text))
+        except ValueError as error:
+            self.problems.append(Problem(LAST, 0, str(error), "", text))
+        else:
+            self.overridden[path] = text
+
+    def assignment(self, text: str) -> tuple[Steps, Any]:
+        """Path and value of an override; a path names list items by number or by name: `models[yolov3].slo.latency`."""
+        name, equals, value = text.partition("=")
+        words = re.findall(r"\[([^\[\]]+)\]|([^.\[\]]+)", name)
+        if not equals or not words:
+            raise ValueError("must be `path=value`. Write e.g. `--set headroom=20%`.")
+        path: Steps = ()
+        target = self.document.data
+        for word in (a.strip() or b.strip() for a, b in words):
+            step = item(target, word, dotted(path)) if isinstance(target, list) else word
+            path = (*path, step)
+            target = child(target, step)
+        return path, parse(value).data if value.strip() else None
+
+    def scenario(self) -> Scenario | None:
+        """The scenario, or None where the document holds none."""
+        data = self.document.data
+        if not isinstance(data, dict):
+            self.report((), f"must be a mapping with `models` and `streams`, got {shown(data)}.")
+            return None
+        if self.is_other(data, {"models", "streams"}):
+            return None
+        for path, text in structure(data):
+            self.report(path, text)
+        scenario = None
+        try:
+            scenario = adapter(Scenario).validate_json(json.dumps(data), strict=True)
+        except ValidationError as error:
+            for path, kind, detail in mistakes(error):
+                self.report(path, message(path, kind, detail, Scenario), at_key=kind == UNKNOWN_KEY)
+        if scenario:
+            self.check_times(scenario)
+            if scenario.horizon is not None:
+                self.check_horizon(scenario, scenario.horizon)
+        return scenario
+
+    def is_other(self, data: dict[str, Any], wanted: Set[str]) -> bool:
+        """True for a document of another kind than that with the keys `wanted`, which is then noted."""
+        other = next((what for what, keys in DOCUMENTS.items() if keys & data.keys()), None)
+        if other is None or wanted & data.keys():
+            return False
+        self.report((), f"is {other}. Name a file with {' and '.join(f'`{key}`' for key in sorted(wanted))}.")
+        return True
+
+    def check_times(self, scenario: Scenario) -> None:
+        """Notes durations that leave nothing to serve or to judge."""
+        for i, model in enumerate(scenario.models):
+            wait_s, slo_s = model.max_queue_delay, model.slo.latency
+            if wait_s >= slo_s:
+                limit = f"must be below the latency of the SLO, {slo_s:g} s, got {wait_s:g} s. Make it shorter."
+                self.report(("models", i, "max_queue_delay"), limit)
+        longest_s = JITTER_MAX * (scenario.horizon or HORIZON_S)
+        for i, stream in enumerate(scenario.streams):
+            if stream.jitter > longest_s:
+                limit = f"must be at most {longest_s:g} s, a tenth of the horizon, got {stream.jitter:g} s."
+                self.report(("streams", i, "jitter"), f"{limit} Make it less, or the horizon longer.")
+        if scenario.failures and scenario.failures.mean_time_between < UPTIME_MIN_S:
+            got = f"must be at least {UPTIME_MIN_S:g} s, got {scenario.failures.mean_time_between:g} s."
+            self.report(("failures", "mean_time_between"), f"{got} Machines that fail so often serve nobody.")
+
+    def check_demand(self, loaded: Loaded) -> None:
+        """Notes demand that is too little to replay, or too much."""
+        scenario, demand = loaded.scenario, workload(loaded)
+        rates_rps = demand.rates_rps()
+        replayed_s = RAREST_S if scenario.horizon is None else scenario.horizon * scenario.replications
+        within_s = min(replayed_s, RAREST_S)
+        rare = [i for i, model in enumerate(scenario.models) if rates_rps[model.name] * within_s < 1]
+        for i in rare:
+            seen = f"is asked {rates_rps[scenario.models[i].name]:.3g} times a second"
+            seldom = f"less than once in {written_duration(within_s)}: nothing to judge it by"
+            remedy = "Raise the rate" + (" or the horizon" if within_s < RAREST_S else "")
+            self.report(("models", i), f"{seen}, {seldom}. {remedy}, or leave the model out.")
+        if not rare:
+            self.check_requests(scenario, horizon_s(scenario, demand), sum(rates_rps.values()))
+
+    def check_requests(self, scenario: Scenario, duration_s: float, rate_rps: float) -> None:
+        """Notes more requests than one replication can hold."""
+        if duration_s * rate_rps > REQUESTS_MAX:
+            much = f"{rate_rps:.3g} requests/s for {written_duration(duration_s)} are more than {REQUESTS_MAX:.0e}"
+            remedy = f"Set a `horizon` below {REQUESTS_MAX / rate_rps:.3g} s, or ask less."
+            path: Steps = ("streams",) if scenario.horizon is None else ("horizon",)
+            self.report(path, f"{much} in one replication. {remedy}")
+
+    def check_horizon(self, scenario: Scenario, horizon_s: float) -> None:
+        """Notes a horizon that leaves no request to judge."""
+        early_s, late_s = warmup_s(scenario), longest_slo_s(scenario)
+        if early_s >= horizon_s and scenario.warmup is not None:
+            limit = f"must be shorter than the horizon of {horizon_s:g} s, got {early_s:g} s."
+            self.report(("warmup",), f"{limit} Make the horizon longer.")
+        elif early_s + late_s >= horizon_s:
+            why = f"a warm-up of {early_s:g} s and the longest latency, {late_s:g} s"
+            self.report(("horizon",), f"must be longer than {why}, got {horizon_s:g} s. Make it longer.")
+
+    def traces(self, directory: Path, scenario: Scenario) -> dict[int, TraceTable]:
+        """Recorded arrivals of the streams that have a trace."""
+        tables = {}
+        for i, stream in enumerate(scenario.streams):
+            if stream.trace:
+                try:
+                    tables[i] = read_trace(directory / stream.trace.file, stream.trace.column)
+                except TraceError as error:
+                    self.report(("streams", i, "trace", "file"), str(error))
+        return tables
+
+
+def above(path: Steps) -> list[Steps]:
+    """A path and all that it lies in, the nearest first."""
+    return [path[:n] for n in range(len(path), -1, -1)]
+
+
+def item(items: list[Any], word: str, where: str) -> int:
+    """Index of the list item that `word` means: its number or its name."""
+    names = [entry.get("name") for entry in items if isinstance(entry, dict)]
+    if word in names:
+        return names.index(word)
+    if word.isdecimal() and int(word) < len(items):
+        return int(word)
+    known = [name for name in names if isinstance(name, str)]
+    hint = did_you_mean(word, known) or f" Known: {', '.join([*known[:20], f'0 to {len(items) - 1}'])}."
+    raise ValueError(f"`{where}` has no item `{word}`.{hint}")
+
+
+def child(target: Any, step: str | int) -> Any:
+    """The value one step down, or None where there is none yet."""
+    match target:
+        case list() if isinstance(step, int):
+            return target[step]
+        case dict():
+            return target.get(step)
+        case None:
+            return None
+    raise ValueError(f"`{step}` cannot be set: {shown(target)} has no keys.")
+
+
+def place(data: Any, path: Steps, value: Any) -> None:
+    """Sets the value at `path`, making the mappings that lead there."""
+    *steps, last = path
+    for step in steps:
+        below = child(data, step)
+        if below is None:
+            below = data[step] = {}
+        data = below
+    child(data, last)
+    data[last] = value
+
+
+def structure(data: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """Errors between the parts of a scenario: names, references, and keys that go together."""
+    models, streams = mappings(data, "models"), mappings(data, "streams")
+    names = [entry["name"] for _, entry in models if isinstance(entry.get("name"), str)]
+    asked = {str(entry.get("model")) for _, entry in streams}
+    yield from names_of_models(models, asked)
+    yield from names_in_streams(streams, names)
+    for i, entry in models:
+        yield from below(("models", i), own_model(entry))
+    for i, entry in streams:
+        yield from below(("streams", i), sending(entry))
+    for key, rule in (("accuracy", reuse), ("sharing", one_source)):
+        if isinstance(data.get(key), dict):
+            yield from below((key,), rule(data[key]))
+
+
+def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]) -> Iterator[tuple[Steps, str]]:
+    """Models of the same name, and models that no stream asks."""
+    seen: set[str] = set()
+    for i, entry in models:
+        name = entry.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in seen:
+            yield ("models", i, "name"), f"`{name}` is the name of another model. Name them apart and use `profile`."
+        elif asked and name not in asked:
+            hint = f"Add a stream with `model: {name}` or leave the model out."
+            yield ("models", i, "name"), f"no stream asks `{name}`. {hint}"
+        seen.add(name)
+
+
+def names_in_streams(
+    streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]
+) -> Iterator[tuple[Steps, str]]:
+    """Streams that ask a model which is not there."""
+    for i, entry in streams:
+        model = entry.get("model")
+        if names and isinstance(model, str) and model not in names:
+            hint = did_you_mean(model, names) or f" Known: {', '.join(names[:20])}."
+            yield ("streams", i, "model"), f"no model is called `{model}`.{hint}"
+
+
+def below(path: Steps, problems: Iterable[tuple[Steps, str]]) -> Iterator[tuple[Steps, str]]:
+    """Problems of a part, each with its path in the whole scenario."""
+    for inner, text in problems:
+        yield (*path, *inner), text
+
+
+def mappings(data: dict[str, Any], key: str) -> list[tuple[int, dict[str, Any]]]:
+    """The items of a list that are mappings, with their numbers."""
+    items = data.get(key)
+    return [(i, item) for i, item in enumerate(items) if isinstance(item, dict)] if isinstance(items, list) else []

@@ -1,0 +1,588 @@
+"""Plans and rejections: the answer as data. Reports and explanations read only this."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import nan
+
+from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
+from planner.model.scenario import AccuracyRule, MemoryPolicy, Merging, PriceKind
+from planner.model.statement import Statement
+from simulator.world.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
+from simulator.world.profile import Evidence
+
+SCHEMA = "planner.plan/v2"
+
+
+class Bottleneck(StrEnum):
+    """What stands in the way, or what gives way first when load grows."""
+
+    LATENCY = "latency"
+    MEMORY = "memory"
+    COMPUTE = "compute"
+    BATCH_RANGE = "batch-range"
+    """Compute, in the largest batches that were measured; larger ones would carry more."""
+    LOADING = "loading"
+    HOST_MEMORY = "host-memory"
+    GPU_COUNT = "gpu-count"
+    COST = "cost"
+    PRICE = "price"
+    PROFILE = "profile"
+    RETIRED = "retired"
+    EVIDENCE = "evidence"
+    """Nothing gave way, but too few requests were replayed to prove it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with the two ends of its 95 % confidence interval.
+
+    Intervals of an attainment hold with 95 % over all looks together, so each is wider than a single look asks for.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A figure that was predicted, with the two ends of its 80 % band."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Rule(StrEnum):
+    """How a figure was predicted, the most trusted first."""
+
+    PROFILE = "profile"
+    """Between, or past, the batch sizes that were measured."""
+    MEASURED_RATIO = "measured-ratio"
+    """From another GPU, by models measured on both."""
+    LAYER_MODEL = "layer-model"
+    """From the model's layers, by other models measured on the GPU."""
+    DATA_SHEETS = "data-sheets"
+    """From another GPU, by what vendors say of both."""
+    ROOFLINE = "roofline"
+    """From the model's layers, by what the vendor says of the GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a model would cost on a GPU where nobody measured it."""
+
+    model: str
+    gpu: str
+    precision: str
+    rule: Rule
+    source: str
+    """GPU whose profile was carried over; empty where none was."""
+    probes: tuple[str, ...]
+    """Models that the rule rests on."""
+    evidence: Evidence
+    batch_size: int
+    latency_s: Estimate
+    """Of a batch of that size."""
+    memory_bytes: Estimate
+    """Weights, which are exact, and workspace."""
+    load_s: Estimate
+    """Of all weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """A kind of GPU without profiles that might serve the scenario alone."""
+
+    gpu: str
+    candidate: Candidate
+    """A fleet that carries the work at the predicted times, not replayed."""
+    cost_usd_per_hour: Estimate
+    """Of such fleets at both ends of the band; NaN where none is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionOutlook:
+    """What the same models would cost at another precision, where the scenario leaves it open."""
+
+    precision: str
+    candidate: Candidate
+    """A fleet that carries the work, not replayed."""
+    cost_usd_per_hour: Estimate
+    """Of such fleets at both ends of the band of what is predicted; NaN where none is allowed."""
+    instead_of: tuple[str, ...]
+    """Precisions that the plan runs these models at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measurement that would narrow the answer."""
+
+    model: str
+    gpu: str
+    why: Statement
+    command: str
+    """To be run on a machine with that GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A candidate that was rejected, why, and the smallest change that would help."""
+
+    subject: Candidate | MachineType | OnGpu
+    """A fleet that was tried, a type of machine on offer, or models on a kind of GPU."""
+    bottleneck: Bottleneck
+    observed: float
+    """What came out, in the unit that `limit` has (seconds, bytes, fraction of GPUs, dollars an hour)."""
+    limit: float
+    """What it had to stay within."""
+    unit: str
+    """`s`, `bytes`, `fraction`, `GPUs`, `USD/h` or empty."""
+    why: Statement
+    beside: tuple[Statement, ...] = ()
+    """What belongs to the reason."""
+    remedies: tuple[Statement, ...]
+    """Changes any of which would make it feasible."""
+    but: tuple[Statement, ...] = ()
+    """What the remedies leave open."""
+    cost_usd_per_hour: float | None = None
+    """What it would have cost; None where it has no price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instances:
+    """So many machines of one type."""
+
+    provider: str
+    region: str
+    instance: str
+    gpu: str
+    gpu_count: int
+    """GPUs in one machine."""
+    count: int
+    usd_per_hour: float
+    """One machine."""
+    price_as_of: str
+    """ISO date; empty for machines of one's own."""
+    price_kind: PriceKind | None = None
+    """None for machines of one's own."""
+    ambiguous: bool = False
+    """Whether the type is on offer at several places, so that its name alone does not tell which."""
+
+    @property
+    def machines(self) -> Machines:
+        """The same without prices."""
+        return Machines(
+            provider=self.provider,
+            region=self.region,
+            instance=self.instance,
+            gpu=self.gpu,
+            gpu_count=self.gpu_count,
+            count=self.count,
+            ambiguous=self.ambiguous,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """The rules that were replayed, as the scenario and its defaults set them."""
+
+    memory: MemoryPolicy
+    scheduling: Scheduling
+    routing: Routing
+    drop: Drop
+    accuracy: AccuracyRule
+    half_life_s: float | None
+    """Time after which a reused result is right half as often; None: a lost frame is wrong."""
+    eviction: Eviction
+    prefetch: bool
+    pinned: bool
+    padded: bool
+    headroom: float
+    """Share of every GPU kept free on purpose."""
+    horizon_s: float
+    """Simulated time of one replication."""
+    warmup_s: float
+    """Start of each that is not judged."""
+    failures: Failures | None
+    """None: nothing fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Share of frames with a right answer, under both rules for lost ones."""
+
+    lost_is_wrong: float
+    reuse_last: float | None
+    """None where the scenario names no half-life."""
+
+    def under(self, policies: Policies) -> float:
+        """Under the rule of the scenario."""
+        if policies.accuracy is AccuracyRule.REUSE_LAST and self.reuse_last is not None:
+            return self.reuse_last
+        return self.lost_is_wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAnswer:
+    """One loaded copy of a model."""
+
+    gpus: tuple[str, ...]
+    """Ids of its GPUs; more than one: pipeline stages, in that order."""
+    batch_size: int
+    share: float
+    """Of the model's requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswer:
+    """What one model gets and gives."""
+
+    name: str
+    replicas: tuple[ReplicaAnswer, ...]
+    batch_size: int
+    max_queue_delay_s: float
+    gpus: tuple[str, ...]
+    mode: str
+    """`resident` or `swapped`."""
+    slo_s: float
+    slo_attainment_target: float
+    slo_attainment: Interval
+    slo_met: bool | None
+    """True or False once the interval decides; None where it does not."""
+    draws_kept: Interval | None = None
+    """Share of the draws of the cameras' phases in which the SLO is met in the long run; None where none are drawn."""
+    mean_s: float
+    """Mean latency of those that were answered."""
+    p50_s: float
+    p90_s: float
+    p95_s: float
+    p99_s: float
+    p99: Interval
+    throughput_rps: float
+    offered_rps: float
+    goodput_rps: float
+    dropped_fraction: float
+    processed_fraction: float
+    mean_batch_size: float
+    accuracy: Accuracy
+    joules_per_inference: float
+    verdict: str
+    """`stable`, `backlogged` or `overloaded`."""
+    bottleneck: Bottleneck
+    evidence: Evidence
+    predicted: bool = False
+    """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""
+    precision: str = ""
+    """That it runs at, e.g. `fp32`; empty in plans that do not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuAnswer:
+    """What one GPU does."""
+
+    id: str
+    kind: str
+    host: str
+    machines: int = 0
+    """Place of its machine's type in `instances`."""
+    models: tuple[str, ...]
+    utilization: float
+    """Share of time that a batch runs. Batches run part-filled sooner than wait, so this exceeds `offered_load`."""
+    offered_load: float
+    """Share of its time that all requests sent here would take in full batches; headroom is kept from this."""
+    load_share: float
+    """Share of time it waits for weights."""
+    swaps_per_s: float
+    peak_memory_bytes: int
+    memory_bytes: int
+    mean_power_w: float
+    predicted: bool = False
+    """Whether some model on it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """How long was replayed, and why that suffices."""
+
+    horizon_s: float
+    """Of each replication."""
+    warmup_s: float
+    """Start of each that is not judged."""
+    settling_s: float
+    """Time in which queues that grew by chance are worked off: 0 where only cameras ask."""
+    repeat_s: float | None
+    """Time after which all cameras come round; None where that takes long, or other traffic is random."""
+    draws_asked: float | None
+    """Share of the draws of the cameras' phases that must meet every SLO; None where no phases are drawn."""
+    draws_mixed: int
+    """Draws that come by in the time over which an SLO counts; 1: phases stay."""
+    draws_kept: Interval | None
+    """Share of the draws in which every SLO is met in the long run."""
+    swap: SwapPolicy | None
+    """How swapping goes; None where all models stay in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitCosts:
+    """What one pays for, in dollars."""
+
+    per_million_requests: float
+    per_million_right: float
+    """Of requests answered in time and rightly; those that are lost are wrong. Accuracies are the scenario's."""
+    per_stream_month: float | None
+    """730 hours of what one camera sends to one model; None where not all that is sent comes from cameras."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """One way to serve the scenario, replayed and priced."""
+
+    feasible: bool
+    instances: tuple[Instances, ...]
+    memory: Memory | None
+    """How models share the memory of their GPUs; None where nothing was placed."""
+    merging: Merging = Merging.NONE
+    """Which layers are stored once."""
+    gpu_count: int
+    cost_usd_per_hour: float
+    cost_usd_per_month: float
+    """730 hours."""
+    unit_costs: UnitCosts | None = None
+    """None in plans of older versions, and where nothing was replayed."""
+    lower_bound_usd_per_hour: float
+    """What no plan can beat that keeps its headroom, in batches that were profiled, one at a time on a GPU."""
+    lower_bound_full_usd_per_hour: float = nan
+    """The same without headroom."""
+    energy_w: float
+    """Mean power of all GPUs."""
+    demand_factor_max: float = nan
+    """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded; not known of
+    alternatives."""
+    replications: int
+    requests: int = 0
+    """Replayed, all replications together."""
+    replayed: Replayed | None = None
+    """None in plans of older versions, and where nothing was replayed."""
+    models: tuple[ModelAnswer, ...]
+    """Empty where nothing could even be tried."""
+    gpus: tuple[GpuAnswer, ...]
+
+    @property
+    def candidate(self) -> Candidate:
+        """What is bought, without its prices."""
+        return Candidate(
+            machines=tuple(one.machines for one in self.instances), memory=self.memory, merging=self.merging
+        )
+
+    @property
+    def predicted(self) -> bool:
+        """Whether some figure rests on a prediction."""
+        return any(model.predicted for model in self.models)
+
+
+NOTHING_TRIED = Recommendation(
+    feasible=False,
+    instances=(),
+    memory=None,
+    gpu_count=0,
+    cost_usd_per_hour=nan,
+    cost_usd_per_month=nan,
+    lower_bound_usd_per_hour=nan,
+    energy_w=nan,
+    replications=0,
+    models=(),
+    gpus=(),
+)
+"""The answer where no fleet could even be replayed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanWarning:
+    """Something that weakens the answer, and what to do about it."""
+
+    what: Statement
+    remedies: tuple[Statement, ...] = ()
+    """What helps in this case; empty where the same helps in every such case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """So much is saved from then on: partial successes count at once."""
+
+    after_s: float
+    """Training time since the search for what to share began."""
+    saved_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOfServing:
+    """One of the ways that were weighed: all on its own, merged by a rule, or with one more GPU."""
+
+    merging: Merging
+    """`none`, `stem` or `layers`."""
+    candidate: Candidate
+    gpus_added: int = 0
+    """GPUs more than the cheapest fleet of any way has."""
+    chosen: bool
+    feasible: bool
+    """Whether every SLO was surely kept in the replays."""
+    gpu_count: int
+    weights_bytes: int
+    """All models' weights, shared layers once."""
+    saved_bytes: int
+    """What sharing saves of them."""
+    peak_memory_bytes: int
+    """Of all GPUs together."""
+    processed_fraction: float
+    """Of the model that has least."""
+    merged_accuracy: float
+    """Over that alone, of the model that has least; 1 where nothing is shared."""
+    right_fraction: float = nan
+    """Of all requests of all models: answered in time, and rightly by the scenario's accuracies."""
+    usd_per_million_right: float = nan
+    """Of `total_usd_per_month`, for these."""
+    cost_usd_per_hour: float
+    """Of the machines."""
+    training_usd: float
+    """Once, to find out what can be shared and to train it; not known where the scenario does not say what it takes."""
+    retraining_usd_per_month: float
+    """Because scenes change."""
+    total_usd_per_month: float
+    """Machines, retraining, and the first training written off."""
+    evidence: Evidence | None
+    """Of the accuracy; None where nothing is shared."""
+    live: tuple[Live, ...]
+    """How the saving grew during the search; times do not exist where the scenario does not say what training takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyHistogram:
+    """How long one model's requests took, over all replications of the recommendation."""
+
+    model: str
+    slo_s: float
+    edges_s: tuple[float, ...]
+    """One more than there are counts, evenly spaced in logarithms; the first and the last bin hold what lies beyond."""
+    counts: tuple[int, ...]
+    """Finished requests that arrived after the warm-up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchColumns:
+    """Batches that ran in the window, those included that a failure broke off."""
+
+    gpu: tuple[int, ...]
+    """Index into the timeline's `gpus`."""
+    model: tuple[int, ...]
+    """Index into its `models`."""
+    start_s: tuple[float, ...]
+    end_s: tuple[float, ...]
+    size: tuple[int, ...]
+    """Requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadColumns:
+    """Loads of weights under way in the window."""
+
+    gpu: tuple[int, ...]
+    model: tuple[int, ...]
+    start_s: tuple[float, ...]
+    end_s: tuple[float, ...]
+    bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryColumns:
+    """Memory in use from each time stamp on; the first of each GPU is what was in use when the window began."""
+
+    gpu: tuple[int, ...]
+    time_s: tuple[float, ...]
+    bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueColumns:
+    """Requests that wait for a model, on whichever GPU, from each time stamp on."""
+
+    model: tuple[int, ...]
+    time_s: tuple[float, ...]
+    length: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestColumns:
+    """Requests that arrived in the window."""
+
+    model: tuple[int, ...]
+    arrival_s: tuple[float, ...]
+    start_s: tuple[float, ...]
+    """When its batch began, or when it was given up."""
+    finish_s: tuple[float, ...]
+    """When it was answered; for others when it was given up, or when the replication ended."""
+    gpu: tuple[int, ...]
+    """Where its batch ran, the first of a pipeline's; -1: given up, or still waiting when the replication ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What happened in a short window of one replication. All times in it are seconds since the window began."""
+
+    seed: int
+    """Of the replication."""
+    start_s: float
+    """Time of the replication at which the window begins."""
+    end_s: float
+    gpus: tuple[str, ...]
+    """Ids of the GPUs that are shown: all, or of many the busiest."""
+    models: tuple[str, ...]
+    batches: BatchColumns
+    loads: LoadColumns
+    memory: MemoryColumns
+    queue: QueueColumns
+    requests: RequestColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer to one scenario."""
+
+    scenario: str
+    scenario_sha256: str
+    seed: int
+    versions: dict[str, str]
+    created_at: str
+    """ISO time stamp; the only value that differs between two equal runs."""
+    policies: Policies
+    recommendation: Recommendation
+    """The best, or where none is feasible the closest; NOTHING_TRIED where nothing could be replayed."""
+    alternatives: tuple[Recommendation, ...] = ()
+    """Other feasible ways, best first."""
+    pareto: tuple[int, ...] = ()
+    """Which no other beats in both cost and worst latency relative to its SLO: 0 the recommendation, 1 the first of the
+    alternatives, and so on."""
+    rejections: tuple[Rejection, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    """What the recommendation rests on in place of profiles, each at its largest batch."""
+    outlooks: tuple[Outlook, ...] = ()
+    """GPUs without profiles that might be cheaper, the cheapest first."""
+    precisions: tuple[PrecisionOutlook, ...] = ()
+    """What other precisions would cost."""
+    measure_next: tuple[Measurement, ...] = ()
+    """The one measurement that would narrow the answer most; empty where all is measured."""
+    prices_as_of: str = ""
+    """Oldest price date used; empty where nothing is rented."""
+    merging: tuple[WayOfServing, ...] = ()
+    """The ways that were weighed; empty where the scenario merges nothing."""
+    assumptions: tuple[Statement, ...] = ()
+    warnings: tuple[PlanWarning, ...] = ()
+    scenario_text: str = ""
+    """The file as it was; empty in plans of older versions."""
+    scenario_overrides: tuple[str, ...] = ()
+    """`--set` values that changed it."""
+    latency: tuple[LatencyHistogram, ...] = ()
+    """Of the recommendation, by model."""
+    timeline: Timeline | None = None
+    """Of the recommendation; None where nothing was replayed, and in plans of older versions."""
+    schema: str = field(default=SCHEMA)

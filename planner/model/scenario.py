@@ -1,0 +1,481 @@
+"""Scenarios: the question a person asks, as frozen data in SI units. `planner.io.load` reads it from YAML.
+
+Parts are checked when they are made, also in Python; a whole scenario by `planner.objects.Scenario` alone, because
+searching makes many copies of it in which not all parts fit each other yet.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from calibrate.library.lookup import profile_name
+from planner.model.calendar import CalendarSpec
+from planner.model.checked import STRICT, checked
+from planner.units.errors import Steps
+from planner.units.reading import Bytes, Duration, Fraction, PricePerHour, Rate, did_you_mean
+from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
+from simulator.world.precision import WEIGHT_BYTES
+
+ARRIVALS = ("rate", "poisson", "gamma", "trace")
+"""Ways to send, of which a stream has one."""
+
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+
+
+def _precision(value: object) -> object:
+    """`FP16` is `fp16`; ValueError where it is none."""
+    if not isinstance(value, str):
+        return value
+    if value.lower() in WEIGHT_BYTES:
+        return value.lower()
+    known = ", ".join(WEIGHT_BYTES)
+    raise ValueError(f"must be one of {known}, got `{value[:40]}`.{did_you_mean(value, WEIGHT_BYTES)}")
+
+
+Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra={"enum": list(WEIGHT_BYTES)})]
+
+
+def _factory(value: str) -> str:
+    """ValueError where it names no function of a module."""
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+        return value
+    raise ValueError(f"must be `package.module:function`, got `{value[:40]}`.")
+
+
+Factory = Annotated[str, AfterValidator(_factory)]
+PositiveDuration = Annotated[Duration, Field(gt=0)]
+PositiveBytes = Annotated[Bytes, Field(gt=0)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class MemoryPolicy(StrEnum):
+    """Rules for models to stay in GPU memory, or to take turns there."""
+
+    RESIDENT = "resident"
+    SWAP = "swap"
+    AUTO = "auto"
+
+
+class Merging(StrEnum):
+    """Which equal layers of several models may be stored once, after joint training."""
+
+    NONE = "none"
+    STEM = "stem"
+    LAYERS = "layers"
+    AUTO = "auto"
+
+
+class SharingRule(StrEnum):
+    """Assumptions about the accuracy of merged models where nobody measured it."""
+
+    HARMLESS = "harmless"
+    GEMEL = "gemel"
+
+
+class AccuracyRule(StrEnum):
+    """The meaning of a lost frame for accuracy."""
+
+    LOST_IS_WRONG = "lost-is-wrong"
+    REUSE_LAST = "reuse-last"
+
+
+class PriceKind(StrEnum):
+    """How instances are paid for."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED_1Y = "reserved-1y"
+    RESERVED_3Y = "reserved-3y"
+
+
+class Objective(StrEnum):
+    """The best plan has least of this."""
+
+    COST = "cost"
+    GPUS = "gpus"
+    ENERGY = "energy"
+
+
+class Predict(StrEnum):
+    """Treatment of GPUs on which a model was never measured."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
+class Phase(StrEnum):
+    """How the cameras of a group stand to each other in time."""
+
+    RANDOM = "random"
+    ALIGNED = "aligned"
+    SPREAD = "spread"
+
+
+# Rules between the keys of one part, each with the path in that part
+
+
+def own_model(model: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """Errors in how a model of one's own is named."""
+    if model.get("factory") and not model.get("input"):
+        yield (), "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
+    if model.get("input") and not model.get("factory"):
+        yield (), "has `input`, which goes only with `factory`. Leave it out, or name your `package.module:function`."
+
+
+def sending(stream: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """Errors in how one stream sends."""
+    kinds = [kind for kind in ARRIVALS if stream.get(kind) is not None]
+    if not kinds:
+        yield (), "does not say how it sends. Give one of `rate`, `poisson`, `gamma` and `trace`."
+    if len(kinds) > 1:
+        yield (kinds[1],), f"cannot stand beside `{kinds[0]}`: a stream sends in one way. Keep one of them."
+    if kinds and "rate" not in kinds:
+        for key in ("phase", "jitter"):
+            if key in stream:
+                yield (key,), f"goes only with `rate`, not with `{kinds[0]}`. Leave it out."
+
+
+def reuse(accuracy: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """Errors where the half-life is not there exactly when it is used."""
+    given = accuracy.get("half_life") is not None
+    needed = accuracy.get("rule") == AccuracyRule.REUSE_LAST
+    if needed and not given:
+        yield (), "needs `half_life` with `reuse-last`. Write e.g. `half_life: 2 s`."
+    if given and not needed:
+        yield ("half_life",), "goes only with `rule: reuse-last`. Leave it out or set the rule."
+
+
+def one_source(sharing: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+    """Errors where the accuracy of merged models comes from two files."""
+    if sharing.get("table") is not None and sharing.get("curve") is not None:
+        yield ("curve",), "cannot stand beside `table`: accuracy comes from one of them. Keep one."
+
+
+# The parts
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SloSpec:
+    """The latency that one model must keep to, and how often."""
+
+    latency: PositiveDuration
+    """Longest acceptable time from a frame's arrival to its result, e.g. `100 ms`."""
+    attainment: Annotated[Fraction, Field(gt=0, le=1)] = 0.99
+    """Share of frames that must make it, e.g. `99 %`."""
+
+
+@checked(own_model)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model that must be served."""
+
+    name: Name
+    """The scenario's name for it."""
+    profile: Name | None = None
+    """Which profile it uses; the name where not given, or that of its `factory`."""
+    factory: Factory | None = None
+    """A model of yours, `package.module:function`. **Its code is run**, to see its layers."""
+    input: tuple[Count, ...] = ()
+    """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
+    precision: Precision | None = None
+    """Run it at this precision, e.g. `fp16`; at the first of fp32, tf32, amp, ... that is known where not given."""
+    slo: SloSpec
+    """Latency and attainment."""
+    accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
+    """Accuracy on frames that are processed in time."""
+    max_queue_delay: Duration = 0.0
+    """Longest a batch waits to fill before it runs."""
+    layers: Name | None = None
+    """With `merging`: whose layers it has, as `planner merge analyze` knows it; the profile's where not given."""
+    merged_accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 0.95
+    """With `merging`: least accuracy when merged, as a share of its accuracy alone."""
+
+    @property
+    def known_as(self) -> str:
+        """The name that its profiles and its layers go by."""
+        return self.profile or (profile_name(self.factory, self.input) if self.factory else self.name)
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GammaSpec:
+    """Bursty arrivals."""
+
+    rate: Rate
+    """Mean rate, e.g. `20 rps`."""
+    cv: Annotated[float, Field(ge=0.001, le=100, allow_inf_nan=False)]
+    """Coefficient of variation of the gaps; 1 is Poisson."""
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSpec:
+    """Recorded arrivals."""
+
+    file: Path
+    """CSV with a column of time stamps, relative to the scenario's file."""
+    column: str | None = None
+    """Name of that column; found by its usual names where not given."""
+    rate: Rate | None = None
+    """Stretch time so that the mean rate becomes this."""
+
+
+@checked(sending)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpec:
+    """A group of like sources. Exactly one of `rate`, `poisson`, `gamma` and `trace` says how each one sends."""
+
+    model: Name
+    """The model that is asked."""
+    name: Name | None = None
+    """The group's name in messages."""
+    count: Count = 1
+    """How many sources."""
+    rate: Rate | None = None
+    """Frames at a fixed rate, each source, e.g. `15 fps`."""
+    phase: Phase = Phase.RANDOM
+    """With `rate`: first frames at random times, all at once, or evenly spread."""
+    jitter: Duration = 0.0
+    """With `rate`: scale of a frame's delay, `abs(N(0, jitter))`."""
+    poisson: Rate | None = None
+    """Independent arrivals at this mean rate, each source."""
+    gamma: GammaSpec | None = None
+    """Bursty arrivals, each source."""
+    trace: TraceSpec | None = None
+    """Arrivals from a file."""
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnMachine:
+    """A machine of your own, at the price you put on an hour of it."""
+
+    name: Name
+    """The plan's name for it."""
+    gpu: Name
+    """Kind of GPU, as in the catalog."""
+    gpu_count: Annotated[int, Field(ge=1, le=64)] = 1
+    """GPUs in one machine."""
+    memory: PositiveBytes | None = None
+    """Memory of each GPU that may be used; the GPU's where not given."""
+    host_memory: PositiveBytes | None = None
+    """Memory for weights that are not on a GPU."""
+    price: PricePerHour
+    """An hour of the whole machine, e.g. `$0.30/h`."""
+    count: Count = 1
+    """How many of them there are."""
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuySpec:
+    """Machines that may be rented or used. An empty list of providers, regions or GPUs means: any."""
+
+    providers: tuple[Name, ...] = ()
+    """Cloud providers, e.g. `[aws, azure]`."""
+    regions: tuple[Name, ...] = ()
+    """Regions, e.g. `[us-east-1]`."""
+    gpus: tuple[Name, ...] = ()
+    """Kinds of GPU, e.g. `[T4, V100]`."""
+    instances: tuple[Name, ...] = ()
+    """Instance types, e.g. `[g4dn.xlarge]`."""
+    price: PriceKind = PriceKind.ON_DEMAND
+    """Which price counts."""
+    retired: bool = False
+    """Also instances that are still in price lists but no longer sold."""
+    max_gpus: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Most GPUs in all."""
+    max_cost: PricePerHour | None = None
+    """Most dollars an hour in all."""
+    own: tuple[OwnMachine, ...] = ()
+    """Machines of your own. With these and no `providers`, nothing is rented."""
+
+
+@checked(reuse)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracySpec:
+    """The meaning of a lost frame for accuracy."""
+
+    rule: AccuracyRule = AccuracyRule.LOST_IS_WRONG
+    """`lost-is-wrong`, or `reuse-last`: the last result of the same source stands in."""
+    half_life: PositiveDuration | None = None
+    """With `reuse-last`: time after which a reused result is right half as often."""
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrainingSpec:
+    """Time and cost of joint training. Each try of the search for what to share is one training of all who share."""
+
+    step: PositiveDuration
+    """One training step of one model, e.g. `0.3 s`."""
+    steps: Count
+    """Steps of an epoch."""
+    epochs: Count
+    """Epochs of one try."""
+    price: PricePerHour
+    """An hour of the machine that trains, e.g. `$3.06/h`."""
+    every: PositiveDuration | None = None
+    """Train what is shared anew so often, because scenes change, e.g. `30 days`; never where not given."""
+    life: PositiveDuration = 31_536_000.0
+    """Over how long the first training is written off; a year where not given."""
+
+
+@checked(one_source)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingSpec:
+    """Knowledge about merged models. Of `table` and `curve` one at most; with neither, `rule` is assumed."""
+
+    rule: SharingRule = SharingRule.GEMEL
+    """`gemel`: 95 % of the accuracy where 71 % of what could be shared is; `harmless`: sharing costs none."""
+    table: Path | None = None
+    """CSV with `model`, `shared_fraction`, `accuracy`, measured; relative to the scenario's file."""
+    curve: Path | None = None
+    """A file that `planner merge train` wrote; relative to the scenario's file."""
+    retraining: RetrainingSpec | None = None
+    """Time and cost of joint training; not priced where not given."""
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureSpec:
+    """Machines that fail, or spot instances that are taken away."""
+
+    mean_time_between: PositiveDuration
+    """Mean time between failures of one machine, e.g. `12 h`."""
+    recovery: Duration
+    """Time until it serves again, e.g. `3 min`."""
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockDriftSpec:
+    """Cameras whose clocks drift, so that how they stand to each other changes in time."""
+
+    mix: PositiveDuration
+    """Time after which the phases are as good as drawn anew, e.g. `1 h`."""
+    period: PositiveDuration
+    """Stretch of time over which an attainment counts, e.g. `1 day`."""
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapSpec:
+    """How swapping goes. What is left open is searched for, where models are swapped."""
+
+    eviction: Eviction | None = None
+    """Which resident model gives way; where not given, `lru` or whichever meets every SLO."""
+    prefetch: bool | None = None
+    """Load the next model while the present one runs, when both fit; where not given, yes or whichever meets every
+    SLO."""
+    pinned: bool = True
+    """Host copies in page-locked memory."""
+
+    @property
+    def policy(self) -> SwapPolicy:
+        """The fixed settings, and the usual ones for those that are open."""
+        open_ones = SwapPolicy()
+        return SwapPolicy(
+            eviction=open_ones.eviction if self.eviction is None else self.eviction,
+            prefetch=open_ones.prefetch if self.prefetch is None else self.prefetch,
+            pinned=self.pinned,
+        )
+
+    @property
+    def policies(self) -> tuple[SwapPolicy, ...]:
+        """All that may be tried, the usual one first."""
+        first = self.policy
+        evictions = tuple(Eviction) if self.eviction is None else (self.eviction,)
+        prefetches = (True, False) if self.prefetch is None else (self.prefetch,)
+        tried = (SwapPolicy(e, p, self.pinned) for p in prefetches for e in evictions)
+        return (first, *(policy for policy in tried if policy != first))
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateSpec:
+    """How `planner validate` fits the scenario to the device it runs on, so that one file suits slow and fast ones."""
+
+    load: Annotated[Fraction, Field(gt=0, le=1)] | None = None
+    """Share of its time that the device works at full batches: all rates are scaled to it."""
+    slo_scale: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Latency in run times of the model's largest batch, instead of the one in its `slo`."""
+    delay_scale: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    """Longest wait of a batch in run times of one sample, instead of `max_queue_delay`."""
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Largest batch of every model."""
+    memory_share: Annotated[Fraction, Field(gt=0, le=1)] | None = None
+    """Share of all weights that fits beside the context and the largest workspace; all where not given."""
+    processes: Annotated[int, Field(ge=1, le=2)] = 1
+    """Processes that share the device, the models dealt to them in turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A question: these models, this demand, these offers - what should be bought?"""
+
+    __pydantic_config__ = STRICT
+    name: str = ""
+    """The answer's title."""
+    models: Annotated[tuple[ModelSpec, ...], Field(min_length=1, max_length=1000)]
+    """The models to serve."""
+    streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1, max_length=10_000)]
+    """Who asks them, and how often."""
+    buy: BuySpec = BuySpec()
+    """Machines that may be rented or used."""
+    memory: MemoryPolicy = MemoryPolicy.AUTO
+    """`resident`: all models stay on their GPU; `swap`: they may take turns; `auto`: whichever is cheaper."""
+    swap: SwapSpec = SwapSpec()
+    """How swapping goes, where it happens."""
+    merging: Merging = Merging.NONE
+    """`none`; `stem`: models share the layers in which they begin alike; `layers`: equal layers anywhere; `auto`:
+    whichever is cheapest, retraining included."""
+    sharing: SharingSpec = SharingSpec()
+    """With `merging`: what is known about merged models."""
+    scheduling: Scheduling = Scheduling.ROUND_ROBIN
+    """Which model runs next on a GPU."""
+    routing: Routing = Routing.ROUND_ROBIN
+    """Which replica a frame goes to."""
+    drop: Drop = Drop.LATE
+    """Which frames are given up."""
+    padded: bool = False
+    """A part-filled batch takes the time of a full one."""
+    accuracy: AccuracySpec = AccuracySpec()
+    """The meaning of a lost frame."""
+    headroom: Annotated[Fraction, Field(ge=0, lt=1)] = 0.1
+    """Share of every GPU kept free on purpose."""
+    context: Bytes = 800_000_000
+    """GPU memory one framework process holds before any model is loaded."""
+    objective: Objective = Objective.COST
+    """The best plan has least of this."""
+    predict: Predict = Predict.AUTO
+    """`auto`: where no GPU on offer has a profile of some model, plan at the bad end of predictions, and name GPUs
+    that might be cheaper; `never`: profiles alone."""
+    horizon: PositiveDuration | None = None
+    """Simulated time of one replication; where not given, a minute or more, as long as recordings, queues and SLOs
+    need, or some rounds of cameras that come round."""
+    warmup: Duration | None = None
+    """Start of each replication that is left out of the figures; where not given, the longest latency of an SLO,
+    doubled until queues and turns have settled."""
+    replications: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Runs with different seeds to begin with; more follow while the intervals decide nothing. At least as many as can
+    prove `confidence`, 80 for 95 %, where cameras have phases of their own, for one run is one draw of them. With 1
+    there is just that one."""
+    confidence: Annotated[Fraction, Field(gt=0, le=0.999)] = 0.95
+    """Share of the draws of the cameras' phases, so of sites like this one, that must meet every SLO for good."""
+    clock_drift: ClockDriftSpec | None = None
+    """Where clocks drift, each SLO counts over a stretch of time in which phases mix; for good where not given."""
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
+    """Start of all random numbers of a replay; what `planner plan` buys does not depend on it."""
+    failures: FailureSpec | None = None
+    """Disturbances; none where not given."""
+    validate: ValidateSpec = ValidateSpec()
+    """How `planner validate` fits the scenario to a device; other commands leave it aside."""
+    calendar: CalendarSpec | None = None
+    """Days of load that rises and falls, for `planner horizon`; other commands leave it aside."""

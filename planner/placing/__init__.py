@@ -1,0 +1,1 @@
+"""Placing: which batches, on which GPU, beside which models."""

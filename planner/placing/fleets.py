@@ -1,0 +1,305 @@
+"""Cost: what a fleet costs, and the integer program that bounds it from below and proposes fleets cheapest first."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from planner.catalog.offers import Offer
+from planner.model.candidate import Machines
+from planner.model.scenario import Objective
+from planner.placing.sizing import Kind, Sized, SizedModels
+from simulator.world.power import busy_w
+
+GPUS_MAX = 4096
+"""GPUs in a fleet without limits."""
+NODES_MAX = 20_000
+"""Nodes after which the integer program is cut off: a few seconds. Its dual bound holds all the same."""
+GAP_MAX = 1e-6
+"""Relative gap at which a fleet counts as a best one."""
+OPTIMAL, INFEASIBLE = 0, 2
+"""What scipy.optimize.milp calls them; it says something else where the search was cut off."""
+Fleet = tuple[int, ...]
+"""How many of each offer."""
+
+
+def cost_usd_per_hour(offers: Sequence[Offer], fleet: Fleet) -> float:
+    """2 x $0.526/h + 1 x $3.06/h = $4.112/h."""
+    return sum(n * offer.usd_per_hour for offer, n in zip(offers, fleet, strict=True))
+
+
+def gpu_count(offers: Sequence[Offer], fleet: Fleet) -> int:
+    """GPUs of all instances together."""
+    return sum(n * offer.gpu_count for offer, n in zip(offers, fleet, strict=True))
+
+
+def machines_of(offers: Sequence[Offer], fleet: Fleet, among: Sequence[Offer] = ()) -> tuple[Machines, ...]:
+    """What a fleet consists of; `ambiguous` where several `among` share the name."""
+    shared = {name for name, n in Counter(o.instance for o in among).items() if n > 1}
+    return tuple(
+        Machines(
+            provider=offer.provider,
+            region=offer.region,
+            instance=offer.instance,
+            gpu=offer.gpu.name,
+            gpu_count=offer.gpu_count,
+            count=n,
+            ambiguous=offer.instance in shared,
+        )
+        for offer, n in zip(offers, fleet, strict=True)
+        if n
+    )
+
+
+def dominates(a: Offer, b: Offer, *, whole_hosts: bool) -> bool:
+    """Whether `a` can stand in for every `b`: the same GPUs in no larger lots, no dearer, as many as wanted.
+
+    `whole_hosts`: the number of GPUs in one machine matters, because a model spans several.
+    """
+    return (
+        Kind.of(a) == Kind.of(b)
+        and (a.gpu_count == b.gpu_count if whole_hosts else b.gpu_count % a.gpu_count == 0)
+        and a.usd_per_hour * b.gpu_count <= b.usd_per_hour * a.gpu_count
+        and a.count_max is None
+        and _hosts_as_much(a.host_memory_bytes, b.host_memory_bytes)
+    )
+
+
+def _hosts_as_much(a_bytes: int | None, b_bytes: int | None) -> bool:
+    """Whether one host holds at least what another does; what is not known compares with nothing."""
+    return a_bytes == b_bytes if a_bytes is None or b_bytes is None else a_bytes >= b_bytes
+
+
+class Solution(NamedTuple):
+    """What the integer program found."""
+
+    fleet: Fleet | None
+    """None where the search was cut off before it had one."""
+    bound: float
+    """Proven: no fleet has less of what was minimised."""
+    proven: bool
+    """Whether the fleet is a best one."""
+
+
+@dataclass(frozen=True)
+class FleetProgram:
+    """Which numbers of instances could carry the work at all, as an integer program.
+
+    Minimise price x n over n (instances of each offer, integer) and x (share of each model's work done on each kind):
+
+        sum_k x_mk = 1                                        all of every model's work is done somewhere
+        sum_m x_mk w_mk <= (1 - headroom) GPUs_k(n)           no kind is busy longer than its GPUs allow
+        x_mk <= instances of kind k that hold the model       no work without a GPU
+        GPUs(n) <= max_gpus, n_o <= count_max                 what may be bought
+
+    and where models stay resident, with y_mk replicas (integer):
+
+        w_mk x_mk <= (1 - headroom) S_k y_mk, sum_k y_mk >= 1 a replica keeps at most all S_k GPUs of a machine busy
+        sum_m weights_m y_mk <= GPUs_k (memory - context - smallest workspace)
+
+    **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
+    the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
+    within what may be bought. Let x_mk be the share of m's timely requests answered on kind k. Each costs at least
+    w_mk / (attainment x rate) GPU-seconds (`sizing.least_work`), and a plan leaves `headroom` of its GPUs free of that
+    work, so the second line holds; the others state that work needs GPUs and that resident weights take memory (layers
+    that two models share are left out; a GPU without models only adds room on the right). Hence n, x, y is feasible
+    and the minimum is at most the plan's price. What is reported is the solver's dual bound, at most that minimum.
+    """
+
+    offers: tuple[Offer, ...]
+    models: tuple[str, ...]
+    sized: SizedModels
+    headroom: float
+    max_gpus: int
+    context_bytes: int
+    resident: bool
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of GPU on offer, each once."""
+        return tuple(dict.fromkeys(map(Kind.of, self.offers)))
+
+    def lower_bound_usd_per_hour(self) -> float | None:
+        """Price per hour that no plan can beat; None where no fleet within the limits can carry the work."""
+        solution = self._solve(self._prices(), [], inf, design=0.0)
+        return solution and solution.bound
+
+    def least_gpus(self) -> int | None:
+        """GPUs that no plan can do with fewer of; None where no fleet within the limits can carry the work."""
+        solution = self._solve(self._gpus(), [], inf, design=0.0)
+        return solution and ceil(solution.bound - 1e-6)
+
+    def propose(
+        self,
+        objective: Objective = Objective.COST,
+        excluded: Iterable[Fleet] = (),
+        max_cost_usd_per_hour: float = inf,
+        design: float = 0.0,
+    ) -> Solution | None:
+        """The fleet with least of the objective that contains no excluded fleet; None where there is none.
+
+        `design`: 0 counts the least work, 1 the design work, 1.2 the design work and a fifth more.
+        """
+        return self._solve(self._weights(objective), list(excluded), max_cost_usd_per_hour, design)
+
+    def _prices(self) -> NDArray[np.float64]:
+        return np.array([o.usd_per_hour for o in self.offers] + [0.0] * len(self._pairs))
+
+    def _gpus(self) -> NDArray[np.float64]:
+        return np.array([float(o.gpu_count) for o in self.offers] + [0.0] * len(self._pairs))
+
+    def _weights(self, objective: Objective) -> NDArray[np.float64]:
+        prices, gpus = self._prices(), self._gpus()
+        match objective:
+            case Objective.COST:
+                return prices + 1e-7 * gpus
+            case Objective.GPUS:
+                return gpus + 1e-4 * prices
+            case Objective.ENERGY:
+                idle_w = [o.gpu_count * o.gpu.idle_w for o in self.offers]
+                above_w = [busy_w(k.gpu, s.profile, s.batch_size_max) - k.gpu.idle_w for s, k in self._pairs]
+                work_w = [s.design_work * watts for (s, _), watts in zip(self._pairs, above_w, strict=True)]
+                return np.array(idle_w + work_w) + 1e-4 * prices
+
+    @cached_property
+    def _pairs(self) -> list[tuple[Sized, Kind]]:
+        return [(self.sized[m, k], k) for m in self.models for k in self.kinds if (m, k) in self.sized]
+
+    def _solve(
+        self, weights: NDArray[np.float64], excluded: list[Fleet], max_cost: float, design: float
+    ) -> Solution | None:
+        """Columns: n by offer, x by pair, y by pair where resident, and one switch by excluded fleet and offer."""
+        if {s.model for s, _ in self._pairs} != set(self.models):
+            return None
+        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded))
+        self._work_rows(rows, design)
+        if self.resident:
+            self._memory_rows(rows)
+        self._exclusion_rows(rows, excluded)
+        rows.add(upper=self.max_gpus, n={o: float(offer.gpu_count) for o, offer in enumerate(self.offers)})
+        if max_cost < inf:
+            prices = {o: offer.usd_per_hour for o, offer in enumerate(self.offers)}
+            rows.add(upper=max_cost * (1 + 1e-9), n=prices)
+        return rows.solve(weights, [self.count_max(o) for o in self.offers])
+
+    def count_max(self, offer: Offer) -> int:
+        """Most instances of an offer that may be bought."""
+        fitting = self.max_gpus // offer.gpu_count
+        return fitting if offer.count_max is None else min(offer.count_max, fitting)
+
+    def unlimited(self) -> "FleetProgram":
+        """The same question where any number of instances may be bought."""
+        offers = tuple(replace(offer, count_max=None) for offer in self.offers)
+        return replace(self, offers=offers, max_gpus=GPUS_MAX)
+
+    def within_limits(self, fleet: Fleet) -> Fleet:
+        """What remains of a fleet when no more is bought than may be."""
+        left: list[int] = []
+        gpus = self.max_gpus
+        for offer, n in zip(self.offers, fleet, strict=True):
+            left.append(min(n, self.count_max(offer), gpus // offer.gpu_count))
+            gpus -= left[-1] * offer.gpu_count
+        return tuple(left)
+
+    def _work_rows(self, rows: "_Rows", design: float) -> None:
+        for model in self.models:
+            rows.add(lower=1, upper=1, x=dict.fromkeys(self._pairs_of(model), 1.0))
+        for kind in self.kinds:
+            work = {i: _work(s, design) for i, s in self._pairs_on(kind).items()}
+            devices = {o: -(1 - self.headroom) * g for o, g in self._devices(kind).items()}
+            rows.add(upper=0, x=work, n=devices)
+        for i, (s, kind) in enumerate(self._pairs):
+            holds = {o: -1.0 for o, g in self._devices(kind).items() if g >= s.stages}
+            rows.add(upper=0, x={i: 1.0}, n=holds)
+
+    def _pairs_of(self, model: str) -> list[int]:
+        return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]
+
+    def _pairs_on(self, kind: Kind) -> dict[int, Sized]:
+        return {i: s for i, (s, k) in enumerate(self._pairs) if k == kind}
+
+    def _devices(self, kind: Kind) -> dict[int, int]:
+        return {o: offer.gpu_count for o, offer in enumerate(self.offers) if Kind.of(offer) == kind}
+
+    def _memory_rows(self, rows: "_Rows") -> None:
+        for model in self.models:
+            rows.add(lower=1, y=dict.fromkeys(self._pairs_of(model), 1.0))
+        for i, (s, _) in enumerate(self._pairs):
+            rows.add(upper=0, x={i: s.least_work}, y={i: -(1 - self.headroom) * len(s.batches)})
+        shared = self._shared_layers()
+        for kind in self.kinds:
+            here = self._pairs_on(kind)
+            if not here:
+                continue
+            workspace = min(s.profile.workspace(1) for s in here.values())
+            room = kind.memory_bytes - self.context_bytes - workspace
+            weights = {i: exclusive_bytes(s, shared) / 1e9 for i, s in here.items()}
+            rows.add(upper=0, y=weights, n={o: -g * room / 1e9 for o, g in self._devices(kind).items()})
+
+    def _shared_layers(self) -> set[str]:
+        """Layers that two models of the scenario have in common."""
+        users = {(s.model, layer.key) for s, _ in self._pairs for layer in s.profile.layers}
+        return {key for key, models in Counter(key for _, key in users).items() if models > 1}
+
+    def _exclusion_rows(self, rows: "_Rows", excluded: list[Fleet]) -> None:
+        """Every fleet that is proposed has more of at least one offer than each excluded one."""
+        for r, fleet in enumerate(excluded):
+            switch = {o: r * len(self.offers) + o for o in range(len(self.offers))}
+            rows.add(lower=1, z={switch[o]: 1.0 for o in switch})
+            for o, had in enumerate(fleet):
+                rows.add(lower=0, n={o: 1.0}, z={switch[o]: -float(had + 1)})
+
+
+class _Rows:
+    """Rows of an integer program over the blocks of columns n, x, y, z."""
+
+    def __init__(self, offers: int, pairs: int, resident: bool, excluded: int) -> None:
+        widths = {"n": offers, "x": pairs, "y": pairs * resident, "z": excluded * offers}
+        self.widths = widths
+        self.start = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
+        self.rows: list[tuple[dict[int, float], float, float]] = []
+
+    def add(self, *, lower: float = -inf, upper: float = inf, **blocks: dict[int, float]) -> None:
+        columns = {int(self.start[b]) + i: v for b, cells in blocks.items() for i, v in cells.items()}
+        self.rows.append((columns, lower, upper))
+
+    def solve(self, weights: NDArray[np.float64], count_max: Sequence[int]) -> Solution | None:
+        """The best counts and the proven bound on the weights' sum; None where surely nothing is feasible."""
+        width = sum(self.widths.values())
+        matrix = np.zeros((len(self.rows), width))
+        for row, (columns, _, _) in zip(matrix, self.rows, strict=True):
+            row[list(columns)] = list(columns.values())
+        upper = np.concatenate(
+            [count_max, np.ones(self.widths["x"]), np.full(self.widths["y"], inf), np.ones(self.widths["z"])]
+        )
+        whole = np.ones(width, dtype=np.int8)
+        whole[self.start["x"] : self.start["x"] + self.widths["x"]] = 0
+        solution = milp(
+            np.concatenate([weights, np.zeros(width - len(weights))]),
+            constraints=LinearConstraint(matrix, [r[1] for r in self.rows], [r[2] for r in self.rows]),
+            integrality=whole,
+            bounds=Bounds(np.zeros(width), upper),
+            options={"node_limit": NODES_MAX, "mip_rel_gap": GAP_MAX},
+        )
+        if solution.status == INFEASIBLE:
+            return None
+        fleet = None if solution.x is None else tuple(round(n) for n in solution.x[: self.widths["n"]])
+        return Solution(fleet, float(solution.mip_dual_bound or 0.0), solution.status == OPTIMAL)
+
+
+def _work(sized: Sized, design: float) -> float:
+    """Between the least work (0) and the design work (1), or that many times the design work."""
+    if design >= 1:
+        return sized.design_work * design
+    return sized.least_work + design * (sized.design_work - sized.least_work)
+
+
+def exclusive_bytes(sized: Sized, shared: set[str]) -> int:
+    """Weights of layers that no other model has."""
+    return sum({layer.key: layer.weight_bytes for layer in sized.profile.layers if layer.key not in shared}.values())

@@ -1,0 +1,631 @@
+"""Packing: which models share which GPU of a fleet, with which batch sizes; a GPU is judged by its duty cycle."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, inf
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+from planner.model.plan import Bottleneck
+from planner.placing.cutting import CutReplica, FleetGpu, needed_spans
+from planner.placing.duty import (
+    Duty,
+    Portion,
+    Rules,
+    caps_with_slack,
+    duty_cycle,
+    gives_way,
+    held_back,
+    held_bytes,
+    least_work,
+    offered_load,
+    parts_of,
+    strain,
+    weight_bytes,
+)
+from planner.placing.sizing import Kind, SizedModels
+from simulator.world.sharing import turn_order
+
+COLUMNS_MAX = 2000
+"""Ways to fill one GPU up to which the assignment is also solved as an integer program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One replica: a part of a model on one GPU, or on several as pipeline stages."""
+
+    portion: Portion
+    devices: tuple[FleetGpu, ...]
+    batch_size_max: int
+    batch_size_fit: int
+    """Largest that memory allows beside its neighbours."""
+    worst_s: float
+    """Its worst latency by the duty cycle."""
+    swapped: bool
+    bottleneck: Bottleneck
+    """What its GPU is short of first when load grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """All models on the GPUs of a fleet."""
+
+    placed: tuple[Placed, ...]
+    strain: float
+    """The highest of any GPU; see `Duty.strain`."""
+    worst: str
+    """The model that sets it."""
+    work: float
+    """Share of its time that the busiest GPU works in batches as large as are allowed there; above 1 - headroom the
+    plan is rejected."""
+    busiest: str
+    """The model with most work on that GPU."""
+    held_back: bool = False
+    """Whether memory keeps a batch on some GPU below what its SLO allows."""
+
+    def contents(self, devices: Sequence[FleetGpu]) -> list["Content"]:
+        """The whole models on each GPU, as `Packer.place` takes them."""
+        here: dict[str, Content] = dict.fromkeys((device.id for device in devices), ())
+        for p in self.placed:
+            if len(p.devices) == 1:
+                here[p.devices[0].id] = added(here[p.devices[0].id], p.portion.sized.model, p.portion.share)
+        return list(here.values())
+
+    @property
+    def spans(self) -> tuple[CutReplica, ...]:
+        """The replicas that are cut over several GPUs."""
+        return tuple(CutReplica(p.portion.sized, p.portion.share, p.devices) for p in self.placed if len(p.devices) > 1)
+
+    def with_batches(self, sizes: Sequence[int]) -> "Packing":
+        """The same placement with other largest batches."""
+        placed = tuple(replace(p, batch_size_max=n) for p, n in zip(self.placed, sizes, strict=True))
+        work, busiest = busiest_device(placed)
+        return replace(self, placed=placed, work=work, busiest=busiest)
+
+    def with_batches_of(self, model: str, sizes: Sequence[int]) -> "Packing":
+        """The same placement with other largest batches of one model."""
+        mine = (p.portion.sized.model == model for p in self.placed)
+        chosen = [n if own else p.batch_size_max for p, n, own in zip(self.placed, sizes, mine, strict=True)]
+        return self.with_batches(chosen)
+
+    def replays_like(self, other: "Packing") -> bool:
+        """Whether a replay could not tell the two apart: shares may differ by rounding."""
+        return len(self.placed) == len(other.placed) and all(
+            a.portion.sized is b.portion.sized
+            and abs(a.portion.share - b.portion.share) < SHARE_SAME
+            and (a.devices, a.batch_size_max) == (b.devices, b.batch_size_max)
+            for a, b in zip(self.placed, other.placed, strict=True)
+        )
+
+
+def busiest_device(placed: Sequence[Placed]) -> tuple[float, str]:
+    """Offered load of the busiest GPU, every batch as large as is allowed there, and the model with most of it."""
+    loads: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for p in placed:
+        for device, portion in zip(p.devices, portions_of(p), strict=True):
+            loads[device.id].append((offered_load([portion], [p.batch_size_max]), portion.sized.model))
+    each = ((sum(load for load, _ in here), max(here)[1]) for here in loads.values())
+    return max(each, default=(0.0, ""))
+
+
+def portions_of(placed: Placed) -> list[Portion]:
+    """What each of its GPUs has of a replica."""
+    whole, count = placed.portion, len(placed.devices)
+    if count == 1:
+        return [whole]
+    return [replace(whole, part=part) for part in parts_of(whole.sized, count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why no packing can exist on this fleet, or none was found."""
+
+    bottleneck: Bottleneck
+    observed: float
+    """Bytes on a GPU or host, or number of GPUs."""
+    limit: float
+    model: str
+
+
+Content = tuple[tuple[str, float], ...]
+"""Models on one GPU and the share of each, sorted; stages of models that are cut over several GPUs are not in it."""
+
+
+class Slot(NamedTuple):
+    """GPUs that are the same to packing: of one kind, with the same stages on them."""
+
+    kind: Kind
+    pinned: int = 0
+    """Number of the set of stages that stay there; 0: none."""
+
+
+HARD = 1e9
+"""Score of a GPU that breaks a limit which no simulation could excuse: above that of any strain up to 177."""
+STRAINED_MAX = 3
+"""How many of the most strained GPUs are looked at before giving up: the first may be stuck where the next is not,
+and each costs as many trials again."""
+MOVED_PARTS = (0.5, 0.25, 0.1)
+"""Parts of a model's share on one GPU that may move to another."""
+SHARE_MIN = 0.05
+"""Smallest share of a model that is worth a copy of its weights."""
+SLIVER = 0.02
+"""Share of a model on one kind of GPU that is given to its other kinds: too little to be worth a copy there."""
+SHARE_SAME = 1e-9
+"""Shares that differ by less are the same, but for rounding."""
+KICKS_MAX = 60
+KICKED_SCORES_MAX = 3000
+"""Kicks, and GPUs scored after them, in search of a better optimum than the first."""
+APART = 8.0
+"""How many times its work a model counts that gets GPUs of its own; they are busy to about an eighth of the others."""
+CALM = 0.6**4
+"""Score of a GPU that need not be relieved: at a strain of 0.6 even a longer round keeps the SLOs."""
+
+
+class Packer:
+    """Assigns models to single GPUs: a start, then moves and swaps away from the most strained GPU."""
+
+    def __init__(
+        self,
+        models: Sequence[str],
+        sized: SizedModels,
+        rules: Rules,
+        seed: int = 0,
+        even: bool = False,
+        apart: Collection[str] = (),
+        spans: Sequence[CutReplica] | None = None,
+    ) -> None:
+        self.models = models
+        self.sized = sized
+        self.rules = rules
+        self.seed = seed
+        self.even = even
+        """Keep all GPUs equally busy, with as many replicas as that takes, rather than as few as the work needs."""
+        self.apart = apart
+        """Models that share no GPU with others; a Misfit where no GPUs can be spared for them."""
+        self.spans = spans
+        """Replicas that are cut over several GPUs; where not given, of the models that no single GPU holds."""
+        self.work: Mapping[tuple[str, Kind], float] = {}
+        """GPUs that all requests of a model keep busy on each kind, by which `even` goes; else the least."""
+        self.scores: dict[tuple[Slot, Content], float] = {}
+        self.slots: dict[str, Slot] = {}
+        """By GPU, where stages stay on it."""
+        self.pinned: list[tuple[Portion, ...]] = [()]
+        """Sets of stages, by number."""
+
+    def pack(self, devices: Sequence[FleetGpu]) -> Packing | Misfit:
+        """The least strained packing that was found, or what stands in the way."""
+        spans: Sequence[CutReplica] | str | None = self.spans
+        if spans is None:
+            spans = needed_spans(self.models, self.sized, devices, self.rules.headroom)
+        if isinstance(spans, str):
+            return Misfit(Bottleneck.GPU_COUNT, len(devices), len(devices) + 1, spans)
+        cut = {span.sized.model for span in spans}
+        whole = [m for m in self.models if m not in cut]
+        packer = self if len(whole) == len(self.models) else self._for(whole)
+        packer.pin(spans)
+        return packer.pack_whole(devices, spans)
+
+    def _for(self, models: Sequence[str]) -> "Packer":
+        return Packer(models, self.sized, self.rules, self.seed, self.even, self.apart)
+
+    def pin(self, spans: Sequence[CutReplica]) -> None:
+        """Let the stages of these replicas stay where they are."""
+        here: dict[str, list[Portion]] = defaultdict(list)
+        kinds = {device.id: device.kind for span in spans for device in span.devices}
+        for span in spans:
+            for device, part in zip(span.devices, parts_of(span.sized, len(span.devices)), strict=True):
+                here[device.id].append(Portion(span.sized, span.share, part))
+        for name, portions in here.items():
+            self.pinned.append(tuple(portions))
+            self.slots[name] = Slot(kinds[name], len(self.pinned) - 1)
+
+    def slot(self, device: FleetGpu) -> Slot:
+        """What a GPU is to packing."""
+        return self.slots.get(device.id) or Slot(device.kind)
+
+    def pack_whole(self, devices: Sequence[FleetGpu], spans: Sequence[CutReplica] = ()) -> Packing | Misfit:
+        """Pack models that need one GPU each, besides stages that stay where they are."""
+        filled: list[Content] | None = [()] * len(devices)
+        if self.models:
+            filled = self.fill(devices)
+        return self._no_kind(devices) if filled is None else self.place(devices, filled, spans)
+
+    def place(
+        self, devices: Sequence[FleetGpu], contents: Sequence[Content], spans: Sequence[CutReplica] = ()
+    ) -> Packing | Misfit:
+        """The packing with these contents on the GPUs, besides stages that stay where they are."""
+        placed: list[Placed] = []
+        stages: dict[tuple[str, str], Placed] = {}
+        most, worst, short_of_memory = 0.0, "", False
+        for content, device in zip(contents, devices, strict=True):
+            portions = self.portions(content, self.slot(device))
+            if not portions:
+                continue
+            on_device = self._on_device(portions, device)
+            if isinstance(on_device, Misfit):
+                return on_device
+            here, duty = on_device
+            most, worst = max((most, worst), (duty.strain, duty.worst))
+            short_of_memory |= held_back(portions, duty.fits)
+            placed += [one for one in here if one.portion.part is None]
+            stages |= {(one.portion.sized.model, device.id): one for one in here if one.portion.part}
+        placed += [joined(span, [stages[span.sized.model, device.id] for device in span.devices]) for span in spans]
+        work, busiest = busiest_device(placed)
+        packing = Packing(tuple(placed), most, worst, work, busiest, short_of_memory)
+        return self._too_much_for_hosts(placed) or packing
+
+    def _on_device(self, portions: Sequence[Portion], device: FleetGpu) -> tuple[list[Placed], Duty] | Misfit:
+        """What is on one GPU, and its duty cycle."""
+        duty = duty_cycle(portions, device.kind, self.rules)
+        if duty is None:
+            return self._no_memory(portions, device)
+        short = gives_way(portions, device.kind, self.rules)
+        caps = caps_with_slack(portions, duty, device.kind, self.rules)
+        swapped = duty.swapped and not self._fit_together(portions, caps, device)
+        parts = zip(portions, caps, duty.fits, duty.worst_s, strict=True)
+        return [Placed(p, (device,), cap, fit, worst_s, swapped, short) for p, cap, fit, worst_s in parts], duty
+
+    def fill(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
+        """What each GPU holds; None where some model fits none."""
+        if self.apart:
+            return self._fill_apart(devices)
+        spread = self.start_wrapped(devices)
+        if spread is None or self.even:
+            return spread
+        starts = [self.start_by_program(devices), self.start_by_kinds(devices), spread]
+        if self.sharers:
+            starts.append(self.start_wrapped(devices, self.sharers))
+        return self.best_of(devices, [start for start in starts if start is not None])
+
+    def _fill_apart(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
+        """Some models evenly on the GPUs that serve them fastest, the others on the rest."""
+        mine = [m for m in self.models if m in self.apart]
+        theirs = [m for m in self.models if m not in self.apart]
+        count = self._gpus_apart(mine, theirs, devices)
+        if not count:
+            return None
+        fastest_first = sorted(range(len(devices)), key=lambda j: self._least_work_of(mine, [devices[j]]))
+        contents: list[Content] = [()] * len(devices)
+        for models, places in ((mine, fastest_first[:count]), (theirs, fastest_first[count:])):
+            packer = Packer(models, self.sized, self.rules, self.seed, even=models is mine)
+            filled = packer.fill([devices[j] for j in places])
+            if filled is None:
+                return None
+            for j, content in zip(places, filled, strict=True):
+                contents[j] = content
+        return contents
+
+    def _gpus_apart(self, mine: Sequence[str], theirs: Sequence[str], devices: Sequence[FleetGpu]) -> int:
+        """How many GPUs some models get of their own; 0 where the others can spare none."""
+        work = self._least_work_of(mine, devices)
+        others_work = self._least_work_of(theirs, devices)
+        spare = len(devices) - ceil(others_work / (1 - self.rules.headroom))
+        if not mine or not theirs or spare < 1:
+            return 0
+        wanted = round(len(devices) * APART * work / (APART * work + others_work))
+        return min(max(1, wanted), spare)
+
+    def _least_work_of(self, models: Sequence[str], devices: Sequence[FleetGpu]) -> float:
+        return sum(self._least_work(model, devices) for model in models)
+
+    def _least_work(self, model: str, devices: Sequence[FleetGpu]) -> float:
+        """GPUs that are busy with a model at least, on the fastest of these; infinite where none holds it."""
+        kinds = {device.kind for device in devices if self.fits(model, device.kind)}
+        return min((self.sized[model, kind].least_work for kind in kinds), default=inf)
+
+    def _fit_together(self, portions: Sequence[Portion], caps: Sequence[int], device: FleetGpu) -> bool:
+        workspace = max(p.sized.profile.workspace(cap) for p, cap in zip(portions, caps, strict=True))
+        return self.rules.context_bytes + weight_bytes(portions) + workspace <= device.kind.memory_bytes
+
+    def _no_memory(self, portions: Sequence[Portion], device: FleetGpu) -> Misfit:
+        largest = max(portions, key=lambda p: p.sized.profile.weight_bytes)
+        held = held_bytes(portions, self.rules)
+        return Misfit(Bottleneck.MEMORY, held, device.kind.memory_bytes, largest.sized.model)
+
+    def _too_much_for_hosts(self, placed: Sequence[Placed]) -> Misfit | None:
+        """A host keeps a copy of every weight it serves."""
+        for host in dict.fromkeys(p.devices[0].host for p in placed):
+            here = [p for p in placed if p.devices[0].host == host]
+            held, limit = weight_bytes(p.portion for p in here), here[0].devices[0].host_memory_bytes
+            if limit is not None and held > limit:
+                return Misfit(Bottleneck.HOST_MEMORY, held, limit, here[0].portion.sized.model)
+        return None
+
+    def _no_kind(self, devices: Sequence[FleetGpu]) -> Misfit:
+        kinds = {device.kind for device in devices}
+        model = next((m for m in self.models if not any(self.fits(m, k) for k in kinds)), self.models[0])
+        return Misfit(Bottleneck.GPU_COUNT, len(devices), len(devices) + 1, model)
+
+    def fits(self, model: str, kind: Kind) -> bool:
+        sized = self.sized.get((model, kind))
+        return sized is not None and sized.batches[0] > 0
+
+    def portions(self, content: Content, slot: Slot) -> list[Portion]:
+        """What a GPU runs: whole models, and the stages that stay there."""
+        whole = [Portion(self.sized[model, slot.kind], share) for model, share in content]
+        return [*whole, *self.pinned[slot.pinned]]
+
+    def score(self, content: Content, slot: Slot) -> float:
+        """Lower is better; grows steeply with strain, so that the sum over GPUs is ruled by the worst."""
+        key = (slot, content)
+        if key not in self.scores:
+            self.scores[key] = self._score(content, slot)
+        return self.scores[key]
+
+    def _score(self, content: Content, slot: Slot) -> float:
+        kind = slot.kind
+        if not all(self.fits(model, kind) for model, _ in content):
+            return HARD * HARD
+        portions = self.portions(content, slot)
+        if not portions:
+            return 0.0
+        work, _ = least_work(portions)
+        if work > 1 - self.rules.headroom + 1e-9:
+            return HARD * (0.1 + work - (1 - self.rules.headroom))
+        strained = strain(portions, kind, self.rules)
+        if strained is None:
+            return HARD * (1 + held_bytes(portions, self.rules) / kind.memory_bytes)
+        return strained**4
+
+    def start_by_kinds(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
+        """Shares of kinds by linear program, then the largest part first, each onto the GPU it strains least."""
+        shares = self._shares_of_kinds(devices, {cell: sized.design_work for cell, sized in self.sized.items()})
+        if shares is None:
+            return None
+        contents: list[Content] = [()] * len(devices)
+        parts = [part for (model, kind), share in shares.items() for part in self._parts(model, kind, share)]
+        for _, model, kind, share in sorted(parts, key=lambda p: (-p[0], p[1], p[3])):
+            at = min(
+                (j for j, device in enumerate(devices) if device.kind == kind),
+                key=lambda j: (self.score(added(contents[j], model, share), self.slot(devices[j])), j),
+            )
+            contents[at] = added(contents[at], model, share)
+        return contents
+
+    def _parts(self, model: str, kind: Kind, share: float) -> list[tuple[float, str, Kind, float]]:
+        work = share * self.sized[model, kind].design_work
+        count = max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
+        return [(work / count, model, kind, share / count)] * count
+
+    @cached_property
+    def sharers(self) -> list[str]:
+        """All models, those that share layers next to each other; empty where none do."""
+        held = {m: s.profile.layers for (m, _), s in self.sized.items() if m in self.models}
+        keys = Counter(key for layers in held.values() for key in {layer.key for layer in layers})
+        return turn_order(held) if max(keys.values(), default=0) > 1 else []
+
+    def start_wrapped(self, devices: Sequence[FleetGpu], together: Sequence[str] = ()) -> list[Content] | None:
+        """GPUs of a kind equally busy: filled one after the other, a model cut where a GPU is full.
+
+        McNaughton's rule (Management Science, 1959). Models come in the order of `together`, else those of like SLO
+        next to each other.
+        """
+        work = {cell: self.work.get(cell, sized.least_work) for cell, sized in self.sized.items()}
+        shares = self._shares_of_kinds(devices, work)
+        if shares is None:
+            return None
+        contents: list[Content] = [()] * len(devices)
+        for kind in dict.fromkeys(device.kind for device in devices):
+            places = [j for j, device in enumerate(devices) if device.kind == kind]
+            order = self._wrapping_order([m for m, k in shares if k == kind], kind, together)
+            works = [shares[m, kind] * work[m, kind] for m in order]
+            for model, place, part in wrapped(works, len(places)):
+                name = order[model]
+                contents[places[place]] = added(contents[places[place]], name, part / work[name, kind])
+        return contents
+
+    def _wrapping_order(self, models: Sequence[str], kind: Kind, together: Sequence[str]) -> list[str]:
+        if together:
+            return sorted(models, key=together.index)
+        return sorted(models, key=lambda m: (self.sized[m, kind].need.slo.latency_s, m))
+
+    def _shares_of_kinds(
+        self, devices: Sequence[FleetGpu], work: Mapping[tuple[str, Kind], float]
+    ) -> dict[tuple[str, Kind], float] | None:
+        """Share of each model on each kind so that the busiest kind is as little busy as can be.
+
+        Linear program over the shares and, in the last column, the work of a GPU of the busiest kind.
+        """
+        counts = Counter(device.kind for device in devices)
+        cells = [(m, k) for m in self.models for k in counts if self.fits(m, k)]
+        if {m for m, _ in cells} != set(self.models):
+            return None
+        on_kind = np.array([[k == kind for _, k in cells] for kind in counts], dtype=float)
+        of_model = np.array([[m == model for m, _ in cells] for model in self.models], dtype=float)
+        works = np.array([work[cell] for cell in cells])
+        gpus = np.array([list(counts.values())], dtype=float).T
+        solution = linprog(
+            [0.0] * len(cells) + [1.0],
+            A_ub=np.hstack([on_kind * works, -gpus]),
+            b_ub=[0.0] * len(counts),
+            A_eq=np.hstack([of_model, np.zeros((len(self.models), 1))]),
+            b_eq=[1.0] * len(self.models),
+        )
+        assert solution.x is not None  # always feasible: the work of the busiest kind has no limit here
+        *shares, _ = map(float, solution.x)
+        return _without_slivers(dict(zip(cells, shares, strict=True)))
+
+    def start_by_program(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
+        """The least sum of scores over all ways to fill the GPUs, by integer program; None where there are too many.
+
+        Columns are the sets of models a GPU may hold, so equal GPUs are interchangeable and the duty-cycle test is
+        exact. A model that one GPU cannot carry comes in equal parts, no two on one GPU.
+        """
+        counts = Counter(map(self.slot, devices))
+        parts = {m: self._parts_needed(m, counts) for m in self.models}
+        columns = [(slot, content) for slot in counts for content in self._contents(slot, parts)]
+        if not columns:
+            return None
+        times = self._times_used(columns, counts, parts)
+        if times is None:
+            return None
+        filled: dict[Slot, list[Content]] = {slot: [] for slot in counts}
+        for (slot, content), n in zip(columns, times, strict=True):
+            filled[slot] += [content] * n
+        return [filled[slot].pop() if filled[slot] else () for slot in map(self.slot, devices)]
+
+    def _times_used(
+        self, columns: Sequence[tuple[Slot, Content]], counts: Mapping[Slot, int], parts: Mapping[str, int]
+    ) -> list[int] | None:
+        """How often each column of the integer program is used; None where the solver found nothing."""
+        served = np.array([[m in dict(content) for _, content in columns] for m in parts], dtype=float)
+        used = np.array([[s == slot for s, _ in columns] for slot in counts], dtype=float)
+        solution = milp(
+            [self.score(content, slot) for slot, content in columns],
+            constraints=[
+                LinearConstraint(served, list(parts.values()), list(parts.values())),
+                LinearConstraint(used, 0, list(counts.values())),
+            ],
+            integrality=np.ones(len(columns), dtype=np.int8),
+            bounds=Bounds(0, inf),
+            options={"node_limit": 500, "mip_rel_gap": 0.01},
+        )
+        return None if solution.x is None else [round(n) for n in solution.x]
+
+    def _parts_needed(self, model: str, counts: Mapping[Slot, int]) -> int:
+        kinds = (slot.kind for slot in counts if self.fits(model, slot.kind))
+        work = min((self.sized[model, kind].design_work for kind in kinds), default=0.0)
+        return max(1, ceil(work / (1 - self.rules.headroom) - 1e-9))
+
+    def _contents(self, slot: Slot, parts: Mapping[str, int]) -> list[Content]:
+        """All sets of models that one GPU can hold, none where there are too many.
+
+        Any part of such a set can be held too, so sets are grown.
+        """
+        contents: list[Content] = []
+        grown: list[Content] = [()]
+        for model in sorted(self.models):
+            if 2 * len(contents) > COLUMNS_MAX:
+                return []
+            larger = [added(content, model, 1 / parts[model]) for content in grown]
+            larger = [content for content in larger if self.score(content, slot) < HARD]
+            grown += larger
+            contents += larger
+        return contents
+
+    def best_of(self, devices: Sequence[FleetGpu], starts: Sequence[list[Content]]) -> list[Content]:
+        """The best local optimum from `starts`, and from random kicks to it while some GPU is strained."""
+        left, contents = min(((self.improve(devices, start), start) for start in starts), key=lambda pair: pair[0])
+        random = Random(self.seed)
+        scored_max = len(self.scores) + KICKED_SCORES_MAX
+        for _ in range(KICKS_MAX if len(devices) > 1 else 0):
+            if len(self.scores) > scored_max or not self._strained(devices, contents):
+                break
+            kicked = self._kicked(devices, contents, random)
+            again = self.improve(devices, kicked)
+            if again < left:
+                left, contents = again, kicked
+        return contents
+
+    def _strained(self, devices: Sequence[FleetGpu], contents: Sequence[Content]) -> bool:
+        return any(self.score(c, self.slot(device)) > 1 for c, device in zip(contents, devices, strict=True))
+
+    def _kicked(self, devices: Sequence[FleetGpu], contents: Sequence[Content], random: Random) -> list[Content]:
+        """A few models moved to other GPUs at random."""
+        kicked = list(contents)
+        for _ in range(3):
+            a, b = random.sample(range(len(devices)), 2)
+            if not kicked[a]:
+                continue
+            model, share = random.choice(kicked[a])
+            if self.fits(model, devices[b].kind):
+                kicked[a], kicked[b] = without(kicked[a], model), added(kicked[b], model, share)
+        return kicked
+
+    def improve(self, devices: Sequence[FleetGpu], contents: list[Content]) -> float:
+        """Move and swap parts between GPUs while that lowers the sum of scores; the sum that is left."""
+        while self._step(devices, contents):
+            pass
+        return sum(self.score(c, self.slot(device)) for c, device in zip(contents, devices, strict=True))
+
+    def _step(self, devices: Sequence[FleetGpu], contents: list[Content]) -> bool:
+        """Take the best change that relieves the most strained GPU for which there is one."""
+        scores = [self.score(c, self.slot(device)) for c, device in zip(contents, devices, strict=True)]
+        for a in sorted(range(len(scores)), key=lambda j: -scores[j])[:STRAINED_MAX]:
+            if scores[a] < CALM:
+                return False
+            best = min(self._changes(devices, contents, scores, a), default=None, key=lambda change: change[0])
+            if best is not None and best[0] < -1e-3 * scores[a]:
+                _, b, contents[a], contents[b] = best
+                return True
+        return False
+
+    def _changes(
+        self, devices: Sequence[FleetGpu], contents: list[Content], scores: list[float], a: int
+    ) -> Iterable[tuple[float, int, Content, Content]]:
+        """Every way to move all or half of a model from GPU `a`, or to swap it: (gain below zero, GPU, contents)."""
+        seen: set[tuple[Slot, Content]] = set()
+        for b, (there, slot) in enumerate(zip(contents, map(self.slot, devices), strict=True)):
+            if b == a or (slot, there) in seen:
+                continue
+            seen.add((slot, there))
+            for here_new, there_new in neighbours(contents[a], there):
+                new = self.score(here_new, self.slot(devices[a])) + self.score(there_new, slot)
+                yield new - scores[a] - scores[b], b, here_new, there_new
+
+
+def wrapped(works: Sequence[float], count: int) -> Iterator[tuple[int, int, float]]:
+    """Works laid end to end and cut into equal parts: which work, which part, how much of it.
+
+    Works of 1 and 2 on two GPUs: (0, 0, 1.0), (1, 0, 0.5), (1, 1, 1.5).
+    """
+    level = sum(works) / count
+    begun = 0.0
+    for number, work in enumerate(works):
+        ended = begun + work
+        for place in range(count):
+            here = min(ended, (place + 1) * level) - max(begun, place * level)
+            if here > 1e-9:
+                yield number, place, here
+        begun = ended
+
+
+def _without_slivers(shares: Mapping[tuple[str, Kind], float]) -> dict[tuple[str, Kind], float]:
+    """Shares of models on kinds, each model's to 1 again once those too small are left out."""
+    large = {cell: share for cell, share in shares.items() if share > SLIVER}
+    total: dict[str, float] = defaultdict(float)
+    for (model, _), share in large.items():
+        total[model] += share
+    return {(model, kind): share / total[model] for (model, kind), share in large.items()}
+
+
+def joined(span: CutReplica, stages: Sequence[Placed]) -> Placed:
+    """A replica cut over several GPUs: its batches are those that every stage bears."""
+    worst = max(stages, key=lambda stage: stage.worst_s)
+    return Placed(
+        Portion(span.sized, span.share),
+        span.devices,
+        min(stage.batch_size_max for stage in stages),
+        min(stage.batch_size_fit for stage in stages),
+        sum(stage.worst_s for stage in stages),
+        any(stage.swapped for stage in stages),
+        worst.bottleneck,
+    )
+
+
+def added(content: Content, model: str, share: float) -> Content:
+    """`content` with so much more of a model."""
+    return tuple(sorted({**dict(content), model: dict(content).get(model, 0.0) + share}.items()))
+
+
+def without(content: Content, model: str) -> Content:
+    """`content` less a model."""
+    return tuple(part for part in content if part[0] != model)
+
+
+def neighbours(here: Content, there: Content) -> Iterable[tuple[Content, Content]]:
+    """Contents of two GPUs after a model, or a part of one, has moved from the first, or two have changed places."""
+    for model, share in here:
+        rest = without(here, model)
+        yield rest, added(there, model, share)
+        for part in MOVED_PARTS:
+            if share * part >= SHARE_MIN:
+                yield added(rest, model, share * (1 - part)), added(there, model, share * part)
+        for other, part in there:
+            if other != model:
+                yield added(rest, other, part), added(without(there, other), model, share)

@@ -1,0 +1,375 @@
+"""Sizing: the demand on each model, its feasible batch sizes on each kind of GPU, and the least work that takes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count, takewhile
+from math import ceil, floor, inf
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from planner.catalog.offers import Offer
+from planner.model.candidate import OnGpu
+from planner.model.plan import Bottleneck, Rejection
+from planner.model.scenario import ModelSpec, Scenario
+from planner.model.statement import Code, Statement
+from simulator.clock.run import cut
+from simulator.world.deployment import SLO, Drop
+from simulator.world.hardware import GPU
+from simulator.world.model import Layer
+from simulator.world.precision import weight_share
+from simulator.world.profile import Profile
+from simulator.world.sharing import NOTHING_SHARED, Merged, merged_layers
+from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
+
+STAGES_MAX = 16
+"""GPUs of the largest machines there are to rent."""
+
+
+class Unpredicted(NamedTuple):
+    """Why nothing is predicted of a pair that nobody measured."""
+
+    why: str
+    remedy: str = ""
+    """Where measuring would not help."""
+
+
+WhyNot = Callable[[str, str, str | None], Unpredicted]
+"""Of a model, a GPU and a precision."""
+
+
+class Profiles(Protocol):
+    """Where profiles come from."""
+
+    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+        """The profile of `model` on `gpu`; None where nobody measured it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """GPUs that are the same to a model: one GPU with so much usable memory."""
+
+    gpu: GPU
+    memory_bytes: int
+
+    def __hash__(self) -> int:
+        """Of the name and the size alone: packing looks kinds up a hundred thousand times."""
+        return hash((self.gpu.name, self.memory_bytes))
+
+    @classmethod
+    def of(cls, offer: Offer) -> "Kind":
+        """The kind of GPU in an offer."""
+        return cls(offer.gpu, offer.memory_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is asked of one model."""
+
+    model: str
+    rate_rps: float
+    """Mean rate of all its streams."""
+    slo: SLO
+    max_queue_delay_s: float
+    may_drop: bool
+    """Whether requests beyond the attainment target may be given up."""
+    streams: tuple[Stream, ...]
+    dispersion: float = 0.0
+    """Variance over mean of the number of arrivals in a window: 0 for cameras, 1 for Poisson."""
+    gap_s: float = 0.0
+    """Least time between two requests: the period of a camera that is alone, 0 for all else."""
+
+    @property
+    def needed_rps(self) -> float:
+        """Requests that must be processed: 100 rps at 99 % attainment need 99 where frames may be dropped, else 100."""
+        return self.rate_rps * (self.slo.attainment if self.may_drop else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """One model on one kind of GPU."""
+
+    need: Need
+    profile: Profile
+    latency_s: tuple[float, ...]
+    """Run time of a batch of 1, 2, ... up to the largest that meets the SLO and fits in memory, cut over as many GPUs
+    as one machine has."""
+    batches: tuple[int, ...]
+    """Largest feasible batch of a replica that spans 1, 2, ... GPUs; 0 where so few do not hold it."""
+    least_work: float
+    """GPUs that are busy at least, on average, whatever the plan."""
+    design_work: float
+    """GPUs that are busy when a request waits as long as its batch runs."""
+
+    @property
+    def model(self) -> str:
+        """Name in the scenario."""
+        return self.need.model
+
+    @property
+    def batch_size_max(self) -> int:
+        """Largest feasible batch of a replica on the fewest GPUs that hold it."""
+        return self.batches[self.stages - 1]
+
+    @property
+    def stages(self) -> int:
+        """Fewest GPUs that one replica spans: 1 unless the model is too large for one."""
+        return next(k for k, most in enumerate(self.batches, start=1) if most)
+
+
+SizedModels = Mapping[tuple[str, Kind], Sized]
+
+
+def most_arrivals(streams: Iterable[Stream], window_s: float) -> float:
+    """Most requests that can arrive within any closed window; infinite for random arrivals.
+
+    Two cameras at 10 fps send at most 2 x 3 frames in 0.25 s.
+    """
+    return sum(stream.count * _most_arrivals_of_one(stream, window_s) for stream in streams)
+
+
+def _most_arrivals_of_one(stream: Stream, window_s: float) -> float:
+    match stream.arrivals:
+        case FixedRate(rate_rps=rate, jitter_s=0.0):
+            return floor(window_s * rate + 1e-9) + 1
+        case Trace(times_s=times, period_s=period) if window_s < period and len(times):
+            twice = np.concatenate([times, times + period])
+            return int((np.searchsorted(twice, times + window_s + 1e-9, "right") - np.arange(len(times))).max())
+        case _:
+            return inf
+
+
+def gap_cv(stream: Stream) -> float:
+    """Coefficient of variation of the gaps between one source's requests; cameras are taken as regular."""
+    match stream.arrivals:
+        case FixedRate():
+            return 0.0
+        case Poisson():
+            return 1.0
+        case Gamma(cv=cv):
+            return cv
+        case Trace(times_s=times):
+            gaps = np.diff(times)
+            return float(gaps.std() / gaps.mean()) if len(gaps) and gaps.any() else 0.0
+
+
+def least_gap_s(streams: Sequence[Stream]) -> float:
+    """Least time between two requests: 0.1 s for one camera at 10 fps, 0 for several sources and for random gaps."""
+    match streams:
+        case [Stream(arrivals=FixedRate(rate_rps=rate, jitter_s=0.0), count=1)]:
+            return 1 / rate
+    return 0.0
+
+
+def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
+    """Demand on each model that any stream asks."""
+
+    def need(spec: ModelSpec) -> Need:
+        streams = tuple(s for s in workload.streams if s.model == spec.name)
+        slo = SLO(spec.slo.latency, spec.slo.attainment)
+        rate_rps = sum(s.rate_rps for s in streams)
+        spread = sum(s.rate_rps * gap_cv(s) ** 2 for s in streams) / rate_rps
+        may_drop, delay_s = scenario.drop is not Drop.NEVER, spec.max_queue_delay
+        return Need(spec.name, rate_rps, slo, delay_s, may_drop, streams, spread, least_gap_s(streams))
+
+    asked = {s.model for s in workload.streams}
+    return {spec.name: need(spec) for spec in scenario.models if spec.name in asked}
+
+
+def least_work(need: Need, latency_s: Sequence[float], noisy: bool) -> float:
+    """GPUs busy at least, on long-run average, so that enough requests of one model are answered in time.
+
+    Batches are those in `latency_s`: measured, and run within the SLO. A request is on time only if its whole batch is:
+    the batch's run time is at most the SLO, and the request arrived at most SLO minus run time before the start. So a
+    batch of b that runs l(b) serves at most k(b) = min(b, arrivals in such a window) requests in time, and each costs
+    at least min_b l(b) / k(b). Attainment x rate of them are due each second. Where nothing may be dropped, all must
+    run as well, at no less than min_b l(b) / b each.
+
+    100 rps at attainment 0.99, 10 ms for one and 16 ms for two: min(10, 8) ms x 99 /s = 0.792 GPUs.
+    """
+    slo = need.slo
+    on_time_s = all_s = inf
+    for b, run_s in enumerate(latency_s, start=1):
+        window_s = slo.latency_s if noisy else slo.latency_s - run_s
+        on_time_s = min(on_time_s, run_s / min(b, most_arrivals(need.streams, max(window_s, 0.0))))
+        all_s = min(all_s, run_s / b)
+    on_time = slo.attainment * need.rate_rps * on_time_s
+    return on_time if need.may_drop else max(on_time, need.rate_rps * all_s)
+
+
+def design_work(need: Need, latency_s: Sequence[float]) -> float:
+    """GPUs busy at the largest batch that half the SLO leaves time to gather and half to run."""
+    half_s = need.slo.latency_s / 2
+    gathered = max(1, ceil(need.needed_rps * half_s))
+    fitting = [run_s / b for b, run_s in enumerate(latency_s, start=1) if b <= gathered and run_s <= half_s]
+    return need.needed_rps * min(fitting, default=latency_s[0])
+
+
+def held_bytes(profile: Profile, batch_size: int, stages: int) -> float:
+    """Weights and workspace on the fullest GPU: every stage keeps its run of layers and the whole workspace."""
+    parts = cut(profile, stages)
+    return max(sum(layer.weight_bytes for layer in part) for part in parts) + profile.workspace(batch_size)
+
+
+def stages_needed(profile: Profile, room_bytes: int, stages_max: int) -> int | None:
+    """Fewest GPUs that hold the model, its layers cut in runs of about equal bytes; None where `stages_max` do not."""
+    return next((k for k in range(1, stages_max + 1) if held_bytes(profile, 1, k) <= room_bytes), None)
+
+
+@lru_cache(maxsize=4096)
+def feasible_latency_s(profile: Profile, slo_s: float, room_bytes: int, stages: int) -> tuple[float, ...]:
+    """Run times of batches 1, 2, ... that were measured, keep the SLO and fit in memory."""
+
+    def fits(b: int) -> bool:
+        measured = b <= profile.largest_batch
+        return measured and profile.latency(b) <= slo_s and held_bytes(profile, b, stages) <= room_bytes
+
+    return tuple(profile.latency(b) for b in takewhile(fits, count(1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Profiles as one model of a scenario has them: two models with one profile have weights of their own, unless they
+    share them."""
+
+    model: str
+    library: Profiles
+    twice: bool
+    """Whether another model of the scenario has the same profile."""
+    shared: Merged
+
+    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+        """The profile, with this model's layers."""
+        profile = self.library.get(model, gpu, precision)
+        if profile is None:
+            return None
+        if any(self.model in group.models for group in self.shared.sharing):
+            share = weight_share(profile.precision)
+            layers = merged_layers(self.model, profile.weight_bytes, self.shared.sharing, share)
+            return replace(profile, layers=layers)
+        if self.twice:
+            layers = tuple(Layer(f"{self.model}: {layer.key}", layer.weight_bytes) for layer in profile.layers)
+            return replace(profile, layers=layers)
+        return profile
+
+
+def size(
+    scenario: Scenario,
+    need_by_model: Mapping[str, Need],
+    offers: Sequence[Offer],
+    library: Profiles,
+    shared: Merged = NOTHING_SHARED,
+    why_not: WhyNot | None = None,
+) -> tuple[dict[tuple[str, Kind], Sized], list[Rejection]]:
+    """Every model on every kind of GPU that can serve it, and why the other kinds cannot.
+
+    `why_not` says why nothing is predicted of a pair that nobody measured; None where nothing is predicted at all.
+    """
+    wanted = [spec for spec in scenario.models if spec.name in need_by_model]
+    times = Counter(spec.known_as for spec in scenario.models)
+    own = {spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared) for spec in scenario.models}
+    sized: dict[tuple[str, Kind], Sized] = {}
+    rejections: list[Rejection] = []
+    for kind, stages_max in _gpu_count_max(offers).items():
+        missing: list[ModelSpec] = []
+        for spec in wanted:
+            match size_one(spec, need_by_model[spec.name], kind, stages_max, scenario.context, own[spec.name]):
+                case Sized() as one:
+                    sized[spec.name, kind] = one
+                case Rejection() as rejection:
+                    rejections.append(rejection)
+                case None:
+                    missing.append(spec)
+        if missing:
+            rejections.append(_no_profiles(missing, kind, why_not))
+    return sized, rejections
+
+
+def _gpu_count_max(offers: Sequence[Offer]) -> dict[Kind, int]:
+    """GPUs of each kind in the largest machine that has them."""
+    most: dict[Kind, int] = {}
+    for offer in offers:
+        kind = Kind.of(offer)
+        most[kind] = max(offer.gpu_count, most.get(kind, 0))
+    return most
+
+
+def size_one(
+    spec: ModelSpec, need: Need, kind: Kind, stages_max: int, context_bytes: int, library: Profiles
+) -> Sized | Rejection | None:
+    """One model on one kind of GPU; None where nobody measured it."""
+    profile = library.get(spec.known_as, kind.gpu.name, spec.precision)
+    if profile is None:
+        return None
+    room_bytes = kind.memory_bytes - context_bytes
+    fewest = stages_needed(profile, room_bytes, stages_max)
+    if fewest is None:
+        return _no_memory(spec, profile, kind, context_bytes)
+    slo_s = need.slo.latency_s
+    feasible = [feasible_latency_s(profile, slo_s, room_bytes, stages) for stages in range(1, stages_max + 1)]
+    latency_s = max(feasible, key=len)
+    if not latency_s:
+        return _too_slow(spec, profile, kind)
+    least = least_work(need, latency_s, noisy=profile.latency_cv > 0)
+    design = design_work(need, feasible[fewest - 1])
+    return Sized(need, profile, latency_s, tuple(map(len, feasible)), least, max(least, design))
+
+
+def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | None) -> Rejection:
+    gpu = kind.gpu.name
+    names = tuple(f"{s.known_as} ({s.precision})" if s.precision else s.known_as for s in missing)
+    unpredicted = {why_not(s.known_as, gpu, s.precision) for s in missing} if why_not else set()
+    whys = sorted({one.why for one in unpredicted})
+    texts = sorted({one.remedy for one in unpredicted})
+    if "" in texts:  # only measuring helps all of them
+        texts = []
+    return Rejection(
+        subject=OnGpu(gpu=gpu, models=names),
+        bottleneck=Bottleneck.PROFILE,
+        observed=0,
+        limit=len(names),
+        unit="",
+        why=Statement(code=Code.NO_PROFILE, subjects=(*names, gpu)),
+        beside=tuple(Statement(code=Code.NOTHING_PREDICTS, text=why) for why in whys),
+        remedies=tuple(Statement(code=Code.AS_SAID, text=text) for text in texts)
+        or (Statement(code=Code.MEASURE, subjects=(gpu,)),),
+    )
+
+
+def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int) -> Rejection:
+    needed = context_bytes + profile.weight_bytes + profile.workspace(1)
+    figures = {"needed_bytes": needed, "limit_bytes": kind.memory_bytes}
+    remedies = [Statement(code=Code.LARGER_GPU, figures={"needed_bytes": needed})]
+    but: list[Statement] = []
+    stages = stages_needed(profile, kind.memory_bytes - context_bytes, STAGES_MAX)
+    if stages is not None:
+        remedies.append(Statement(code=Code.CUT_OVER, figures={"stages": stages}))
+    else:
+        kept = {"stages": STAGES_MAX, "kept_bytes": held_bytes(profile, 1, STAGES_MAX)}
+        but.append(Statement(code=Code.CUTTING_IS_NO_HELP, figures=kept))
+    return Rejection(
+        subject=OnGpu(gpu=kind.gpu.name, models=(spec.name,)),
+        bottleneck=Bottleneck.MEMORY,
+        observed=needed,
+        limit=kind.memory_bytes,
+        unit="bytes",
+        why=Statement(code=Code.MODEL_TOO_LARGE, figures=figures),
+        remedies=tuple(remedies),
+        but=tuple(but),
+    )
+
+
+def _too_slow(spec: ModelSpec, profile: Profile, kind: Kind) -> Rejection:
+    run_s, slo_s = profile.latency(1), spec.slo.latency
+    enough = {"run_s": run_s, "two_s": 2 * run_s}
+    return Rejection(
+        subject=OnGpu(gpu=kind.gpu.name, models=(spec.name,)),
+        bottleneck=Bottleneck.LATENCY,
+        observed=run_s,
+        limit=slo_s,
+        unit="s",
+        why=Statement(code=Code.SAMPLE_TOO_SLOW, figures={"run_s": run_s, "slo_s": slo_s}),
+        remedies=(Statement(code=Code.RAISE_LATENCY_WITH_WAITING, subjects=(spec.name,), figures=enough),),
+    )

@@ -1,1 +1,0 @@
-"""What one model costs on one GPU, layer by layer: `planner profile`."""

@@ -1,0 +1,1 @@
+"""Questions beside the plan, each with its scenario and its answer."""

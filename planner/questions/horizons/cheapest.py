@@ -1,0 +1,303 @@
+"""The cheapest way of a family that meets every SLO, with its cost and its attainment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.catalog.offers import Offer
+from planner.model.calendar import Term
+from planner.model.scenario import PriceKind
+from planner.questions.horizons.answer import Band, HorizonWay, Mode, Strategy, StrategyPart
+from planner.questions.horizons.demand import request_count
+from planner.questions.horizons.judging import (
+    Course,
+    Stretches,
+    all_met,
+    hopeless,
+    meets_slos,
+    model_slos,
+    stretches,
+)
+from planner.questions.horizons.market import Paid
+from planner.questions.horizons.question import HorizonQuestion
+from planner.questions.horizons.ways import Candidate, OfferPair, candidates, pairs
+from planner.units.reading import HOURS_PER_MONTH
+from simulator.clock.autoscaling import HOUR_S, Timeline, timeline
+from simulator.clock.metrics import confidence_interval
+from simulator.world.workload import Floats
+
+DIGITS = 6
+"""Digits of dollars to which ways cost the same. Of equals the simpler wins, which was listed first."""
+TERM_HOURS: Mapping[Term, float] = {Term.ONE_YEAR: 8760.0, Term.THREE_YEARS: 3 * 8760.0}
+PAID_WORDS = {"on-demand": "on demand", "own": "of one's own", "spot": "at spot price"}
+
+
+@dataclass(frozen=True)
+class Cheapest:
+    """The best of a family of ways."""
+
+    strategy: Strategy
+    candidate: Candidate
+    timelines: Sequence[Timeline]
+
+
+def cheapest(question: HorizonQuestion, way: HorizonWay) -> Cheapest | None:
+    """The cheapest that meets every SLO; where none does, the dearest that was tried; None where there is none.
+
+    The heap holds pairs of types, and their candidates, at what they cost at least. The entry that comes out is the
+    cheapest of all that are left, so the first that meets every SLO is the answer.
+    """
+    order = count()
+    heap: list[tuple[float, int, OfferPair | Candidate]] = [
+        (question.at_least_usd(pair.base, pair.rest), next(order), pair) for pair in pairs(question.market, way)
+    ]
+    heapify(heap)
+
+    def push(candidate: Candidate) -> None:
+        heappush(heap, (round(candidate.usd, DIGITS), next(order), candidate))
+
+    dearest: Candidate | None = None
+    while heap:
+        _, _, entry = heappop(heap)
+        match entry:
+            case OfferPair():
+                for candidate in candidates(question, entry):
+                    push(candidate)
+            case Candidate(exact=False):
+                push(replace(entry, usd=paid_usd(question, entry), exact=True))
+            case Candidate() if meets_all(question, entry):
+                return answered(question, entry)
+            case Candidate():
+                dearest = entry
+    if dearest is None:
+        return None
+    return answered(question, dearest, missed=True)
+
+
+def paid_usd(question: HorizonQuestion, candidate: Candidate) -> float:
+    """Cost of a candidate's timelines, on average."""
+    return total_usd(parts_of(question, candidate, timelines(question, candidate)))
+
+
+def total_usd(parts: Sequence[StrategyPart]) -> float:
+    """Cost of all parts."""
+    return sum(part.usd_per_hour * part.machine_hours for part in parts)
+
+
+def meets_all(question: HorizonQuestion, candidate: Candidate) -> bool:
+    """The candidate meets every SLO."""
+    calendar, course = question.calendar, question.course(candidate.beside_base)
+    lines = timelines(question, candidate)
+    if len(lines) == 1 and hopeless(course, lines[0], calendar.keep, calendar.keep_share):
+        return False
+    cuts = [stretches(line, len(course.factors)) for line in lines]
+    return meets_slos(course, cuts, calendar.keep, calendar.keep_share)
+
+
+def timelines(question: HorizonQuestion, candidate: Candidate) -> list[Timeline]:
+    """Machines of the rest over time: one timeline, or one for each replication of interruptions."""
+    start_s = question.start_s(candidate.group)
+    ahead = candidate.mode is Mode.SCHEDULED
+    wishes = candidate.wishes()
+    if candidate.rest.price_kind is not PriceKind.SPOT:
+        return [timeline(wishes, start_s, ahead=ahead)]
+    rule = question.interruptions
+    return [timeline(wishes, start_s, ahead=ahead, interruptions=rule, seed=seed) for seed in question.seeds]
+
+
+def answered(question: HorizonQuestion, candidate: Candidate, *, missed: bool = False) -> Cheapest:
+    """The candidate's cost and attainment, on average over its timelines."""
+    lines = timelines(question, candidate)
+    course = question.course(candidate.beside_base)
+    cuts = [stretches(line, len(course.factors)) for line in lines]
+    gpus = gpu_use(question, candidate, course, cuts)
+    slos = model_slos(course, cuts, question.calendar.keep)
+    parts = parts_of(question, candidate, lines)
+    usd = total_usd(parts)
+    requests = request_count(course.group.demand, question.factors)
+    strategy = Strategy(
+        way=candidate.way,
+        label=" + ".join(map(part_text, parts)),
+        met=not missed and all_met(slos, question.calendar.keep_share),
+        parts=parts,
+        cost_usd=usd,
+        cost_usd_range=cost_range(parts, lines),
+        cost_usd_per_month=usd / question.hours * HOURS_PER_MONTH,
+        usd_per_million_requests=usd / requests * 1e6,
+        slos=slos,
+        gpu_hours=sum(part.machine_hours * part.gpus_per_machine for part in parts),
+        wasted_gpu_hours=gpus.wasted_hours,
+        short_gpu_hours=gpus.short_hours,
+        gpus_max=gpus.most,
+        base_gpus=gpus.base,
+        orders=mean([line.orders for line in lines]),
+        interruptions=mean([line.interruptions for line in lines]),
+        gpus_by_hour=gpus.by_hour,
+    )
+    return Cheapest(strategy, candidate, lines)
+
+
+# GPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUse:
+    """GPUs that are paid, wasted and short, the mean of the timelines."""
+
+    wasted_hours: float
+    short_hours: float
+    most: int
+    base: int
+    by_hour: tuple[float, ...]
+
+
+def gpu_use(question: HorizonQuestion, candidate: Candidate, course: Course, cuts: Sequence[Stretches]) -> GpuUse:
+    """Machines over time beside those that the load needs."""
+    each = candidate.rest.gpu_count
+    base_gpus = candidate.base.gpus if candidate.base else 0
+    base_erlangs = course.group.base_erlangs
+    needed_at = question.needed(candidate.group)
+    wasted, short = [], []
+    for cut in cuts:
+        needed = needed_at[course.levels.of_minute[cut.minute]]
+        wasted.append(hours_above_zero(cut, cut.paid + base_erlangs - needed))
+        short.append(hours_above_zero(cut, needed - base_erlangs - cut.ready))
+    paid_by_hour = np.mean([by_hour(cut) for cut in cuts], axis=0)
+    return GpuUse(
+        wasted_hours=mean(wasted) * each,
+        short_hours=mean(short) * each,
+        most=int(max((base_gpus + cut.paid * each).max() for cut in cuts)),
+        base=base_gpus,
+        by_hour=tuple((base_gpus + paid_by_hour * each).tolist()),
+    )
+
+
+def hours_above_zero(cut: Stretches, machines: NDArray[Any]) -> float:
+    """Machine-hours of those stretches that have more than 0."""
+    return float(np.maximum(machines, 0) @ cut.lengths_s) / HOUR_S
+
+
+def by_hour(cut: Stretches) -> Floats:
+    """Paid machines, the mean of each hour."""
+    return np.bincount(cut.hour, cut.paid * cut.lengths_s) / HOUR_S
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean of the timelines."""
+    return float(np.mean(values))
+
+
+# Parts and cost
+
+
+def parts_of(question: HorizonQuestion, candidate: Candidate, lines: Sequence[Timeline]) -> tuple[StrategyPart, ...]:
+    """The base, and the rest."""
+    paid = np.concatenate([line.paid for line in lines])
+    rest = part_of(
+        question,
+        candidate.rest,
+        mode=candidate.mode,
+        target=candidate.target,
+        machines_min=int(paid.min()),
+        machines_max=int(paid.max()),
+        hours=mean([line.machine_hours() for line in lines]),
+        start_s=question.start_s(candidate.group),
+    )
+    base = candidate.base
+    if base is None:
+        return (rest,)
+    always = part_of(
+        question,
+        base.offer,
+        mode=Mode.CONSTANT,
+        target=None,
+        machines_min=base.machines,
+        machines_max=base.machines,
+        hours=base.machines * question.hours,
+        start_s=0.0,
+    )
+    return always, rest
+
+
+def part_of(
+    question: HorizonQuestion,
+    offer: Offer,
+    *,
+    mode: Mode,
+    target: float | None,
+    machines_min: int,
+    machines_max: int,
+    hours: float,
+    start_s: float,
+) -> StrategyPart:
+    """Machines that are alike, with their price."""
+    low, high = offer.spot_range or (offer.usd_per_hour, offer.usd_per_hour)
+    term = question.calendar.reserved.term
+    is_reserved = str(offer.price_kind) == term
+    return StrategyPart(
+        instance=offer.instance,
+        provider=offer.provider,
+        region=offer.region,
+        gpu=offer.gpu.name,
+        gpus_per_machine=offer.gpu_count,
+        price_kind=offer.price_kind or Paid.OWN,
+        mode=mode,
+        target_utilization=target,
+        machines_min=machines_min,
+        machines_max=machines_max,
+        machine_hours=hours,
+        usd_per_hour=offer.usd_per_hour,
+        usd_per_hour_range=Band(low=low, mid=(low + high) / 2, high=high),
+        price_as_of=offer.as_of,
+        start_s=start_s,
+        commitment_usd=machines_max * offer.usd_per_hour * TERM_HOURS[term] if is_reserved else 0.0,
+    )
+
+
+def cost_range(parts: Sequence[StrategyPart], lines: Sequence[Timeline]) -> Band:
+    """Cost at the ends and the middle of prices and interruptions."""
+    *base, rest = parts
+    base_usd = total_usd(base)
+    low_hours, mid_hours, high_hours = one_more([line.machine_hours() for line in lines])
+    price = rest.usd_per_hour_range
+    return Band(
+        low=base_usd + price.low * low_hours,
+        mid=base_usd + price.mid * mid_hours,
+        high=base_usd + price.high * high_hours,
+    )
+
+
+def one_more(values: Sequence[float]) -> tuple[float, float, float]:
+    """Interval of one more value of the same kind with 95 %, around the mean; by Student's t with root(1 + 1/n).
+
+    9, 10 and 11: mean 10, and 4.303 x 1 x root(4/3) = 4.97 to either side. One value has no width that can be known.
+    """
+    middle, low, high = confidence_interval(values)
+    if len(values) < 2:
+        return middle, middle, middle
+    wider = (1 + len(values)) ** 0.5
+    return max(0.0, middle - (middle - low) * wider), middle, middle + (high - middle) * wider
+
+
+def part_text(part: StrategyPart) -> str:
+    """`6 x g4dn.xlarge reserved-1y all the time`, `0 to 4 x g4dn.xlarge on demand as the load wants at 70 % load`."""
+    kind = PAID_WORDS.get(part.price_kind, part.price_kind)
+    number = f"{part.machines_max}"
+    if part.machines_min < part.machines_max:
+        number = f"{part.machines_min} to {part.machines_max}"
+    words = [f"{number} x {part.instance} {kind}"]
+    match part.mode:
+        case Mode.CONSTANT:
+            words.append("all the time")
+        case Mode.SCHEDULED:
+            words.append("by the hour")
+        case Mode.AUTOSCALED:
+            words.append("as the load wants")
+    if part.target_utilization is not None:
+        words.append(f"at {part.target_utilization:.0%} load")
+    return " ".join(words)

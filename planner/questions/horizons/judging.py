@@ -1,0 +1,290 @@
+"""SLO attainment of machines over time under a load that changes, hour by hour, by replays of its levels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.model.calendar import Keep
+from planner.model.replications import longest_slo_s
+from planner.questions.horizons.answer import ModelSlo
+from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_DAY, MINUTES_PER_HOUR, Levels
+from planner.questions.horizons.machines import Behaviour, MachineGroup
+from simulator.clock.autoscaling import Timeline
+from simulator.world.deployment import Drop
+from simulator.world.workload import Floats
+
+TINY = 1e-12
+"""Share that rounding may cost."""
+SIGMAS = 1.96
+"""Half the width, in standard deviations, of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Load over the whole calendar, and the machines that serve it."""
+
+    group: MachineGroup
+    factors: Floats
+    """Factor of each minute."""
+    levels: Levels
+
+    @cached_property
+    def load_erlangs(self) -> Floats:
+        """Machines that each minute's load keeps busy in the best of its batches."""
+        return self.factors * self.group.load_erlangs
+
+    @cached_property
+    def needed(self) -> NDArray[np.intp]:
+        """Fewest machines that meet every SLO on average at each level."""
+        counts: list[int] = []
+        least = 0
+        for factor in self.levels.factor.tolist():
+            least = self.group.needed(factor, least)
+            counts.append(least)
+        return np.array(counts, dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Stretches of time in which neither the minute's load nor the machines change."""
+
+    at_s: Floats
+    lengths_s: Floats
+    minute: NDArray[np.intp]
+    paid: Floats
+    ready: NDArray[np.intp]
+
+    @property
+    def hour(self) -> NDArray[np.intp]:
+        """The hour in which each lies."""
+        return self.minute // MINUTES_PER_HOUR
+
+    @property
+    def day(self) -> NDArray[np.intp]:
+        """The day in which each lies."""
+        return self.minute // MINUTES_PER_DAY
+
+    @property
+    def whole(self) -> NDArray[np.intp]:
+        """The calendar, one period, in which all lie."""
+        return np.zeros_like(self.minute)
+
+    def periods(self, keep: Keep) -> NDArray[np.intp]:
+        """The period of `keep` in which each lies."""
+        match keep:
+            case Keep.HOUR:
+                return self.hour
+            case Keep.DAY:
+                return self.day
+            case Keep.WHOLE:
+                return self.whole
+
+
+Period = Callable[[Stretches], NDArray[np.intp]]
+"""The period in which each stretch lies."""
+
+
+def stretches(timeline: Timeline, minutes: int) -> Stretches:
+    """A timeline cut at every minute."""
+    at_s = np.union1d(np.arange(minutes) * MINUTE_S, timeline.at_s)
+    row = np.searchsorted(timeline.at_s, at_s, side="right") - 1
+    return Stretches(
+        at_s=at_s,
+        lengths_s=np.diff(at_s, append=minutes * MINUTE_S),
+        minute=(at_s // MINUTE_S).astype(np.intp),
+        paid=timeline.paid[row],
+        ready=timeline.ready[row].astype(np.intp),
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Share of requests in time in each stretch of a timeline, and the replays that it rests on."""
+
+    cut: Stretches
+    weight: Floats
+    """Load of each stretch: factor x seconds."""
+    share: Mapping[str, Floats]
+    """Share in time, by model."""
+    replay: NDArray[np.intp]
+    """Number of the stretch's replay in `replays`."""
+    replays: tuple[Behaviour, ...]
+
+
+NOT_REPLAYED = Behaviour({}, 0.0)
+"""Stands in for a level that nobody replayed: all requests are in time, for sure."""
+
+
+def judged(course: Course, cut: Stretches, *, replay: bool = True) -> Judged:
+    """Shares of requests in time, by replays of each level of load on each number of machines.
+
+    Without `replay`, what was not replayed before counts as in time: the result is an upper bound.
+    """
+    group = course.group
+    look_up = group.behaviour if replay else group.replayed
+    width = int(cut.ready.max()) + 1  # so that level x width + machines names a pair
+    level = course.levels.of_minute[cut.minute]
+    pairs, which = np.unique(level * width + cut.ready, return_inverse=True)
+    replays = []
+    for pair in pairs.tolist():
+        factor = float(course.levels.factor[pair // width])
+        replays.append(look_up(factor, pair % width) or NOT_REPLAYED)
+    shares: dict[str, Floats] = {}
+    for model in group.targets:
+        by_pair = np.array([seen.attainment.get(model, 1.0) for seen in replays])
+        shares[model] = by_pair[which]
+    if group.loaded.scenario.drop is Drop.NEVER:
+        waiting = backlogged(course, cut)
+        shares = {model: share * (1 - waiting) for model, share in shares.items()}
+    weight = course.factors[cut.minute] * cut.lengths_s
+    return Judged(cut, weight, shares, which, tuple(replays))
+
+
+def backlogged(course: Course, cut: Stretches) -> Floats:
+    """Share of each stretch in which requests wait behind a backlog, and are late.
+
+    Where nothing is dropped, a request that cannot be served waits, and must be served before any other is in time. The
+    backlog grows by load less capacity (full batches) and is worked off by capacity less load, as a fluid.
+    """
+    load = course.load_erlangs[cut.minute]
+    growth = load - cut.ready - course.group.base_erlangs_most
+    late = np.zeros(len(growth))
+    backlog = 0.0
+    for i, (rate, length_s) in enumerate(zip(growth.tolist(), cut.lengths_s.tolist(), strict=True)):
+        after = backlog + rate * length_s
+        if after > 0:
+            late[i] = 1.0
+        elif backlog:
+            late[i] = min(1.0, backlog / -rate / length_s)
+        backlog = max(0.0, after)
+    return late
+
+
+def busy_gpu_s(course: Course, cut: Stretches) -> Floats:
+    """GPU-seconds in which a batch runs, in each stretch."""
+    factors = course.levels.factor[course.levels.of_minute[cut.minute]]
+    pairs = zip(factors.tolist(), cut.ready.tolist(), strict=True)
+    busy_gpus = [course.group.behaviour(factor, machines).busy_gpus for factor, machines in pairs]
+    return np.array(busy_gpus) * cut.lengths_s
+
+
+# SLOs
+
+
+def model_slos(course: Course, cuts: Sequence[Stretches], keep: Keep) -> tuple[ModelSlo, ...]:
+    """Each model over the whole calendar, over all timelines of a way."""
+    parts = [judged(course, cut) for cut in cuts]
+    return tuple(_model_slo(model, target, parts, keep) for model, target in course.group.targets.items())
+
+
+def _model_slo(model: str, target: float, parts: Sequence[Judged], keep: Keep) -> ModelSlo:
+    whole, low = _shares(model, parts, lambda cut: cut.whole, apart=False)
+    by_hour, _ = _shares(model, parts, lambda cut: cut.hour)
+    by_minute, _ = _shares(model, parts, lambda cut: cut.minute)
+    return ModelSlo(
+        model=model,
+        slo_attainment=float(whole[0]),
+        slo_attainment_low=float(low[0]),
+        slo_attainment_target=target,
+        met_share=_met_share(model, target, parts, keep),
+        worst_hour=float(by_hour.min()),
+        worst_minute=float(by_minute.min()),
+    )
+
+
+def all_met(slos: Sequence[ModelSlo], keep_share: float) -> bool:
+    """Every model meets its SLO in so large a share of the hours, days or calendars."""
+    return all(slo.met_share >= keep_share - TINY for slo in slos)
+
+
+def meets_slos(course: Course, cuts: Sequence[Stretches], keep: Keep, keep_share: float) -> bool:
+    """Every model meets its SLO. Replays begin where machines are scarcest, and end where some SLO must be missed."""
+    if not _may_meet(course, cuts, keep, keep_share):
+        return False
+    group = course.group
+    for factor, machines in _scarcest_first(course, cuts):
+        if group.replayed(factor, machines) is not None:
+            continue
+        if group.misses_target(factor, machines) and not _may_meet(course, cuts, keep, keep_share):
+            return False
+    return _may_meet(course, cuts, keep, keep_share)
+
+
+def _may_meet(course: Course, cuts: Sequence[Stretches], keep: Keep, keep_share: float) -> bool:
+    """Every model may meet its SLO, by the replays made so far."""
+    parts = [judged(course, cut, replay=False) for cut in cuts]
+    targets = course.group.targets.items()
+    return all(_met_share(model, target, parts, keep) >= keep_share - TINY for model, target in targets)
+
+
+def _scarcest_first(course: Course, cuts: Sequence[Stretches]) -> list[tuple[float, int]]:
+    """Factors of levels, and the machines that meet them, by machines for each unit of load."""
+    pairs = set()
+    for cut in cuts:
+        levels = course.levels.of_minute[cut.minute]
+        pairs |= set(zip(levels.tolist(), cut.ready.tolist(), strict=True))
+    factors = course.levels.factor.tolist()
+    base = course.group.base_erlangs
+
+    def scarcity(pair: tuple[int, int]) -> tuple[float, tuple[int, int]]:
+        level, machines = pair
+        return (machines + base) / max(factors[level], TINY), pair
+
+    return [(factors[level], machines) for level, machines in sorted(pairs, key=scarcity)]
+
+
+def _met_share(model: str, target: float, parts: Sequence[Judged], keep: Keep) -> float:
+    """Share of the periods in which even the low end of the interval reaches the target."""
+    _, low = _shares(model, parts, lambda cut: cut.periods(keep))
+    return float(np.mean(low >= target))
+
+
+def _shares(model: str, parts: Sequence[Judged], period: Period, *, apart: bool = True) -> tuple[Floats, Floats]:
+    """In each period with requests: the share in time, and the low end of its interval.
+
+    `apart`: the periods of each timeline count by themselves. A level rests on the same replays wherever it comes, so
+    that within a period its errors add up.
+    """
+    periods = int(max(period(part.cut)[-1] for part in parts)) + 1
+    count = periods * len(parts) if apart else periods
+    load, in_time = np.zeros(count), np.zeros(count)
+    by_replay: dict[int, tuple[float, Floats]] = {}  # by identity, for a replay has no name: its error, and its load
+    for number, part in enumerate(parts):
+        at = period(part.cut) + (number * periods if apart else 0)
+        load += np.bincount(at, part.weight, minlength=count)
+        in_time += np.bincount(at, part.weight * part.share[model], minlength=count)
+        for i, replay in enumerate(part.replays):
+            error = replay.error.get(model, 0.0)
+            if not error:
+                continue
+            mine = part.replay == i
+            _, before = by_replay.get(id(replay), (error, np.zeros(count)))
+            by_replay[id(replay)] = error, before + np.bincount(at[mine], part.weight[mine], minlength=count)
+    variance = sum(((error * weight) ** 2 for error, weight in by_replay.values()), np.zeros(count))
+    busy = load > 0
+    share = in_time[busy] / load[busy]
+    return share, share - SIGMAS * np.sqrt(variance[busy]) / load[busy]
+
+
+def hopeless(course: Course, timeline: Timeline, keep: Keep, keep_share: float) -> bool:
+    """Even machines that are never idle leave too much undone: seen without a replay.
+
+    Of the work that comes in a period, no more is done than the machines that answer have time for. So some model has
+    no larger share of its requests in time, in whatever order they are served.
+    """
+    scenario, targets = course.group.loaded.scenario, course.group.targets.values()
+    if scenario.drop is Drop.NEVER or longest_slo_s(scenario) > MINUTE_S:
+        return False  # a request that waits may still be served in time, in a later minute
+    cut = stretches(timeline, len(course.factors))
+    load = course.load_erlangs[cut.minute]
+    done = np.minimum(load, cut.ready + course.group.base_erlangs_most) * cut.lengths_s
+    periods = cut.periods(keep)
+    load_by_period = np.bincount(periods, load * cut.lengths_s)
+    done_by_period = np.bincount(periods, done)
+    busy = load_by_period > 0
+    most = done_by_period[busy] / load_by_period[busy]
+    surely_met = 1 - len(targets) * (1 - keep_share)  # each model may miss periods of its own
+    return float(np.mean(most >= min(targets))) < surely_met - TINY

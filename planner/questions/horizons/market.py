@@ -1,0 +1,168 @@
+"""The market: offers at each kind of price that a calendar weighs, and the machines of each type."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from planner.catalog.offers import Catalog, Offer
+from planner.io.load import Loaded, workload
+from planner.model.calendar import CalendarSpec
+from planner.model.plan import Bottleneck, Rejection
+from planner.model.progress import Progress
+from planner.model.scenario import Objective, PriceKind
+from planner.placing.sizing import Kind, Profiles
+from planner.questions.horizons.demand import calendar_of, refuse
+from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
+from planner.search.question import Question, ask
+from planner.search.search import FleetSearch, NothingToPlanError
+from planner.words.statements import rejection_line
+from simulator.world.workload import scaled
+
+
+class Paid(StrEnum):
+    """How a machine is paid for."""
+
+    ON_DEMAND = "on-demand"
+    RESERVED = "reserved"
+    SPOT = "spot"
+    OWN = "own"
+
+
+@dataclass
+class Market:
+    """Offers at each kind of price, and the machines of each type once they are looked at."""
+
+    loaded: Loaded
+    catalog: Catalog
+    library: Profiles
+    peak: float
+    """The largest factor."""
+    offers: Mapping[Paid, Sequence[Offer]]
+    question: Mapping[Kind, Question]
+    """The question that has the curves of a kind of GPU."""
+    progress: Progress
+    opened: dict[Hardware, MachineGroup | None] = field(default_factory=dict)
+    rejections: list[str] = field(default_factory=list)
+    """Machines on offer that are not weighed, and why."""
+
+    def erlangs(self, offer: Offer) -> Mapping[str, float]:
+        """GPUs of that kind that factor 1 of each model keeps busy in the best of its batches."""
+        kind = Kind.of(offer)
+        at_peak = erlangs(self.question[kind], kind)
+        return {model: load / self.peak for model, load in at_peak.items()}
+
+    def group(self, offer: Offer) -> MachineGroup | None:
+        """Machines of that type; None where no number of them serves the peak, however many there were."""
+        key = hardware(offer)
+        if key not in self.opened:
+            self.opened[key] = self._open(offer)
+        group = self.opened[key]
+        return group and replace(group, offer=offer)  # offers of one type share their replays
+
+    def _open(self, offer: Offer) -> MachineGroup | None:
+        question = self.question[Kind.of(offer)]
+        search = FleetSearch(question, self.progress, [])
+        trial = search.best(question.program([offer]).unlimited(), Objective.COST)
+        if trial is None:
+            self.rejections += [rejection_line(rejection) for rejection in search.settled()[-1:]]
+            return None
+        return MachineGroup(
+            loaded=self.loaded,
+            catalog=self.catalog,
+            library=self.library,
+            offer=offer,
+            demand=workload(self.loaded),
+            peak=self.peak,
+            trial=trial,
+            erlangs=self.erlangs(offer),
+        )
+
+    @property
+    def requests(self) -> int:
+        """Requests that were replayed so far."""
+        groups = [group for group in self.opened.values() if group]
+        mixes = [mix for group in groups for mix in group.mixes.values()]
+        replayed = sum(seen.requests for group in (*groups, *mixes) for seen in group.seen.values())
+        return replayed + sum(group.trial.replay.requests for group in groups)
+
+
+def market(loaded: Loaded, catalog: Catalog, library: Profiles, peak: float, progress: Progress) -> Market:
+    """All that may be had for this calendar, at every kind of price that it weighs."""
+    check_price_kind(loaded)
+    scenario, demand = loaded.scenario, scaled(workload(loaded), peak)
+    questions: dict[Paid, Question] = {}
+    rejections: dict[Paid, list[Rejection]] = {}
+    for paid, kind in price_kinds(calendar_of(loaded)).items():
+        priced = replace(scenario, buy=replace(scenario.buy, price=kind))
+        questions[paid], rejections[paid] = ask(priced, demand, catalog, library)
+    question_of = {Kind.of(offer): question for question in questions.values() for offer in question.offers}
+    served: dict[Paid, list[Offer]] = {}
+    for paid, offers in offers_by_payment(loaded, questions).items():
+        served[paid] = [offer for offer in offers if serves(question_of[Kind.of(offer)], offer)]
+    unfit = unfit_texts(served, rejections[Paid.ON_DEMAND])
+    return Market(loaded, catalog, library, peak, served, question_of, progress, rejections=unfit)
+
+
+def unfit_texts(served: Mapping[Paid, Sequence[Offer]], rejected: Sequence[Rejection]) -> list[str]:
+    """Rejected machines as texts, but for those that are too dear alone; NothingToPlanError where no offer is left."""
+    if not any(served.values()):
+        reasons = "\n".join(map(rejection_line, rejected))
+        raise NothingToPlanError(reasons or "no model can run on what is on offer.")
+    return [rejection_line(rejection) for rejection in rejected if rejection.bottleneck is not Bottleneck.COST]
+
+
+def check_price_kind(loaded: Loaded) -> None:
+    """ScenarioError where the scenario asks for one kind of price, for a calendar compares them."""
+    price = loaded.scenario.buy.price
+    if price is PriceKind.ON_DEMAND:
+        return
+    rule = f"must be on-demand with a calendar, which compares kinds of price, got {price}."
+    remedy = "Leave it out; `calendar.reserved` and `calendar.spot` say which other kinds are weighed."
+    raise refuse(loaded, ("buy", "price"), f"{rule} {remedy}")
+
+
+def price_kinds(calendar: CalendarSpec) -> Mapping[Paid, PriceKind]:
+    """The catalog's kinds of price that a calendar weighs."""
+    kinds = {Paid.ON_DEMAND: PriceKind.ON_DEMAND, Paid.RESERVED: PriceKind(calendar.reserved.term)}
+    if calendar.spot:
+        kinds[Paid.SPOT] = PriceKind.SPOT
+    return kinds
+
+
+def offers_by_payment(loaded: Loaded, questions: Mapping[Paid, Question]) -> dict[Paid, list[Offer]]:
+    """Offers at each kind of price. A price that the calendar states stands before the catalog's."""
+    offers = {paid: [offer for offer in question.offers if offer.price_kind] for paid, question in questions.items()}
+    offers[Paid.OWN] = [offer for offer in questions[Paid.ON_DEMAND].offers if not offer.price_kind]
+    calendar = calendar_of(loaded)
+    stated = {Paid.RESERVED: calendar.reserved.price, Paid.SPOT: calendar.spot.price if calendar.spot else None}
+    for paid, usd_per_hour in stated.items():
+        if usd_per_hour is not None:
+            offers[paid] = [priced_at(loaded, offers[Paid.ON_DEMAND], paid, usd_per_hour)]
+    return offers
+
+
+def priced_at(loaded: Loaded, on_demand: Sequence[Offer], paid: Paid, usd_per_hour: float) -> Offer:
+    """The one type of machine on offer, at the price of the calendar; ScenarioError where there are several types."""
+    by_instance = {offer.instance: offer for offer in on_demand}
+    if len(by_instance) != 1:
+        names = ", ".join(by_instance) or "none"
+        rule = f"is the price of one kind of machine, and on offer are {names}."
+        raise refuse(loaded, ("calendar", paid, "price"), f"{rule} Name one in `buy.instances`.")
+    (offer,) = by_instance.values()
+    kind = price_kinds(calendar_of(loaded))[paid]
+    return replace(offer, usd_per_hour=usd_per_hour, price_kind=kind, spot_range=None, as_of="")
+
+
+def serves(question: Question, offer: Offer) -> bool:
+    """Each model can run on such a machine."""
+    return all((model, Kind.of(offer)) in question.sized for model in question.needs)
+
+
+def erlangs(question: Question, kind: Kind) -> Mapping[str, float]:
+    """GPUs that each model's demand keeps busy in the batch that takes least time a request: rate x latency(b) / b."""
+    loads = {}
+    for model, need in question.needs.items():
+        latencies_s = question.sized[model, kind].latency_s
+        request_s = min(latency_s / batch for batch, latency_s in enumerate(latencies_s, start=1))
+        loads[model] = need.rate_rps * request_s
+    return loads

@@ -1,0 +1,182 @@
+"""All ways to keep machines for a calendar: each a base that never changes, and a rest.
+
+The rest follows the load, or a timetable, or never changes either. Both are of any type on offer, at any kind of price.
+The cost of a way is known before anything is replayed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from planner.catalog.offers import Offer
+from planner.model.scenario import PriceKind
+from planner.questions.horizons.answer import HorizonWay, Mode
+from planner.questions.horizons.machines import MachineBase, MachineGroup, hardware
+from planner.questions.horizons.market import Market, Paid
+from planner.questions.horizons.question import HorizonQuestion
+from planner.questions.horizons.wishes import RestPlans
+from simulator.clock.autoscaling import Wishes
+
+
+class Pattern(NamedTuple):
+    """How base and rest are paid for, and how the number of the rest changes."""
+
+    base: Paid | None
+    """None: there is no base."""
+    rest: Paid
+    mode: Mode
+
+
+CONSTANT, SCHEDULED, AUTOSCALED = Mode.CONSTANT, Mode.SCHEDULED, Mode.AUTOSCALED
+ALWAYS = (
+    Pattern(None, Paid.ON_DEMAND, CONSTANT),
+    Pattern(Paid.ON_DEMAND, Paid.ON_DEMAND, CONSTANT),
+)
+PATTERNS: Mapping[HorizonWay, Sequence[Pattern]] = {
+    HorizonWay.FIXED: ALWAYS,
+    HorizonWay.SCHEDULED: (
+        Pattern(None, Paid.ON_DEMAND, SCHEDULED),
+        Pattern(Paid.ON_DEMAND, Paid.ON_DEMAND, SCHEDULED),
+        *ALWAYS,  # a timetable may never change
+    ),
+    HorizonWay.AUTOSCALED: (
+        Pattern(None, Paid.ON_DEMAND, AUTOSCALED),
+        Pattern(Paid.ON_DEMAND, Paid.ON_DEMAND, AUTOSCALED),
+    ),
+    HorizonWay.RESERVED: (
+        Pattern(None, Paid.RESERVED, CONSTANT),
+        Pattern(Paid.RESERVED, Paid.RESERVED, CONSTANT),
+        Pattern(Paid.RESERVED, Paid.ON_DEMAND, CONSTANT),
+        Pattern(Paid.RESERVED, Paid.ON_DEMAND, SCHEDULED),
+        Pattern(Paid.RESERVED, Paid.ON_DEMAND, AUTOSCALED),
+    ),
+    HorizonWay.SPOT: (
+        Pattern(None, Paid.SPOT, CONSTANT),
+        Pattern(None, Paid.SPOT, SCHEDULED),
+        Pattern(None, Paid.SPOT, AUTOSCALED),
+        Pattern(Paid.RESERVED, Paid.SPOT, CONSTANT),
+        Pattern(Paid.RESERVED, Paid.SPOT, SCHEDULED),
+        Pattern(Paid.RESERVED, Paid.SPOT, AUTOSCALED),
+        Pattern(Paid.ON_DEMAND, Paid.SPOT, CONSTANT),
+        Pattern(Paid.ON_DEMAND, Paid.SPOT, SCHEDULED),
+        Pattern(Paid.ON_DEMAND, Paid.SPOT, AUTOSCALED),
+    ),
+    HorizonWay.OWN: (
+        Pattern(None, Paid.OWN, CONSTANT),
+        Pattern(Paid.OWN, Paid.OWN, CONSTANT),
+        Pattern(Paid.OWN, Paid.RESERVED, CONSTANT),
+        Pattern(Paid.OWN, Paid.ON_DEMAND, CONSTANT),
+        Pattern(Paid.OWN, Paid.ON_DEMAND, SCHEDULED),
+        Pattern(Paid.OWN, Paid.ON_DEMAND, AUTOSCALED),
+        Pattern(Paid.OWN, Paid.SPOT, CONSTANT),
+        Pattern(Paid.OWN, Paid.SPOT, SCHEDULED),
+        Pattern(Paid.OWN, Paid.SPOT, AUTOSCALED),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class OfferPair:
+    """Types of machines for base and rest, at their kinds of price."""
+
+    way: HorizonWay
+    mode: Mode
+    base: Offer | None
+    rest: Offer
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way with all its numbers."""
+
+    way: HorizonWay
+    base: MachineBase | None
+    group: MachineGroup
+    """Machines of the rest, without the base."""
+    mode: Mode
+    target: float | None
+    """Target utilization of the rest; None where it has none."""
+    wishes: Callable[[], Wishes]
+    """Machines of the rest that are wanted over time."""
+    usd: float
+    """Cost of the whole calendar, or less: a timetable orders ahead, and spot machines cost nothing in a shortage."""
+    exact: bool = True
+    """`usd` is what the timelines cost."""
+
+    @property
+    def rest(self) -> Offer:
+        """Type and price of the rest."""
+        return self.group.offer
+
+    @property
+    def beside_base(self) -> MachineGroup:
+        """Machines of the rest beside the base."""
+        return self.group.beside(self.base)
+
+
+def pairs(market: Market, way: HorizonWay) -> Iterator[OfferPair]:
+    """All types of machines for base and rest that may make sense."""
+    for pattern in PATTERNS[way]:
+        for rest in market.offers.get(pattern.rest, ()):
+            if pattern.base is None:
+                yield OfferPair(way, pattern.mode, None, rest)
+                continue
+            for base in market.offers.get(pattern.base, ()):
+                if sensible(pattern, base, rest):
+                    yield OfferPair(way, pattern.mode, base, rest)
+
+
+def sensible(pattern: Pattern, base: Offer, rest: Offer) -> bool:
+    """A base may be cheaper than more of the rest."""
+    if hardware(base) != hardware(rest):
+        return True
+    if pattern.base is Paid.OWN:
+        return pattern.rest is not Paid.OWN
+    if pattern.base is pattern.rest:
+        return pattern.mode is AUTOSCALED  # the base is a floor
+    if pattern.rest is Paid.SPOT:
+        return True
+    return pattern.mode is not CONSTANT and base.usd_per_hour < rest.usd_per_hour
+
+
+def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[Candidate]:
+    """Every size of the base, and every number or target of the rest."""
+    group = question.market.group(pair.rest)
+    base_group = question.market.group(pair.base) if pair.base else None
+    if group is None or (pair.base and base_group is None):
+        return
+    is_spot = pair.rest.price_kind is PriceKind.SPOT
+    plans = RestPlans(question, group, pair.mode)
+    for base in bases(question, base_group):
+        for plan in plans.beside(base):
+            wishes = plan.wishes()
+            if base is not None and not wishes.count.any():
+                continue  # the base alone is a way of its own
+            yield Candidate(
+                way=pair.way,
+                base=base,
+                group=group,
+                mode=pair.mode,
+                target=plan.target,
+                wishes=plan.wishes,
+                usd=at_least_usd(question, base, pair.rest, wishes),
+                exact=not is_spot and pair.mode is not SCHEDULED,
+            )
+
+
+def bases(question: HorizonQuestion, group: MachineGroup | None) -> Iterator[MachineBase | None]:
+    """Every size of the base; None where there is none."""
+    if group is None:
+        yield None
+        return
+    for machines in range(1, question.most_machines(group) + 1):
+        yield MachineBase(group, machines)
+
+
+def at_least_usd(question: HorizonQuestion, base: MachineBase | None, rest: Offer, wishes: Wishes) -> float:
+    """Cost of a base and of the machines that are wanted beside it; spot machines cost nothing in a shortage."""
+    hours = wishes.machine_hours()
+    if rest.price_kind is PriceKind.SPOT:
+        hours = max(0.0, hours - question.hours_in_shortage(int(wishes.count.max())))
+    base_usd = base.machines * base.offer.usd_per_hour * question.hours if base else 0.0
+    return base_usd + hours * rest.usd_per_hour

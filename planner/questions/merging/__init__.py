@@ -1,0 +1,1 @@
+"""Merging, swapping or buying: which is cheapest, and joint training."""

@@ -1,0 +1,1 @@
+"""The costs of one model on one GPU, layer by layer: `planner profile`."""

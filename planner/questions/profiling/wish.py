@@ -1,0 +1,96 @@
+"""The question of `planner profile` as its options state it, checked."""
+
+from typing import TYPE_CHECKING
+
+from simulator.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.catalog.offers import Catalog
+    from planner.questions.profiling.anatomy import Wish
+
+BATCH_MAX = 1_000_000
+SIDE_MIN, SIDE_MAX = 8, 16_384
+"""Height and width of a picture, in pixels."""
+
+
+def wished(
+    catalog: "Catalog",
+    model: str,
+    shape: str | None,
+    resolution: int | None,
+    batch: int,
+    precision: str,
+    gpu: str | None,
+    device: str | None,
+    dataflow: str | None,
+    measure: bool,
+) -> "Wish":
+    """The question that the options state; InputError where one of them is wrong."""
+    from planner.questions.profiling.anatomy import Wish
+    from planner.questions.profiling.systolic import Dataflow
+    from simulator.near import in_any_case
+
+    gpu = gpu and in_any_case(gpu, catalog.gpus)
+    check_gpu(gpu, catalog)
+    check_precision(precision)
+    check_dataflow(dataflow, device)
+    check_device(device, measure)
+    return Wish(
+        model=model,
+        input_shape=sizes(shape) if shape else None,
+        resolution=resolution,
+        batch=batch,
+        precision=precision,
+        gpu=catalog.gpus[gpu] if gpu else None,
+        device=device,
+        dataflow=Dataflow(dataflow or Dataflow.WS),
+        measure=measure,
+    )
+
+
+def check_gpu(gpu: str | None, catalog: "Catalog") -> None:
+    """InputError for a kind of GPU that the catalog lacks."""
+    from planner.units.reading import perhaps
+
+    if gpu is not None and gpu not in catalog.gpus:
+        raise InputError(f"--gpu {gpu}: is not in the catalog.{perhaps(gpu, catalog.gpus)}")
+
+
+def check_precision(precision: str) -> None:
+    """InputError for a precision that there is not."""
+    from simulator.world.precision import VALUE_BYTES
+
+    if precision not in VALUE_BYTES:
+        raise InputError(f"--precision {precision}: write one of {', '.join(VALUE_BYTES)}.")
+
+
+def check_dataflow(dataflow: str | None, device: str | None) -> None:
+    """InputError for a dataflow that there is not, or without a systolic array."""
+    from planner.questions.profiling.anatomy import is_local
+    from planner.questions.profiling.systolic import Dataflow
+
+    if dataflow is None:
+        return
+    if dataflow not in list(Dataflow):
+        raise InputError(f"--dataflow {dataflow}: write one of {', '.join(Dataflow)}.")
+    if device is None or is_local(device):
+        raise InputError(f"--dataflow {dataflow}: only systolic arrays have one. Add --device tpu-v1.")
+
+
+def check_device(device: str | None, measure: bool) -> None:
+    """InputError where nothing would be measured on a device of this machine, or something on another."""
+    from planner.questions.profiling.anatomy import is_local
+
+    if device is not None and device.startswith("cuda:") and not measure:
+        remedy = "Add --measure, or name the kind of GPU with --gpu."
+        raise InputError(f"--device {device}: says nothing by itself. {remedy}")
+    if measure and not is_local(device):
+        raise InputError("--measure runs the model: write --device cpu or --device cuda:0.")
+
+
+def sizes(shape: str) -> tuple[int, ...]:
+    """`3x224x224` as numbers."""
+    parts = shape.lower().split("x")
+    if not all(part.isdecimal() and 0 < int(part) < 1_000_000 for part in parts):
+        raise InputError(f"--input {shape}: must be sizes with x between. Write e.g. 3x224x224.")
+    return tuple(map(int, parts))

@@ -1,0 +1,248 @@
+"""The scenario that a study changes: read once, resolved anew for every point."""
+
+import json
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from planner.io.load import Loaded, ScenarioError, ScenarioReader, child, line
+from planner.io.strict_yaml import Document, Problem, YamlError, parse, read_text
+from planner.io.traces import TraceError, TraceTable, read_trace
+from planner.model.scenario import Merging, Scenario
+from planner.questions.studies.engine import Ask, Inputs, Machine
+from planner.questions.training.scenario import LoadedTraining, TrainingReader, TrainingScenario, odd
+from planner.units.reading import did_you_mean, rate
+from simulator.errors import InputError
+
+LOAD = "load"
+"""The path that scales the rates of all streams."""
+EVERY = "[*]"
+SERVING_KEYS = {"models", "streams"}
+TRAINING_KEYS = {"model", "data", "train"}
+
+
+class Unresolved(Exception):
+    """Changes with which a base is no scenario."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(f"{no.path}: {no.message}" if no.path else no.message for no in problems))
+        self.problems = tuple(problems)
+
+
+def change(path: str, value: Any) -> str:
+    """`path=value` as `--set` reads it, for JSON is YAML."""
+    return f"{path}={json.dumps(value, ensure_ascii=False)}"
+
+
+def read_yaml(path: Path) -> tuple[str, Document]:
+    """Text and content of a YAML file; ScenarioError lists all that is wrong with its form."""
+    try:
+        text = read_text(path)
+        return text, parse(text)
+    except YamlError as error:
+        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+    except ValueError as error:
+        raise ScenarioError([f"{path}: {error}"]) from None
+
+
+def read_base(path: Path, ask: Ask | None) -> "Base":
+    """The scenario at `path`; ScenarioError where it is no YAML. Its keys show its kind; else `ask` does."""
+    _, document = read_yaml(path)
+    keys = document.data.keys() if isinstance(document.data, dict) else set()
+    training = not SERVING_KEYS & keys and bool(TRAINING_KEYS & keys or ask is Ask.TRAIN)
+    return Base(path, document, training)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A scenario before it is changed."""
+
+    path: Path
+    document: Document
+    training: bool
+    tables: dict[tuple[Path, str | None], TraceTable] = field(default_factory=dict)
+    """Recordings by file and column: read once for all points."""
+    stated: dict[Path, Any] = field(default_factory=dict)
+    """Content of files on merged models, by file."""
+
+    def resolve(self, changes: Sequence[str], on: Machine | None) -> Inputs:
+        """The scenario after `path=value` changes in their order, `load` last; Unresolved says what is wrong."""
+        document = replace(self.document, data=deepcopy(self.document.data), problems=list(self.document.problems))
+        reader = TrainingReader(document) if self.training else ScenarioReader(document)
+        machine, scale, written = apply(reader, changes, on)
+        if scale:
+            self.scale(reader, scale)
+        loaded = self.trained(reader) if isinstance(reader, TrainingReader) else self.served(reader)
+        if loaded is None or reader.problems:
+            raise Unresolved([replace(no, override=written.get(no.override, no.override)) for no in reader.problems])
+        return Inputs(self.ask(machine), loaded, machine)
+
+    def ask(self, machine: Machine | None) -> Ask:
+        """The command that answers a point."""
+        if self.training:
+            return Ask.TRAIN
+        return Ask.SIMULATE if machine else Ask.PLAN
+
+    def served(self, reader: ScenarioReader) -> Loaded | None:
+        """A scenario of serving with its recordings; None, or problems, where it is none."""
+        scenario = reader.scenario()
+        if scenario is None or reader.problems:
+            return None
+        found = {}
+        for i, stream in enumerate(scenario.streams):
+            if stream.trace:
+                try:
+                    found[i] = self.table(stream.trace.file, stream.trace.column)
+                except TraceError as error:
+                    reader.report(("streams", i, "trace", "file"), str(error))
+        loaded = self.known(reader, Loaded(scenario, "", self.path, found))
+        if not reader.problems:
+            reader.check_demand(loaded)
+        return loaded
+
+    def known(self, reader: ScenarioReader, loaded: Loaded) -> Loaded:
+        """With the content of the file on merged models, which a worker may not have."""
+        about = loaded.scenario.sharing
+        file = about.curve or about.table
+        if file is None or loaded.scenario.merging is Merging.NONE:
+            return loaded
+        from planner.placing.sharing import stated
+
+        try:
+            if file not in self.stated:
+                self.stated[file] = stated(loaded)
+        except InputError as error:
+            reader.report(("sharing", "curve" if about.curve else "table"), str(error))
+        return replace(loaded, stated=self.stated.get(file))
+
+    def trained(self, reader: TrainingReader) -> LoadedTraining | None:
+        """A scenario of training; None, or problems, where it is none."""
+        scenario = reader.training()
+        return None if scenario is None else LoadedTraining(scenario, self.path, tuple(odd(scenario)))
+
+    def table(self, file: Path, column: str | None) -> TraceTable:
+        """A recording."""
+        if (file, column) not in self.tables:
+            self.tables[file, column] = read_trace(self.path.parent / file, column)
+        return self.tables[file, column]
+
+    def scale(self, reader: ScenarioReader, text: str) -> None:
+        """Multiply the rates of all streams. The scenario's own checks name whatever is no rate."""
+        value = text.partition("=")[2]
+        factor = parse(value).data if value.strip() else None
+        if self.training or not is_factor(factor):
+            rule = "a training has no streams" if self.training else "it must be a number above 0, e.g. `2`"
+            reader.problems.append(Problem(0, 0, f"`load` multiplies the rates of all streams: {rule}.", "", text))
+            return
+        data = reader.document.data
+        streams = data.get("streams") if isinstance(data, dict) else None
+        for stream in streams if isinstance(streams, list) else []:
+            if isinstance(stream, dict):
+                self.scale_stream(stream, float(factor))
+
+    def scale_stream(self, stream: dict[str, Any], factor: float) -> None:
+        """Multiply the rates of one stream."""
+        for holder, key in ((stream, "rate"), (stream, "poisson"), (stream.get("gamma"), "rate")):
+            if isinstance(holder, dict) and holder.get(key) is not None:
+                multiply(holder, key, factor)
+        trace = stream.get("trace")
+        if isinstance(trace, dict) and isinstance(trace.get("file"), str):
+            if trace.get("rate") is None:
+                try:
+                    trace["rate"] = self.table(Path(trace["file"]), trace.get("column")).rate_rps
+                except TraceError:
+                    return
+            multiply(trace, "rate", factor)
+
+
+def apply(
+    reader: ScenarioReader, changes: Sequence[str], on: Machine | None
+) -> tuple[Machine | None, str, dict[str, str]]:
+    """Make changes of a base, in their order: the machine after them, the last `load`, which is left to do, and the
+    text of each change as it was written, by the change of one item that it stands for."""
+    machine, scale = on, ""
+    written: dict[str, str] = {}
+    for text in changes:
+        path, _, value = text.partition("=")
+        path = path.strip()
+        try:
+            if path == LOAD:
+                scale = text
+            elif machine and path in ("on.gpu", "on.count"):
+                machine = moved(machine, path, parse(value).data)
+            else:
+                for one in expanded(reader, text):
+                    written[one] = text
+                    reader.override(one)
+        except ValueError as error:
+            reader.problems.append(Problem(0, 0, str(error), "", text))
+    return machine, scale, written
+
+
+def is_factor(value: Any) -> TypeGuard[float]:
+    """True where rates can be multiplied by it."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
+
+
+def multiply(holder: dict[str, Any], key: str, factor: float) -> None:
+    """Multiply a rate, in place."""
+    try:
+        holder[key] = rate(holder[key]) * factor
+    except ValueError:
+        return  # the scenario's own checks name it
+
+
+def moved(machine: Machine, path: str, value: Any) -> Machine:
+    """The machine with another GPU, or more of them."""
+    if path == "on.gpu" and isinstance(value, str):
+        return replace(machine, gpu=value)
+    if path == "on.count" and isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10_000:
+        return replace(machine, count=value)
+    wanted = "the name of a kind of GPU" if path == "on.gpu" else "a whole number from 1 to 10000"
+    raise ValueError(f"`{path}` must be {wanted}, got {json.dumps(value)[:40]}.")
+
+
+def expanded(reader: ScenarioReader, text: str) -> Iterator[str]:
+    """`streams[*].rate=2` for each stream."""
+    before, every, after = text.partition(EVERY)
+    if not every or "=" in before:
+        yield text
+        return
+    steps, _ = reader.assignment(f"{before}=")
+    target: Any = reader.document.data
+    for step in steps:
+        target = child(target, step)
+    if not isinstance(target, list) or not target:
+        raise ValueError(f"`{before}` is no list with items, and `[*]` means each of them.{near(reader, before)}")
+    for i in range(len(target)):
+        yield from expanded(reader, f"{before}[{i}]{after}")
+
+
+def near(reader: ScenarioReader, word: str) -> str:
+    """A hint at a key like it."""
+    return did_you_mean(word, list(reader.document.data)) if isinstance(reader.document.data, dict) else ""
+
+
+def key_of(inputs: Inputs, fingerprint: str) -> str:
+    """SHA-256 of all that a point's answer depends on: of files what is in them, not their names."""
+    recorded, stated = [], None
+    if isinstance(inputs.loaded, Loaded):
+        recorded = [
+            (i, sha256(table.times_s.tobytes()).hexdigest(), table.period_s)
+            for i, table in sorted(inputs.loaded.traces.items())
+        ]
+        stated = sha256(repr(inputs.loaded.stated).encode()).hexdigest()
+    on = asdict(inputs.on) if inputs.on else None
+    parts = [fingerprint, inputs.ask, on, nameless(inputs.loaded.scenario), recorded, stated]
+    return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def nameless(scenario: Scenario | TrainingScenario) -> dict[str, Any]:
+    """A scenario without the names of its files."""
+    if isinstance(scenario, Scenario):
+        streams = tuple(replace(s, trace=s.trace and replace(s.trace, file=Path())) for s in scenario.streams)
+        scenario = replace(scenario, streams=streams, sharing=replace(scenario.sharing, table=None, curve=None))
+    return asdict(scenario)

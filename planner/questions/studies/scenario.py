@@ -1,0 +1,604 @@
+"""Study files: a base scenario, axes, a threshold to search for, outputs to keep - and how YAML becomes them."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache, cached_property
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from planner.io.load import LAST, MAX_LINES, ScenarioError, ScenarioReader, line
+from planner.io.strict_yaml import Problem
+from planner.model.checked import STRICT
+from planner.model.scenario import Count, Name, Scenario
+from planner.questions.studies.base import LOAD, Base, Unresolved, change, read_base, read_yaml
+from planner.questions.studies.engine import Ask, Inputs, Machine
+from planner.questions.studies.figures import SERVING, TRAINING, Output
+from planner.units.errors import UNKNOWN_KEY, Steps, message, mistakes, shown
+from planner.units.reading import NUMBER, Fraction, did_you_mean, duration, fraction, memory, price, rate
+
+POINTS_MAX = 100_000
+"""Most points of one study: some hours of planning, and a table that a spreadsheet still opens."""
+STEPS_MAX = 1000
+DEFAULT = {
+    Ask.PLAN: ("fleet", "gpu_count", "cost_usd_per_hour", "attainment", "p99_s"),
+    Ask.SIMULATE: ("attainment", "p99_s", "utilization"),
+    Ask.TRAIN: ("option", "gpu_count", "time_s", "cost_usd"),
+}
+"""Outputs where none are named."""
+SIGNS = (">=", "<=", ">", "<")
+CONDITION = re.compile(rf"\s*([\w.\-]+(?:\[[^\[\]]+\])?)\s*(>=|<=|>|<)\s*({NUMBER})\s*")
+QUANTITIES = ((duration, "s"), (rate, "/s"), (memory, "bytes"), (fraction, "fraction"), (price, "USD/h"))
+"""Quantities that values of one axis may be written as in several units."""
+RANGE = ("from", "to", "steps", "log")
+
+Label = str | float | int
+
+
+class Find(StrEnum):
+    """Which end of a search keeps its conditions."""
+
+    LARGEST = "largest"
+    SMALLEST = "smallest"
+
+
+class Design(StrEnum):
+    """Which points an axis is crossed with."""
+
+    GRID = "grid"
+    ONE_AT_A_TIME = "one-at-a-time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnSpec:
+    """With `ask: simulate`: the GPUs."""
+
+    __pydantic_config__ = STRICT
+    gpu: Name
+    """Kind, as in the catalog; an axis may be `on.gpu`."""
+    count: Count = 1
+    """How many; an axis may be `on.count`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSpec:
+    """The value at which a condition ceases to hold, by halving, for every point of the axes."""
+
+    __pydantic_config__ = STRICT
+    path: str
+    """The path that is changed, e.g. `load` or `models[*].slo.latency`."""
+    between: tuple[Any, Any]
+    """Where to look, e.g. `[0.1, 4]` or `[50 ms, 1 s]`. Whole numbers: only whole values are tried (`load`: any)."""
+    find: Find = Find.LARGEST
+    """The `largest` value with which all of `where` holds, or the `smallest`. It is taken that beyond it none does."""
+    where: Annotated[tuple[str, ...], Field(min_length=1)] = ("feasible",)
+    """`feasible`, or outputs compared with numbers, `cost_usd_per_hour<=6`: with the bad end of their intervals."""
+    tolerance: Annotated[Fraction, Field(gt=0, lt=1)] = 0.05
+    """Ends where the bracket is this narrow, as a share of its lower end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySpec:
+    """A study as it is written."""
+
+    __pydantic_config__ = STRICT
+    name: str = ""
+    """Title of the answer; the file's name where not given."""
+    base: Path
+    """A scenario of serving or training, relative to this file."""
+    ask: Ask | None = None
+    """`plan`, `simulate` or `train`; from the base, and from `on`, where not given."""
+    on: OnSpec | None = None
+    """With `ask: simulate`: the GPUs."""
+    set: dict[str, Any] = field(default_factory=dict)
+    """Values of the base that all points have instead, by path."""
+    axes: dict[str, Any] = field(default_factory=dict)
+    """Values that are varied: by path, a list or a range `{from, to, steps, log}`; by any name, `cases` of
+    `{label: {path: value}}`. A path is that of `--set`; `[*]` means every item of a list; `load` scales all rates."""
+    design: Design = Design.GRID
+    """`grid`: every value with every other; `one-at-a-time`: each axis alone, the others as in the base."""
+    search: SearchSpec | None = None
+    """A threshold to look for at every point."""
+    outputs: tuple[str, ...] = ()
+    """Figures to keep, e.g. `cost_usd_per_hour`, `p99_s[yolov3]`."""
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
+    """Start of all random numbers of all points; the base's where not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of an axis."""
+
+    label: Label
+    """As it was written; a number stays one."""
+    changes: tuple[str, ...]
+    """Changes of the base, each `path=value`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of the study."""
+
+    name: str
+    values: tuple[Value, ...]
+    numbers: tuple[float, ...] | None
+    """The values as numbers, in `unit`; None where some value is a word."""
+    unit: str
+    log: bool
+    """The steps are equal ratios."""
+    reference: int
+    """Number of the value that the base has, else of the one in the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that holds up to a threshold."""
+
+    text: str
+    name: str
+    sign: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A threshold to look for."""
+
+    path: str
+    low: float
+    high: float
+    unit: str
+    find: Find
+    conditions: tuple[Condition, ...]
+    tolerance: float
+    whole: bool
+    """Only whole numbers are tried."""
+
+    def written(self, number: float) -> Label:
+        """A value as one would write it."""
+        return with_unit(number, self.unit)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The base with the changes that all points have."""
+
+    base: Base
+    on: Machine | None
+    changes: tuple[str, ...]
+
+    def resolve(self, *more: str) -> Inputs:
+        """A point with `more` changes; Unresolved where it is no scenario."""
+        return self.base.resolve((*self.changes, *more), self.on)
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models; a training has none."""
+        scenario = self.resolve().loaded.scenario
+        return tuple(model.name for model in scenario.models) if isinstance(scenario, Scenario) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A study, checked."""
+
+    name: str
+    path: Path
+    text: str
+    ask: Ask
+    base: Base
+    base_as_written: str
+    on: Machine | None
+    """The GPUs of a simulation where no axis changes them."""
+    changes: tuple[str, ...]
+    """Changes of the base, for all points."""
+    axes: tuple[Axis, ...]
+    design: Design
+    search: Search | None
+    outputs: tuple[str, ...]
+
+    def combinations(self) -> list[tuple[int, ...]]:
+        """Numbers of the axes' values, point by point, the last axis fastest."""
+        if self.design is Design.GRID:
+            return list(product(*(range(len(axis.values)) for axis in self.axes)))
+        return sorted({self.reference, *self.around(self.reference)})
+
+    def around(self, point: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """Points that differ from one in no more than one axis, axis by axis."""
+        for i, axis in enumerate(self.axes):
+            for at in range(len(axis.values)):
+                yield (*point[:i], at, *point[i + 1 :])
+
+    @property
+    def reference(self) -> tuple[int, ...]:
+        """The point that is the base, or nearest to it."""
+        return tuple(axis.reference for axis in self.axes)
+
+    def changes_at(self, at: Sequence[int]) -> tuple[str, ...]:
+        """All changes of the base at a point."""
+        varied = (axis.values[i].changes for axis, i in zip(self.axes, at, strict=True))
+        return (*self.changes, *(text for texts in varied for text in texts))
+
+
+def output_of(name: str, ask: Ask) -> Output:
+    """Facts about an output; KeyError where there is none of that name."""
+    plain, bracket, _ = name.partition("[")
+    found = (TRAINING if ask is Ask.TRAIN else SERVING)[plain]
+    if bracket and not found.each:
+        raise KeyError(name)
+    return found
+
+
+def load_study(path: Path, overrides: Sequence[str] = (), seed: int | None = None) -> Study:
+    """The study in a YAML file, its base changed by `path=value`; ScenarioError lists all that is wrong."""
+    text, document = read_yaml(path)
+    reader = StudyReader(document)
+    study = reader.study(path, text, overrides, seed)
+    if study is None or reader.problems:
+        problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
+        raise ScenarioError(list(dict.fromkeys(line(path, problem) for problem in problems))[:MAX_LINES])
+    return study
+
+
+@cache
+def adapter() -> TypeAdapter[StudySpec]:
+    """Pydantic's validator of studies."""
+    return TypeAdapter(StudySpec)
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a study file, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter().json_schema()
+
+
+class StudyReader(ScenarioReader):
+    """Turns a document into a study and gathers the problems on the way."""
+
+    def study(self, path: Path, text: str, overrides: Sequence[str], seed: int | None) -> Study | None:
+        """The study, or None where the document holds none."""
+        spec = self.spec()
+        if spec is None or self.problems:
+            return None
+        if (path.parent / spec.base).resolve() == path.resolve():
+            self.report(("base",), "is this study itself. Name a scenario.")
+            return None
+        base = read_base(path.parent / spec.base, spec.ask)
+        machine = Machine(spec.on.gpu, spec.on.count) if spec.on else None
+        ask = spec.ask or base.ask(machine)
+        self.check_ask(spec, ask, base)
+        self.check_overrides(spec, overrides)
+        fixed = fixed_changes(spec, base, seed)
+        if self.problems or not self.check_base(spec, base, machine, overrides, fixed):
+            return None
+        start = Start(base, machine, (*fixed, *overrides))
+        axes = tuple(self.axes(spec, start))
+        study = Study(
+            name=spec.name or path.stem,
+            path=path,
+            text=text,
+            ask=ask,
+            base=base,
+            base_as_written=spec.base.as_posix(),
+            on=machine,
+            changes=start.changes,
+            axes=axes,
+            design=spec.design,
+            search=self.search(spec.search, ask, start) if spec.search else None,
+            outputs=spec.outputs or DEFAULT[ask],
+        )
+        self.check_outputs(spec, ask, start.models)
+        self.check_size(axes, spec.design)
+        return study
+
+    def spec(self) -> StudySpec | None:
+        """The spec as it is written, checked by its form alone."""
+        if not isinstance(self.document.data, dict):
+            self.report((), f"must be a mapping with `base` and `axes`, got {shown(self.document.data)}.")
+            return None
+        if self.is_other(self.document.data, {"base", "axes"}):
+            return None
+        try:
+            return adapter().validate_json(json.dumps(self.document.data), strict=True)
+        except ValidationError as error:
+            for path, kind, detail in mistakes(error):
+                if kind == "dict_type":
+                    self.report(path, "must be a mapping of paths to values.")
+                else:
+                    self.report(path, message(path, kind, detail, StudySpec), at_key=kind == UNKNOWN_KEY)
+        return None
+
+    def check_ask(self, spec: StudySpec, ask: Ask, base: Base) -> None:
+        """Notes a question that the base does not answer."""
+        if base.training != (ask is Ask.TRAIN):
+            kind = "training: `ask: train`" if base.training else "serving: `ask: plan` or `ask: simulate`"
+            self.report(("ask",), f"`{ask}` does not go with {spec.base}, a scenario of {kind}.")
+        if (ask is Ask.SIMULATE) != (spec.on is not None):
+            hint = "Write e.g. `on: {gpu: V100, count: 1}`." if ask is Ask.SIMULATE else "Leave it out."
+            self.report(("on",), f"goes with `ask: simulate`, and only with that. {hint}")
+        if spec.seed is not None and base.training:
+            self.report(("seed",), "a training draws no random numbers. Leave it out.")
+        if not spec.axes and spec.search is None:
+            self.report(("axes",), "nothing is varied. Give an axis, e.g. `load: [0.5, 1, 2]`, or a `search`.")
+
+    def check_overrides(self, spec: StudySpec, overrides: Sequence[str]) -> None:
+        """Notes changes of what is varied anyway."""
+        varied = {*spec.axes, *([spec.search.path] if spec.search else [])}
+        for text in overrides:
+            if (path := text.partition("=")[0].strip()) in varied:
+                rule = f"`{path}` is varied by the study, so that this would change nothing. Leave it out."
+                self.problems.append(Problem(LAST, 0, rule, "", text))
+
+    def check_base(
+        self, spec: StudySpec, base: Base, on: Machine | None, overrides: Sequence[str], fixed: Sequence[str]
+    ) -> bool:
+        """True where the base resolves; problems of `set` are noted at their places, all others at the base's."""
+        try:
+            base.resolve((*fixed, *overrides), on)
+        except Unresolved as error:
+            of_set = {change(at, value): ("set", at) for at, value in spec.set.items()}
+            elsewhere = [no for no in error.problems if no.override not in of_set]
+            for no in error.problems:
+                if no.override in of_set:
+                    self.report(of_set[no.override], no.message)
+            if elsewhere:
+                raise ScenarioError([line(base.path, problem) for problem in elsewhere]) from None
+            return False
+        return True
+
+    def axes(self, spec: StudySpec, start: Start) -> Iterator[Axis]:
+        """The axes, each value tried on the base."""
+        for name, written in spec.axes.items():
+            at: Steps = ("axes", name)
+            if spec.search and name == spec.search.path:
+                self.report(at, "is what `search` looks for. Keep it in one of the two.")
+            values = tuple(self.values(name, written))
+            self.check_labels(at, [value.label for value in values])
+            for i, value in enumerate(values):
+                self.check_value(start, value, self.place_of(at, written, i))
+            numbers, unit = numbers_of([value.label for value in values])
+            log = isinstance(written, dict) and bool(written.get("log"))
+            yield Axis(name, values, numbers, unit, log, reference(start, values))
+
+    def values(self, name: str, written: Any) -> Iterator[Value]:
+        """The values of one axis."""
+        at: Steps = ("axes", name)
+        match written:
+            case list() if written:
+                for i, item in enumerate(written):
+                    if isinstance(item, dict):
+                        self.report((*at, i), "must be a value. Name mappings: `{cases: {label: {path: value}}}`.")
+                    yield Value(label_of(item), (change(name, item),))
+            case dict() if isinstance(written.get("cases"), dict) and written["cases"]:
+                self.check_keys(at, written, ("cases",))
+                yield from self.cases((*at, "cases"), written["cases"])
+            case dict() if written.keys() >= {"from", "to", "steps"}:
+                self.check_keys(at, written, RANGE)
+                yield from self.stepped(name, written)
+            case _:
+                forms = "a list of values, `{from: 1, to: 8, steps: 4}` or `{cases: {label: {path: value}}}`"
+                got = "an empty list" if written == [] else shown(written)
+                self.report(at, f"must be {forms}, got {got}.")
+
+    def check_keys(self, at: Steps, written: Mapping[str, Any], known: Sequence[str]) -> None:
+        """Notes unknown keys."""
+        for key in written.keys() - set(known):
+            hint = did_you_mean(key, list(known))
+            self.report((*at, key), f"unknown key.{hint} Known: {', '.join(known)}.", at_key=True)
+
+    def cases(self, at: Steps, cases: Mapping[str, Any]) -> Iterator[Value]:
+        """Values that change several things at once."""
+        for label, changes in cases.items():
+            if not isinstance(changes, dict):
+                self.report((*at, label), f"must be a mapping of paths to values, got {shown(changes)}.")
+                continue
+            yield Value(label, tuple(change(path, value) for path, value in changes.items()))
+
+    def stepped(self, name: str, written: Mapping[str, Any]) -> Iterator[Value]:
+        """Values at equal steps, or with `log` at equal ratios."""
+        at: Steps = ("axes", name)
+        steps, log = written["steps"], written.get("log", False)
+        if not isinstance(steps, int) or isinstance(steps, bool) or not 2 <= steps <= STEPS_MAX:
+            self.report((*at, "steps"), f"must be a whole number from 2 to {STEPS_MAX}, got {shown(steps)}.")
+            return
+        if not isinstance(log, bool):
+            self.report((*at, "log"), f"must be `true` or `false`, got {shown(log)}.")
+            return
+        ends = self.ends(at, written["from"], written["to"], ("from", "to"))
+        if ends is None:
+            return
+        low, high, unit = ends
+        if log and low <= 0:
+            self.report((*at, "from"), f"must be above 0 with `log: true`, got {low:g}.")
+            return
+        for number in between(low, high, steps, log=log):
+            label = with_unit(number, unit)
+            yield Value(label, (change(name, label),))
+
+    def ends(self, at: Steps, low: Any, high: Any, keys: Sequence[str | int]) -> tuple[float, float, str] | None:
+        """Both ends of a range in their common unit; None where they are none."""
+        start, end = measured(low), measured(high)
+        for key, written, known in zip(keys, (low, high), (start, end), strict=True):
+            if known is None:
+                self.report((*at, key), f"must be a number, or one with a unit, got {shown(written)}.")
+        if start is None or end is None:
+            return None
+        (first, unit), (last, other) = start, end
+        if unit != other:
+            named = f"`{unit or 'none'}` and `{other or 'none'}`"
+            self.report((*at, keys[1]), f"must have the unit of the other end, got {named}. Write both alike.")
+            return None
+        if first >= last:
+            self.report((*at, keys[1]), f"must be above the other end, {first:g}, got {last:g}. Exchange them.")
+            return None
+        return first, last, unit
+
+    def place_of(self, at: Steps, written: Any, i: int) -> Steps:
+        """Where the value number `i` of an axis stands."""
+        match written:
+            case list():
+                return (*at, i)
+            case {"cases": dict() as cases}:
+                return (*at, "cases", [label for label, changes in cases.items() if isinstance(changes, dict)][i])
+        return at
+
+    def check_labels(self, at: Steps, labels: Sequence[Label]) -> None:
+        """Notes values that are given twice."""
+        twice = [label for i, label in enumerate(labels) if label in labels[:i]]
+        if twice:
+            self.report(at, f"has `{twice[0]}` twice. Keep one.")
+
+    def check_value(self, start: Start, value: Value, at: Steps) -> None:
+        """Notes a value with which the base is no scenario, the other axes left alone."""
+        try:
+            start.resolve(*value.changes)
+        except Unresolved as error:
+            for no in error.problems:
+                self.report(at, f"{no.path}: {no.message}" if no.path and no.path not in at else no.message)
+
+    def search(self, spec: SearchSpec, ask: Ask, start: Start) -> Search | None:
+        """The threshold to look for; None, or problems, where the spec is wrong."""
+        at: Steps = ("search",)
+        ends = self.ends((*at, "between"), *spec.between, keys=(0, 1))
+        conditions = [self.condition((*at, "where", i), text, ask, start.models) for i, text in enumerate(spec.where)]
+        if ends is None or self.problems:
+            return None
+        low, high, unit = ends
+        if low <= 0:
+            self.report((*at, "between", 0), f"must be above 0, got {low:g}.")
+            return None
+        search = Search(
+            path=spec.path,
+            low=low,
+            high=high,
+            unit=unit,
+            find=spec.find,
+            conditions=tuple(filter(None, conditions)),
+            tolerance=spec.tolerance,
+            whole=spec.path != LOAD and not unit and all(isinstance(end, int) for end in spec.between),
+        )
+        try:
+            start.resolve(change(spec.path, search.written(low)))
+        except Unresolved as error:
+            for no in error.problems:
+                self.report((*at, "path"), no.message)
+        return search
+
+    def condition(self, at: Steps, text: str, ask: Ask, models: Sequence[str]) -> Condition | None:
+        """One of `where`."""
+        if text == "feasible":
+            return Condition(text, text, ">=", 1.0)
+        match = CONDITION.fullmatch(text)
+        if match is None:
+            self.report(at, f"must be `feasible` or e.g. `cost_usd_per_hour<=6`, got {shown(text)}.")
+            return None
+        name, sign, limit = match.groups()
+        known = self.check_output(at, name, ask, models)
+        if known and not known.number:
+            self.report(at, f"`{name}` is in words, which cannot be compared. Name a number.")
+        return Condition(text, name, sign, float(limit))
+
+    def check_outputs(self, spec: StudySpec, ask: Ask, models: Sequence[str]) -> None:
+        """Notes outputs that no point has."""
+        for i, name in enumerate(spec.outputs):
+            self.check_output(("outputs", i), name, ask, models)
+            if name in spec.outputs[:i]:
+                self.report(("outputs", i), f"`{name}` is there already. Keep one.")
+
+    def check_output(self, at: Steps, name: str, ask: Ask, models: Sequence[str]) -> Output | None:
+        """Facts about an output; notes a name that is none, or of a model that is not there."""
+        try:
+            found = output_of(name, ask)
+        except KeyError:
+            known = list(TRAINING if ask is Ask.TRAIN else SERVING)
+            hint = did_you_mean(name.partition("[")[0], known)
+            self.report(at, f"unknown output `{name}`.{hint} Known with `ask: {ask}`: {', '.join(known)}.")
+            return None
+        model = name.partition("[")[2].rstrip("]")
+        if model and model not in models:
+            hint = did_you_mean(model, list(models))
+            self.report(at, f"no model `{model}`.{hint} The base has {', '.join(models)}.")
+        return found
+
+    def check_size(self, axes: Sequence[Axis], design: Design) -> None:
+        """Notes a study that would never end."""
+        each = [max(1, len(axis.values)) for axis in axes]
+        count = prod(each) if design is Design.GRID else 1 + sum(values - 1 for values in each)
+        if count > POINTS_MAX:
+            self.report(("axes",), f"make {count:,} points, more than {POINTS_MAX:,}. Leave values out.")
+
+
+def fixed_changes(spec: StudySpec, base: Base, seed: int | None) -> tuple[str, ...]:
+    """Changes of the base that the study itself makes at all points; a training has no seed."""
+    started = spec.seed if seed is None else seed
+    changes = [change(path, value) for path, value in spec.set.items()]
+    if started is not None and not base.training:
+        changes.append(change("seed", started))
+    return tuple(changes)
+
+
+def reference(start: Start, values: Sequence[Value]) -> int:
+    """Number of the value with which the base is what it is anyway, else of the one in the middle."""
+    try:
+        plain = start.resolve()
+        for i, value in enumerate(values):
+            changed = start.resolve(*value.changes)
+            if (changed.loaded.scenario, changed.on) == (plain.loaded.scenario, plain.on):
+                return i
+    except Unresolved:  # which is said where values are checked
+        pass
+    return len(values) // 2
+
+
+def measured(written: Any) -> tuple[float, str] | None:
+    """`15 fps` is 15 and `fps`; None where it is no number."""
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        return float(written), ""
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([^\d\s,.].*?)?\s*", written) if isinstance(written, str) else None
+    return (float(match[1]), match[2] or "") if match else None
+
+
+def with_unit(number: float, unit: str) -> Label:
+    """`15 fps`; a bare number stays one, whole where it is. Nothing is rounded: what is written is what is run."""
+    plain = int(number) if float(number).is_integer() and abs(number) < 1e15 else number
+    return f"{plain} {unit}" if unit else plain
+
+
+def label_of(value: Any) -> Label:
+    """A value in a table: a list's items joined."""
+    match value:
+        case bool() | None:
+            return json.dumps(value)
+        case int() | float() | str():
+            return value
+        case list():
+            return ", ".join(str(label_of(item)) for item in value) or "any"
+    return json.dumps(value)
+
+
+def between(low: float, high: float, steps: int, *, log: bool) -> Iterator[float]:
+    """Numbers from one end to the other, at equal steps or equal ratios, of six digits where they are not whole."""
+    for i in range(steps):
+        share = i / (steps - 1)
+        number = low * (high / low) ** share if log else low + (high - low) * share
+        yield number if number.is_integer() else float(f"{number:.6g}")
+
+
+def numbers_of(labels: Sequence[Label]) -> tuple[tuple[float, ...] | None, str]:
+    """Labels as numbers in one unit: the one they are written in, else the quantity's own."""
+    pairs = [pair for label in labels if (pair := measured(label))]
+    if not pairs or len(pairs) < len(labels):
+        return None, ""
+    units = {unit for _, unit in pairs}
+    if len(units) == 1:
+        return tuple(number for number, _ in pairs), units.pop()
+    for quantity, unit in QUANTITIES:
+        with suppress(ValueError):
+            return tuple(quantity(label) for label in labels), unit
+    return None, ""

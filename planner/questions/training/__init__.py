@@ -1,0 +1,1 @@
+"""Time, memory and cost of a training."""

@@ -1,0 +1,371 @@
+"""Closed forms of training time: operations, steps, links, pipelines, loaders, epochs, interruptions.
+
+`simulator.clock.training` runs the same job as processes and agrees where a formula here has an answer.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from calibrate.layers.facts import Facts, LayerWork
+
+SECONDS_PER_YEAR = 365.25 * 86_400
+SECONDS_PER_DAY = 86_400
+BACKWARD_SHARE = 2 / 3
+"""Share of the backward pass in a step's operations: it has one product for weights and one for inputs."""
+FORWARD_SHARE = 1 / 3
+"""Share of the forward pass: it has one product."""
+FLOPS_PER_PARAM_TOKEN = {"none": 6.0, "selective": 6.0, "full": 8.0}
+"""Operations for each parameter and token: 2 forward, 4 backward, 2 more where the forward pass is run again."""
+STEP_OVER_INFERENCE = (3.0, 3.5, 4.9)
+"""A training step over an inference batch of the same size: tenth, half, nine tenths of timm's networks, RTX 3090."""
+DEPTHWISE_STEP_OVER_INFERENCE = 4.6
+"""The middle for networks of depthwise convolutions, which bandwidth limits both ways."""
+DEPTHWISE_SHARE = 0.15
+"""Share of a network's convolutions from which it counts as one of them: EfficientNet has 0.19, MobileNetV3 0.24."""
+END_TO_END = (0.135, 0.29, 0.52)
+"""Share of peak operations that long runs of language models reach, restarts included: published are 14 to 51 %."""
+VISION_EFFICIENCY = (0.35, 0.55, 1.0)
+"""Share of the speed of three rooflines of the forward pass that training steps reach: 0.36 to 0.54 on an RTX 3090
+(timm, twelve networks), 0.68 on an A100 (DeepLearningExamples), 1.07 on an H100 (MLPerf)."""
+RUN_OVER_STEPS = (1.0, 1.15, 1.55)
+"""A run over its steps alone: evaluation, start and stalls add 8 to 55 % in NVIDIA's DeepLearningExamples; none is
+the best that MLPerf's runs come near to."""
+MANY_PRODUCTS = 8
+"""Products of one layer from which those with a single column are the channels of a depthwise convolution."""
+SIGMAS_80 = 1.2816
+"""Half the width, in standard deviations, that contains 80 % of a normal distribution."""
+HOPELESS = 30
+"""Times between failures, from which a run that needs so many in a row without one never ends: once in e^30 tries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A figure that is predicted: about a tenth of cases lie below `low`, about a tenth above `high`."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __mul__(self, other: "Range | float") -> "Range":
+        """Times a number, or a range end by end: both bad ends meet, so the result is never too narrow."""
+        factor = other if isinstance(other, Range) else exactly(other)
+        return Range(
+            low=self.low * factor.low,
+            mid=self.mid * factor.mid,
+            high=self.high * factor.high,
+        )
+
+    def __add__(self, other: "Range | float") -> "Range":
+        """Plus a number, or a range end by end."""
+        term = other if isinstance(other, Range) else exactly(other)
+        return Range(
+            low=self.low + term.low,
+            mid=self.mid + term.mid,
+            high=self.high + term.high,
+        )
+
+    def each(self, change: Callable[[float], float]) -> "Range":
+        """A rising function of all three ends."""
+        return Range(low=change(self.low), mid=change(self.mid), high=change(self.high))
+
+
+def exactly(value: float) -> Range:
+    """A figure without a band."""
+    return Range(low=value, mid=value, high=value)
+
+
+# Operations
+
+
+def training_flops(params: float, tokens: float, per_param_token: float = 6.0) -> float:
+    """Operations of a training run: 6 x parameters x tokens. 175e9 x 300e9 tokens: 3.15e23. Kaplan et al. (2020).
+
+    Of a mixture of experts the active parameters count: DeepSeek-V3's 671B with 37B active is an 18x error otherwise.
+    """
+    return per_param_token * params * tokens
+
+
+def compute_s(flops: float, flops_per_s: float, gpus: int = 1) -> float:
+    """Operations over rate. 3.14e23 at 28 TFLOP/s on one GPU: 1.12e16 s, 355 years."""
+    return flops / (flops_per_s * gpus)
+
+
+def model_flops_utilization(
+    *, params: float, layers: int, hidden: int, sequence: int, tokens_per_s: float, gpus: int, peak_flops: float
+) -> float:
+    """Share of the peak that useful operations take: (6 N + 12 L d s) x tokens/s / (n x peak). PaLM, appendix B.
+
+    MPT-7B on 8 A100: (6 x 6.7e9 + 12 x 32 x 4096 x 2048) x 37,130 / (8 x 312e12) = 0.646.
+    """
+    per_token = 6 * params + 12 * layers * hidden * sequence
+    return per_token * tokens_per_s / (gpus * peak_flops)
+
+
+def first_convolution(facts: Facts) -> LayerWork | None:
+    """The layer that sees the colours; None where a model begins otherwise."""
+    if len(facts.input_shape) != 3:
+        return None
+    return next((layer for layer in facts.layers if layer.flops), None)
+
+
+def with_channels(facts: Facts, channels: int) -> Facts:
+    """The same model on pictures of so many channels: only its first convolution changes.
+
+    Of ResNet-50's operations 2.9 % are in the first convolution; one channel of three saves two thirds of them, 1.9 %.
+    """
+    first, own_channels = first_convolution(facts), facts.input_shape[0]
+    if first is None or channels == own_channels:
+        return facts
+    share = channels / own_channels
+    products = [replace(product, inner=max(1, round(product.inner * share))) for product in first.products]
+    # Its bias reads no colours, but has fewer operations than rounding.
+    thinner = replace(
+        first,
+        flops=round(first.flops * share),
+        input_bytes=round(first.input_bytes * share),
+        products=tuple(products),
+    )
+    return replace(
+        facts,
+        layers=tuple(thinner if layer is first else layer for layer in facts.layers),
+        input_shape=(channels, *facts.input_shape[1:]),
+        input_bytes_per_sample=round(facts.input_bytes_per_sample * share),
+    )
+
+
+def is_depthwise(facts: Facts) -> bool:
+    """So many convolutions see one channel each that a step takes longer than in other networks."""
+    convolutions = [layer for layer in facts.layers if layer.type == "Conv2d"]
+    thin = sum(_sees_one_channel(layer) for layer in convolutions)
+    return bool(convolutions) and thin / len(convolutions) >= DEPTHWISE_SHARE
+
+
+def _sees_one_channel(layer: LayerWork) -> bool:
+    return any(product.times > MANY_PRODUCTS and product.columns == 1 for product in layer.products)
+
+
+def step_from_inference(latency_s: float, depthwise: bool) -> Range:
+    """A training step from an inference batch of the same size: 10 ms becomes 35 ms, 30 to 49."""
+    low, mid, high = STEP_OVER_INFERENCE
+    if depthwise:
+        mid = DEPTHWISE_STEP_OVER_INFERENCE
+    return Range(low=low, mid=mid, high=high) * latency_s
+
+
+# A step on several GPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkLink:
+    """The connection of two neighbours of a ring."""
+
+    bytes_per_s: float
+    latency_s: float
+
+    def ring_s(self, size_bytes: float, members: int) -> float:
+        """All-reduce: 2 (n-1)/n x bytes / bandwidth + 2 (n-1) x latency. Thakur et al. (2005); Patarasuk, Yuan (2009).
+
+        100 MB over 8 members at 100 GB/s and 5 us: 1.75 ms + 0.07 ms.
+        """
+        if members < 2:
+            return 0.0
+        return 2 * (members - 1) * (size_bytes / members / self.bytes_per_s + self.latency_s)
+
+
+def all_reduce_s(size_bytes: float, in_machine: int, machines: int, inside: NetworkLink, between: NetworkLink) -> float:
+    """A ring in each machine, then rings between machines, one for each GPU of a machine with its share of the bytes.
+
+    `between.bytes_per_s` is a machine's; its GPUs share it, so that what passes between machines passes it once.
+    """
+    return inside.ring_s(size_bytes, in_machine) + between.ring_s(size_bytes, machines)
+
+
+def exposed_s(communication_s: float, compute_step_s: float, overlap: bool) -> float:
+    """Communication that the backward pass does not hide: gradients travel while earlier layers are still at work.
+
+    30 ms beside a step of 30 ms: 10 ms, for two thirds of the step are its backward pass.
+    """
+    if not overlap:
+        return communication_s
+    return max(0.0, communication_s - BACKWARD_SHARE * compute_step_s)
+
+
+def pipeline_s(micro_batch_s: float, stages: int, micro_batches: int, hand_over_s: float = 0.0) -> float:
+    """GPipe: (m + p - 1) x t/p, with t the whole model's time for a micro-batch. Huang et al. (2019).
+
+    4 stages, 8 micro-batches of 40 ms: 11 x 10 ms = 110 ms, where 80 would do without the bubble. Each link between two
+    stages is at work like a stage: the first micro-batch passes p stages and p - 1 links, and the others follow in the
+    time of the slower of the two, forward and then backward. With 1 ms to hand over: 116 ms.
+    """
+    forward_s = (1 - BACKWARD_SHARE) * micro_batch_s / stages
+    backward_s = BACKWARD_SHARE * micro_batch_s / stages
+    first_s = stages * (forward_s + backward_s) + 2 * (stages - 1) * hand_over_s
+    if stages > 1:
+        forward_s, backward_s = max(forward_s, hand_over_s), max(backward_s, hand_over_s)
+    return first_s + (micro_batches - 1) * (forward_s + backward_s)
+
+
+def bubble(stages: int, micro_batches: int) -> float:
+    """Share of the time that stages wait: (p-1)/(m+p-1). 4 stages, 8 micro-batches: 3/11."""
+    return (stages - 1) / (micro_batches + stages - 1)
+
+
+def loader_s(samples: float, workers: int, rate_per_worker: float, storage_rate: float = math.inf) -> float:
+    """Time to load so many samples: samples / min(workers x rate, storage). 512 of 2 x 400/s: 0.64 s."""
+    return samples / min(workers * rate_per_worker, storage_rate)
+
+
+def workers_enough(samples: float, rate_per_worker: float, step_s: float) -> int:
+    """Fewest loader workers that keep up with a step. 512 samples in 0.25 s of 400/s each: 6."""
+    workers = samples / (rate_per_worker * step_s)
+    return max(1, math.ceil(workers - 1e-9))  # rounding adds no worker
+
+
+def rescaled_step_s(step_s: float, batch: float, other: float, overhead_s: float) -> Range:
+    """A measured step at another batch size: a fixed part, and one that grows with the batch.
+
+    `overhead_s` is the time to issue the operators. At best it is hidden, and time follows the batch; at worst it is
+    twice that. 57 ms at 400 samples with 5 ms of overhead: at 50 samples 11.5 ms, between 7.1 and 15.9 ms.
+    """
+
+    def at(fixed_s: float) -> float:
+        fixed_s = min(fixed_s, step_s)
+        return fixed_s + (step_s - fixed_s) * other / batch
+
+    ends = sorted((at(0.0), at(overhead_s), at(2 * overhead_s)))
+    return Range(low=ends[0], mid=at(overhead_s), high=ends[2])
+
+
+# Epochs
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLaw:
+    """Epochs to a target by global batch: E = least x (1 + B / critical). McCandlish et al. (2018), equation 2.11."""
+
+    least: float
+    """Epochs of very small batches."""
+    critical: float
+    """Batch at which twice the least epochs are needed; infinite where the batch does not matter."""
+    spread: float = 0.0
+    """Standard deviation of seeds over their mean."""
+
+    def __call__(self, batch: float) -> float:
+        """Mean number of epochs."""
+        return self.least * (1 + batch / self.critical)
+
+    def range(self, batch: float) -> Range:
+        """Epochs with 80 % of seeds between the ends."""
+        epochs = self(batch)
+        away = 1 + SIGMAS_80 * self.spread
+        return Range(low=epochs / away, mid=epochs, high=epochs * away)
+
+
+def epoch_law(points: Sequence[tuple[float, float]]) -> EpochLaw:
+    """The law through (global batch, epochs), by least squares of shares; points of one batch show the spread of seeds.
+
+    35 epochs at 3,200 and 77 at 57,344 (MLPerf Training v4.0): least 32.5, critical 41,920.
+    """
+    by_batch: dict[float, list[float]] = {}
+    for batch, epochs in points:
+        by_batch.setdefault(batch, []).append(epochs)
+    means = {batch: sum(epochs) / len(epochs) for batch, epochs in by_batch.items()}
+    spread = _spread_of_seeds(by_batch, means)
+    least, slope = _line_of_shares(means)
+    if slope <= 0:  # nothing is learnt in fewer passes because batches are larger
+        return EpochLaw(median(means.values()), math.inf, spread)
+    if least <= 0:
+        return EpochLaw(min(means.values()), math.inf, spread)
+    return EpochLaw(least, least / slope, spread)
+
+
+def _spread_of_seeds(by_batch: Mapping[float, Sequence[float]], means: Mapping[float, float]) -> float:
+    """Pooled standard deviation of epochs over the mean of their batch; 0 where each batch has one run."""
+    several = {batch: found for batch, found in by_batch.items() if len(found) > 1}
+    errors = [epochs / means[batch] - 1 for batch, found in several.items() for epochs in found]
+    freedom = len(errors) - len(several)
+    return math.sqrt(sum(error * error for error in errors) / freedom) if freedom > 0 else 0.0
+
+
+def _line_of_shares(means: Mapping[float, float]) -> tuple[float, float]:
+    """Least and slope of epochs = least + slope x batch, each point weighed by its own epochs.
+
+    Divided by its epochs e, each equation is 1 = least x (1 / e) + slope x (b / e): linear in both.
+    """
+    ones = [1 / epochs for epochs in means.values()]
+    batches = [batch / epochs for batch, epochs in means.items()]
+    one_one = sum(one * one for one in ones)
+    one_batch = sum(one * batch for one, batch in zip(ones, batches, strict=True))
+    batch_batch = sum(batch * batch for batch in batches)
+    determinant = one_one * batch_batch - one_batch * one_batch
+    if determinant <= 1e-12 * one_one * batch_batch:  # one batch, or nearly: no slope can be seen
+        return 0.0, 0.0
+    slope = (sum(batches) * one_one - sum(ones) * one_batch) / determinant
+    least = (sum(ones) * batch_batch - sum(batches) * one_batch) / determinant
+    return least, slope
+
+
+# Interruptions
+
+
+def checkpoint_interval_s(write_s: float, mean_time_between_s: float) -> float:
+    """Best time between checkpoints, Daly (2006): sqrt(2 d M) (1 + sqrt(d/2M)/3 + d/18M) - d; Young (1974) is its root.
+
+    A write of 60 s, a failure every 24 h: 3,220 s by Young, 3,180 s by Daly.
+    """
+    if write_s >= 2 * mean_time_between_s:
+        return mean_time_between_s
+    young_s = math.sqrt(2 * write_s * mean_time_between_s)
+    root = math.sqrt(write_s / (2 * mean_time_between_s))
+    return young_s * (1 + root / 3 + write_s / (18 * mean_time_between_s)) - write_s
+
+
+def with_interruptions_s(
+    work_s: float, mean_time_between_s: float, write_s: float, restart_s: float, interval_s: float | None = None
+) -> float:
+    """Wall time of `work_s` of steps when failures come at random: Daly (2006), M e^(R/M) (e^((t+d)/M) - 1) x work/t.
+
+    20 h of work, a failure every 5 h, writes of 1 min, restarts of 5 min: 22.1 h. Infinite where writing and restarting
+    take so many times the time between failures that no checkpoint is ever reached.
+    """
+    if math.isinf(mean_time_between_s):
+        return work_s
+    best_s = max(checkpoint_interval_s(write_s, mean_time_between_s), 1e-3)  # a write of 0 s would make it 0
+    stretch_s = min(interval_s or best_s, work_s)
+    restart = restart_s / mean_time_between_s
+    attempt = (stretch_s + write_s) / mean_time_between_s
+    if restart + attempt > HOPELESS:
+        return math.inf
+    return mean_time_between_s * math.exp(restart) * math.expm1(attempt) * work_s / stretch_s
+
+
+# Sizes at which time spikes
+
+
+def spike(sizes: Sequence[float], times_s: Sequence[float]) -> float | None:
+    """The size at which a flat curve begins to rise: where two straight lines on log-log paper, the first level, meet.
+
+    None where time does not double. Hidden layers of 128 to 6,144 nodes, 2.4 to 13.2 s: 1,700.
+    """
+    if max(times_s) < 2 * min(times_s):
+        return None
+    xs = [math.log(size) for size in sizes]
+    ys = [math.log(time_s) for time_s in times_s]
+    tried = [xs[0] + (xs[-1] - xs[0]) * i / 200 for i in range(1, 200)]
+    return math.exp(min(tried, key=lambda at: _misfit(at, xs, ys)))
+
+
+def _misfit(at: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Sum of squares of y = level + slope x max(0, x - at), both fitted."""
+    rises = [max(0.0, x - at) for x in xs]
+    count, sum_x, sum_y = len(xs), sum(rises), sum(ys)
+    sum_xx = sum(rise * rise for rise in rises)
+    sum_xy = sum(rise * y for rise, y in zip(rises, ys, strict=True))
+    determinant = count * sum_xx - sum_x * sum_x
+    if determinant <= 0:
+        return math.inf
+    slope = (count * sum_xy - sum_x * sum_y) / determinant
+    level = (sum_y - slope * sum_x) / count
+    return sum((y - level - slope * rise) ** 2 for rise, y in zip(rises, ys, strict=True))

@@ -1,0 +1,76 @@
+"""Memory of a training's step on one GPU: measured where a profile has it, else by layers or shape."""
+
+from collections.abc import Iterator
+
+from calibrate.library.lookup import Library
+from planner.questions.training.closed_forms import Range, exactly
+from planner.questions.training.layout import TrainingLayout
+from planner.questions.training.memory import (
+    Memory,
+    States,
+    largest_batch,
+    memory,
+    states,
+    vision_activation_bytes,
+)
+from planner.questions.training.speed import MEASURED_OPTIMIZER
+from simulator.world.precision import VALUE_BYTES
+
+
+def activations(layout: TrainingLayout, library: Library) -> Range:
+    """Bytes that one sample keeps on one GPU between the passes: the measured slope, else from layers or shape.
+
+    A pipeline's first stage has as many micro-batches under way as there are stages, or as there are at all (1F1B).
+    """
+    train, subject, split = layout.scenario.train, layout.subject, layout.split
+    under_way = min(split.pipeline, train.accumulation) / split.pipeline
+    slope = measured_activations(layout, library)
+    if slope is not None:
+        return exactly(slope / split.tensor * under_way)
+    if subject.shape:
+        over_two_bytes = VALUE_BYTES[train.precision] / 2
+        return exactly(subject.shape.activation_bytes(1, split, train.recompute) * over_two_bytes * under_way)
+    assert subject.facts
+    kept = vision_activation_bytes(subject.facts, train.precision, train.recompute)
+    return kept * (under_way / split.tensor)
+
+
+def measured_activations(layout: TrainingLayout, library: Library) -> float | None:
+    """Bytes of one more sample, between a profile's smallest and largest batch; None where they were not measured."""
+    model, train = layout.scenario.model, layout.scenario.train
+    if model.pixels or model.channels or train.recompute != "none":
+        return None
+    sizes = sorted(_activations_by_batch(layout, library))
+    if len(sizes) < 2:
+        return None
+    (least, least_bytes), (most, most_bytes) = sizes[0], sizes[-1]
+    return max(0.0, float(most_bytes - least_bytes)) / (most - least) or None
+
+
+def _activations_by_batch(layout: TrainingLayout, library: Library) -> Iterator[tuple[int, float]]:
+    """Batches of the model's profile on this kind of GPU, and the bytes of their activations."""
+    name, train = layout.subject.profile, layout.scenario.train
+    profile = library.get(name, layout.gpu.name, train.precision) if name else None
+    if profile is None:
+        return
+    optimizer = MEASURED_OPTIMIZER.get(train.optimizer)
+    points = library.measured(profile).get("points", {}).get(f"memory.{optimizer}", {})
+    for batch, point in points.items():
+        if size_bytes := point.get("values", {}).get("activations_bytes"):
+            yield int(batch), size_bytes
+
+
+def fixed(layout: TrainingLayout) -> States:
+    """Bytes on one GPU that do not grow with the batch."""
+    train, subject = layout.scenario.train, layout.subject
+    return states(subject.params, train.precision, train.optimizer, layout.split, subject.buffer_bytes)
+
+
+def peak(layout: TrainingLayout, per_sample: Range) -> Memory:
+    """Memory of a step on one GPU, with so many bytes of activations a sample."""
+    return memory(fixed(layout), per_sample * layout.micro_batch, layout.scenario.context)
+
+
+def largest(layout: TrainingLayout, per_sample: Range) -> int:
+    """Most samples of one pass that fit."""
+    return largest_batch(fixed(layout), per_sample, layout.scenario.context, layout.source.memory_bytes)

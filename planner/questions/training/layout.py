@@ -1,0 +1,183 @@
+"""The layout of a training: the model, on how many GPUs of which machines, and how these share the work."""
+
+from dataclasses import dataclass
+
+from calibrate.layers.facts import Facts, facts, traced
+from calibrate.library.lookup import profile_name
+from planner.prediction.roofline import LAUNCH_S
+from planner.questions.training.closed_forms import (
+    Range,
+    epoch_law,
+    exactly,
+    is_depthwise,
+    training_flops,
+    with_channels,
+)
+from planner.questions.training.memory import Split
+from planner.questions.training.scenario import TrainedModel, TrainingScenario, Transformer
+from planner.questions.training.sources import MachineSource
+from simulator.world.hardware import GPU
+
+KERNELS_OF_BLOCK = 20
+"""Operators of one block of a transformer, forward: products, norms, softmax, activation, residuals and their views."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The model that is trained: its layers, or its shape."""
+
+    name: str
+    params: float
+    active_params: float
+    buffer_bytes: float = 0.0
+    facts: Facts | None = None
+    shape: Transformer | None = None
+    profile: str = ""
+    """Name of the profile whose measured times count."""
+    own: Facts | None = None
+    """The layers as the profile measured them: before pixels and channels were changed."""
+
+    @property
+    def depthwise(self) -> bool:
+        """Its steps take longer over inference than those of other networks."""
+        return self.facts is not None and is_depthwise(self.facts)
+
+    @property
+    def layers(self) -> int:
+        """Layers among which a pipeline can divide it: blocks, or layers that compute."""
+        if self.shape:
+            return self.shape.layers
+        return sum(layer.flops > 0 for layer in self.facts.layers) if self.facts else 1
+
+    @property
+    def flops_over_own(self) -> float:
+        """Operations over those of the layers that the profile measured."""
+        if self.facts is None or self.own is None:
+            return 1.0
+        return self.facts.flops / self.own.flops
+
+    def step_flops(self, samples: float, per_param_token: float) -> float:
+        """Operations of a training step."""
+        if self.shape:
+            return training_flops(self.active_params, samples * self.shape.sequence, per_param_token)
+        assert self.facts
+        return per_param_token / 2 * self.facts.flops * samples
+
+    @property
+    def launches_s(self) -> float:
+        """Time to issue the operators of one step: three times those of a forward pass."""
+        kernels = 0
+        if self.facts:
+            kernels = self.facts.kernels
+        elif self.shape:
+            kernels = KERNELS_OF_BLOCK * self.shape.layers
+        return 3 * kernels * LAUNCH_S
+
+
+def subject_of(scenario: TrainingScenario) -> Subject:
+    """The model of a scenario; FactsError where its layers are not known."""
+    if shape := scenario.model.transformer:
+        return _by_shape(scenario.name or "transformer", shape)
+    return _by_layers(scenario.model)
+
+
+def _by_shape(name: str, shape: Transformer) -> Subject:
+    params = shape.params or shape.shape_params
+    return Subject(name=name, params=params, active_params=shape.active_params or params, shape=shape)
+
+
+def _by_layers(model: TrainedModel) -> Subject:
+    name = model.zoo or model.factory or ""
+    own = facts(model.zoo) if model.zoo else traced(name, model.input)
+    layers = own.at(model.pixels) if model.pixels else own
+    if model.channels:
+        layers = with_channels(layers, model.channels)
+    return Subject(
+        name=name,
+        params=layers.params,
+        active_params=layers.params,
+        buffer_bytes=max(0.0, layers.weight_bytes - 4 * layers.params),
+        facts=layers,
+        profile=model.profile or profile_name(name, model.input),
+        own=own,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingLayout:
+    """A training on so many GPUs of one source, divided among them."""
+
+    scenario: TrainingScenario
+    subject: Subject
+    source: MachineSource
+    gpu_count: int
+    micro_batch: float
+    """Samples of one pass on one copy of the model."""
+
+    @property
+    def gpu(self) -> GPU:
+        """The kind of GPU."""
+        return self.source.gpu
+
+    @property
+    def machines(self) -> int:
+        """Machines that make up the GPUs."""
+        return self.gpu_count // self.source.gpus_each
+
+    @property
+    def split(self) -> Split:
+        """How the GPUs share the work; each has a whole copy where the parts do not divide their number."""
+        parallel = self.scenario.parallel
+        if self.gpu_count % parallel.parts:
+            return Split(data=self.gpu_count, zero=parallel.zero)
+        return Split(
+            data=self.gpu_count // parallel.parts,
+            tensor=parallel.tensor,
+            pipeline=parallel.pipeline,
+            zero=parallel.zero,
+            sequence_parallel=parallel.sequence_parallel,
+        )
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of a step on all GPUs."""
+        return round(self.micro_batch * self.split.data * self.scenario.train.accumulation)
+
+    # How much there is to do
+
+    def samples(self) -> float:
+        """Samples of one epoch."""
+        data = self.scenario.data
+        if data.samples is not None:
+            return data.samples * data.used
+        assert data.tokens is not None
+        assert self.subject.shape
+        return data.tokens * data.used / self.subject.shape.sequence
+
+    def epochs(self) -> Range:
+        """Epochs to the end, or to the target."""
+        train, parallel = self.scenario.train, self.scenario.parallel
+        epochs = exactly(train.epochs if train.epochs is not None else 1.0)
+        if train.epochs_to_target:
+            law = epoch_law([(point.global_batch, point.epochs) for point in train.epochs_to_target])
+            epochs = law.range(self.global_batch)
+        return epochs * (1 + parallel.epochs_per_staleness * self.staleness())
+
+    def staleness(self) -> int:
+        """Updates by other copies before a gradient arrives; 0 where all step together."""
+        return 0 if self.scenario.parallel.synchronous else self.split.data - 1
+
+    def steps(self) -> Range:
+        """Steps of all GPUs together; asynchronous: as many updates, `data` of them in the time of one."""
+        return self.epochs() * (self.samples() / self.global_batch)
+
+    def in_words(self) -> str:
+        """`data 8, tensor 8, pipeline 16`."""
+        split = self.split
+        parts = {"data": split.data, "tensor": split.tensor, "pipeline": split.pipeline}
+        words = [f"{name} {count}" for name, count in parts.items() if count > 1]
+        if split.zero:
+            words.append(f"ZeRO-{split.zero}")
+        if not self.scenario.parallel.synchronous:
+            words.append("asynchronous")
+        return ", ".join(words) or "one GPU"

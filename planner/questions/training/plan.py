@@ -1,0 +1,379 @@
+"""The answer to a training scenario: options with time, memory, cost and limit of each; the cheapest and the fastest.
+
+`train` is the whole of it, as a function: scenario, catalog and profiles in, a `TrainingPlan` out. It reads and writes
+no file, and the same input gives the same plan.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from calibrate.layers.facts import Facts, FactsError, facts
+from calibrate.library.lookup import Library
+from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
+from planner.catalog.offers import Catalog, wrong_offers
+from planner.io.load import ScenarioError, refused
+from planner.model.plan import Rejection
+from planner.prediction.predict import Predictor
+from planner.prediction.roofline import PrecisionError, peak_flops
+from planner.questions.training.closed_forms import Range
+from planner.questions.training.held import activations, largest, peak
+from planner.questions.training.layout import Subject, TrainingLayout, subject_of
+from planner.questions.training.memory import gpus_needed
+from planner.questions.training.scenario import (
+    SHOWN_COUNTS,
+    LoadedTraining,
+    ParallelSpec,
+    TrainingScenario,
+    Wrong,
+    batch_of,
+)
+from planner.questions.training.sources import MachineSource, counts, sources
+from planner.questions.training.speed import Limit, OnePass
+from planner.questions.training.step import StepTimes, run_s
+from planner.search.names import spelt
+from planner.units.reading import perhaps
+from planner.units.writing import ranges
+from planner.words.statements import rejection_line
+from simulator.near import in_any_case
+from simulator.world.power import AT_FULL_PACE
+from simulator.world.profile import Evidence
+
+SCHEMA = "planner.training/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOption:
+    """One way to train: its time, memory and cost at the ends and the middle of what is predicted."""
+
+    gpu: str
+    gpu_count: int
+    instance: str
+    machines: int
+    price_kind: str
+    global_batch: int
+    micro_batch: float
+    """Samples of one pass on one copy of the model."""
+    parallel: str
+    """How the GPUs share the work, in words."""
+    fits: bool
+    memory_bytes: int
+    """Memory of the fullest GPU, at the middle."""
+    memory: Mapping[str, float]
+    """Memory of the fullest GPU by kind."""
+    memory_range_bytes: Range
+    memory_limit_bytes: int
+    largest_batch: int
+    """Most samples of one pass that fit on one GPU or pipeline, at the middle; 0 where none fits."""
+    gpus_needed: int
+    """Fewest GPUs that could hold weights, gradients and optimizer states divided among them."""
+    steps: float
+    step_s: float
+    time_s: Range
+    cost_usd: Range
+    commitment_usd: float
+    """Cost of a whole reservation or purchase, of which the run uses a part; 0 where machines are paid by the hour."""
+    commitment_used: float | None
+    """Share of the commitment's time that the run takes; None without one."""
+    energy_j: float
+    co2_kg: float | None
+    bottleneck: Limit
+    workers_enough: int | None
+    """Loader workers for each GPU with which the loader delays nothing; None where the scenario has no loader."""
+    staleness: int
+    """Updates by others before a gradient arrives; 0 where all step together."""
+    usd_per_tflops: float | None
+    """Dollars of three years of a machine, or its price where bought, for each TFLOP/s of its peak; None where it has
+    no such precision."""
+    evidence: Evidence
+    source: str
+    """Where the speed comes from."""
+    within_deadline: bool
+    """It meets the deadline even at the late end."""
+    within_budget: bool
+    """It keeps the budget even at the dear end, commitments counted whole."""
+    pareto: bool = False
+    """No option that fits is both faster and cheaper, commitments counted whole."""
+
+    @property
+    def paid_usd(self) -> float:
+        """Dollars that are really paid at the middle: the run, or the whole commitment that it needs."""
+        return max(self.cost_usd.mid, self.commitment_usd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPlan:
+    """The answer."""
+
+    schema: str = SCHEMA
+    name: str
+    options: tuple[TrainingOption, ...]
+    cheapest: TrainingOption | None
+    """By what is really paid, within the deadline and the budget at the bad ends."""
+    fastest: TrainingOption | None
+    """Within the budget and the deadline, at the bad ends."""
+    warnings: tuple[str, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    prices_as_of: str = ""
+    """ISO date of the oldest price; empty where all machines are one's own."""
+    deadline_s: float | None = None
+    budget_usd: float | None = None
+
+
+def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> TrainingPlan:
+    """Every option of a training scenario, cheapest first; ScenarioError or CatalogError where there is none."""
+    scenario = with_catalog_names(loaded.scenario, catalog)
+    subject = known_subject(loaded, scenario, catalog)
+    machines, rejections = sources(scenario, catalog)
+    predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, subject))
+    options = marked(every_option(scenario, subject, machines, predictor))
+    if not options:
+        raise no_option(loaded, scenario, rejections)
+    allowed = [option for option in options if is_allowed(option)]
+    return TrainingPlan(
+        name=scenario.name or subject.name,
+        options=options,
+        cheapest=min(allowed, key=lambda option: (option.paid_usd, *by_cost(option)), default=None),
+        fastest=min(allowed, key=lambda option: (option.time_s.mid, option.cost_usd.mid), default=None),
+        warnings=(*loaded.warnings, *warnings(scenario, machines, options)),
+        rejections=tuple(rejections),
+        prices_as_of=min((source.as_of for source in machines if source.as_of), default=""),
+        deadline_s=scenario.deadline,
+        budget_usd=scenario.budget,
+    )
+
+
+# The scenario beside the catalog
+
+
+def with_catalog_names(scenario: TrainingScenario, catalog: Catalog) -> TrainingScenario:
+    """The scenario with its GPUs as the catalog spells them."""
+    speeds = [replace(speed, gpu=in_any_case(speed.gpu, catalog.gpus)) for speed in scenario.speed]
+    return replace(scenario, buy=spelt(scenario.buy, catalog), speed=tuple(speeds))
+
+
+def known_subject(loaded: LoadedTraining, scenario: TrainingScenario, catalog: Catalog) -> Subject:
+    """The model that is trained; ScenarioError with every name and division that model and catalog lack, in place."""
+    problems: list[Wrong] = [*wrong_offers(catalog, scenario.buy), *unknown_gpus(scenario, catalog)]
+    pipeline = scenario.parallel.pipeline
+    try:
+        subject = subject_of(scenario)
+    except FactsError as error:
+        problems.append((("model", "zoo" if scenario.model.zoo else "factory"), str(error)))
+        raise refused(loaded, problems) from None
+    if pipeline > subject.layers:
+        text = f"must be at most {subject.layers}, the layers of {subject.name}, got {pipeline}."
+        problems.append((("parallel", "pipeline"), text))
+    if problems:
+        raise refused(loaded, problems)
+    return subject
+
+
+def unknown_gpus(scenario: TrainingScenario, catalog: Catalog) -> Iterator[Wrong]:
+    """Kinds of GPU of stated speeds that the catalog lacks."""
+    for i, speed in enumerate(scenario.speed):
+        if speed.gpu not in catalog.gpus:
+            hint = perhaps(speed.gpu, catalog.gpus)
+            yield ("speed", i, "gpu"), f"`{speed.gpu}` is not a kind of GPU in the catalog.{hint}"
+
+
+def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Sequence[Rejection]) -> ScenarioError:
+    """The error of a scenario for which no machine on offer will do."""
+    tried = ", ".join(map(str, scenario.gpu_counts[:SHOWN_COUNTS]))
+    remedy = "Name other `counts`, `buy.gpus`, or another precision."
+    first = f"no machine on offer makes up {tried} GPUs at {scenario.train.precision}. {remedy}"
+    reasons = map(rejection_line, rejections)
+    return ScenarioError([f"{loaded.path}: {text}" for text in dict.fromkeys([first, *reasons])])
+
+
+def facts_of(subject: Subject, model: str) -> Facts:
+    """The layers of the model that is trained, by the name of its profile, or of another; FactsError where unknown."""
+    return subject.own if subject.own and model == subject.profile else facts(model)
+
+
+def warnings(
+    scenario: TrainingScenario, machines: Sequence[MachineSource], options: Sequence[TrainingOption]
+) -> Iterator[str]:
+    """GPUs that are no option though the scenario names them, or another option than it names, and why."""
+    if scenario.goodput and scenario.interruptions.mean_time_between:
+        yield (
+            "Restarts count twice: `goodput` has them in it, and `interruptions.mean_time_between` adds them again."
+            " Leave one of them out."
+        )
+    if uneven := [count for count in scenario.gpu_counts if batch_of(scenario, count) is None]:
+        yield f"Left out: {ranges(uneven)} GPUs, which do not divide a batch of {scenario.train.global_batch}."
+    if unable := sorted(gpus_with_batch(scenario, machines) - {option.gpu for option in options}):
+        yield f"Left out: {', '.join(unable)}, which cannot compute in {scenario.train.precision}."
+    yield from undivided(scenario.parallel, options)
+
+
+def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iterator[str]:
+    """Numbers of GPUs that the parts of the model do not divide."""
+    if whole := sorted({option.gpu_count for option in options if option.gpu_count % parallel.parts}):
+        gpus = "GPU" if whole == [1] else "GPUs"
+        yield (
+            f"The model is whole on each of {ranges(whole)} {gpus}:"
+            f" tensor {parallel.tensor} x pipeline {parallel.pipeline} do not divide that."
+        )
+
+
+def gpus_with_batch(scenario: TrainingScenario, machines: Sequence[MachineSource]) -> set[str]:
+    """Kinds of GPU of which some number divides the batch."""
+    return {
+        source.gpu.name
+        for source in machines
+        if any(batch_of(scenario, gpu_count) for gpu_count in counts(scenario, source))
+    }
+
+
+# Options
+
+
+def every_option(
+    scenario: TrainingScenario, subject: Subject, machines: Sequence[MachineSource], predictor: Predictor
+) -> Iterator[TrainingOption]:
+    """An option for each machine and number of GPUs, where the batch is divided by it and the GPU has the precision."""
+    for source in machines:
+        for gpu_count in counts(scenario, source):
+            micro_batch = batch_of(scenario, gpu_count)
+            if micro_batch is None:
+                continue
+            layout = TrainingLayout(
+                scenario=scenario,
+                subject=subject,
+                source=source,
+                gpu_count=gpu_count,
+                micro_batch=micro_batch,
+            )
+            if option := option_of(layout, predictor):
+                yield option
+
+
+def option_of(layout: TrainingLayout, predictor: Predictor) -> TrainingOption | None:
+    """The option of one layout; None where the GPU lacks the precision."""
+    scenario, subject, source = layout.scenario, layout.subject, layout.source
+    one_pass = OnePass(
+        scenario=scenario,
+        subject=subject,
+        gpu=layout.gpu,
+        batch=layout.micro_batch,
+        predictor=predictor,
+    )
+    speed = one_pass.speed()
+    if speed is None:
+        return None
+    per_sample = activations(layout, predictor.library)
+    memory = peak(layout, per_sample)
+    fits = memory.total.mid <= source.memory_bytes
+    times = StepTimes(layout=layout, speed=speed)
+    step = times.step()
+    time_s = run_s(layout, speed, step)
+    usd = cost_usd(time_s, source, layout.machines)
+    commitment_usd = layout.machines * source.commitment_usd
+    term_s = source.committed_years * HOURS_PER_YEAR * 3600
+    energy_j = layout.gpu_count * power_w(layout, predictor.library) * time_s.mid
+    return TrainingOption(
+        gpu=layout.gpu.name,
+        gpu_count=layout.gpu_count,
+        instance=source.instance,
+        machines=layout.machines,
+        price_kind=source.price_kind,
+        global_batch=layout.global_batch,
+        micro_batch=layout.micro_batch,
+        parallel=layout.in_words(),
+        fits=fits,
+        memory_bytes=round(memory.total.mid),
+        memory=memory.kinds(),
+        memory_range_bytes=memory.total,
+        memory_limit_bytes=source.memory_bytes,
+        largest_batch=largest(layout, per_sample),
+        gpus_needed=gpus_needed(
+            subject.params, scenario.train.precision, scenario.train.optimizer, source.memory_bytes, scenario.context
+        ),
+        steps=layout.steps().mid,
+        step_s=step.time_s.mid,
+        time_s=time_s,
+        cost_usd=usd,
+        commitment_usd=commitment_usd,
+        commitment_used=time_s.mid / term_s if term_s else None,
+        energy_j=energy_j,
+        co2_kg=None if scenario.grid is None else co2_kg(energy_j, scenario.grid),
+        bottleneck=step.limit if fits else Limit.MEMORY,
+        workers_enough=times.workers_enough(),
+        staleness=layout.staleness(),
+        usd_per_tflops=dollars_for_speed(source, scenario.train.precision),
+        evidence=step.evidence,
+        source=step.source,
+        within_deadline=is_within(time_s.high, scenario.deadline),
+        within_budget=is_within(max(usd.high, commitment_usd), scenario.budget),
+    )
+
+
+def is_within(value: float, limit: float | None) -> bool:
+    """The value is at most the limit, or there is none."""
+    return limit is None or value <= limit
+
+
+def cost_usd(time_s: Range, source: MachineSource, machines: int) -> Range:
+    """Rent at both ends and the middle."""
+    price = source.usd_per_hour
+    return Range(
+        low=rent_usd(time_s.low, price.low, machines),
+        mid=rent_usd(time_s.mid, price.mid, machines),
+        high=rent_usd(time_s.high, price.high, machines),
+    )
+
+
+def dollars_for_speed(source: MachineSource, precision: str) -> float | None:
+    """A machine's dollars for each TFLOP/s of peak; None where its GPUs have none at that precision."""
+    try:
+        peak_tflops = peak_flops(source.gpu, precision) / 1e12
+    except PrecisionError:
+        return None
+    return usd_per_tflops(source.usd_in_all, source.gpus_each * peak_tflops)
+
+
+def power_w(layout: TrainingLayout, library: Library) -> float:
+    """Power of one GPU at work: as a profile measured it, else that of full batches."""
+    name, gpu = layout.subject.profile, layout.gpu
+    profile = library.get(name, gpu.name, layout.scenario.train.precision) if name else None
+    if profile and profile.busy_w:
+        return profile.busy_w
+    return gpu.idle_w + AT_FULL_PACE * (gpu.tdp_w - gpu.idle_w)
+
+
+def kilowatt_hours(energy_j: float) -> float:
+    """3.6 MJ are one."""
+    return energy_j / JOULES_PER_KWH
+
+
+# Which option is best
+
+
+def by_cost(option: TrainingOption) -> tuple[float, float]:
+    """The order of options."""
+    return option.cost_usd.mid, option.time_s.mid
+
+
+def marked(options: Iterator[TrainingOption]) -> tuple[TrainingOption, ...]:
+    """Options, cheapest first, each with its mark where none is both faster and cheaper."""
+    ranked = sorted(options, key=by_cost)
+    return tuple(replace(option, pareto=is_pareto(option, ranked)) for option in ranked)
+
+
+def is_allowed(option: TrainingOption) -> bool:
+    """The option fits, ends, and meets deadline and budget at its bad ends."""
+    return option.fits and option.within_deadline and option.within_budget and math.isfinite(option.time_s.high)
+
+
+def is_pareto(option: TrainingOption, others: Sequence[TrainingOption]) -> bool:
+    """The option fits, and none that fits is faster and costs no more, or costs less and is no slower."""
+    return option.fits and not any(is_better(other, option) for other in others if other.fits)
+
+
+def is_better(other: TrainingOption, option: TrainingOption) -> bool:
+    """The other option is at most as slow and as dear, and not both the same."""
+    figures, other_figures = (option.time_s.mid, option.paid_usd), (other.time_s.mid, other.paid_usd)
+    at_most = other_figures[0] <= figures[0] and other_figures[1] <= figures[1]
+    return at_most and other_figures != figures

@@ -1,0 +1,589 @@
+"""Training scenarios: what is trained, on what, until when, as frozen data in SI units - and how YAML becomes it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJsonSchema
+
+from planner.io.load import MAX_LINES, ScenarioError, ScenarioReader, line
+from planner.io.strict_yaml import YamlError, parse, read_text
+from planner.model.checked import STRICT
+from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration, PriceKind
+from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
+from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS, Split
+from planner.units.errors import UNKNOWN_KEY, message, mistakes, shown
+from planner.units.reading import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
+
+SPEEDS = ("achieved", "rate", "step", "run")
+RECOMPUTE = ("none", "selective", "full")
+WHOLE = Split()
+"""A model that is not divided."""
+COUNTS = tuple(2**n for n in range(14))
+"""Numbers of GPUs that are tried where a scenario names none."""
+SHOWN_COUNTS = 12
+"""Numbers of GPUs that a message lists."""
+MIXTURE = 4
+"""Parameters over those of the shape from which a model is probably a mixture of experts."""
+KILO = Decimal(1000)
+
+flop_rate = Quantity(
+    "a rate of operations",
+    ("28 TFLOP/s",),
+    {"FLOP/s": ONE, "GFLOP/s": KILO**3, "TFLOP/s": KILO**4, "PFLOP/s": KILO**5},
+    zero=False,
+)
+byte_rate = Quantity(
+    "a bandwidth",
+    ("25 GB/s", "100 Gb/s"),
+    {
+        "B/s": ONE,
+        "MB/s": KILO**2,
+        "GB/s": KILO**3,
+        "TB/s": KILO**4,
+        "Mb/s": KILO**2 / 8,
+        "Gb/s": KILO**3 / 8,
+        "Tb/s": KILO**4 / 8,
+    },
+    zero=False,
+)
+
+
+class Dollars(Quantity):
+    """An amount of money; the sign may stand before or after the number."""
+
+    __slots__ = ()
+
+    def parse(self, text: str) -> float:
+        """`$500`, `500 USD` and `500` are the same."""
+        return Quantity.parse(self, text.strip().removeprefix("$"))
+
+
+dollars = Dollars("an amount of money", ("$500",), {"$": ONE, "USD": ONE}, zero=False, prefix=r"\$?\s*")
+
+FlopRate = Annotated[float, BeforeValidator(flop_rate), WithJsonSchema(flop_rate.json_schema)]
+ByteRate = Annotated[float, BeforeValidator(byte_rate), WithJsonSchema(byte_rate.json_schema)]
+Usd = Annotated[float, BeforeValidator(dollars), WithJsonSchema(dollars.json_schema)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PositiveFraction = Annotated[Fraction, Field(gt=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Precision = Annotated[str, Field(json_schema_extra={"enum": list(PRECISIONS)})]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformer:
+    """A transformer by its shape."""
+
+    __pydantic_config__ = STRICT
+    layers: Count
+    """Blocks."""
+    hidden: Count
+    """Width."""
+    heads: Count
+    """Heads of each attention."""
+    sequence: Count
+    """Tokens of one sample."""
+    vocabulary: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """Words it knows."""
+    params: Positive | None = None
+    """All parameters; from the shape where not given."""
+    active_params: Positive | None = None
+    """Parameters that one token uses: of a mixture of experts fewer than all."""
+    experts: Count = 1
+    """Experts of each mixture; 1: there is none."""
+
+    @property
+    def shape_params(self) -> float:
+        """Parameters of a GPT, arXiv 2104.04473: 12 L h^2 (1 + 13/12h) + (V + s) h. 96 x 12,288, 51,200 words: 175e9"""
+        h = self.hidden
+        return 12 * self.layers * h * h * (1 + 13 / (12 * h)) + (self.vocabulary + self.sequence) * h
+
+    def activation_bytes(self, micro_batch: float, split: Split = WHOLE, recompute: str = "none") -> float:
+        """Bytes kept for the backward pass by the first stage of a pipeline, 2-byte numbers: arXiv 2205.05198, table 2.
+
+        s b h L (10 + 24/t + 5 a s / h t) bytes, with sequence parallelism s b h L (34 + 5 a s / h) / t; selective
+        recomputation drops 5 a s / h, full recomputation leaves 2 s b h L. The first stage holds as many micro-batches
+        as there are stages, so that its share is that of all L layers. 48 layers of 6,144, 64 heads, 2,048 tokens,
+        4 samples, t = 8: 59.25 GiB; sequence parallel and selective: 9.56 GiB.
+        """
+        numbers = self.sequence * micro_batch * self.hidden * self.layers
+        if recompute == "full":
+            return 2 * numbers / (split.tensor if split.sequence_parallel else 1)
+        attention = 0.0
+        if recompute != "selective":
+            attention = 5 * self.heads * self.sequence / self.hidden
+        if split.sequence_parallel:
+            return numbers * (34 + attention) / split.tensor
+        return numbers * (10 + (24 + attention) / split.tensor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedModel:
+    """The model: exactly one of `zoo`, `factory` and `transformer`."""
+
+    __pydantic_config__ = STRICT
+    zoo: Name | None = None
+    """One of the zoo's, e.g. `resnet50`."""
+    factory: Factory | None = None
+    """A model of yours, `package.module:factory`. **Its code is run**, to see its layers."""
+    input: tuple[Count, ...] = ()
+    """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
+    transformer: Transformer | None = None
+    """By its shape."""
+    profile: Name | None = None
+    """Whose measured times count; the zoo's name where not given."""
+    pixels: Count | None = None
+    """Height and width of pictures; the model's own where not given."""
+    channels: Annotated[int, Field(ge=1, le=64)] | None = None
+    """1 for grey pictures; the model's own where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderSpec:
+    """The processes that bring samples to each GPU."""
+
+    __pydantic_config__ = STRICT
+    workers: Count
+    """Processes for each GPU."""
+    rate: Rate
+    """Samples a second that one of them makes ready, e.g. `400 /s`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSpec:
+    """The training data: `samples`, or for transformers `tokens`."""
+
+    __pydantic_config__ = STRICT
+    samples: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    """Samples of one epoch."""
+    tokens: Positive | None = None
+    """Tokens of one epoch, e.g. `300e9`."""
+    used: PositiveFraction = 1.0
+    """Share of them that is used, e.g. `50 %`."""
+    bytes: PositiveBytes | None = None
+    """Size of one sample as it is stored, e.g. `110 kB`."""
+    storage: ByteRate | None = None
+    """Bandwidth of a machine's storage, e.g. `1 GB/s`; with `bytes`."""
+    loader: LoaderSpec | None = None
+    """Never too slow where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochPoint:
+    """Epochs that reached the target at a global batch."""
+
+    __pydantic_config__ = STRICT
+    global_batch: Count
+    """Samples of one step on all GPUs."""
+    epochs: Positive
+    """Until the target was reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainSpec:
+    """The training: `epochs` or `epochs_to_target`; `global_batch` or `micro_batch`."""
+
+    __pydantic_config__ = STRICT
+    epochs: Positive | None = None
+    """Passes over the data; may be less than one."""
+    epochs_to_target: tuple[EpochPoint, ...] = ()
+    """Instead: runs that reached the accuracy wanted. Several of one batch show how far seeds differ."""
+    global_batch: Count | None = None
+    """Samples of one step on all GPUs."""
+    micro_batch: Count | None = None
+    """Instead: samples of one pass on one GPU (or one pipeline of them)."""
+    accumulation: Count = 1
+    """Passes before each step; with a pipeline, the micro-batches that fill it."""
+    precision: Precision = "fp32"
+    """`fp32`, `tf32`, `amp`, `bf16` or `fp16`."""
+    optimizer: Annotated[str, Field(json_schema_extra={"enum": list(OPTIMIZERS)})] = "momentum"
+    """`sgd`, `momentum`, `adam`, `adamw`, `adam8bit` or `adagrad`."""
+    recompute: Annotated[str, Field(json_schema_extra={"enum": list(RECOMPUTE)})] = "none"
+    """Activation checkpointing: `none`, `selective` (attention alone), `full`."""
+    evaluation: Annotated[int, Field(ge=0, le=10**12)] = 0
+    """Samples that are judged after each epoch."""
+    sync_batch_norm: bool = False
+    """Batch norms of all GPUs agree in every pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelSpec:
+    """The division of a model. The rest of the GPUs is data parallel."""
+
+    __pydantic_config__ = STRICT
+    tensor: Count = 1
+    """GPUs among which each layer is divided."""
+    pipeline: Count = 1
+    """GPUs among which the layers are divided."""
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
+    """ZeRO stage: data parallel GPUs share optimizer states (1), gradients too (2), weights too (3)."""
+    sequence_parallel: bool = False
+    """With `tensor`: the rest of a layer is divided too."""
+    synchronous: bool = True
+    """All take each step together; else each by itself, on parameters that the others have changed meanwhile."""
+    epochs_per_staleness: NotNegative = 0.0
+    """Asynchronous: share of epochs more for each update that a gradient comes late."""
+    overlap: bool = True
+    """Gradients travel during the backward pass."""
+
+    @property
+    def parts(self) -> int:
+        """GPUs among which one copy of the model is divided."""
+        return self.tensor * self.pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedSpec:
+    """The speed on a kind of GPU: one of `achieved`, `rate`, `step`, `run`."""
+
+    __pydantic_config__ = STRICT
+    gpu: Name
+    """Kind of GPU, as in the catalog."""
+    gpu_count: Count = 1
+    """With `step`, `rate` or `run`: GPUs it was measured on, all together."""
+    global_batch: Count | None = None
+    """With `step`, `rate` or `run`: the batch it was measured at; the scenario's where not given."""
+    achieved: FlopRate | None = None
+    """Operations a second of one GPU over the whole run, e.g. `140 TFLOP/s`."""
+    rate: Rate | None = None
+    """Samples a second of all GPUs."""
+    step: PositiveDuration | None = None
+    """One step."""
+    run: PositiveDuration | None = None
+    """The whole training of this scenario."""
+    flops_per_param_token: Positive | None = None
+    """With `achieved`: 6, or 8 with full recomputation; from `recompute` where not given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSpec:
+    """The network between machines."""
+
+    __pydantic_config__ = STRICT
+    bandwidth: ByteRate = 12.5e9
+    """Bandwidth of one machine, one direction, e.g. `100 Gb/s`."""
+    latency: Duration = 20e-6
+    """Latency of one message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptionSpec:
+    """Interruptions of a run, and the time they take."""
+
+    __pydantic_config__ = STRICT
+    mean_time_between: PositiveDuration | None = None
+    """Mean time between failures of one machine; none where not given."""
+    spot_mean_time_between: PositiveDuration = 86_400.0
+    """Mean time between interruptions of a machine at spot price."""
+    write: Duration = 60.0
+    """To write a checkpoint."""
+    restart: Duration = 300.0
+    """From an interruption until training goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseSpec:
+    """Machines that are bought, as the catalog prices them."""
+
+    __pydantic_config__ = STRICT
+    years: Positive = 3.0
+    """Over which a machine is written off."""
+    interest: Annotated[Fraction, Field(ge=0, lt=1)] = 0.05
+    """A year."""
+    used: PositiveFraction = 0.6
+    """Share of its hours that it works."""
+    electricity: NotNegative = 0.12
+    """USD for a kWh."""
+    overhead: Annotated[float, Field(ge=1, le=10)] = 1.3
+    """Power of the room over power of the machine (PUE)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingScenario:
+    """A question: train this model on that data - on what, how long, for how much?"""
+
+    __pydantic_config__ = STRICT
+    name: str = ""
+    """Title of the answer."""
+    model: TrainedModel
+    """The model that is trained."""
+    data: DataSpec
+    """The training data."""
+    train: TrainSpec
+    """The training itself."""
+    parallel: ParallelSpec = ParallelSpec()
+    """The division of the work."""
+    speed: tuple[SpeedSpec, ...] = ()
+    """Measured or published speeds; they go before all predictions."""
+    utilization: PositiveFraction | None = None
+    """Share of peak operations that is reached; a band from published runs where not given."""
+    goodput: PositiveFraction | None = None
+    """Share of the time in which steps are made; a band from published runs where not given."""
+    network: NetworkSpec = NetworkSpec()
+    """Between machines."""
+    interruptions: InterruptionSpec = InterruptionSpec()
+    """Failures, and spot machines that are taken away."""
+    buy: BuySpec = field(default_factory=BuySpec)
+    """Machines that may be rented or used."""
+    prices: tuple[PriceKind, ...] = ()
+    """Kinds of price to compare; `buy.price` where not given."""
+    purchase: PurchaseSpec | None = None
+    """Also machines that the catalog has a purchase price of."""
+    counts: Annotated[tuple[Count, ...], Field(max_length=100)] = ()
+    """Numbers of GPUs to try; powers of two up to `buy.max_gpus` where not given."""
+    context: PositiveBytes = CONTEXT_BYTES
+    """GPU memory that a process holds before any model is loaded."""
+    deadline: PositiveDuration | None = None
+    """Longest it may take."""
+    budget: Usd | None = None
+    """Most it may cost."""
+    grid: NotNegative | None = None
+    """g CO2 for a kWh; without it the answer has no CO2."""
+
+    @property
+    def gpu_counts(self) -> tuple[int, ...]:
+        """Numbers of GPUs to try."""
+        return self.counts or tuple(n for n in COUNTS if n <= self.buy.max_gpus)
+
+    @property
+    def price_kinds(self) -> tuple[PriceKind, ...]:
+        """Kinds of price to compare."""
+        return tuple(dict.fromkeys(self.prices)) or (self.buy.price,)
+
+    @property
+    def flops_per_param_token(self) -> float:
+        """Operations for each parameter and token."""
+        return FLOPS_PER_PARAM_TOKEN[self.train.recompute]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTraining:
+    """A training scenario, and what is odd about it."""
+
+    scenario: TrainingScenario
+    path: Path
+    warnings: tuple[str, ...] = ()
+    text: str = ""
+    """The file as it was."""
+    overrides: tuple[str, ...] = ()
+
+
+def load_training(path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
+    """The training scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
+    try:
+        text = read_text(path)
+        document = parse(text)
+    except YamlError as error:
+        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+    except ValueError as error:
+        raise ScenarioError([f"{path}: {error}"]) from None
+    reader = TrainingReader(document)
+    for override in overrides:
+        reader.override(override)
+    scenario = reader.training()
+    if scenario is None or reader.problems:
+        problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
+        raise ScenarioError([line(path, problem) for problem in problems[:MAX_LINES]])
+    return LoadedTraining(scenario, path, tuple(odd(scenario)), text, tuple(overrides))
+
+
+@cache
+def adapter() -> TypeAdapter[TrainingScenario]:
+    """Pydantic's validator of training scenarios."""
+    return TypeAdapter(TrainingScenario)
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a training scenario, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter().json_schema()
+
+
+class TrainingReader(ScenarioReader):
+    """Turns a document into a training scenario and gathers the problems on the way."""
+
+    def training(self) -> TrainingScenario | None:
+        """The scenario, or None where the document holds none."""
+        data = self.document.data
+        if not isinstance(data, dict):
+            self.report((), f"must be a mapping with `model`, `data` and `train`, got {shown(data)}.")
+            return None
+        if self.is_other(data, {"model", "data", "train"}):
+            return None
+        scenario = None
+        try:
+            scenario = adapter().validate_json(json.dumps(data), strict=True)
+        except ValidationError as error:
+            for path, kind, detail in mistakes(error):
+                self.report(path, message(path, kind, detail, TrainingScenario), at_key=kind == UNKNOWN_KEY)
+        if scenario and not self.problems:
+            for path, text in wrong(scenario):
+                self.report(path, text)
+        return scenario
+
+
+Wrong = tuple[tuple[str | int, ...], str]
+"""The path of a value, and what is wrong with it."""
+
+
+def wrong(scenario: TrainingScenario) -> Iterator[Wrong]:
+    """All that is wrong between the parts of a training scenario."""
+    yield from _wrong_model(scenario.model)
+    yield from _wrong_data(scenario)
+    yield from _wrong_training(scenario)
+    yield from _wrong_copies(scenario.parallel)
+    yield from _wrong_parts(scenario)
+    yield from _wrong_words(scenario.train)
+    for i, speed in enumerate(scenario.speed):
+        given = _given(speed, SPEEDS)
+        if len(given) != 1:
+            yield ("speed", i), f"must have one of {', '.join(SPEEDS)}, got {_listed(given)}. Keep one."
+
+
+def _wrong_model(model: TrainedModel) -> Iterator[Wrong]:
+    given = _given(model, ("zoo", "factory", "transformer"))
+    if len(given) != 1:
+        yield ("model",), f"must have one of `zoo`, `factory` and `transformer`, got {_listed(given)}. Keep one."
+    if model.factory and not model.input:
+        yield ("model",), "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
+    if model.transformer is None:
+        return
+    if model.pixels or model.channels:
+        yield ("model",), "has `pixels` or `channels`, which a transformer by shape does not. Leave them out."
+    yield from _wrong_shape(model.transformer)
+
+
+def _wrong_shape(shape: Transformer) -> Iterator[Wrong]:
+    path = ("model", "transformer")
+    if shape.active_params and shape.active_params > (shape.params or shape.active_params):
+        yield (*path, "active_params"), "must be at most `params`. Exchange them."
+    if shape.hidden % shape.heads:
+        yield (*path, "heads"), f"must divide `hidden`, {shape.hidden}, got {shape.heads}."
+
+
+def _wrong_data(scenario: TrainingScenario) -> Iterator[Wrong]:
+    data = scenario.data
+    given = _given(data, ("samples", "tokens"))
+    if len(given) != 1:
+        yield ("data",), f"must have one of `samples` and `tokens`, got {_listed(given)}. Keep one."
+    if data.tokens is not None and scenario.model.transformer is None:
+        remedy = "Give `model.transformer` with its shape or `params`, or count `samples`."
+        yield ("data", "tokens"), f"tokens without parameters: the model has no tokens. {remedy}"
+    if (data.storage is None) != (data.bytes is None):
+        yield ("data",), "needs `storage` and `bytes` together: what a machine reads, and what a sample has."
+
+
+def _wrong_training(scenario: TrainingScenario) -> Iterator[Wrong]:
+    train = scenario.train
+    ends = (train.epochs is not None) + bool(train.epochs_to_target)
+    one_pass_over_tokens = ends == 0 and scenario.data.tokens is not None
+    if ends != 1 and not one_pass_over_tokens:
+        yield ("train",), "must have one of `epochs` and `epochs_to_target`. Write e.g. `epochs: 90`."
+    if (train.global_batch is None) == (train.micro_batch is None):
+        yield ("train",), "must have one of `global_batch` and `micro_batch`. Write e.g. `global_batch: 256`."
+    if train.recompute == "selective" and scenario.model.transformer is None:
+        text = "selective drops attention's part of a `transformer` by shape. Write full."
+        yield ("train", "recompute"), text
+    if train.global_batch is not None:
+        yield from _wrong_batch(scenario, train.global_batch)
+
+
+def _wrong_batch(scenario: TrainingScenario, batch: int) -> Iterator[Wrong]:
+    if any(batch_of(scenario, count) for count in scenario.gpu_counts):
+        return
+    parts, passes = scenario.parallel.parts, scenario.train.accumulation
+    divided = f"{batch} is divided by none of {_counts(scenario)} GPUs"
+    if parts > 1:
+        divided += f" as copies of the model on {parts} each"
+    if passes > 1:
+        divided += f" with {passes} passes a step"
+    yield ("train", "global_batch"), f"{divided}. Write a batch that one of them divides, or other `counts`."
+
+
+def _wrong_copies(parallel: ParallelSpec) -> Iterator[Wrong]:
+    if parallel.synchronous:
+        if parallel.epochs_per_staleness:
+            text = "needs `synchronous: false`: gradients are never late otherwise."
+            yield ("parallel", "epochs_per_staleness"), text
+        return
+    if parallel.parts > 1:
+        yield ("parallel", "synchronous"), "must be true where a model is divided. Leave out `tensor` and `pipeline`."
+    if parallel.zero:
+        yield ("parallel", "zero"), "must be 0 where copies do not wait for each other. Leave it out."
+
+
+def _wrong_parts(scenario: TrainingScenario) -> Iterator[Wrong]:
+    parallel, shape = scenario.parallel, scenario.model.transformer
+    if parallel.zero == 3 and parallel.pipeline > 1:
+        yield ("parallel", "zero"), "must be below 3 with a pipeline, whose stages need their weights. Write 1 or 2."
+    if parallel.sequence_parallel and parallel.tensor == 1:
+        yield ("parallel", "sequence_parallel"), "needs `tensor` above 1: it divides the rest of a divided layer."
+    if shape and shape.heads % parallel.tensor:
+        yield ("parallel", "tensor"), f"must divide `heads`, {shape.heads}, got {parallel.tensor}."
+    if parallel.parts > 1 and all(count % parallel.parts for count in scenario.gpu_counts):
+        divided = f"tensor {parallel.tensor} x pipeline {parallel.pipeline}"
+        remedy = "Write other parts, or other `counts`."
+        yield ("parallel",), f"{divided} divide none of {_counts(scenario)} GPUs. {remedy}"
+
+
+def _wrong_words(train: TrainSpec) -> Iterator[Wrong]:
+    known: dict[str, Sequence[str]] = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "recompute": RECOMPUTE}
+    for key, words in known.items():
+        word = getattr(train, key)
+        if word not in words:
+            hint = did_you_mean(word, list(words))
+            yield ("train", key), f"must be one of {', '.join(words)}, got {shown(word)}.{hint}"
+
+
+def _given(spec: Any, keys: Sequence[str]) -> list[str]:
+    return [key for key in keys if getattr(spec, key) is not None]
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return " and ".join(f"`{key}`" for key in keys) or "none"
+
+
+def _counts(scenario: TrainingScenario) -> str:
+    return ", ".join(map(str, scenario.gpu_counts[:SHOWN_COUNTS]))
+
+
+def batch_of(scenario: TrainingScenario, gpu_count: int) -> float | None:
+    """Samples of one pass on one copy of the model, with so many GPUs; None where the batch is not divided by them."""
+    train = scenario.train
+    if train.micro_batch is not None:
+        return train.micro_batch
+    assert train.global_batch is not None
+    batch, rest = divmod(train.global_batch, copies(scenario, gpu_count) * train.accumulation)
+    return None if rest else batch
+
+
+def copies(scenario: TrainingScenario, gpu_count: int) -> int:
+    """Copies of the model on so many GPUs; where its parts do not divide their number, each GPU has a whole copy."""
+    parts = scenario.parallel.parts
+    return gpu_count if gpu_count % parts else gpu_count // parts
+
+
+def odd(scenario: TrainingScenario) -> Iterator[str]:
+    """Warnings of what is allowed and probably not meant."""
+    if shape := scenario.model.transformer:
+        yield from _odd_shape(shape)
+    if not scenario.parallel.synchronous and not scenario.parallel.epochs_per_staleness:
+        yield "parallel.synchronous: late gradients usually take more epochs; `epochs_per_staleness` says how many."
+
+
+def _odd_shape(shape: Transformer) -> Iterator[str]:
+    if shape.experts > 1 and shape.active_params is None:
+        total = f", {shape.params / 1e9:g}B" if shape.params else ""
+        yield (
+            f"model.transformer: a mixture of {shape.experts} experts is computed with all its parameters"
+            f"{total}, though a token uses few of them. Give `active_params`."
+        )
+    if shape.experts == 1 and shape.params and shape.params > MIXTURE * shape.shape_params:
+        times = shape.params / shape.shape_params
+        yield (
+            f"model.transformer.params: {shape.params / 1e9:g}B are {times:.1f} times what the shape"
+            " has. If it is a mixture of experts, give `experts` and `active_params`."
+        )

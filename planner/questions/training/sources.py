@@ -1,0 +1,107 @@
+"""Machines to train on: rented at each kind of price, one's own, or bought."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from planner.catalog.cost import HOURS_PER_YEAR, Ownership
+from planner.catalog.offers import Catalog, Offer, Purchase, offers, purchases
+from planner.model.plan import Rejection
+from planner.model.scenario import PriceKind
+from planner.questions.training.closed_forms import Range, exactly
+from planner.questions.training.scenario import PurchaseSpec, TrainingScenario
+from simulator.world.hardware import GPU
+
+PURCHASE = "purchase"
+OWN = "own"
+TERMS_YEARS: Mapping[PriceKind | None, float] = {PriceKind.RESERVED_1Y: 1.0, PriceKind.RESERVED_3Y: 3.0}
+YEARS = 3
+"""Years over which a machine's dollars for each TFLOP/s are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSource:
+    """Machines of one kind at one price."""
+
+    instance: str
+    gpu: GPU
+    gpus_each: int
+    usd_per_hour: Range
+    usd_in_all: float
+    """Dollars of `YEARS` years: the price where bought, else that time's rent."""
+    price_kind: str
+    committed_years: float = 0.0
+    """Years for which it is paid whether it is used or not."""
+    memory_bytes: int
+    count_max: int | None = None
+    as_of: str = ""
+
+    @property
+    def commitment_usd(self) -> float:
+        """Dollars of one machine in all, however little it is used; 0 where it is paid by the hour."""
+        if self.price_kind == PURCHASE:
+            return self.usd_in_all
+        return self.committed_years * HOURS_PER_YEAR * self.usd_per_hour.mid
+
+
+def sources(scenario: TrainingScenario, catalog: Catalog) -> tuple[list[MachineSource], list[Rejection]]:
+    """Machines at all kinds of price that the scenario names, and the machines rejected at each of them."""
+    found: list[MachineSource] = []
+    rejections: list[Rejection] = []
+    for i, kind in enumerate(scenario.price_kinds):
+        at_price, rejected = offers(catalog, replace(scenario.buy, price=kind))
+        # One's own machines come with every kind of price, and count once.
+        found += [_rented(offer) for offer in at_price if offer.price_kind or i == 0]
+        rejections += rejected
+    if scenario.purchase:
+        machines, rejected = purchases(catalog, scenario.buy)
+        found += [_bought(machine, catalog.gpus[machine.gpu], scenario.purchase) for machine in machines]
+        rejections += rejected
+    return found, rejections
+
+
+def _rented(offer: Offer) -> MachineSource:
+    low, high = offer.spot_range or (offer.usd_per_hour, offer.usd_per_hour)
+    return MachineSource(
+        instance=offer.instance,
+        gpu=offer.gpu,
+        gpus_each=offer.gpu_count,
+        usd_per_hour=Range(low=low, mid=offer.usd_per_hour, high=high),
+        usd_in_all=YEARS * HOURS_PER_YEAR * offer.usd_per_hour,
+        price_kind=str(offer.price_kind or OWN),
+        committed_years=TERMS_YEARS.get(offer.price_kind, 0.0),
+        memory_bytes=offer.memory_bytes,
+        count_max=offer.count_max,
+        as_of=offer.as_of,
+    )
+
+
+def _bought(machine: Purchase, gpu: GPU, own: PurchaseSpec) -> MachineSource:
+    terms = Ownership(
+        years=own.years,
+        interest=own.interest,
+        used=own.used,
+        usd_per_kwh=own.electricity,
+        overhead=own.overhead,
+    )
+    power_w = machine.power_w or machine.gpu_count * gpu.tdp_w
+    return MachineSource(
+        instance=machine.machine,
+        gpu=gpu,
+        gpus_each=machine.gpu_count,
+        usd_per_hour=exactly(terms.usd_per_hour(machine.usd, power_w)),
+        usd_in_all=machine.usd,
+        price_kind=PURCHASE,
+        committed_years=own.years,
+        memory_bytes=gpu.memory_bytes,
+        as_of=machine.as_of,
+    )
+
+
+def counts(scenario: TrainingScenario, source: MachineSource) -> Iterator[int]:
+    """Numbers of GPUs that whole machines make up."""
+    machines_max = math.inf if source.count_max is None else source.count_max
+    for gpu_count in scenario.gpu_counts:
+        machines, rest = divmod(gpu_count, source.gpus_each)
+        if not rest and gpu_count <= scenario.buy.max_gpus and machines <= machines_max:
+            yield gpu_count

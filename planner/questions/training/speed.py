@@ -1,0 +1,308 @@
+"""The time of one pass on one kind of GPU, by the best evidence there is, and what limits it.
+
+In order: speeds the scenario states; the measured training curve of a profile; its inference curve times a factor; the
+same of inference predicted from other GPUs or models; the roofline of the model's layers; operations over a share of
+the peak.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import exp, hypot, log
+from typing import Any
+
+from planner.model.plan import Rule
+from planner.prediction.predict import Predictor
+from planner.prediction.roofline import Bound, PrecisionError, Roofline, latency_s, peak_flops
+from planner.questions.training.closed_forms import (
+    END_TO_END,
+    FORWARD_SHARE,
+    VISION_EFFICIENCY,
+    Range,
+    exactly,
+    step_from_inference,
+)
+from planner.questions.training.layout import Subject
+from planner.questions.training.scenario import SpeedSpec, TrainingScenario
+from simulator.world.curves import Curve, Interpolated
+from simulator.world.hardware import GPU
+from simulator.world.profile import Evidence, Profile, weakest
+
+MEASURED_BAND = 0.1
+"""Share by which a step on another GPU of the same kind may differ from the measured one."""
+PAST_BAND = 0.3
+"""Share by which a step may differ past the measured batches."""
+FLAT = 0.25
+"""Growth of time over growth of the batch below which overhead limits a series."""
+PAST_MOST = 2
+"""Times the largest measured batch up to which a curve is believed at all."""
+MEASURED_OPTIMIZER = {"sgd": "sgd", "momentum": "sgd", "adam": "adam", "adamw": "adam"}
+"""The optimizer among the two that calibration measures whose step takes as long."""
+
+
+class Limit(StrEnum):
+    """The limit of a training."""
+
+    ARITHMETIC = "arithmetic"
+    BANDWIDTH = "bandwidth"
+    MEMORY = "memory"
+    LOADER = "loader"
+    NETWORK = "network"
+    OVERHEAD = "overhead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassSpeed:
+    """Time of one pass of a micro-batch, forward and backward, on one GPU that holds the whole model."""
+
+    pass_s: Range
+    limit: Limit
+    evidence: Evidence
+    source: str
+    """Where the time comes from."""
+    whole: bool = False
+    """Links, waiting and restarts are in it already."""
+    least_s: float = 0.0
+    """Where `whole` is a band of other runs: the time of computing alone, at best. None of those runs had what this
+    run's links and waiting add to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnePass:
+    """One pass of so many samples on one kind of GPU."""
+
+    scenario: TrainingScenario
+    subject: Subject
+    gpu: GPU
+    batch: float
+    predictor: Predictor
+
+    @property
+    def precision(self) -> str:
+        """Precision of the training."""
+        return self.scenario.train.precision
+
+    @property
+    def whole_batch(self) -> int:
+        """The batch as a whole number, 1 or more."""
+        return max(1, round(self.batch))
+
+    @property
+    def profile(self) -> Profile | None:
+        """The model's profile on this kind of GPU; None where there is none."""
+        if not self.subject.profile:
+            return None
+        return self.predictor.library.get(self.subject.profile, self.gpu.name, self.precision)
+
+    def roofline(self) -> Roofline:
+        """The roofline of the forward pass."""
+        assert self.subject.facts
+        return latency_s(self.subject.facts, self.gpu, self.whole_batch, self.precision)
+
+    def speed(self) -> PassSpeed | None:
+        """The time by the best evidence but the scenario's own runs; None where the GPU has no such precision."""
+        sources = (
+            self.from_achieved,
+            self.from_training_curve,
+            self.from_inference_curve,
+            self.from_prediction,
+            self.from_roofline,
+            self.from_peak,
+        )
+        try:
+            return next((speed for source in sources if (speed := source())), None)
+        except PrecisionError:
+            return None
+
+    # Sources, the best first
+
+    def from_achieved(self) -> PassSpeed | None:
+        """Operations a second that the scenario states of this kind of GPU."""
+        stated = achieved(self.scenario.speed, self.gpu)
+        if stated is None or stated.achieved is None:
+            return None
+        per_param_token = stated.flops_per_param_token or self.scenario.flops_per_param_token
+        flops = self.subject.step_flops(self.batch, per_param_token)
+        return PassSpeed(
+            pass_s=exactly(flops / stated.achieved),
+            limit=Limit.ARITHMETIC,
+            evidence=Evidence.PUBLISHED,
+            source=f"{stated.achieved / 1e12:g} TFLOP/s achieved, as the scenario says",
+            whole=True,
+        )
+
+    def from_training_curve(self) -> PassSpeed | None:
+        """Steps that were measured on this kind of GPU, their optimizer included."""
+        profile = self.profile
+        optimizer = MEASURED_OPTIMIZER.get(self.scenario.train.optimizer)
+        if profile is None or optimizer is None:
+            return None
+        steps = measured_steps(self.predictor.library.measured(profile), optimizer)
+        if not steps or self.batch > PAST_MOST * max(steps):
+            return None
+        series = Series(
+            curve=Interpolated(tuple(steps), tuple(steps.values())),
+            factor=exactly(1.0),
+            evidence=Evidence.MEASURED,
+            source="training steps measured on it",
+        )
+        return self.from_series(series)
+
+    def from_inference_curve(self) -> PassSpeed | None:
+        """Inference that was measured on this kind of GPU, times a training step over it."""
+        profile = self.profile
+        if profile is None or self.batch > PAST_MOST * profile.latency.x[-1]:
+            return None
+        factor = step_from_inference(1.0, self.subject.depthwise)
+        series = Series(
+            curve=profile.latency,
+            factor=factor,
+            evidence=weakest(profile.latency_evidence, Evidence.EXTRAPOLATED),
+            source=f"inference measured on it, times {factor.low:g} to {factor.high:g}",
+        )
+        return self.from_series(series)
+
+    def from_series(self, series: "Series") -> PassSpeed:
+        """A measured series at this batch and for these pictures; the band widens with each step away from it."""
+        bound = self.roofline().bound
+        measured_batch = series.nearest_batch(self.batch)
+        extrapolated = measured_batch != self.batch
+        away = PAST_BAND if extrapolated else MEASURED_BAND
+        evidence, source = series.evidence, series.source
+        scale = self.subject.flops_over_own
+        if scale != 1:
+            away = max(away, PAST_BAND)
+            evidence = weakest(evidence, Evidence.EXTRAPOLATED)
+            source += f", times {scale:.2f} for other pictures"
+        if extrapolated:
+            evidence = weakest(evidence, Evidence.EXTRAPOLATED)
+            source += f", carried from batch {measured_batch:g} to {self.batch:g}"
+        time_s = series.factor * (float(series.curve(self.batch)) * scale)
+        if series.is_flat(measured_batch):
+            bound = Bound.NONE
+        return self.again(
+            PassSpeed(
+                pass_s=Range(low=time_s.low / (1 + away), mid=time_s.mid, high=time_s.high * (1 + away)),
+                limit=limit_of(bound),
+                evidence=evidence,
+                source=source,
+            )
+        )
+
+    def from_prediction(self) -> PassSpeed | None:
+        """Inference that is predicted from other GPUs or models, times a training step over it: both err independently.
+
+        Where only a roofline predicts it, or the scenario says which share of the peak is reached, that is left to
+        `from_roofline`, whose share of the peak is that of training.
+        """
+        if not self.subject.own or self.scenario.utilization:
+            return None
+        predicted = self.predictor.predicted_pair(self.subject.profile, self.gpu.name, self.precision)
+        if predicted is None or predicted.rule is Rule.ROOFLINE:
+            return None
+        inference_s = predicted.prediction(self.batch).latency_s
+        step = step_from_inference(1.0, self.subject.depthwise)
+        slower = exp(hypot(log(inference_s.high / inference_s.value), log(step.high / step.mid)))
+        faster = exp(hypot(log(inference_s.value / inference_s.low), log(step.mid / step.low)))
+        mid_s = inference_s.value * step.mid * self.subject.flops_over_own
+        return self.again(
+            PassSpeed(
+                pass_s=Range(low=mid_s / faster, mid=mid_s, high=mid_s * slower),
+                limit=limit_of(self.roofline().bound),
+                evidence=weakest(predicted.evidence, Evidence.EXTRAPOLATED),
+                source=f"inference predicted ({predicted.why}), times {step.low:g} to {step.high:g}",
+            )
+        )
+
+    def from_roofline(self) -> PassSpeed | None:
+        """Three times the roofline of a forward pass, at the share of it that networks reach."""
+        if self.subject.facts is None:
+            return None
+        roofline = self.roofline()
+        ideal_s = 3 * roofline.total_s * self.batch / self.whole_batch
+        share = self.share_of_peak(VISION_EFFICIENCY)
+        return self.again(
+            PassSpeed(
+                pass_s=Range(low=ideal_s / share.high, mid=ideal_s / share.mid, high=ideal_s / share.low),
+                limit=limit_of(roofline.bound),
+                evidence=Evidence.ASSUMED,
+                source=f"the vendor's peaks and the model's layers, at {share_text(share)} of them",
+            )
+        )
+
+    def from_peak(self) -> PassSpeed | None:
+        """Operations over a share of the peak, as long runs reach it end to end."""
+        if self.subject.shape is None:
+            return None
+        flops = self.subject.step_flops(self.batch, self.scenario.flops_per_param_token)
+        ideal_s = flops / peak_flops(self.gpu, self.precision)
+        share = self.share_of_peak(END_TO_END)
+        return PassSpeed(
+            pass_s=Range(low=ideal_s / share.high, mid=ideal_s / share.mid, high=ideal_s / share.low),
+            limit=Limit.ARITHMETIC,
+            evidence=Evidence.ASSUMED,
+            source=f"{share_text(share)} of the vendor's peak, end to end",
+            whole=True,
+            least_s=ideal_s / share.high,
+        )
+
+    def share_of_peak(self, published: tuple[float, float, float]) -> Range:
+        """The share of the peak that the scenario states, else the published band."""
+        if self.scenario.utilization:
+            return exactly(self.scenario.utilization)
+        low, mid, high = published
+        return Range(low=low, mid=mid, high=high)
+
+    def again(self, speed: PassSpeed) -> PassSpeed:
+        """The speed with one more forward pass where activations are computed again."""
+        if self.scenario.train.recompute != "full":
+            return speed
+        return replace(speed, pass_s=speed.pass_s * (1 + FORWARD_SHARE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Measured times by batch, and the factor that makes training steps of them."""
+
+    curve: Curve
+    factor: Range
+    evidence: Evidence
+    source: str
+
+    def nearest_batch(self, batch: float) -> float:
+        """The batch within the measured ones that is nearest to another."""
+        return min(max(batch, self.curve.x[0]), self.curve.x[-1])
+
+    def is_flat(self, batch: float) -> bool:
+        """Twice the batch takes little longer: the time is not spent on samples."""
+        half = max(self.curve.x[0], batch / 2)
+        if batch <= half:
+            return False
+        growth = float(self.curve(batch)) / float(self.curve(half))
+        return growth < 1 + FLAT * (batch / half - 1)
+
+
+def achieved(speeds: Iterable[SpeedSpec], gpu: GPU) -> SpeedSpec | None:
+    """The rate of operations that the scenario states of a kind of GPU."""
+    return next((speed for speed in speeds if speed.gpu == gpu.name and speed.achieved is not None), None)
+
+
+def measured_steps(measured: Mapping[str, Any], optimizer: str) -> dict[float, float]:
+    """Seconds of a training step by batch, as a profile's file has them; never shorter than a smaller batch's."""
+    rows = measured.get("training", {}).get(optimizer, {})
+    steps, longest_s = {}, 0.0
+    for batch in sorted(map(int, rows)):
+        longest_s = max(longest_s, float(rows[str(batch)]["step_s"]))
+        steps[float(batch)] = longest_s
+    return steps
+
+
+def limit_of(bound: Bound) -> Limit:
+    """The bound of a roofline as the limit of a training."""
+    return Limit.OVERHEAD if bound is Bound.NONE else Limit(bound.value)
+
+
+def share_text(share: Range) -> str:
+    """`14 % to 52 %`, `40 %`."""
+    ends = dict.fromkeys(f"{100 * end:.0f} %" for end in (share.low, share.high))
+    return " to ".join(ends)

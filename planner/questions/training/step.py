@@ -1,0 +1,264 @@
+"""The time of one step of a training on its GPUs, with its limit, and of the whole training."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from planner.model.scenario import PriceKind
+from planner.questions.training.closed_forms import (
+    FORWARD_SHARE,
+    RUN_OVER_STEPS,
+    Range,
+    bubble,
+    exactly,
+    exposed_s,
+    loader_s,
+    pipeline_s,
+    rescaled_step_s,
+    with_interruptions_s,
+    workers_enough,
+)
+from planner.questions.training.layout import TrainingLayout
+from planner.questions.training.memory import STATE_BYTES
+from planner.questions.training.scenario import SpeedSpec
+from planner.questions.training.speed import Limit, PassSpeed
+from planner.questions.training.traffic import Traffic
+from simulator.world.hardware import GPU
+from simulator.world.precision import WEIGHT_BYTES
+from simulator.world.profile import Evidence
+
+OPTIMIZER_PASSES = 3
+"""Times that weights, gradients and states are read or written in an update."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Time of a step, its limit, and its evidence."""
+
+    time_s: Range
+    limit: Limit
+    evidence: Evidence
+    source: str
+    """Where the time comes from."""
+    of_run: bool = False
+    """Taken from a run of this very training, evaluation and stalls included."""
+
+    def at_least(self, least_s: float, limit: Limit) -> "Step":
+        """The step where something else takes so long meanwhile."""
+        limit = limit if least_s > self.time_s.mid else self.limit
+        return replace(self, time_s=self.time_s.each(lambda time_s: max(time_s, least_s)), limit=limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Times of a step of one layout, by the speed of one pass."""
+
+    layout: TrainingLayout
+    speed: PassSpeed
+
+    @property
+    def traffic(self) -> Traffic:
+        """Messages of the GPUs."""
+        return Traffic(layout=self.layout)
+
+    @property
+    def passes(self) -> int:
+        """Passes of a step."""
+        return self.layout.scenario.train.accumulation
+
+    def step(self) -> Step:
+        """The longer of the GPUs' work and the loader's."""
+        return self.without_loader().at_least(loading_s(self.layout), Limit.LOADER)
+
+    def without_loader(self) -> Step:
+        """All that the GPUs do, by the best evidence."""
+        stated = nearest(self.layout.scenario.speed, self.layout.gpu, self.layout.gpu_count)
+        if stated:
+            return self.stated(stated)
+        return self.whole() if self.speed.whole else self.computed(self.speed.pass_s)
+
+    def computed(self, pass_s: Range) -> Step:
+        """A step from the time of one pass on one GPU, with all that dividing the work adds."""
+        split, traffic = self.layout.split, self.traffic
+        tensor_s, hand_over_s = traffic.tensor_s(), traffic.hand_over_s()
+
+        def stages_s(one_pass_s: float) -> float:
+            return pipeline_s(one_pass_s / split.tensor + tensor_s, split.pipeline, self.passes, hand_over_s)
+
+        time_s = self.agreed(pass_s.each(stages_s)) + (update_s(self.layout) + traffic.norms_s())
+        computing_s = pass_s.mid * self.passes / split.parts
+        waiting_s = pipeline_s(pass_s.mid / split.tensor, split.pipeline, self.passes) - computing_s
+        alone_s = computing_s + update_s(self.layout)
+        taken_s = {Limit.NETWORK: time_s.mid - alone_s - waiting_s, Limit.OVERHEAD: waiting_s}
+        return self._with_limit(time_s, taken_s, alone_s)
+
+    def agreed(self, computing_s: Range) -> Range:
+        """Computing, and the part of the gradients' way that the backward pass does not hide."""
+        parallel = self.layout.scenario.parallel
+        hidden = parallel.overlap and parallel.synchronous
+        travel_s = self.traffic.gradients_s()
+        return computing_s.each(lambda time_s: time_s + exposed_s(travel_s, time_s, hidden))
+
+    def whole(self) -> Step:
+        """A step from speeds of whole runs; never faster than this run's own links and waiting allow."""
+        speed = self.speed
+        step = Step(
+            time_s=speed.pass_s * (self.passes / self.layout.split.parts),
+            limit=speed.limit,
+            evidence=speed.evidence,
+            source=speed.source,
+        )
+        if not speed.least_s:
+            return step
+        own = self.computed(exactly(speed.least_s))
+        return step.at_least(own.time_s.mid, own.limit)
+
+    # Steps and runs that the scenario states
+
+    def stated(self, spec: SpeedSpec) -> Step:
+        """A step or a run that the scenario states, at this number of GPUs or carried to it."""
+        layout = self.layout
+        batch = spec.global_batch or self.stated_batch(spec.gpu_count)
+        measured_s = self.stated_s(spec, batch)
+        measured_share, share = batch / spec.gpu_count, layout.global_batch / layout.gpu_count
+        if spec.gpu_count == layout.gpu_count and measured_share == share:
+            return self._as_stated(spec, measured_s)
+        launches_s = layout.subject.launches_s
+        step_s = rescaled_step_s(measured_s, measured_share, share, launches_s)
+        divided_s = step_s.each(self.divided_s) if spec.gpu_count % layout.split.parts else step_s
+        time_s = self.agreed(divided_s) if layout.gpu_count > spec.gpu_count else divided_s
+        launching_s = min(launches_s, step_s.mid)
+        taken_s = {Limit.NETWORK: time_s.mid - step_s.mid, Limit.OVERHEAD: launching_s}
+        step = self._with_limit(time_s, taken_s, step_s.mid - launching_s)
+        source = f"carried from {spec.gpu_count} GPUs that the scenario states"
+        return replace(step, evidence=Evidence.EXTRAPOLATED, source=source)
+
+    def _as_stated(self, spec: SpeedSpec, measured_s: float) -> Step:
+        of_run = spec.run is not None
+        source = "a run of this training that the scenario states" if of_run else "a step that the scenario states"
+        return Step(
+            time_s=exactly(measured_s),
+            limit=self.speed.limit,
+            evidence=Evidence.PUBLISHED,
+            source=source,
+            of_run=of_run,
+        )
+
+    def stated_batch(self, gpu_count: int) -> int:
+        """Global batch of so many GPUs with passes as large as here."""
+        layout = self.layout
+        if gpu_count == layout.gpu_count:
+            return layout.global_batch
+        return round(layout.micro_batch * gpu_count * self.passes / layout.split.parts)
+
+    def stated_s(self, spec: SpeedSpec, batch: int) -> float:
+        """The stated step, or the step of a stated run or rate."""
+        if spec.run is not None:
+            return spec.run / (self.layout.epochs().mid * self.layout.samples() / batch)
+        if spec.step is not None:
+            return spec.step
+        return batch / (spec.rate or math.inf)
+
+    def divided_s(self, step_s: float) -> float:
+        """A step of whole models, where each is divided: with its bubble, and the messages of its parts."""
+        stages, traffic = self.layout.split.pipeline, self.traffic
+        sent_s = self.passes * traffic.tensor_s() / stages + 2 * (stages - 1) * traffic.hand_over_s()
+        return step_s / (1 - bubble(stages, self.passes)) + sent_s
+
+    def _with_limit(self, time_s: Range, taken_s: Mapping[Limit, float], computing_s: float) -> Step:
+        """A step whose limit takes the largest part of it; `taken_s` is all but computing."""
+        speed = self.speed
+        parts_s = dict(taken_s)
+        parts_s[speed.limit] = parts_s.get(speed.limit, 0.0) + computing_s
+        limit = max(parts_s, key=parts_s.__getitem__)
+        return Step(time_s=time_s, limit=limit, evidence=speed.evidence, source=speed.source)
+
+    def workers_enough(self) -> int | None:
+        """Loader workers for each GPU with which the loader delays nothing; None where the scenario has no loader."""
+        loader = self.layout.scenario.data.loader
+        if loader is None:
+            return None
+        samples = self.layout.global_batch / self.layout.split.data
+        step_s = self.without_loader().at_least(reading_s(self.layout), Limit.LOADER).time_s.mid
+        return workers_enough(samples, loader.rate, step_s)
+
+
+def update_s(layout: TrainingLayout) -> float:
+    """Time of the optimizer: weights, gradients and states pass the memory a few times."""
+    train, split = layout.scenario.train, layout.split
+    param_bytes = WEIGHT_BYTES[train.precision] * 2 + STATE_BYTES[train.optimizer]
+    sharers = split.data if split.zero else 1
+    params = layout.subject.params / split.parts / sharers
+    return OPTIMIZER_PASSES * param_bytes / 2 * params / layout.gpu.memory_bytes_per_s
+
+
+def loading_s(layout: TrainingLayout) -> float:
+    """Time to have a step's samples ready, by the loader and by storage."""
+    loader = layout.scenario.data.loader
+    if loader is None:
+        return reading_s(layout)
+    samples = layout.global_batch / layout.split.data
+    return loader_s(samples, loader.workers, loader.rate, storage_rate(layout))
+
+
+def reading_s(layout: TrainingLayout) -> float:
+    """Time to read a step's samples from storage."""
+    return layout.global_batch / layout.split.data / storage_rate(layout)
+
+
+def storage_rate(layout: TrainingLayout) -> float:
+    """Samples a second that storage gives one copy of the model; infinite where the scenario states no storage."""
+    data = layout.scenario.data
+    if not data.storage or not data.bytes:
+        return math.inf
+    copies_of_machine = max(1.0, layout.split.data / layout.machines)
+    return data.storage / data.bytes / copies_of_machine
+
+
+def nearest(speeds: Sequence[SpeedSpec], gpu: GPU, gpu_count: int) -> SpeedSpec | None:
+    """The stated step or run on this kind of GPU whose number of GPUs is nearest, by ratio."""
+    stated = [speed for speed in speeds if speed.gpu == gpu.name and speed.achieved is None]
+
+    def distance(speed: SpeedSpec) -> tuple[float, int]:
+        return abs(math.log(speed.gpu_count / gpu_count)), speed.gpu_count
+
+    return min(stated, key=distance, default=None)
+
+
+# The whole training
+
+
+def run_s(layout: TrainingLayout, speed: PassSpeed, step: Step) -> Range:
+    """Time of the whole training."""
+    work_s = layout.steps() * step.time_s
+    if not step.of_run:
+        work_s = over_steps_s(layout, speed, work_s + evaluation_s(layout, step.time_s))
+    between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
+    return work_s.each(lambda time_s: with_interruptions_s(time_s, between_s, spec.write, spec.restart))
+
+
+def evaluation_s(layout: TrainingLayout, step_s: Range) -> Range:
+    """Time of the evaluation after each epoch: forward passes alone."""
+    steps = layout.scenario.train.evaluation / layout.global_batch
+    return layout.epochs() * steps * step_s * FORWARD_SHARE
+
+
+def over_steps_s(layout: TrainingLayout, speed: PassSpeed, work_s: Range) -> Range:
+    """Time of a run whose steps take so long; the same where the speed was that of whole runs."""
+    scenario = layout.scenario
+    if scenario.goodput:
+        return work_s * (1 / scenario.goodput)
+    if speed.whole and nearest(scenario.speed, layout.gpu, layout.gpu_count) is None:
+        return work_s
+    low, mid, high = RUN_OVER_STEPS
+    return work_s * Range(low=low, mid=mid, high=high)
+
+
+def between_interruptions_s(layout: TrainingLayout) -> float:
+    """Mean time between interruptions of all machines together; infinite where there are none."""
+    spec = layout.scenario.interruptions
+    of_one_s = [spec.mean_time_between] if spec.mean_time_between else []
+    if layout.source.price_kind == PriceKind.SPOT:
+        of_one_s.append(spec.spot_mean_time_between)
+    rate = sum(1 / time_s for time_s in of_one_s) * layout.machines
+    return 1 / rate if rate else math.inf

@@ -1,0 +1,140 @@
+"""Validation: the same deployment and arrivals, measured and simulated side by side, and why the two differ."""
+
+from collections.abc import Sequence
+from math import isfinite, nan
+
+import numpy as np
+
+from planner.questions.validation.answer import (
+    MODEL_METRICS,
+    ROUNDING,
+    Compared,
+    Coverage,
+    Figures,
+    Validation,
+    error_of,
+)
+from planner.questions.validation.explaining import explained, overhead, timings
+from planner.questions.validation.recording import Recording
+from planner.questions.validation.simulating import simulated
+from planner.questions.validation.speed import speed_of
+from simulator.clock.metrics import Summary, summarise
+from simulator.world.workload import Floats
+
+REPLICATIONS = 39
+"""The least and the most of n runs contain one more run of the same kind with probability (n - 1) / (n + 1), whatever
+the distribution: 95 % of 39. Wilks, Annals of Mathematical Statistics 12 (1941)."""
+
+
+def validate(recording: Recording, replications: int = REPLICATIONS) -> Validation:
+    """Simulate anew what was recorded, and compare."""
+    result, deployment = recording.result, recording.result.deployment
+    speed = speed_of(recording.rehearsals)
+    runs = simulated(recording, speed, replications)
+    real = summarise(result, recording.warmup_s)
+    models = tuple(
+        compared(model, model_figures(real, model), [model_figures(run, model) for run in runs])
+        for model in result.requests
+    )
+    context_bytes = sum(device.context_bytes for device in deployment.devices)
+    device = compared(
+        deployment.devices[0].gpu.name,
+        {**device_figures(real, context_bytes), **allocated(recording)},
+        [device_figures(run, context_bytes) for run in runs],
+    )
+    times = timings(recording, speed)
+    harness = overhead(recording)
+    explanation = explained((*models, device), times, harness, deployment, speed.cv)
+    return Validation(
+        scenario=recording.scenario,
+        created_at=recording.created_at,
+        machine=recording.machine,
+        duration_s=result.duration_s,
+        warmup_s=recording.warmup_s,
+        seed=result.seed,
+        replications=replications,
+        stopped=recording.stopped,
+        others_cores=recording.others_cores,
+        requests=result.request_count,
+        models=models,
+        device=device,
+        timings=times,
+        speed=speed,
+        coverage=coverage((*models, device)),
+        overhead=harness,
+        largest_error=explanation.largest_error,
+        likely_cause=explanation.likely_cause,
+    )
+
+
+# Figures
+
+
+def model_figures(summary: Summary, model: str) -> Figures:
+    """Metrics of one model that are compared."""
+    metrics = summary.models[model]
+    return {name: float(getattr(metrics, name)) for name in MODEL_METRICS}
+
+
+def device_figures(summary: Summary, context_bytes: int) -> Figures:
+    """Metrics of the device: shares of time are means over its processes, memory is their sum, contexts left out."""
+    devices = list(summary.devices.values())
+    return {
+        "utilization": sum(device.utilization for device in devices) / len(devices),
+        "load_share": sum(device.load_share for device in devices) / len(devices),
+        "peak_memory_bytes": float(sum(device.peak_memory_bytes for device in devices) - context_bytes),
+    }
+
+
+def allocated(recording: Recording) -> Figures:
+    """Peak memory by the device's own allocator where it has one, instead of the executor's count."""
+    peaks = [held.allocated_peak_bytes for held in recording.held.values()]
+    known = [float(peak) for peak in peaks if peak is not None]
+    return {"peak_memory_bytes": sum(known)} if known and len(known) == len(peaks) else {}
+
+
+def compared(name: str, measured: Figures, runs: Sequence[Figures]) -> Compared:
+    """Measured beside the median and the range of simulated runs."""
+    columns = {metric: np.array([run[metric] for run in runs]) for metric in measured}
+    medians = {metric: middle(values) for metric, values in columns.items()}
+    return Compared(
+        name=name,
+        measured=measured,
+        simulated=medians,
+        error={metric: error_of(metric, medians[metric], value) for metric, value in measured.items()},
+        intervals={metric: least_and_most(values) for metric, values in columns.items()},
+    )
+
+
+def middle(values: Floats) -> float:
+    """Median of those that exist.
+
+    A queue near its limit grows out of proportion in the runs where the device is drawn slow, so that a mean would be
+    that of a slower device.
+    """
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else nan
+
+
+def least_and_most(values: Floats) -> tuple[float, float]:
+    """The range of those that exist."""
+    known = values[np.isfinite(values)]
+    return (float(known.min()), float(known.max())) if len(known) else (nan, nan)
+
+
+def coverage(rows: Sequence[Compared]) -> Coverage:
+    """Count the measured figures that lie in their intervals."""
+    inside = counted = fixed = 0
+    for row in rows:
+        for metric, (low, high) in row.intervals.items():
+            value = row.measured[metric]
+            if metric == "peak_memory_bytes" or not (isfinite(value) and isfinite(low)):
+                continue  # no chance is simulated in memory
+            slack = ROUNDING * max(abs(low), abs(high), abs(value))
+            lies_in = low - slack <= value <= high + slack
+            if lies_in and high - low <= slack:
+                fixed += 1
+                continue
+            counted += 1
+            inside += lies_in
+    return Coverage(inside=inside, of=counted, fixed=fixed)

@@ -1,0 +1,158 @@
+"""Fitting a scenario to one device: at rates and SLOs that suit the speed of the device."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from planner.io.load import Loaded, workload
+from planner.model.scenario import ModelSpec, Scenario, ValidateSpec
+from planner.placing.sizing import Profiles
+from planner.questions.validation.speed import BySize, of_size
+from simulator.clock.run import DeploymentError, check
+from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Replica, Service
+from simulator.world.hardware import GPU, Device, Host
+from simulator.world.profile import Profile
+from simulator.world.workload import Workload, scaled
+
+HOST = "host"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The deployment and the demand that are run for real and simulated."""
+
+    deployment: Deployment
+    """A GPU for each process; all of them are the one device."""
+    workload: Workload
+    warmup_s: float
+    """Start of the run that is left out of the figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Run times and load times now over those of the profiles, by model; 1 for models that are not named."""
+
+    run: Mapping[str, BySize] = field(default_factory=dict)
+    load: Mapping[str, float] = field(default_factory=dict)
+
+
+AS_PROFILED = Pace()
+
+
+def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -> Case:
+    """The scenario with all its models on one device of kind `gpu`, at rates and SLOs that suit its pace.
+
+    DeploymentError where that cannot be.
+    """
+    scenario, demand = loaded.scenario, workload(loaded)
+    services = [
+        service(spec, profile_of(spec, gpu, library, scenario.validate), scenario, pace) for spec in scenario.models
+    ]
+    groups = dealt(tuple(services), scenario.validate.processes)
+    devices = [device(number, group, gpu, scenario) for number, group in enumerate(groups, start=1)]
+    placed = {}
+    for process, group in zip(devices, groups, strict=True):
+        placed.update({one.model: on(one, process.id) for one in group})
+    deployment = Deployment(
+        services=tuple(placed[spec.name] for spec in scenario.models),
+        devices=tuple(devices),
+        hosts=(Host(id=HOST, pcie_root_bytes_per_s=gpu.pcie_bytes_per_s),),
+        scheduling=scenario.scheduling,
+        swap=scenario.swap.policy,
+    )
+    check(deployment, demand)
+    if scenario.validate.load is not None:
+        work = offered_work(deployment, demand.rates_rps(), pace)
+        demand = scaled(demand, scenario.validate.load / work)
+    return Case(deployment=deployment, workload=demand, warmup_s=scenario.warmup or 0.0)
+
+
+def profile_of(spec: ModelSpec, gpu: GPU, library: Profiles, validate: ValidateSpec) -> Profile:
+    """The model's profile on this device, measured up to the largest batch of the scenario."""
+    name = spec.known_as
+    profile = library.get(name, gpu.name, spec.precision)
+    if profile is None:
+        raise DeploymentError(f"{spec.name}: no profile of {name} on {gpu.name}. Measure it: planner calibrate.")
+    if validate.batch_size > profile.largest_batch:
+        raise DeploymentError(
+            f"{spec.name}: validate.batch_size must be at most {profile.largest_batch}, the largest measured on "
+            f"{gpu.name}, got {validate.batch_size}. Measure more with `planner calibrate --batches`, or ask for less."
+        )
+    return profile
+
+
+def service(spec: ModelSpec, profile: Profile, scenario: Scenario, pace: Pace) -> Service:
+    """One replica of a model; its SLO and its longest wait in run times, where the scenario says so."""
+    validate, slower = scenario.validate, pace.run.get(spec.name)
+    slo_s, wait_s = spec.slo.latency, spec.max_queue_delay
+    if validate.slo_scale is not None:
+        slo_s = validate.slo_scale * of_size(slower, validate.batch_size) * profile.latency(validate.batch_size)
+    if validate.delay_scale is not None:
+        wait_s = validate.delay_scale * of_size(slower, 1) * profile.latency(1)
+    if wait_s >= slo_s:
+        raise DeploymentError(
+            f"{spec.name}: waits {wait_s * 1e3:.4g} ms for its batch to fill, and its SLO is {slo_s * 1e3:.4g} ms. "
+            "Make delay_scale less or slo_scale more."
+        )
+    batching = BatchingPolicy(validate.batch_size, wait_s, scenario.padded)
+    replica = Replica(profile=profile, devices=(), batching=batching)
+    return Service(model=spec.name, slo=SLO(slo_s, spec.slo.attainment), replicas=(replica,), drop=scenario.drop)
+
+
+def dealt(services: tuple[Service, ...], processes: int) -> list[tuple[Service, ...]]:
+    """Services for each process, in turn: a, b, c and two processes give (a, c) and (b)."""
+    if processes > len(services):
+        raise DeploymentError(
+            f"validate.processes: {processes} processes need as many models, got {len(services)}. Ask for fewer."
+        )
+    return [services[number::processes] for number in range(processes)]
+
+
+def device(number: int, group: tuple[Service, ...], gpu: GPU, scenario: Scenario) -> Device:
+    """One process's part of the device, or less of it: just enough for the scenario's share of weights."""
+    validate = scenario.validate
+    memory_bytes = gpu.memory_bytes // validate.processes
+    if validate.memory_share is not None:
+        memory_bytes = min(memory_bytes, tight_bytes(group, validate.memory_share, scenario.context))
+    return Device(id=f"process-{number}", gpu=gpu, host=HOST, memory_bytes=memory_bytes, context_bytes=scenario.context)
+
+
+def tight_bytes(group: tuple[Service, ...], share: float, context_bytes: int) -> int:
+    """Memory that holds `share` of all weights, or the largest model, beside context and largest workspace.
+
+    Context 0, weights 4 and 2, workspaces 1: half of the weights are 3, the largest model needs 4: 5.
+    """
+    profiles = [one.replicas[0].profile for one in group]
+    batch_max = group[0].replicas[0].batching.max_batch_size
+    weights = {layer.key: layer.weight_bytes for profile in profiles for layer in profile.layers}
+    largest_bytes = max(profile.weight_bytes for profile in profiles)
+    workspace_bytes = max(profile.workspace(batch_max) for profile in profiles)
+    return round(context_bytes + max(share * sum(weights.values()), largest_bytes) + workspace_bytes)
+
+
+def on(one: Service, device: str) -> Service:
+    """The service with its replica on a device."""
+    return replace(one, replicas=(replace(one.replicas[0], devices=(device,)),))
+
+
+def offered_work(deployment: Deployment, rates_rps: Mapping[str, float], pace: Pace = AS_PROFILED) -> float:
+    """Share of its time that the device works at full batches, loading included where not all models fit.
+
+    20 rps of batches of 4 that take 0.1 s: 20 / 4 x 0.1 = 0.5.
+    """
+    work = 0.0
+    for one in deployment.services:
+        replica = one.replicas[0]
+        profile, batch = replica.profile, replica.batching.max_batch_size
+        batch_s = of_size(pace.run.get(one.model), batch) * profile.latency(batch)
+        if swaps(deployment, replica.devices[0]):
+            weight_load = profile.load_from(pinned=deployment.swap.pinned)
+            batch_s += pace.load.get(one.model, 1.0) * weight_load(profile.weight_bytes)
+        work += rates_rps[one.model] / batch * batch_s
+    return work
+
+
+def swaps(deployment: Deployment, device: str) -> bool:
+    """The models on a device take turns in its memory."""
+    place = next(d for d in deployment.devices if d.id == device)
+    mine = tuple(one for one in deployment.services if one.replicas[0].devices == (device,))
+    return tight_bytes(mine, 1.0, place.context_bytes) > place.memory_bytes

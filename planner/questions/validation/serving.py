@@ -1,0 +1,301 @@
+"""Serving a scenario for real on this machine's device, after a calibration of the models without a profile.
+
+Planning never comes here: this is the way to torch.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log1p
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from calibrate.devices.provenance import differing
+from calibrate.library.lookup import DEVICE_FILE, Library, find_kinds, find_profiles
+from calibrate.serving.served import Actions, doublings
+from planner.catalog.offers import Catalog
+from planner.io.load import Loaded
+from planner.model.scenario import ModelSpec
+from planner.questions.validation.fitting import Case, Pace, fit
+from planner.questions.validation.recording import Recording, kept
+from planner.questions.validation.rehearsal import rehearsal_s, rehearse
+from planner.questions.validation.speed import speed_of
+from planner.units.writing import counted
+from simulator.clock.run import DeploymentError
+from simulator.world.hardware import GPU
+from simulator.world.profile import Profile
+from simulator.world.workload import draw
+
+if TYPE_CHECKING:
+    from calibrate.serving.serve import Source
+    from calibrate.sweep.request import Request
+
+DURATION_S = 30.0
+"""Length of a run where none is given."""
+LONGEST_S = 86_400.0
+"""Longest run."""
+SIGMAS = 1.645
+"""Half the width, in standard deviations, that contains 90 % of a normal distribution."""
+UNKNOWN_ERROR = 0.05
+"""One standard deviation of run or load times of a profile that states no error of its own."""
+ABSOLUTE = 1.2533
+"""Standard deviation over mean absolute deviation of a normal distribution: the root of pi / 2."""
+SECONDS_PER_POINT = 3.0
+"""A comparison is worth no more than its profiles: longer than `planner calibrate` takes by itself."""
+PER_MODEL = ("precision", "channels_last", "cudnn_benchmark", "compile", "resolution")
+"""Keys of a provenance that a model's settings make, not the machine."""
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationBench:
+    """The device to run on, and the folders of its profiles."""
+
+    device: str
+    """`cpu`, `cuda:0`."""
+    catalog: Catalog
+    directories: tuple[Path, ...]
+    """Folders of profiles; new ones go into the first."""
+
+
+def record(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at: str, note: Note) -> Recording:
+    """Measure missing profiles, serve the scenario for `duration_s` seconds, and record it."""
+    machine = provenance(bench.device)
+    kind = str(machine["gpu"])
+    if wanted := missing(loaded, bench, kind):
+        note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
+        calibrate(loaded, bench, wanted)
+    gpu, library = known(bench, kind)
+    for line in strangers(fit(loaded, gpu, library), library, machine):
+        note(line)
+    return kept(serve(loaded, ServedDevice(bench.device, machine, gpu, library), duration_s, created_at, note))
+
+
+def provenance(device: str) -> Mapping[str, Any]:
+    """Device and software as a process of its own finds them, which leaves nothing behind."""
+    from calibrate.sweep.supervisor import Worker
+
+    worker = Worker(device, lambda: None)
+    worker.end()
+    return worker.provenance
+
+
+def known(bench: ValidationBench, kind: str) -> tuple[GPU, Library]:
+    """The device as a kind of GPU, and all profiles."""
+    directories = [path for path in bench.directories if path.is_dir()]
+    gpus = {**find_kinds(directories), **bench.catalog.gpus}
+    if kind not in gpus:
+        raise DeploymentError(
+            f"{kind}: is neither in the catalog nor measured. Measure it: planner calibrate --mode device."
+        )
+    with_profiles = [path for path in directories if has_profiles(path)]
+    return gpus[kind], find_profiles(with_profiles, gpus)
+
+
+def has_profiles(directory: Path) -> bool:
+    """The folder holds a profile, not only the device's own file."""
+    return any(file.name != DEVICE_FILE for file in directory.rglob("*.json"))
+
+
+def missing(loaded: Loaded, bench: ValidationBench, kind: str) -> list[str]:
+    """Models without a profile on this device, or with one that ends before the scenario's largest batch."""
+    specs = loaded.scenario.models
+    try:
+        _, library = known(bench, kind)
+    except DeploymentError:
+        return list(dict.fromkeys(map(runs_as, specs)))
+    names: dict[str, None] = {}
+    for spec in specs:
+        profile = library.get(spec.known_as, kind, spec.precision)
+        if profile is None or profile.largest_batch < loaded.scenario.validate.batch_size:
+            names[runs_as(spec)] = None
+    return list(names)
+
+
+def runs_as(spec: ModelSpec) -> str:
+    """A name of the zoo, or a model of one's own."""
+    return spec.factory or spec.known_as
+
+
+def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> None:
+    """Measure models up to the scenario's largest batch. DeploymentError where that does not work."""
+    from calibrate.sweep.journal import JournalError
+    from calibrate.sweep.sweep import run
+    from calibrate.zoo import zoo
+
+    specs = [spec for spec in loaded.scenario.models if runs_as(spec) in wanted]
+    for spec in specs:
+        if not spec.factory and zoo.expand(spec.known_as) is None:
+            known = ", ".join(zoo.MODELS)
+            raise DeploymentError(f"{spec.known_as}: is no model that can be run. Known are {known}.")
+    for request in requests_of(specs, bench, loaded.scenario.validate.batch_size):
+        try:
+            code = run(request)
+        except JournalError as error:
+            raise DeploymentError(str(error)) from error
+        if code:
+            names = ", ".join(request.models)
+            raise DeploymentError(f"{names}: could not be measured (exit {code}). The lines above say why.")
+
+
+def requests_of(specs: Sequence[ModelSpec], bench: ValidationBench, batch_size: int) -> Iterator["Request"]:
+    """One request to measure for each shape of input."""
+    from calibrate.io.points import Settings
+    from calibrate.sweep.request import Request
+
+    for shape in dict.fromkeys(spec.input for spec in specs):
+        alike = [spec for spec in specs if spec.input == shape]
+        precisions = sorted({spec.precision or "fp32" for spec in alike})
+        yield Request(
+            models=tuple(dict.fromkeys(map(runs_as, alike))),
+            device=bench.device,
+            input_shape=shape or None,
+            batches=doublings(batch_size),
+            modes=("inference",),
+            settings=tuple(Settings(precision=precision) for precision in precisions),
+            seconds_per_point=SECONDS_PER_POINT,
+            out=bench.directories[0],
+            resume=True,
+        )
+
+
+def strangers(case: Case, library: Library, machine: Mapping[str, Any]) -> list[str]:
+    """Profiles that were not measured here and under the present settings, a line each."""
+    lines = []
+    for service in case.deployment.services:
+        profile = service.replicas[0].profile
+        measured = library.measured(profile).get("provenance", {})
+        present = {**machine, **{key: measured.get(key) for key in PER_MODEL}}
+        if difference := differing(measured, present):
+            key, before, now = difference
+            lines.append(
+                f"{profile.model}: its profile was measured with {key} {before}, here it is {now}. "
+                "Name another --profiles DIR to measure anew."
+            )
+    return lines
+
+
+# Serving
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDevice:
+    """The device that serves, its provenance, and its profiles."""
+
+    name: str
+    machine: Mapping[str, Any]
+    gpu: GPU
+    library: Library
+
+
+def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: str, note: Note) -> Recording:
+    """Run it for real, with a rehearsal before and, unless it was stopped, after.
+
+    Rates and SLOs are fitted to the device as the first rehearsal finds it: 60 % load of a device that happens to be
+    slow today is less than of the one that was profiled.
+    """
+    from calibrate.serving.entry import serve as run
+
+    scenario, case = loaded.scenario, fit(loaded, device.gpu, device.library)
+    profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
+    models = sources(loaded, profiles)
+    lasts_s, before = rehearsal_s(duration_s), Processor.now()
+    note(f"Rehearsing for {lasts_s:g} s.")
+    rehearsal = rehearse(case, models, device.name, lasts_s)
+    speed = speed_of([rehearsal])
+    case = fit(loaded, device.gpu, device.library, Pace(run=speed.run, load=speed.load))
+    demand = draw(case.workload, duration_s, scenario.seed)
+    note(f"Serving {counted(len(models), 'model')} on {device.machine['gpu']} for {duration_s:g} s.")
+    served = run(case.deployment, demand, models, device.name, duration_s, seed=scenario.seed)
+    again: list[tuple[Actions, ...]] = []
+    stopped = served.stopped
+    if not stopped:
+        again, stopped = rehearsed_again(case, models, device.name, lasts_s, note)
+    return Recording(
+        scenario=scenario.name or loaded.path.stem,
+        scenario_text=loaded.text,
+        created_at=created_at,
+        machine=device.machine,
+        result=replace(served.result, deployment=case.deployment),
+        warmup_s=case.warmup_s,
+        actions=served.actions,
+        launch_s=served.launch_s,
+        held=served.held,
+        others_cores=Processor.now().others_cores(before),
+        stopped=stopped,
+        run_error={model: run_error(profile) for model, profile in profiles.items()},
+        load_error={model: load_error(device.library.measured(profile)) for model, profile in profiles.items()},
+        rehearsals=(rehearsal, *again),
+    )
+
+
+def rehearsed_again(
+    case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float, note: Note
+) -> tuple[list[tuple[Actions, ...]], str]:
+    """The rehearsal after the run, or why there is none: the run before it is kept whatever happens here."""
+    try:
+        note(f"Rehearsing again for {lasts_s:g} s.")
+        return [rehearse(case, models, device, lasts_s)], ""
+    except KeyboardInterrupt:
+        return [], "second rehearsal: interrupted"
+    except Exception as error:
+        return [], f"second rehearsal: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """Seconds for which the machine's cores were busy so far."""
+
+    at_s: float
+    busy_s: float | None
+    """Seconds of all cores and programs; None where the system does not say."""
+    own_s: float
+    """Seconds of this program, and of the processes that it started and that ended."""
+
+    @classmethod
+    def now(cls) -> "Processor":
+        """The seconds until now."""
+        own = os.times()
+        own_s = own.user + own.system + own.children_user + own.children_system
+        try:
+            user, nice, system, _idle, _waiting, *rest = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+        except (OSError, ValueError):
+            return cls(perf_counter(), None, own_s)
+        ticks = sum(map(int, (user, nice, system, *rest)))
+        return cls(perf_counter(), ticks / os.sysconf("SC_CLK_TCK"), own_s)
+
+    def others_cores(self, before: "Processor") -> float | None:
+        """Cores that other programs kept busy since `before`, on average."""
+        if self.busy_s is None or before.busy_s is None:
+            return None
+        others_s = (self.busy_s - before.busy_s) - (self.own_s - before.own_s)
+        return round(max(0.0, others_s) / (self.at_s - before.at_s), 3)
+
+
+def sources(loaded: Loaded, profiles: Mapping[str, Profile]) -> dict[str, "Source"]:
+    """The real model behind each name of the scenario, at the precision of its profile."""
+    from calibrate.io.points import Settings
+    from calibrate.serving.serve import Source
+
+    return {
+        spec.name: Source(
+            name=runs_as(spec),
+            settings=Settings(precision=profiles[spec.name].precision),
+            input_shape=spec.input or None,
+        )
+        for spec in loaded.scenario.models
+    }
+
+
+def run_error(profile: Profile) -> float:
+    """One standard deviation of run times that a profile states, a share. A band of 7 %: ln 1.07 / 1.645 = 4 %."""
+    quality = profile.latency_fit
+    return log1p(quality.band) / SIGMAS if quality and quality.band else UNKNOWN_ERROR
+
+
+def load_error(measured: Mapping[str, Any]) -> float:
+    """One standard deviation of load times, from the mean error of the fit through copies of several sizes."""
+    fits = measured.get("fits", {})
+    found = fits.get("load.pinned") or fits.get("load.pageable")
+    return ABSOLUTE * float(found["error_mean"]) if found else UNKNOWN_ERROR

@@ -1,0 +1,317 @@
+"""Speed of the device: run times and load times in the rehearsals around a run, over those of the profiles.
+
+Profiles are measured once, and a device is not always as fast as then: others share its processor, memory or power.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import exp, hypot, log, sqrt
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrate.serving.served import Actions
+from planner.questions.validation.recording import Recording
+
+ByModel = Mapping[str, float]
+BySize = Mapping[int, float]
+"""By size of the batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedSpeed:
+    """Times in the rehearsals over those of the profiles; without a rehearsal nothing is known and nothing changed."""
+
+    run: Mapping[str, BySize] = field(default_factory=dict)
+    """Run times by model and batch size, the mean of both rehearsals."""
+    load: ByModel = field(default_factory=dict)
+    """Load times by model, the mean of both rehearsals."""
+    before: float | None = None
+    """Run times right before the run, geometric mean over models and batch sizes."""
+    after: float | None = None
+    """Run times right after the run, geometric mean over models and batch sizes."""
+    drift: float = 0.0
+    """One standard deviation of the speed during the run around that of the rehearsals, a share."""
+    run_error: Mapping[str, BySize] = field(default_factory=dict)
+    """One standard deviation of `run`, which rests on few batches, a share."""
+    load_error: float = 0.0
+    """One standard deviation of `load`, of all models alike, a share."""
+    cv: float | None = None
+    """Coefficient of variation of one batch's run time."""
+    slowdown: ByModel = field(default_factory=dict)
+    """By device, where several processes share one: run times while the others run too, over those alone."""
+
+
+KindOfBatch = tuple[str, int]
+"""Model and batch size."""
+SEEN_MIN = 2
+"""Batches of a kind in a rehearsal that show how much they vary."""
+
+
+class TimedAction(NamedTuple):
+    """One batch or load of a rehearsal."""
+
+    rehearsal: int
+    start_s: float
+    device: str
+    model: str
+    size: int
+    """Size of the batch; 0 of a load."""
+    expected_s: float
+    actual_s: float
+    overlap: float
+    """Share of its time in which other processes ran a batch."""
+
+    @property
+    def kind(self) -> KindOfBatch:
+        """The actions that it compares with: a profile may be right for one size and wrong for another."""
+        return self.model, self.size
+
+    @property
+    def ratio(self) -> float:
+        """Actual over expected time."""
+        return self.actual_s / self.expected_s
+
+    def alone(self, slowdown: float) -> "TimedAction":
+        """The action had it run alone: 0.3 s with others for half of it, where they double it, are 0.2 s."""
+        return self._replace(actual_s=self.actual_s / (1 + (slowdown - 1) * self.overlap))
+
+
+def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
+    """The speed by the rehearsals right before and right after a run."""
+    runs, loads = comparable(all_timed(rehearsals, "run")), all_timed(rehearsals, "load")
+    if not runs:
+        return RehearsedSpeed()
+    slowdown = slowdowns(runs)
+    alone = [action.alone(slowdown.get(action.device, 1.0)) for action in runs]
+    levels = [level(alone, number) for number in range(len(rehearsals))]
+    spread = pooled_cv(alone)
+    return RehearsedSpeed(
+        run=by_size(usual_ratios(alone)),
+        load={model: ratio for (model, _), ratio in usual_ratios(loads).items()},
+        before=levels[0],
+        after=levels[1] if len(levels) > 1 else None,
+        drift=drift_of(alone),
+        run_error=by_size(mean_errors(alone, spread)),
+        load_error=pooled_cv(loads) / sqrt(max(1, len(loads))),
+        cv=spread,
+        slowdown=slowdown,
+    )
+
+
+def mean_errors(actions: Sequence[TimedAction], spread: float) -> dict[KindOfBatch, float]:
+    """Standard error of the mean of each kind, where one action spreads so much."""
+    counts = Counter(action.kind for action in actions)
+    return {kind: spread / sqrt(count) for kind, count in counts.items()}
+
+
+# Actions one by one
+
+
+def all_timed(rehearsals: Sequence[Sequence[Actions]], kind: str) -> list[TimedAction]:
+    """Actions of a kind in all rehearsals."""
+    return [action for number, rehearsal in enumerate(rehearsals) for action in timed(number, rehearsal, kind)]
+
+
+def timed(number: int, rehearsal: Sequence[Actions], kind: str) -> Iterator[TimedAction]:
+    """Actions of a kind in a rehearsal, one by one."""
+    for actions in rehearsal:
+        if actions.kind != kind:
+            continue
+        others = [other for other in rehearsal if other.kind == "run" and other.device != actions.device]
+        columns = (actions.start_s, actions.batch.tolist(), actions.expected_s, actions.actual_s)
+        for start_s, size, expected_s, actual_s in zip(*columns, strict=True):
+            if not expected_s:
+                continue  # a load of nothing
+            both_s = sum(overlap_s(other, start_s, start_s + actual_s) for other in others)
+            yield TimedAction(
+                rehearsal=number,
+                start_s=start_s,
+                device=actions.device,
+                model=actions.model,
+                size=size,
+                expected_s=expected_s,
+                actual_s=actual_s,
+                overlap=both_s / actual_s,
+            )
+
+
+def overlap_s(actions: Actions, start_s: float, finish_s: float) -> float:
+    """Time of actions within a span of time."""
+    ends_s = actions.start_s + actions.actual_s
+    inside_s = np.minimum(ends_s, finish_s) - np.maximum(actions.start_s, start_s)
+    return float(np.clip(inside_s, 0.0, None).sum())
+
+
+def comparable(runs: Sequence[TimedAction]) -> list[TimedAction]:
+    """Batches whose kind every rehearsal has seen more than once: else noise and drift look like a matter of size.
+
+    A model without such a kind has its sizes thrown together, as size 0.
+    """
+    kinds = often_seen(runs)
+    models = {model for model, _ in kinds}
+    chosen = []
+    for action in runs:
+        if action.model not in models:
+            chosen.append(action._replace(size=0))
+        elif action.kind in kinds:
+            chosen.append(action)
+    return chosen
+
+
+def often_seen(runs: Sequence[TimedAction]) -> set[KindOfBatch]:
+    """Kinds that every rehearsal has seen more than once."""
+    seen = Counter((action.rehearsal, action.kind) for action in runs)
+    numbers = {action.rehearsal for action in runs}
+    kinds = {action.kind for action in runs}
+    return {kind for kind in kinds if all(seen[number, kind] >= SEEN_MIN for number in numbers)}
+
+
+def grouped(actions: Sequence[TimedAction]) -> list[list[TimedAction]]:
+    """Actions by rehearsal and kind."""
+    groups: dict[tuple[int, KindOfBatch], list[TimedAction]] = {}
+    for action in actions:
+        groups.setdefault((action.rehearsal, action.kind), []).append(action)
+    return list(groups.values())
+
+
+# Ratios
+
+
+def usual_ratios(actions: Sequence[TimedAction]) -> dict[KindOfBatch, float]:
+    """Time of all actions of a kind over that expected of them, the mean of the rehearsals."""
+    ratios: dict[KindOfBatch, list[float]] = {}
+    for group in grouped(actions):
+        actual_s = sum(action.actual_s for action in group)
+        expected_s = sum(action.expected_s for action in group)
+        ratios.setdefault(group[0].kind, []).append(actual_s / expected_s)
+    return {kind: fmean(found) for kind, found in ratios.items()}
+
+
+def by_size(values: Mapping[KindOfBatch, float]) -> dict[str, dict[int, float]]:
+    """Values by model, then by size, smallest first."""
+    by_model: dict[str, dict[int, float]] = {}
+    for (model, size), value in sorted(values.items()):
+        by_model.setdefault(model, {})[size] = value
+    return by_model
+
+
+def of_size(known: BySize | None, size: int) -> float:
+    """The factor of one batch size: on a straight line between known sizes, as the nearest beyond; 1 without any."""
+    if not known:
+        return 1.0
+    sizes = sorted(known)
+    return float(np.interp(size, sizes, [known[other] for other in sizes]))
+
+
+def level(actions: Sequence[TimedAction], number: int) -> float | None:
+    """Geometric mean over models and sizes of one rehearsal; None where nothing ran."""
+    ratios = usual_ratios([action for action in actions if action.rehearsal == number]).values()
+    return exp(fmean(map(log, ratios))) if ratios else None
+
+
+def pooled_cv(actions: Sequence[TimedAction]) -> float:
+    """Spread of ratios around the mean of their kind and rehearsal; 0 where there is one of each only."""
+    squares, freedom = 0.0, 0
+    for group in grouped(actions):
+        ratios = [action.ratio for action in group]
+        mean = fmean(ratios)
+        freedom += len(ratios) - 1
+        for ratio in ratios:
+            squares += (ratio / mean - 1) ** 2
+    return sqrt(squares / freedom) if freedom else 0.0
+
+
+# Drift
+
+
+def drift_of(actions: Sequence[TimedAction]) -> float:
+    """One standard deviation of the speed during a run around the mean of its rehearsals.
+
+    Neighbouring stretches of time - the halves of each rehearsal, and the rehearsals - differ by root 2 of the Allan
+    deviation s of the device's speed, which for slow noise (1/f) hardly depends on how long they are. With a level of
+    its own for the run and for each of n rehearsals the distance is s x root(1 + 1/n). Allan, Proc. IEEE 54 (1966).
+    """
+    usual = usual_ratios(actions)
+    rehearsals = in_order(actions)
+    pairs = [halves(rehearsal) for rehearsal in rehearsals] + list(pairwise(rehearsals))
+    steps = [log(relative(later, usual) / relative(earlier, usual)) for earlier, later in pairs if earlier and later]
+    allan = sqrt(fmean(step**2 for step in steps) / 2) if steps else 0.0
+    return allan * sqrt(1 + 1 / len(rehearsals))
+
+
+def in_order(actions: Sequence[TimedAction]) -> list[list[TimedAction]]:
+    """Actions of each rehearsal, by the time they began."""
+    rehearsals: dict[int, list[TimedAction]] = {}
+    for action in sorted(actions, key=lambda action: (action.rehearsal, action.start_s)):
+        rehearsals.setdefault(action.rehearsal, []).append(action)
+    return list(rehearsals.values())
+
+
+def halves(actions: list[TimedAction]) -> tuple[list[TimedAction], list[TimedAction]]:
+    """The first half and the second."""
+    middle = len(actions) // 2
+    return actions[:middle], actions[middle:]
+
+
+def relative(actions: Sequence[TimedAction], usual: Mapping[KindOfBatch, float]) -> float:
+    """Mean ratio over that which is usual for its kind."""
+    return fmean(action.ratio / usual[action.kind] for action in actions)
+
+
+# Processes that share a device
+
+
+def slowdowns(runs: Sequence[TimedAction]) -> dict[str, float]:
+    """By device, where others share it: run times while the others run too, over those alone.
+
+    Slope of the straight line through (overlap, run time), each over the mean of its kind and rehearsal, so that the
+    drift of the machine and the size of models and batches play no part. At least 1, at most the number of processes.
+    """
+    devices = list(dict.fromkeys(action.device for action in runs))
+    if len(devices) < 2:
+        return {}
+    return {
+        device: steepness([action for action in runs if action.device == device], len(devices)) for device in devices
+    }
+
+
+def steepness(runs: Sequence[TimedAction], processes: int) -> float:
+    """The slowdown of one device."""
+    groups = grouped(runs)
+    overlaps = [np.array([action.overlap for action in group]) for group in groups]
+    ratios = [np.array([action.ratio for action in group]) for group in groups]
+    centred = np.concatenate([values - fmean(values) for values in overlaps])
+    times = np.concatenate([values / fmean(values) for values in ratios])
+    squares = float(centred @ centred)
+    if not squares:
+        return 1.0
+    slope = float(centred @ times) / squares
+    alone = 1 - slope * float(np.concatenate(overlaps).mean())
+    if alone <= 0:
+        return float(processes)
+    return min(max(1.0, 1 + slope / alone), float(processes))
+
+
+# Errors
+
+
+def run_errors(recording: Recording, speed: RehearsedSpeed) -> tuple[ByModel, Mapping[str, BySize]]:
+    """One standard deviation of run times, by model: of all models in common, and of each size by itself.
+
+    Without a rehearsal it is what the profiles state, for all in common: a device that is slower than it was when it
+    was measured is slower at everything.
+    """
+    if not speed.run:
+        return recording.run_error, {}
+    return dict.fromkeys(speed.run, speed.drift), speed.run_error
+
+
+def load_errors(recording: Recording, speed: RehearsedSpeed) -> ByModel:
+    """One standard deviation of load times, by model: of all models in common."""
+    if not speed.load:
+        return recording.load_error
+    return dict.fromkeys(speed.load, hypot(speed.drift, speed.load_error))

@@ -1,0 +1,1 @@
+"""Replays: how long, how often, and what they say of a plan."""

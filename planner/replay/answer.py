@@ -1,0 +1,246 @@
+"""Answers: a trial becomes a recommendation."""
+
+from collections.abc import Callable, Sequence
+from math import isnan, nan
+
+from planner.catalog.offers import Offer
+from planner.model.candidate import Machines
+from planner.model.plan import (
+    Accuracy,
+    Bottleneck,
+    GpuAnswer,
+    Instances,
+    Interval,
+    ModelAnswer,
+    Policies,
+    Recommendation,
+    Replayed,
+    ReplicaAnswer,
+    UnitCosts,
+)
+from planner.model.replications import (
+    horizon_s,
+    warmup_s,
+)
+from planner.model.scenario import Scenario
+from planner.placing import duty
+from planner.placing.cutting import FleetGpu
+from planner.placing.fleets import gpu_count
+from planner.placing.packing import Placed, portions_of
+from planner.placing.sizing import Need
+from planner.prediction.predict import interpolated
+from planner.replay.deploying import failures
+from planner.replay.replay import Replay
+from planner.replay.trial import Trial, mean_of_known
+from planner.units.reading import HOURS_PER_MONTH
+from simulator.clock.metrics import (
+    ModelMetrics,
+    Verdict,
+    confidence_interval,
+)
+from simulator.world.profile import Evidence, Profile, weakest
+from simulator.world.workload import FixedRate, Workload
+
+WORTH_MEASURING = 0.05
+"""Part more that larger batches would carry, from which on it is said that nobody measured them."""
+
+
+def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
+    """What a person reads about a trial."""
+    candidate = trial.candidate
+    cost = trial.cost_usd_per_hour
+    models = tuple(_model_answer(trial, need) for need in trial.replay.needs.values())
+    return Recommendation(
+        feasible=trial.met,
+        instances=tuple(map(_instances, trial.bought, candidate.machines)),
+        memory=candidate.memory,
+        gpu_count=gpu_count(trial.offers, trial.fleet),
+        cost_usd_per_hour=cost,
+        cost_usd_per_month=cost * HOURS_PER_MONTH,
+        unit_costs=unit_costs(cost, models, trial.replay.traffic),
+        lower_bound_usd_per_hour=lower_bound_usd_per_hour,
+        energy_w=trial.energy_w,
+        replications=len(trial.replay.summaries),
+        replayed=replayed(trial),
+        requests=trial.replay.requests,
+        models=models,
+        gpus=tuple(_gpu_answer(trial, device) for device in trial.devices),
+    )
+
+
+def _instances(offer: Offer, machines: Machines) -> Instances:
+    """So many of an offer, at its price."""
+    return Instances(
+        provider=machines.provider,
+        region=machines.region,
+        instance=machines.instance,
+        gpu=machines.gpu,
+        gpu_count=machines.gpu_count,
+        count=machines.count,
+        usd_per_hour=offer.usd_per_hour,
+        price_as_of=offer.as_of,
+        price_kind=offer.price_kind,
+        ambiguous=machines.ambiguous,
+    )
+
+
+def unit_costs(usd_per_hour: float, models: Sequence[ModelAnswer], traffic: Workload) -> UnitCosts | None:
+    """What a request, a right answer and a stream cost. $3.60 an hour for 1,000 requests a second: $1 a million."""
+    millions = sum(model.offered_rps for model in models) * 3600 / 1e6
+    right = sum(model.offered_rps * model.accuracy.lost_is_wrong for model in models) * 3600 / 1e6
+    streams = sum(stream.count for stream in traffic.streams)
+    only = all(isinstance(stream.arrivals, FixedRate) for stream in traffic.streams)
+    if not millions:
+        return None
+    return UnitCosts(
+        per_million_requests=usd_per_hour / millions,
+        per_million_right=usd_per_hour / right if right > 0 else nan,
+        per_stream_month=usd_per_hour * HOURS_PER_MONTH / streams if only else None,
+    )
+
+
+def replayed(trial: Trial) -> Replayed:
+    """How long was replayed, and why that suffices."""
+    seen, length = trial.replay, trial.replay.stretch
+    return Replayed(
+        horizon_s=length.horizon_s,
+        warmup_s=length.warmup_s,
+        settling_s=length.settling_s,
+        repeat_s=length.repeat_s,
+        draws_asked=seen.draws.share if seen.draws else None,
+        draws_mixed=seen.draws.mixed if seen.draws else 1,
+        draws_kept=seen.all_kept,
+        swap=trial.deployment.swap if any(p.swapped for p in trial.packing.placed) else None,
+    )
+
+
+def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
+    seen, placed = trial.replay.of(need.model), trial.placed(need.model)
+    profiles = [p.portion.sized.profile for p in placed]
+    swapped = any(p.swapped for p in placed)
+    verdict = trial.replay.verdicts[need.model]
+
+    def mean(figure: Callable[[ModelMetrics], float]) -> float:
+        return mean_of_known([figure(m) for m in seen])
+
+    p99 = Interval(*confidence_interval([m.p99_s for m in seen if not isnan(m.p99_s)]))
+    return ModelAnswer(
+        name=need.model,
+        replicas=tuple(map(_replica_answer, placed)),
+        batch_size=max(p.batch_size_max for p in placed),
+        max_queue_delay_s=need.max_queue_delay_s,
+        gpus=tuple(device.id for p in placed for device in p.devices),
+        mode="swapped" if swapped else "resident",
+        slo_s=need.slo.latency_s,
+        slo_attainment_target=need.slo.attainment,
+        slo_attainment=trial.replay.attainment[need.model],
+        slo_met=trial.replay.kept[need.model] if verdict is Verdict.STABLE else False,
+        draws_kept=trial.replay.draws_kept.get(need.model),
+        mean_s=mean(lambda m: m.mean_s),
+        p50_s=mean(lambda m: m.p50_s),
+        p90_s=mean(lambda m: m.p90_s),
+        p95_s=mean(lambda m: m.p95_s),
+        p99_s=p99.mean,
+        p99=p99,
+        throughput_rps=mean(lambda m: m.throughput_rps),
+        offered_rps=mean(lambda m: m.offered_rps),
+        goodput_rps=mean(lambda m: m.goodput_rps),
+        dropped_fraction=mean(lambda m: m.dropped_fraction),
+        processed_fraction=mean(lambda m: m.processed_fraction),
+        mean_batch_size=mean(lambda m: m.mean_batch_size),
+        accuracy=_accuracy(trial.replay, need.model),
+        joules_per_inference=mean(lambda m: m.joules_per_inference),
+        verdict=verdict,
+        bottleneck=bottleneck_of(max(placed, key=lambda p: p.worst_s)),
+        evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
+        predicted=any(profile.predicted for profile in profiles),
+        precision=" and ".join(sorted({profile.precision for profile in profiles})),
+    )
+
+
+def _replica_answer(placed: Placed) -> ReplicaAnswer:
+    gpus = tuple(device.id for device in placed.devices)
+    return ReplicaAnswer(gpus=gpus, batch_size=placed.batch_size_max, share=placed.portion.share)
+
+
+def _accuracy(seen: Replay, model: str) -> Accuracy:
+    """Mean over replications; None for what a repeated answer is worth where the scenario names no half-life."""
+    lost_is_wrong = mean_of_known([accuracy[model] for accuracy in seen.lost_is_wrong])
+    reuse_last = [accuracy[model] for accuracy in seen.reuse_last]
+    return Accuracy(lost_is_wrong=lost_is_wrong, reuse_last=mean_of_known(reuse_last) if reuse_last else None)
+
+
+def bottleneck_of(placed: Placed) -> Bottleneck:
+    """What gives way first: the end of the measured batches where larger ones would carry more than these can."""
+    if placed.bottleneck is Bottleneck.COMPUTE and _larger_would_do(placed):
+        return Bottleneck.BATCH_RANGE
+    return placed.bottleneck
+
+
+def _larger_would_do(placed: Placed) -> bool:
+    """Whether twice the largest measured batch would carry more if its curve goes on, within the SLO and in memory.
+
+    4 in 10 ms and 8 in 16 ms carry a quarter more. Waiting for such a batch and running it must be within the SLO.
+    """
+    sized, profile, kind = placed.portion.sized, placed.portion.sized.profile, placed.devices[0].kind
+    largest = profile.largest_batch
+    if placed.batch_size_max < largest or len(profile.latency.x) < 2:
+        return False
+    run_s = interpolated(profile, 2 * largest, kind.gpu).latency_s.value
+    held_bytes = profile.weight_bytes + profile.workspace(2 * largest)
+    carries_more = 2 * profile.latency(largest) >= (1 + WORTH_MEASURING) * run_s
+    return carries_more and 2 * run_s <= sized.need.slo.latency_s and held_bytes <= kind.memory_bytes
+
+
+def _gpu_answer(trial: Trial, device: FleetGpu) -> GpuAnswer:
+    seen = [summary.devices[device.id] for summary in trial.replay.summaries]
+    here = [p for p in trial.packing.placed if device in p.devices]
+    return GpuAnswer(
+        id=device.id,
+        kind=device.kind.gpu.name,
+        host=device.host,
+        machines=device.machines,
+        models=tuple(p.portion.sized.model for p in here),
+        utilization=mean_of_known([d.utilization for d in seen]),
+        offered_load=sum(_offered_load(p, device) for p in here),
+        load_share=mean_of_known([d.load_share for d in seen]),
+        swaps_per_s=mean_of_known([d.swaps_per_s for d in seen]),
+        peak_memory_bytes=max(d.peak_memory_bytes for d in seen),
+        memory_bytes=device.kind.memory_bytes,
+        mean_power_w=mean_of_known([d.mean_power_w for d in seen]),
+        predicted=any(p.portion.sized.profile.predicted for p in here),
+    )
+
+
+def _offered_load(placed: Placed, device: FleetGpu) -> float:
+    """Of one replica on one of its GPUs."""
+    here = portions_of(placed)[placed.devices.index(device)]
+    return duty.offered_load([here], [placed.batch_size_max])
+
+
+def evidence(profile: Profile, swapped: bool) -> Evidence:
+    """The weakest of the figures that matter: load times only where weights move while serving."""
+    loading = [profile.load_evidence] if swapped else []
+    return weakest(profile.latency_evidence, profile.memory_evidence, *loading)
+
+
+def policies(scenario: Scenario, workload: Workload, trial: Trial | None) -> Policies:
+    """The rules that a scenario's deployments are replayed under; those of the answer, where there is one."""
+    swap = trial.deployment.swap if trial else scenario.swap.policy
+    length = trial.replay.stretch if trial else None
+    return Policies(
+        memory=scenario.memory,
+        scheduling=scenario.scheduling,
+        routing=scenario.routing,
+        drop=scenario.drop,
+        accuracy=scenario.accuracy.rule,
+        half_life_s=scenario.accuracy.half_life,
+        eviction=swap.eviction,
+        prefetch=swap.prefetch,
+        pinned=swap.pinned,
+        padded=scenario.padded,
+        headroom=scenario.headroom,
+        horizon_s=length.horizon_s if length else horizon_s(scenario, workload),
+        warmup_s=length.warmup_s if length else warmup_s(scenario),
+        failures=failures(scenario),
+    )

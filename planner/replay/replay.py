@@ -1,0 +1,330 @@
+"""Replays: replications of one deployment, and how they are judged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import cycle, islice
+from math import ceil, isnan, nan, sqrt
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from planner.model.plan import (
+    Interval,
+    Timeline,
+)
+from planner.model.replications import (
+    REQUESTS_MAX,
+    Draws,
+    confidence_of,
+    requests_needed,
+)
+from planner.placing.sizing import Need
+from planner.replay.stretch import ReplayLength
+from planner.replay.timeline import Counts
+from simulator.clock.metrics import (
+    ModelMetrics,
+    Summary,
+    Verdict,
+    attainment_interval,
+    confidence_interval,
+    draws_interval,
+    drifts,
+    long_run,
+    share_interval,
+)
+from simulator.world.workload import Workload
+
+MILE = 0.05
+"""A first run that misses its target by so much more than three times the allowed misses is not repeated. One run of a
+minute may be off by a few allowed misses, and by a point or two where few ask; hardly by five points besides."""
+SCREENED_DRAWS = 12
+"""The same where each is one draw of the phases."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Replications of one deployment."""
+
+    needs: Mapping[str, Need]
+    summaries: tuple[Summary, ...]
+    lost_is_wrong: tuple[Mapping[str, float], ...]
+    """Accuracy of each model under that rule, by replication."""
+    reuse_last: tuple[Mapping[str, float], ...]
+    """The same under the other; empty where the scenario names no half-life."""
+    requests: int
+    """Replayed in all."""
+    wall_s: float
+    stretch: ReplayLength
+    """How long each replication is."""
+    looks: tuple[int, ...]
+    """Numbers of replications at which the intervals may be looked at before the verdict; each look has its part of
+    the 5 % risk of error."""
+    draws: Draws | None = None
+    """What is asked of draws of the cameras' phases; None where no phases are drawn."""
+    noisy: bool = True
+    """Whether something besides phases is random, so that the attainment of one draw is only estimated."""
+    overloaded: tuple[str, ...] = ()
+    """Models whose queues grow without end at the full demand, by `simulator.clock.stability`."""
+    recorded: bool = False
+    """Whether some demand is a recording, whose own ups and downs are no drift."""
+    latencies: tuple[Mapping[str, Counts], ...] = ()
+    """Of each model, by replication; empty where candidates are screened."""
+    timeline: Timeline | None = None
+    """A window of the first replication; None where candidates are screened."""
+
+    def rates_rps(self, factor: float) -> dict[str, float]:
+        """Requests a second of each model that must be processed, at so many times the demand."""
+        return {model: factor * need.needed_rps for model, need in self.needs.items()}
+
+    @property
+    def traffic(self) -> Workload:
+        """All that is asked."""
+        return Workload(tuple(stream for need in self.needs.values() for stream in need.streams))
+
+    def of(self, model: str) -> list[ModelMetrics]:
+        """One model's metrics, by replication."""
+        return [summary.models[model] for summary in self.summaries]
+
+    @property
+    def risk(self) -> float:
+        """Part of the 5 % risk of error that one look has."""
+        return 1 - confidence_of(len(self.looks))
+
+    @cached_property
+    def attainment(self) -> dict[str, Interval]:
+        """Share of each model's requests answered in time; the intervals hold with 95 % over all looks together.
+
+        Where phases are drawn, the mean over draws, with an interval for the mean over all draws.
+        """
+        return {m: self._attainment(m, len(self.summaries)) for m in self.needs}
+
+    def _attainment(self, model: str, replications: int) -> Interval:
+        """Attainment after so many replications: those that were seen, over and over."""
+        seen = list(islice(cycle(self.of(model)), replications))
+        fractions = [x.slo_attainment for x in seen]
+        if self.draws:
+            return Interval(*draws_interval(fractions, 1 - self.risk))
+        errors = [x.slo_attainment_error for x in seen] if self.noisy else []
+        return Interval(*attainment_interval(fractions, [x.judged for x in seen], 1 - self.risk, errors))
+
+    @cached_property
+    def draws_kept(self) -> dict[str, Interval]:
+        """Share of the draws of the phases in which each SLO is met in the long run; empty where none are drawn.
+
+        Each end may be wrong with the part of the risk that one look has.
+        """
+        return {m: self._share(kept) for m, kept in self._kept_in_draws.items()}
+
+    def _share(self, kept: Sequence[bool]) -> Interval:
+        if not kept:
+            return Interval(nan, 0.0, 1.0)
+        hits = sum(kept)
+        return Interval(hits / len(kept), *share_interval(hits, len(kept), 1 - 2 * self.risk))
+
+    @cached_property
+    def all_kept(self) -> Interval | None:
+        """Share of the draws in which every SLO is met; None where no phases are drawn."""
+        if not self.draws:
+            return None
+        return self._share([all(one) for one in zip(*self._kept_in_draws.values(), strict=True)])
+
+    @cached_property
+    def _kept_in_draws(self) -> dict[str, list[bool]]:
+        """By model and draw."""
+        if not self.draws:
+            return {}
+        return {model: self._in_draws(model, need.slo.attainment) for model, need in self.needs.items()}
+
+    def _in_draws(self, model: str, target: float) -> list[bool]:
+        """Whether the SLO is met in each draw; not where no request was judged."""
+        seen = self.of(model)
+        known = [i for i, x in enumerate(seen) if x.judged]
+        settled = [seen[i].slo_attainment for i in known]
+        if self.noisy:
+            settled = long_run(settled, [seen[i].slo_attainment_error for i in known])
+        kept = {i for i, share in zip(known, settled, strict=True) if share >= target - 1e-9}
+        return [i in kept for i in range(len(seen))]
+
+    @cached_property
+    def kept(self) -> dict[str, bool | None]:
+        """Whether each SLO is met: True or False once the whole interval lies on one side.
+
+        One of 100 % can be refuted but never proven; it counts as kept while not one request was late. Where phases are
+        drawn, the share of draws decides, and the mean over them must be no lower than the SLO.
+        """
+        return {m: self._kept(m, need.slo.attainment) for m, need in self.needs.items()}
+
+    def _kept(self, model: str, target: float) -> bool | None:
+        if not self.draws:
+            return _kept(self.attainment[model], target)
+        if self.draws.mixed > 1:
+            return self._kept_when_mixed(model, target)
+        share = self.draws_kept[model]
+        if share.high < self.draws.share or self.attainment[model].high < target:
+            return False
+        return True if share.low >= self.draws.share and self._mean_low(model) >= target - 1e-9 else None
+
+    def _mean_low(self, model: str) -> float:
+        """The mean over draws, or where it is only estimated, for noise, the low end of it (Student's t)."""
+        fractions = [x.slo_attainment for x in self.of(model) if x.judged]
+        return confidence_interval(fractions, 1 - 2 * self.risk)[1] if self.noisy else self.attainment[model].mean
+
+    def _kept_when_mixed(self, model: str, target: float) -> bool | None:
+        """Whether the mean over as many draws as come by in the period meets the SLO: by the interval for the mean of
+        further draws (Student's t). One draw more, in which all is late, stands for those that were not seen."""
+        assert self.draws is not None
+        data = np.array([x.slo_attainment for x in self.of(model) if x.judged] + [0.0])
+        if len(data) < 3:
+            return None
+        spread = float(np.std(data, ddof=1)) * (1 / len(data) + 1 / self.draws.mixed) ** 0.5
+        sure = 1 - (1 - self.draws.share) / len(self.looks)
+        half = max(0.0, float(stdtrit(len(data) - 1, sure))) * spread
+        mean = float(np.mean(data))
+        if mean - half >= target - 1e-9:
+            return True
+        return False if mean + half < target else None
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Whether each model's replicas keep up."""
+        return {m: self._verdict(m) for m in self.needs}
+
+    def _verdict(self, model: str) -> Verdict:
+        if model in self.overloaded:
+            return Verdict.OVERLOADED
+        seen = self.of(model)
+        arrived = float(np.mean([x.arrived for x in seen])) / 3
+        if not self.recorded and drifts([x.backlog_growth for x in seen], arrived):
+            return Verdict.BACKLOGGED
+        return Verdict.STABLE
+
+    @property
+    def met(self) -> bool:
+        """Whether every SLO is surely met, by replicas that keep up."""
+        together = self.all_kept
+        enough = together is None or self.draws is None or self.draws.mixed > 1 or together.low >= self.draws.share
+        return all(self.kept.values()) and enough and self.stable
+
+    @property
+    def stable(self) -> bool:
+        """Whether all replicas keep up."""
+        return all(verdict is Verdict.STABLE for verdict in self.verdicts.values())
+
+    @property
+    def missed(self) -> list[str]:
+        """Models whose SLO is not surely kept: those missed on the mean before others, furthest first; those that do
+        not keep up among them."""
+        short = {
+            m: self.margin(m) for m, kept in self.kept.items() if not kept or self.verdicts[m] is not Verdict.STABLE
+        }
+        if not short and not self.met:  # each SLO is met in enough draws, but not all of them together
+            short = {m: self.margin(m) for m in self.needs}
+        return sorted(short, key=lambda m: (not short[m] < 0, self.attainment[m].low - self.needs[m].slo.attainment, m))
+
+    def margin(self, model: str) -> float:
+        """Mean attainment over its target, below zero where missed; NaN where no request was judged. Where phases are
+        drawn, also the share of draws that keep it over the share that is asked, whichever is less."""
+        margin = self.attainment[model].mean - self.needs[model].slo.attainment
+        if self.draws and self.draws.mixed == 1:
+            return min(margin, self.draws_kept[model].mean - self.draws.share)
+        return margin
+
+    @property
+    def nearness(self) -> tuple[bool, float]:
+        """Whether every model had requests that were judged, and the least margin of those that had."""
+        known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
+        return len(known) == len(self.needs), min(known, default=-1.0)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
+        if self.draws:
+            most = share_interval(self.looks[-1], self.looks[-1], 1 - 2 * self.risk)[0]
+            return self.draws.mixed == 1 and most < self.draws.share
+        more = self.looks[-1] / len(self.summaries)
+        return any(
+            more * sum(x.judged for x in self.of(m)) < requests_needed(need.slo.attainment, 1 - self.risk)
+            for m, need in self.needs.items()
+        )
+
+    @property
+    def lost(self) -> bool:
+        """Whether so many draws of the phases broke an SLO that the last look could not prove the share any more."""
+        if not self.draws or self.draws.mixed > 1 or len(self.looks) == 1:
+            return False
+        broken = sum(not all(one) for one in zip(*self._kept_in_draws.values(), strict=True))
+        last = self.looks[-1]
+        return broken > 0 and share_interval(last - broken, last, 1 - 2 * self.risk)[0] < self.draws.share
+
+    @property
+    def promising(self) -> bool:
+        """Whether a screening leaves no doubt that is worth more than a confirmation by other seeds."""
+        if not self.draws:
+            return self.met
+        return self.stable and not (self.short if self.draws.mixed > 1 else self.far_off)
+
+    @property
+    def decided(self) -> bool:
+        """Whether more replications would not change the verdict."""
+        refuted = any(kept is False for kept in self.kept.values()) or not self.stable
+        together = self.all_kept
+        if self.draws and together and self.draws.mixed == 1:
+            refuted |= together.high < self.draws.share
+        return self.met or refuted
+
+    @property
+    def short(self) -> bool:
+        """Whether some SLO is missed on the mean, or some model does not keep up."""
+        return not self.stable or any(self.margin(m) < 0 for m in self.needs)
+
+    @property
+    def undecidable(self) -> bool:
+        """Whether the last look, with replications like those that were seen, would still not decide."""
+        if self.draws:
+            return False
+        open_ones = [m for m, kept in self.kept.items() if kept is None]
+        return any(_kept(self._attainment(m, self.looks[-1]), self.needs[m].slo.attainment) is None for m in open_ones)
+
+    def horizon_to_prove_s(self, model: str) -> float | None:
+        """Horizon at which the last look would prove the SLO, were the mean what it is; None where none would.
+
+        Wilson's interval needs z^2 a (1 - a) / (mean - a)^2 requests, which is z^2 a / (1 - a) where all were in time;
+        Student's shrinks with the root of the time. None too where that is beyond REQUESTS_MAX requests, and where more
+        draws of the phases are needed instead.
+        """
+        need, runs, confidence = self.needs[model], self.looks[-1], 1 - self.risk
+        target = need.slo.attainment
+        fractions = [m.slo_attainment for m in self.of(model) if m.judged]
+        mean, low, _ = confidence_interval(fractions or [1.0], confidence)
+        if mean <= target or self.draws:
+            return None
+        unjudged_s = self.stretch.warmup_s + need.slo.latency_s
+        z = float(ndtri((1 + confidence) / 2))
+        requests = z * z * target * (1 - target) / (mean - target) ** 2
+        spread = ((mean - low) / (mean - target)) ** 2 * len(fractions) / runs if len(fractions) > 1 else 0.0
+        judged_s = max(requests / (runs * need.rate_rps), spread * max(self.stretch.horizon_s - unjudged_s, 0.0))
+        found_s = unjudged_s + 1.1 * judged_s  # random arrivals may be fewer than their mean
+        total_rps = sum(need.rate_rps for need in self.needs.values())
+        return found_s if found_s * total_rps * self.looks[0] <= REQUESTS_MAX else None
+
+    @property
+    def far_off(self) -> bool:
+        """Whether an SLO is missed by a mile, or in more than one of few draws of the phases."""
+        if self.draws and self.draws.mixed == 1:
+            most = bad_draws(self.draws.share)
+            return any(one.count(False) >= most for one in self._kept_in_draws.values())
+        return any(1 - self.attainment[m].mean > 3 * (1 - need.slo.attainment) + MILE for m, need in self.needs.items())
+
+
+def bad_draws(share: float) -> int:
+    """Draws of the phases that break an SLO and end a screening: one and a half standard deviations above their mean,
+    if just such a share of all keep it. Of 12: 2 where 95 % must, 6 where 70 % must."""
+    mean = SCREENED_DRAWS * (1 - share)
+    return max(2, ceil(mean + 1.5 * sqrt(mean * share)))
+
+
+def _kept(attainment: Interval, target: float) -> bool | None:
+    if attainment.low >= target or attainment.mean >= 1 <= target:
+        return True
+    return False if attainment.high < target else None

@@ -1,0 +1,142 @@
+"""Running: a deployment is replayed until every SLO is decided."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from planner.model.replications import (
+    draws_asked,
+    looks_at,
+)
+from planner.model.scenario import Scenario
+from planner.placing.sizing import Need
+from planner.replay.replay import SCREENED_DRAWS, Replay
+from planner.replay.stretch import stretch
+from planner.replay.timeline import latency_counts, timeline
+from simulator.clock.metrics import (
+    accuracy,
+    summarise,
+)
+from simulator.clock.records import SimulationResult
+from simulator.clock.run import simulate
+from simulator.clock.stability import drain, offered_load
+from simulator.world.deployment import Deployment
+from simulator.world.workload import Workload
+
+PLANNING = 0x5EED << 32
+"""Seed of every plan, whatever the scenario's: what is bought must not depend on it. Larger than any other seed."""
+SCREENED = 3
+"""Replications after which a screening that surely meets every SLO ends: a confirmation by other seeds follows."""
+CALM_LOAD = 0.8
+"""Load up to which queues forget so soon that it does not matter what it is."""
+
+
+def seed_of(seed: int, stage: int, replication: int) -> int:
+    """Seed of one replication. Stage 0 chooses a plan, stage 1 confirms it; no two scenario seeds share any."""
+    return int(np.random.SeedSequence((seed, stage, replication)).generate_state(1, np.uint64)[0])
+
+
+def measured_load(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload) -> float:
+    """Load that a deployment is offered, batches as large as are allowed and weights loaded; `CALM_LOAD` if it is no
+    more than that."""
+    if not drain(deployment, {model: rate / CALM_LOAD for model, rate in rates_rps.items()}, traffic).growing:
+        return CALM_LOAD
+    return max(CALM_LOAD, offered_load(deployment, rates_rps, traffic))
+
+
+def replay(
+    scenario: Scenario,
+    workload: Workload,
+    needs: Mapping[str, Need],
+    deployment: Deployment,
+    *,
+    screen: bool,
+    seed: int = PLANNING,
+    tell: Callable[[float], None] = lambda _: None,
+) -> Replay:
+    """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
+    each replication is one draw of the cameras' phases.
+
+    Once only where nothing is random: equal replications are no evidence. Replication i of every deployment meets the
+    same arrivals. `screen`: a candidate is given up after one that misses by a mile, once an SLO is missed on the mean,
+    where 40 would not decide, or after two draws of the phases that break an SLO; one that keeps all after a few is
+    left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict falls at one
+    of a few looks, whose intervals are wider for it (Bonferroni).
+    `tell` hears how much of the way to the next look is done.
+    """
+    so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
+    looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
+    stage = 0 if screen else 1
+    for i in range(looks[-1]):
+        result = simulate(deployment, workload, horizon_s, seed_of(seed, stage, i))
+        so_far = _with_one_more(so_far, result, scenario, screen=screen)
+        tell((i + 1) / next(look for look in looks if look > i))
+        if _is_enough(so_far, screen=screen):
+            break
+    return so_far
+
+
+def _is_enough(so_far: Replay, *, screen: bool) -> bool:
+    """Whether more replications are not worth their time."""
+    if so_far.lost or (screen and _screened(so_far)):
+        return True
+    if len(so_far.summaries) not in so_far.looks:
+        return False
+    return so_far.decided or (screen and (so_far.short or so_far.undecidable))
+
+
+def _not_begun(
+    scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, *, screen: bool
+) -> Replay:
+    """What is known before the first replication: how long each is, how many there may be, and what is overloaded."""
+    rates_rps = {model: need.needed_rps for model, need in needs.items()}
+    load = 0.0 if screen else measured_load(deployment, rates_rps, workload)
+    length = stretch(scenario, workload, needs, deployment, load)
+    fixed = workload.is_fixed(length.horizon_s) and deployment.is_fixed
+    only_phases = workload.is_fixed_but_for_phases(length.horizon_s) and deployment.is_fixed
+    return Replay(
+        needs=needs,
+        summaries=(),
+        lost_is_wrong=(),
+        reuse_last=(),
+        requests=0,
+        wall_s=0.0,
+        stretch=length,
+        looks=looks_at(scenario, workload, fixed),
+        draws=draws_asked(scenario, workload),
+        noisy=not (fixed or only_phases),
+        overloaded=drain(deployment, rates_rps, workload).growing if load > CALM_LOAD else (),
+        recorded=workload.longest_recording_s > 0,
+    )
+
+
+def _with_one_more(so_far: Replay, result: SimulationResult, scenario: Scenario, *, screen: bool) -> Replay:
+    """The replications so far and one more."""
+    base = {spec.name: spec.accuracy for spec in scenario.models}
+    half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
+    summary = summarise(result, early_s)
+    reused = () if half_life_s is None else (accuracy(result, base, half_life_s, early_s),)
+    more = replace(
+        so_far,
+        summaries=(*so_far.summaries, summary),
+        lost_is_wrong=(*so_far.lost_is_wrong, accuracy(result, base, None, early_s)),
+        reuse_last=(*so_far.reuse_last, *reused),
+        requests=so_far.requests + result.request_count,
+        wall_s=so_far.wall_s + result.wall_s,
+    )
+    if screen:
+        return more
+    return replace(
+        more,
+        latencies=(*so_far.latencies, latency_counts(result, early_s)),
+        timeline=so_far.timeline or timeline(result, summary, early_s),
+    )
+
+
+def _screened(so_far: Replay) -> bool:
+    """Whether a screening has seen enough: a miss by a mile, or a few replications without one."""
+    count = len(so_far.summaries)
+    if so_far.far_off and (count == 1 or so_far.draws):
+        return True
+    return count == SCREENED_DRAWS if so_far.draws else count == SCREENED and so_far.met

@@ -1,0 +1,135 @@
+"""Length: how long one replication of a deployment must be for its queues to show what they do in the long run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from math import ceil, gcd, lcm
+
+from planner.model.replications import REQUESTS_MAX, judged_s, longest_slo_s, looks_at, warmup_s
+from planner.model.scenario import Scenario
+from planner.placing.sizing import Need
+from simulator.clock.run import stages
+from simulator.clock.stability import longest_round_s
+from simulator.world.deployment import Deployment, Replica, Service
+from simulator.world.workload import FixedRate, Workload
+
+REPEATS_S = 5.0
+"""Shortest judged time of cameras that repeat themselves."""
+REPEAT_MAX_S = 30.0
+"""Cameras that take longer to come round count as if they never did."""
+SETTLES = 20
+"""Judged time over the time in which queues forget: what was replayed then counts as many independent stretches."""
+ROUNDS_WARM = 5
+"""Full rounds of the slowest GPU before requests are judged: turns have fallen into their pattern by then."""
+SPARE_MIN = 0.05
+"""Free share of a GPU below which queues are not waited for: they would take a thousand batches to forget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayLength:
+    """How long one replication of a deployment is, and why that suffices."""
+
+    horizon_s: float
+    warmup_s: float
+    """Start that is left out of the figures."""
+    settling_s: float
+    """Time in which queues that grew by chance are worked off."""
+    repeat_s: float | None
+    """Time after which all cameras come round to where they were; None where that takes long, or other traffic is
+    random."""
+
+
+def stretch(
+    scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, load: float = 0.0
+) -> ReplayLength:
+    """How long one replication of a deployment is: as asked, or as the scenario needs (`horizon_s`), or longer.
+
+    Longer where queues take long to forget, or where turns in memory make rounds long: a queue that grows by little
+    must be seen to come back. `load`: what the deployment is offered, where that was measured.
+    """
+    settles_s = settling_s(deployment, needs, load)
+    round_s = longest_round_s(deployment)
+    repeat = repeat_s(workload) if deployment.is_fixed else None
+    early_s = warmup_s(scenario)
+    if scenario.warmup is None:
+        early_s = doubled(early_s, max(3 * settles_s, ROUNDS_WARM * round_s))
+    if scenario.horizon is not None:
+        early_s = min(early_s, max(warmup_s(scenario), scenario.horizon / 10))
+        return ReplayLength(horizon_s=scenario.horizon, warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
+    budget_s = REQUESTS_MAX / (looks_at(scenario, workload)[0] * sum(workload.rates_rps().values()))
+    wanted_s = min(max(SETTLES * settles_s, 2 * ROUNDS_WARM * round_s), budget_s)
+    if repeat is not None:
+        lasts_s = doubled(ceil(max(repeat, REPEATS_S) / repeat - 1e-9) * repeat, wanted_s)
+    else:
+        lasts_s = doubled(judged_s(scenario, workload), wanted_s)
+    horizon = ceil(lasts_s + early_s + longest_slo_s(scenario) - 1e-9)
+    return ReplayLength(horizon_s=float(horizon), warmup_s=early_s, settling_s=settles_s, repeat_s=repeat)
+
+
+def doubled(usual_s: float, wanted_s: float) -> float:
+    """The usual time, doubled until it is long enough: so nearly all candidates meet the same arrivals for as long."""
+    while usual_s < wanted_s:
+        usual_s *= 2
+    return usual_s
+
+
+def repeat_s(workload: Workload) -> float | None:
+    """Time after which all cameras come round: 15 and 10 fps, 0.2 s. None with other traffic, or where it takes long.
+
+    Rates count as fractions of small numbers: 7.49 fps are 749 frames in 100 s, which is too long.
+    """
+    periods = []
+    for stream in workload.streams:
+        match stream.arrivals:
+            case FixedRate(rate_rps=rate, jitter_s=0.0):
+                periods.append(1 / Fraction(rate).limit_denominator(1000))
+            case _:
+                return None
+    common = reduce(_least_common, periods)
+    return float(common) if common <= REPEAT_MAX_S else None
+
+
+def _least_common(a: Fraction, b: Fraction) -> Fraction:
+    """Least common multiple of two fractions: 1/15 and 1/10: 1/5."""
+    return Fraction(lcm(a.numerator, b.numerator), gcd(a.denominator, b.denominator))
+
+
+def settling_s(deployment: Deployment, needs: Mapping[str, Need], load: float = 0.0) -> float:
+    """Time in which the slowest queue forgets a chance excess: sum of rate x dispersion x work^2 over (1 - load)^2.
+
+    That is the variance of the work that comes in a second over the square of what is left free of it, the time scale
+    of a Brownian queue (Harrison, 1985). Poisson arrivals at 90/s of 10 ms each: 90 x 0.01^2 / 0.1^2 = 0.9 s. Cameras
+    alone bring no such excess. `load`: at least that of every GPU.
+    """
+    variance: dict[str, float] = dict.fromkeys((d.id for d in deployment.devices), 0.0)
+    works: dict[str, float] = dict.fromkeys(variance, 0.0)
+    swapping = _swapping(deployment)
+    for service in deployment.services:
+        need, total = needs[service.model], sum(r.share for r in service.replicas)
+        for replica in service.replicas:
+            rate_rps, most = need.rate_rps * replica.share / total, replica.batching.max_batch_size
+            for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
+                loading_s = stage.load_s(stage.weight_bytes) if name in swapping else 0.0
+                work_s = (stage.service_s[-1] + loading_s) / most
+                variance[name] += rate_rps * need.dispersion * work_s**2
+                works[name] += rate_rps * work_s
+    spare = {name: max(SPARE_MIN, 1 - max(load, work)) for name, work in works.items()}
+    return max(variance[name] / spare[name] ** 2 for name in spare)
+
+
+def _swapping(deployment: Deployment) -> set[str]:
+    """GPUs whose models do not all fit together."""
+    held: dict[str, dict[str, int]] = {device.id: {} for device in deployment.devices}
+    most = dict.fromkeys(held, 0)
+    for service, replica in _replicas(deployment):
+        for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
+            held[name] |= {layer.key: layer.weight_bytes for layer in stage.layers}
+            most[name] = max(most[name], stage.workspace_bytes)
+    return {
+        d.id for d in deployment.devices if d.context_bytes + sum(held[d.id].values()) + most[d.id] > d.memory_bytes
+    }
+
+
+def _replicas(deployment: Deployment) -> list[tuple[Service, Replica]]:
+    return [(service, replica) for service in deployment.services for replica in service.replicas]

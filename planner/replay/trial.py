@@ -1,0 +1,101 @@
+"""Trials: a fleet with its models placed, and what its replays showed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan, nan
+
+from planner.catalog.offers import Offer
+from planner.model.candidate import Candidate, Memory
+from planner.placing.cutting import FleetGpu
+from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
+from planner.placing.packing import Packing, Placed
+from planner.placing.sizing import Kind
+from planner.replay.replay import Replay
+from simulator.clock.stability import drain, offered_load
+from simulator.world.deployment import Deployment
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A fleet with its models placed, and what its replays showed."""
+
+    offers: tuple[Offer, ...]
+    fleet: Fleet
+    devices: tuple[FleetGpu, ...]
+    packing: Packing
+    deployment: Deployment
+    replay: Replay
+    among: tuple[Offer, ...] = ()
+    """All offers, from which its name must tell it."""
+    overloaded: bool = False
+    """Whether it is known to be offered more than `limit` in the largest batches that are allowed."""
+    limit: float = 1.0
+    """Load that the headroom leaves."""
+
+    def bears(self, factor: float) -> bool:
+        """Whether every queue still drains at so many times the demand."""
+        return not drain(self.deployment, self.replay.rates_rps(factor), self.replay.traffic).growing
+
+    @cached_property
+    def demand_factor_max(self) -> float:
+        """Times the demand up to which every queue drains, batches as large as are allowed and weights loaded."""
+        return 1 / offered_load(self.deployment, self.replay.rates_rps(1.0), self.replay.traffic)
+
+    @property
+    def load(self) -> float:
+        """What it is offered, over what it can bear."""
+        if self.packing.work > self.limit:
+            return self.packing.work
+        return max(1 / self.demand_factor_max, self.limit if self.overloaded else 0.0)
+
+    @property
+    def met(self) -> bool:
+        """Whether every SLO is surely met, within the headroom."""
+        return not self.overloaded and self.replay.met
+
+    @property
+    def nearness(self) -> tuple[bool, bool, float]:
+        """Whether its load is within the headroom, and how near its replays came."""
+        return (not self.overloaded, *self.replay.nearness)
+
+    @property
+    def bought(self) -> list[Offer]:
+        """The offers of which it has any."""
+        return [offer for offer, n in zip(self.offers, self.fleet, strict=True) if n]
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """Kinds of its GPUs."""
+        return {device.kind for device in self.devices}
+
+    @property
+    def candidate(self) -> Candidate:
+        """`2 x NC6s_v3 (V100), resident`."""
+        return candidate_of(self.offers, self.fleet, any(p.swapped for p in self.packing.placed), self.among)
+
+    @property
+    def cost_usd_per_hour(self) -> float:
+        """All instances."""
+        return cost_usd_per_hour(self.offers, self.fleet)
+
+    @property
+    def energy_w(self) -> float:
+        """Mean power of all GPUs."""
+        return sum(mean_of_known([s.devices[c.id].mean_power_w for s in self.replay.summaries]) for c in self.devices)
+
+    def placed(self, model: str) -> list[Placed]:
+        """The replicas of one model."""
+        return [p for p in self.packing.placed if p.portion.sized.model == model]
+
+
+def candidate_of(offers: Sequence[Offer], fleet: Fleet, swapped: bool, among: Sequence[Offer] = ()) -> Candidate:
+    """What is bought, and how models share its memory; `among` are all offers."""
+    memory = Memory.SWAPPED if swapped else Memory.RESIDENT
+    return Candidate(machines=machines_of(offers, fleet, among), memory=memory)
+
+
+def mean_of_known(values: Sequence[float]) -> float:
+    """Mean of those that are known."""
+    known = [v for v in values if not isnan(v)]
+    return sum(known) / len(known) if known else nan

@@ -1,0 +1,178 @@
+"""What an answer assumes, and what weakens it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from math import floor
+
+from planner.catalog.files import Status
+from planner.catalog.offers import retired_machines, spot_machines, stale
+from planner.model.plan import (
+    Bottleneck,
+    PlanWarning,
+)
+from planner.model.scenario import PriceKind, Scenario
+from planner.model.statement import Code, Statement
+from planner.placing.packing import Placed
+from planner.replay.answer import bottleneck_of, evidence
+from planner.replay.replay import Replay
+from planner.replay.trial import Trial
+from simulator.world.profile import PAGEABLE_SHARE, Evidence
+from simulator.world.workload import Workload
+
+OUTAGES_MIN = 20
+"""Outages in all replications below which unavailability is a guess: of 20 the standard error is 22 %."""
+
+
+def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement]) -> tuple[Statement, ...]:
+    """What the answer assumes, each once; `of_catalog` are those about GPUs."""
+    statements = (
+        *_of_profiles(trial),
+        Statement(code=Code.CONTEXT, figures={"context_bytes": scenario.context}),
+        *_of_power(trial, of_catalog),
+        *_of_placement(scenario, trial),
+    )
+    return tuple(dict.fromkeys(statements))
+
+
+def _of_profiles(trial: Trial) -> Iterator[Statement]:
+    """Each assumption of a profile once, after all profiles that it concerns."""
+    names_by_text: dict[str, list[str]] = {}
+    for name, placed in _profiles(trial).items():
+        for text in placed.portion.sized.profile.assumptions:
+            names_by_text.setdefault(text, []).append(name)
+    for text, names in names_by_text.items():
+        yield Statement(code=Code.OF_PROFILES, subjects=tuple(names), text=text)
+
+
+def _of_power(trial: Trial, of_catalog: Sequence[Statement]) -> Iterator[Statement]:
+    """Power that nobody states: while a batch runs, and of the kinds of GPU in use while they idle."""
+    unmetered = tuple(name for name, p in _profiles(trial).items() if p.portion.sized.profile.busy_w is None)
+    if unmetered:
+        yield Statement(code=Code.POWER_BY_PACE, subjects=unmetered)
+    kinds = {device.kind.gpu.name for device in trial.devices}
+    for one in of_catalog:
+        used = tuple(kind for kind in one.subjects if kind in kinds)
+        if used:
+            yield replace(one, subjects=used)
+
+
+def _of_placement(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
+    """What holds for models that are cut or swapped."""
+    placed = trial.packing.placed
+    if any(len(p.devices) > 1 for p in placed):
+        yield Statement(code=Code.STAGES_BY_WEIGHTS)
+    if not any(p.swapped for p in placed):
+        return
+    yield Statement(code=Code.SHARED_LINK)
+    unknown = any(p.portion.sized.profile.pageable_bytes_per_s is None for p in placed)
+    if unknown and not scenario.swap.pinned:
+        yield Statement(code=Code.PAGEABLE_RATE, figures={"share": PAGEABLE_SHARE})
+    if any(device.host_memory_bytes is None for device in trial.devices):
+        yield Statement(code=Code.HOST_MEMORY)
+
+
+def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: date) -> tuple[PlanWarning, ...]:
+    """What weakens the answer, and what to do about it."""
+    return (
+        *_doubts(trial),
+        *_prices(scenario, trial, today),
+        *_predicted(trial),
+        *_batch_ranges(trial),
+        *_evidence(trial),
+        *_windows(workload, trial.replay),
+        *_outages(scenario, trial),
+        *_unproven(trial.replay),
+    )
+
+
+def _doubts(trial: Trial) -> Iterator[PlanWarning]:
+    """What speaks against a profile."""
+    for name, placed in _profiles(trial).items():
+        for doubt in placed.portion.sized.profile.doubts:
+            yield PlanWarning(what=Statement(code=Code.DOUBT, subjects=(name,), text=doubt))
+
+
+def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarning]:
+    """Old prices, and machines that may be taken away."""
+    for offer in trial.bought:
+        if stale(offer.as_of, today):
+            yield PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(offer.instance, offer.as_of)))
+    retired = [offer.instance for offer in trial.bought if offer.status is Status.RETIRED]
+    if retired:
+        yield retired_machines(retired)
+    spot = [offer.instance for offer in trial.bought if offer.price_kind is PriceKind.SPOT]
+    if spot and scenario.failures is None:
+        yield spot_machines(spot)
+
+
+def _predicted(trial: Trial) -> Iterator[PlanWarning]:
+    """Pairs that nobody measured."""
+    names = tuple(name for name, p in _profiles(trial).items() if p.portion.sized.profile.predicted)
+    if names:
+        yield PlanWarning(what=Statement(code=Code.PREDICTED, subjects=names))
+
+
+def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:
+    """GPUs short of compute only because nobody measured larger batches."""
+    held = [placed for placed in trial.packing.placed if bottleneck_of(placed) is Bottleneck.BATCH_RANGE]
+    names = dict.fromkeys(f"{p.portion.sized.profile.model} on {p.portion.sized.profile.gpu}" for p in held)
+    if names and len(trial.devices) > 1:
+        yield PlanWarning(what=Statement(code=Code.BATCHES_END, subjects=tuple(names)))
+
+
+def _evidence(trial: Trial) -> Iterator[PlanWarning]:
+    """Profiles that rest on assumptions."""
+    profiles = [(name, p) for name, p in _profiles(trial).items() if not p.portion.sized.profile.predicted]
+    assumed = tuple(name for name, p in profiles if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED)
+    if assumed:
+        yield PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=assumed))
+
+
+def _windows(workload: Workload, seen: Replay) -> Iterator[PlanWarning]:
+    """Recordings of which no replication replays all."""
+    window_s, recording_s = seen.stretch.horizon_s, workload.longest_recording_s
+    if recording_s > window_s:
+        figures = {"windows": len(seen.summaries), "window_s": window_s, "recording_s": recording_s}
+        yield PlanWarning(what=Statement(code=Code.WINDOWS, figures=figures))
+
+
+def _outages(scenario: Scenario, trial: Trial) -> Iterator[PlanWarning]:
+    """Disturbances too rare for the replayed time."""
+    if scenario.failures is None:
+        return
+    every_s = scenario.failures.mean_time_between + scenario.failures.recovery
+    host_runs = len({device.host for device in trial.devices}) * len(trial.replay.summaries)
+    expected = host_runs * trial.replay.stretch.horizon_s / every_s
+    if expected < OUTAGES_MIN:
+        longer_s = OUTAGES_MIN * every_s / host_runs
+        figures = {"outages": expected, "horizon_s": longer_s, "enough": OUTAGES_MIN}
+        yield PlanWarning(what=Statement(code=Code.FEW_OUTAGES, figures=figures))
+
+
+def _unproven(seen: Replay) -> Iterator[PlanWarning]:
+    """SLOs that are met on the mean, with too few requests to prove them."""
+    for model, kept in seen.kept.items():
+        if kept is None and not seen.margin(model) < 0:
+            few = "draws of the phases" if seen.draws else f"requests of {model}"
+            what = Statement(code=Code.UNPROVEN, subjects=(few, model))
+            yield PlanWarning(what=what, remedies=remedies_unproven(seen, model))
+
+
+def remedies_unproven(seen: Replay, model: str) -> tuple[Statement, ...]:
+    """More replications, a longer horizon, or a lower SLO."""
+    if seen.draws:
+        return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * len(seen.summaries)}),)
+    remedies: list[Statement] = []
+    if (longer_s := seen.horizon_to_prove_s(model)) is not None:
+        remedies.append(Statement(code=Code.LONGER_HORIZON, figures={"horizon_s": longer_s}))
+    low = seen.attainment[model].low
+    if floor(low * 1000) > 0:
+        remedies.append(Statement(code=Code.LOWER_SLO, subjects=(model,), figures={"attainment": low}))
+    return tuple(remedies) or (Statement(code=Code.ANY_LONGER_HORIZON),)
+
+
+def _profiles(trial: Trial) -> dict[str, Placed]:
+    """A replica for each profile in use, by `resnet50 on V100`."""
+    profiles = ((p.portion.sized.profile, p) for p in trial.packing.placed)
+    return {f"{profile.model} on {profile.gpu}": placed for profile, placed in profiles}

@@ -1,0 +1,325 @@
+"""Weighing: the same scenario with every model on its own, merged by each rule, and with one more GPU."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isnan, nan
+
+from planner.catalog.offers import Catalog, Offer
+from planner.io.load import Loaded, workload
+from planner.model.candidate import Candidate
+from planner.model.plan import Plan, PlanWarning, Recommendation, Rejection, WayOfServing
+from planner.model.scenario import Merging, Objective
+from planner.model.statement import Code, Statement
+from planner.placing.fleets import Fleet
+from planner.placing.packing import Packer, Packing
+from planner.placing.sharing import NOTHING_MERGED, Option, options
+from planner.placing.sizing import Profiles
+from planner.replay.answer import recommend
+from planner.replay.deploying import deploy, devices_of
+from planner.replay.replay import Replay
+from planner.replay.run import SCREENED, replay
+from planner.replay.trial import Trial
+from planner.search.question import Question, ask
+from planner.search.search import OTHERS_MAX, plan_of_one_way
+from planner.units.reading import HOURS_PER_MONTH
+from planner.words.candidates import candidate_name
+from simulator.clock.stability import drain
+from simulator.world.deployment import Deployment
+from simulator.world.profile import Evidence, weakest
+
+SAME_USD = 0.005
+"""Dollars a month that count as no difference."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of merging, with the plan that came of it."""
+
+    option: Option
+    question: Question
+    plan: Plan | None
+    """None where no plan of this way can be better than another way's."""
+
+    @property
+    def best(self) -> Recommendation | None:
+        """The plan's recommendation; None where nothing was tried."""
+        return self.plan.recommendation if self.plan and self.plan.recommendation.models else None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether its plan meets every SLO."""
+        return self.best is not None and self.best.feasible
+
+    def answer_on(self, fleet: Recommendation) -> Recommendation | None:
+        """Its own answer, where that buys the same fleet."""
+        return self.best if self.best and self.best.instances == fleet.instances else None
+
+    def rank(self, objective: Objective) -> "Rank":
+        """Lower is better: what meets every SLO first, then the objective, then cost; else what came nearest."""
+        if self.best is None:
+            return True, inf, inf
+        usd_per_month = self.best.cost_usd_per_month + self.option.bill.usd_per_month
+        if not self.best.feasible:
+            return True, -nearness(self.best), usd_per_month
+        match objective:
+            case Objective.COST:
+                return False, usd_per_month, usd_per_month
+            case Objective.GPUS:
+                return False, float(self.best.gpu_count), usd_per_month
+            case Objective.ENERGY:
+                return False, self.best.energy_w, usd_per_month
+
+
+Rank = tuple[bool, float, float]
+
+
+def best_rank(question: Question, option: Option) -> Rank:
+    """A rank that no plan of a way can beat by more than half a cent: proven for cost and GPUs, unknown for energy."""
+    machines_usd_per_month = question.lower_bound_usd_per_hour() * HOURS_PER_MONTH
+    usd_per_month = machines_usd_per_month + option.bill.usd_per_month + SAME_USD
+    match question.scenario.objective:
+        case Objective.COST:
+            return False, usd_per_month, usd_per_month
+        case Objective.GPUS:
+            return False, float(question.program().least_gpus() or 0), usd_per_month
+        case Objective.ENERGY:
+            return False, -inf, usd_per_month
+
+
+def nearness(answer: Recommendation) -> float:
+    """The least margin of any model's share on time over its SLO."""
+    margins = [m.slo_attainment.mean - m.slo_attainment_target for m in answer.models]
+    return min((margin for margin in margins if not isnan(margin)), default=-inf)
+
+
+def weigh(
+    loaded: Loaded, catalog: Catalog, library: Profiles, *, created_at: str, progress: Callable[[str, float], None]
+) -> Plan:
+    """The best plan over all ways of merging that the scenario allows, and how the others compare.
+
+    The simplest way comes first. One that cannot beat the best so far even at its lower bound is not planned: it is
+    only compared, on the fleet that the others need.
+    """
+    tried: list[Way] = []
+    unmergeable: list[str] = []
+    objective = loaded.scenario.objective
+    for option in options(loaded, library):
+        if option.merging is not Merging.NONE and not option.merged.sharing and loaded.scenario.merging is Merging.AUTO:
+            unmergeable += option.assumptions
+            continue
+        own = option.of(loaded)
+        question, _ = ask(own.scenario, workload(own), catalog, library, option.merged)
+        least = min((way.rank(objective) for way in tried), default=(True, inf, inf))
+        plan = None
+        if not question.served or best_rank(question, option) < least:
+            plan = plan_of_one_way(
+                own, catalog, library, created_at=created_at, progress=progress, shared=option.merged
+            )
+        tried.append(Way(option, question, plan))
+    best = min(tried, key=lambda way: way.rank(objective))
+    return joined(best, tried, tuple(ways(best, tried, loaded, catalog, library)), unmergeable)
+
+
+def joined(best: Way, tried: Sequence[Way], rows: tuple[WayOfServing, ...], unmergeable: Sequence[str]) -> Plan:
+    """The best way's plan, with the others' answers among the alternatives and their rejections after its own."""
+    plan = best.plan
+    assert plan is not None  # the first way is always planned, and an unplanned one never ranks before it
+    others = [way for way in tried if way is not best and way.plan]
+    own = [named(answer, best.option) for answer in plan.alternatives]
+    answers = [*feasible_answers(others), *own]
+    cheapest_first = sorted(answers, key=lambda r: (r.cost_usd_per_hour, candidate_name(r.candidate)))
+    alternatives = cheapest_first[:OTHERS_MAX]
+    rejections = [no for way in (best, *others) for no in rejections_of(way)]
+    recommendation = named(plan.recommendation, best.option)
+    if best.best:
+        bound = min(way.question.lower_bound_usd_per_hour() for way in tried)
+        recommendation = replace(recommendation, lower_bound_usd_per_hour=bound)
+    return replace(
+        plan,
+        recommendation=recommendation,
+        alternatives=tuple(alternatives),
+        pareto=places_among(alternatives, own, plan.pareto),
+        rejections=tuple(dict.fromkeys(rejections)),
+        merging=rows,
+        assumptions=(*plan.assumptions, *assumptions_of(tried, unmergeable)),
+        warnings=(*plan.warnings, *warnings_of(best.option)),
+    )
+
+
+def feasible_answers(tried: Sequence[Way]) -> list[Recommendation]:
+    """Answers that meet every SLO, each with its way."""
+    return [named(way.best, way.option) for way in tried if way.best and way.best.feasible]
+
+
+def assumptions_of(tried: Sequence[Way], unmergeable: Sequence[str]) -> list[Statement]:
+    """What the ways rest on, and why others merge nothing, each once."""
+    texts = [text for way in tried for text in way.option.assumptions]
+    return [Statement(code=Code.OF_MERGING, text=text) for text in dict.fromkeys([*texts, *unmergeable])]
+
+
+def places_among(
+    alternatives: Sequence[Recommendation], own: Sequence[Recommendation], pareto: Sequence[int]
+) -> tuple[int, ...]:
+    """Places of a plan's Pareto front once its own alternatives stand among others; 0 is the recommendation."""
+    by_identity = {id(answer): place for place, answer in enumerate(alternatives, start=1)}
+    places = [by_identity.get(id(own[i - 1])) if i else 0 for i in pareto]
+    return tuple(place for place in places if place is not None)
+
+
+def rejections_of(way: Way) -> Iterator[Rejection]:
+    """What was rejected on the way, with the way in its candidates."""
+    merging = merging_of(way.option)
+    for no in way.plan.rejections if way.plan else ():
+        if isinstance(no.subject, Candidate) and no.subject.memory:
+            yield replace(no, subject=replace(no.subject, merging=merging))
+        else:
+            yield no
+
+
+def merging_of(option: Option) -> Merging:
+    """Which layers are stored once; none where nothing was found that could be."""
+    return option.merging if option.merged.sharing else Merging.NONE
+
+
+def named(answer: Recommendation, option: Option) -> Recommendation:
+    """An answer with its way, and models that rest on an accuracy as weak as what is known of it."""
+    shared = {model for group in option.merged.sharing for model in group.models}
+    models = tuple(
+        replace(m, evidence=weakest(m.evidence, option.evidence)) if option.evidence and m.name in shared else m
+        for m in answer.models
+    )
+    return replace(answer, merging=merging_of(option), models=models)
+
+
+def warnings_of(option: Option) -> Iterator[PlanWarning]:
+    """What weakens an answer that merges."""
+    if option.evidence is Evidence.ASSUMED:
+        yield PlanWarning(what=Statement(code=Code.ACCURACY_ASSUMED))
+    if isnan(option.bill.training_usd):
+        yield PlanWarning(what=Statement(code=Code.TRAINING_COST_UNKNOWN))
+
+
+# The table
+
+
+def ways(
+    best: Way, tried: Sequence[Way], loaded: Loaded, catalog: Catalog, library: Profiles
+) -> Iterator[WayOfServing]:
+    """Each way on the smallest fleet that any of them needs, then each way's own plan, then one more GPU."""
+    answers = [way.best for way in tried if way.best]
+    if not answers:
+        return
+    base = min(answers, key=lambda answer: answer.cost_usd_per_hour)
+    alone = next((way for way in tried if way.option.merging is Merging.NONE), None)
+    alone = alone or unmerged(loaded, catalog, library)
+    others = [way for way in tried if way is not alone]
+    for way in (alone, *others):
+        yield from rows_of(way, base, chosen=way is best)
+    if not alone.feasible or alone.answer_on(base):
+        answer = on_fleet(alone.question, base, 1)
+        if answer is not None:
+            yield row(alone, answer, chosen=False, more=answer.gpu_count - base.gpu_count)
+
+
+def rows_of(way: Way, base: Recommendation, *, chosen: bool) -> Iterator[WayOfServing]:
+    """A way on that fleet, and its own plan where that buys another."""
+    own = way.answer_on(base)
+    answer = own or on_fleet(way.question, base, 0)
+    if answer is not None:
+        yield row(way, answer, chosen=chosen and own is not None)
+    if own is None and way.best and way.best.feasible:
+        yield row(way, way.best, chosen=chosen, more=way.best.gpu_count - base.gpu_count)
+
+
+def unmerged(loaded: Loaded, catalog: Catalog, library: Profiles) -> Way:
+    """Every model on its own, to compare with; not planned for, because the scenario forbids it."""
+    question, _ = ask(loaded.scenario, workload(loaded), catalog, library)
+    return Way(NOTHING_MERGED, question, None)
+
+
+def on_fleet(question: Question, base: Recommendation, more: int) -> Recommendation | None:
+    """The models on another answer's fleet, with so many more of its first instance; None where they do not fit."""
+    offered = offers_of(question, base)
+    if not offered:
+        return None
+    first, *others = (instances.count for instances in base.instances)
+    fleet = (first + more, *others)
+    trials: list[Trial] = []
+    for swap in question.policies:
+        trial = tried_on(question, offered, fleet, swap)
+        if trial is None:
+            continue
+        if trial.replay.promising:
+            trial = replace(trial, replay=replayed(question, trial.deployment, screen=False))
+        if trial.met:
+            return recommend(trial, nan)
+        trials.append(trial)
+    nearest = max(trials, key=lambda t: t.replay.nearness, default=None)
+    return recommend(nearest, nan) if nearest else None
+
+
+def offers_of(question: Question, answer: Recommendation) -> tuple[Offer, ...]:
+    """The offers that an answer buys; empty where one of them is not on offer."""
+    offered: list[Offer] = []
+    for i in answer.instances:
+        name = (i.provider, i.region, i.instance)
+        offer = next((o for o in question.offers if (o.provider, o.region, o.instance) == name), None)
+        if offer is None:
+            return ()
+        offered.append(offer)
+    return tuple(offered)
+
+
+def tried_on(question: Question, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | None:
+    """The models packed on a fleet and screened as a candidate would be; None where they do not fit."""
+    devices = devices_of(offered, fleet)
+    packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(devices)
+    if not isinstance(packing, Packing):
+        return None
+    deployment = deploy(question.scenario, question.needs, devices, packing.placed)
+    seen = replayed(question, deployment, screen=True)
+    seen = replace(seen, overloaded=drain(deployment, seen.rates_rps(1.0), question.workload).growing)
+    return Trial(offered, fleet, tuple(devices), packing, deployment, seen, question.offers)
+
+
+def replayed(question: Question, deployment: Deployment, *, screen: bool) -> Replay:
+    """Fewer replications than a plan has where random traffic averages out: here ways are compared."""
+    scenario = replace(question.scenario, replications=min(SCREENED, question.scenario.replications))
+    return replay(scenario, question.workload, question.needs, deployment, screen=screen)
+
+
+def row(way: Way, answer: Recommendation, *, chosen: bool, more: int = 0) -> WayOfServing:
+    """One line of the table."""
+    option, merged = way.option, way.option.merged
+    offered_rps = sum(m.offered_rps for m in answer.models)
+    right_rps = sum(m.offered_rps * m.accuracy.lost_is_wrong for m in answer.models)
+    usd_per_month = answer.cost_usd_per_month + option.bill.usd_per_month
+    millions = right_rps * HOURS_PER_MONTH * 3600 / 1e6
+    return WayOfServing(
+        merging=option.merging,
+        candidate=replace(answer.candidate, merging=merging_of(option)),
+        gpus_added=max(0, more),
+        chosen=chosen,
+        feasible=answer.feasible,
+        gpu_count=answer.gpu_count,
+        weights_bytes=weights_bytes(way.question, answer),
+        saved_bytes=merged.saved_bytes,
+        peak_memory_bytes=sum(gpu.peak_memory_bytes for gpu in answer.gpus),
+        processed_fraction=min(m.processed_fraction for m in answer.models),
+        merged_accuracy=min(merged.accuracy.values(), default=1.0),
+        right_fraction=right_rps / offered_rps if offered_rps else nan,
+        usd_per_million_right=usd_per_month / millions if millions else nan,
+        cost_usd_per_hour=answer.cost_usd_per_hour,
+        training_usd=option.bill.training_usd,
+        retraining_usd_per_month=option.bill.retraining_usd_per_month,
+        total_usd_per_month=usd_per_month,
+        evidence=option.evidence,
+        live=option.bill.live,
+    )
+
+
+def weights_bytes(question: Question, answer: Recommendation) -> int:
+    """All models' weights as the first GPU's kind has them, shared layers once."""
+    kind = answer.gpus[0].kind
+    sized = [s for (_, k), s in question.sized.items() if k.gpu.name == kind]
+    return sum({layer.key: layer.weight_bytes for s in sized for layer in s.profile.layers}.values())

@@ -1,0 +1,101 @@
+"""Names: models and GPUs of a scenario that nothing is known of, each with its place, before anything is planned."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from calibrate.layers.facts import FactsError, traced
+from calibrate.layers.facts import known as models_with_layers
+from calibrate.library.lookup import Library
+from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
+from planner.io.load import Loaded, refused
+from planner.model.scenario import BuySpec, ModelSpec, OwnMachine, Scenario
+from planner.placing.sizing import Profiles
+from planner.search.question import predictor_of
+from planner.units.errors import Steps
+from planner.units.reading import perhaps
+from simulator.near import in_any_case
+
+OTHERS_SHOWN = 8
+"""Models of which an error says where they could be planned."""
+
+
+def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
+    """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
+    scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog))
+    loaded = replace(loaded, scenario=scenario)
+    wrong = list(wrong_offers(catalog, scenario.buy))
+    if isinstance(library, Library):
+        wrong += _not_traced(scenario, library)
+        unknown = _unknown_models(scenario, library)
+        others = [model for i, model in enumerate(scenario.models) if i not in unknown]
+        only_unknown = bool(unknown) and not wrong
+        wrong += unknown.values()
+        if only_unknown:
+            wrong += _others(others, loaded, catalog, library)
+    if wrong:
+        raise refused(loaded, wrong)
+    return loaded
+
+
+def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
+    """The same with `t4` as `T4`."""
+
+    def machine(own: OwnMachine) -> OwnMachine:
+        return replace(own, gpu=in_any_case(own.gpu, catalog.gpus))
+
+    gpus = tuple(in_any_case(name, catalog.gpus) for name in buy.gpus)
+    return replace(buy, gpus=gpus, own=tuple(map(machine, buy.own)))
+
+
+def _not_traced(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
+    """Models of one's own that are neither measured nor show their layers, and why. **Runs their code.**"""
+    for i, model in enumerate(scenario.models):
+        if not model.factory or model.profile or model.known_as in library.models():
+            continue
+        try:
+            traced(model.factory, model.input)
+        except FactsError as error:
+            yield ("models", i, "factory"), str(error)
+
+
+def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Steps, str]]:
+    """By number, models that neither a profile nor layers are known of, each with its place."""
+    known = {*library.models(), *models_with_layers()}
+    named = {i: model for i, model in enumerate(scenario.models) if model.profile or not model.factory}
+    return {i: _unknown_model(model, i, known) for i, model in named.items() if model.known_as not in known}
+
+
+def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
+    place = ("models", i, "profile" if model.profile else "name")
+    wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."
+    remedy = "Measure it with `planner calibrate` and name the folder with `--profiles DIR`."
+    return place, f"{wrong}{perhaps(model.known_as, known)} {remedy}"
+
+
+def _others(
+    models: Sequence[ModelSpec], loaded: Loaded, catalog: Catalog, library: Library
+) -> Iterator[tuple[Steps, str]]:
+    """Where the other models could be planned, so that one name does not hide them."""
+    try:
+        offered, _ = offers(catalog, loaded.scenario.buy)
+    except CatalogError:  # nothing is on offer: said once all names are known
+        return
+    places = {model.name: _where(model, loaded, offered, catalog, library) for model in models}
+    shown = [f"{name} ({where})" for name, where in places.items() if where]
+    if shown:
+        more = f" and {len(shown) - OTHERS_SHOWN} more" if len(shown) > OTHERS_SHOWN else ""
+        yield ("models",), f"the others can be planned: {', '.join(shown[:OTHERS_SHOWN])}{more}."
+
+
+def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: Catalog, library: Library) -> str:
+    """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
+    kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
+    predictor = predictor_of(loaded.scenario, catalog, library)
+    measured = [kind for kind in kinds if library.get(model.known_as, kind, model.precision)]
+    predicted = [
+        kind
+        for kind in kinds
+        if kind not in measured and predictor and predictor.predicted_pair(model.known_as, kind, model.precision)
+    ]
+    parts = {"measured": measured, "predicted": predicted}
+    return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

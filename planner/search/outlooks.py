@@ -1,0 +1,261 @@
+"""Ahead: GPUs without profiles that might be cheaper, and the one measurement that would narrow the answer most."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf, isnan, nan
+
+from planner.catalog.offers import Catalog, offers
+from planner.model.candidate import Candidate
+from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
+from planner.model.scenario import Objective, Scenario
+from planner.model.statement import Code, Statement
+from planner.placing.fleets import cost_usd_per_hour, machines_of
+from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
+from planner.prediction.predict import End, Predictor
+from planner.replay.answer import evidence
+from planner.replay.trial import Trial
+from planner.search.question import Question, ask
+from planner.words.candidates import machines_name
+from simulator.world.curves import Interpolated
+from simulator.world.profile import Evidence, Profile
+from simulator.world.sharing import NOTHING_SHARED, Merged
+
+OUTLOOKS_MAX = 3
+"""What a person compares at a glance."""
+OTHER_PRECISIONS = ("fp16", "int8")
+"""What else models are served in: fp16 rarely costs accuracy, int8 wants a quantized model."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What is worth knowing that nobody measured."""
+
+    outlooks: tuple[Outlook, ...] = ()
+    measure_next: tuple[Measurement, ...] = ()
+
+
+@dataclass(frozen=True)
+class _KindAhead:
+    """A kind of GPU on its own, with every model sized on it at each end of the predicted times."""
+
+    outlook: Outlook
+    sized: dict[End, SizedModels]
+
+
+def predictions(trial: Trial, predictor: Predictor) -> tuple[Prediction, ...]:
+    """What a trial rests on in place of profiles, each once."""
+    profiles = [p.portion.sized.profile for p in trial.packing.placed]
+    pairs = sorted({(p.model, p.gpu, p.precision) for p in profiles if p.predicted})
+    predicted = (predictor.predicted_pair(*pair) for pair in pairs)
+    return tuple(one.prediction() for one in predicted if one is not None)
+
+
+def look_ahead(
+    question: Question,
+    catalog: Catalog,
+    predictor: Predictor | None,
+    best: Trial | None,
+    shown: Trial | None,
+    shared: Merged = NOTHING_SHARED,
+) -> Ahead:
+    """GPUs that might be cheaper than the best plan, and what to measure: there first, else on the plan's own GPUs."""
+    if shown is not None and any(p.portion.sized.profile.predicted for p in shown.packing.placed):
+        return Ahead(measure_next=tuple(_widest(question, catalog, predictor, shown, shared)))
+    limit = best.cost_usd_per_hour if best else question.scenario.buy.max_cost or inf
+    kinds = list(_cheaper_kinds(question, catalog, predictor, limit, shared)) if predictor else []
+    kinds.sort(key=lambda kind: kind.outlook.cost_usd_per_hour.value)
+    if kinds:
+        outlooks = tuple(kind.outlook for kind in kinds[:OUTLOOKS_MAX])
+        return Ahead(outlooks, tuple(_on_kind(kinds[0], best)))
+    return Ahead(measure_next=tuple(_weakest(shown)) if shown else ())
+
+
+def other_precisions(
+    question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial | None, shared: Merged
+) -> Iterator[PrecisionOutlook]:
+    """What the models whose precision the scenario leaves open would cost at others, on the same kinds of GPU."""
+    scenario = question.scenario
+    left_open = {model.name for model in scenario.models if model.precision is None}
+    if predictor is None or not left_open:
+        return
+    now: tuple[str, ...] = ()
+    if shown:
+        now = _precisions(shown, left_open)
+        scenario = _on_kinds_of(shown, scenario)
+    largest = _largest_batches(question)
+    libraries = {end: AlikeInBatches(predictor.at(end), largest) for end in End}
+    for precision in OTHER_PRECISIONS:
+        if now == (precision,):
+            continue
+        other = _at_precision(scenario, precision)
+        ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
+        cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None
+        if cheapest:
+            candidate, cost = cheapest
+            yield PrecisionOutlook(precision=precision, candidate=candidate, cost_usd_per_hour=cost, instead_of=now)
+
+
+def _on_kinds_of(trial: Trial, scenario: Scenario) -> Scenario:
+    """The scenario with only a trial's kinds of GPU on offer."""
+    kinds = tuple(dict.fromkeys(device.kind.gpu.name for device in trial.devices))
+    return replace(scenario, buy=replace(scenario.buy, gpus=kinds))
+
+
+def _precisions(trial: Trial, models: Collection[str]) -> tuple[str, ...]:
+    """Precisions that a trial runs these models at."""
+    profiles = [p.portion.sized.profile for p in trial.packing.placed if p.portion.sized.model in models]
+    return tuple(sorted({profile.precision for profile in profiles}))
+
+
+def _largest_batches(question: Question) -> dict[str, int]:
+    """The largest batch of any profile of each model, by the name that libraries know it by."""
+    names = {model.name: model.known_as for model in question.scenario.models}
+    largest: dict[str, int] = {}
+    for (model, _), sized in question.sized.items():
+        largest[names[model]] = max(sized.profile.largest_batch, largest.get(names[model], 1))
+    return largest
+
+
+def _at_precision(scenario: Scenario, precision: str) -> Scenario:
+    """The scenario with that precision wherever it leaves it open."""
+    models = tuple(replace(model, precision=model.precision or precision) for model in scenario.models)
+    return replace(scenario, models=models)
+
+
+@dataclass(frozen=True)
+class AlikeInBatches:
+    """Predicted profiles that end where those of today do, so that a precision is not praised for larger batches."""
+
+    known: Profiles
+    largest: Mapping[str, int]
+    """Batch by model."""
+
+    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+        """The profile of `model` on `gpu`, predicted ones up to the largest batch of today."""
+        profile = self.known.get(model, gpu, precision)
+        if profile is None or not profile.predicted:
+            return profile
+        curve = profile.latency
+        last = max(self.largest.get(model, inf), curve.x[0])
+        smaller = {size for size in curve.x if size < last}
+        sizes = tuple(sorted({*smaller, min(last, curve.x[-1])}))
+        return replace(profile, latency=Interpolated(sizes, tuple(map(curve, sizes))))
+
+
+def _cheaper_kinds(
+    question: Question, catalog: Catalog, predictor: Predictor, limit: float, shared: Merged
+) -> Iterator[_KindAhead]:
+    """Kinds with pairs that nobody measured, on which all models might cost less: they do at the good end."""
+    offered, _ = offers(catalog, question.scenario.buy)
+    for gpu in dict.fromkeys(offer.gpu.name for offer in offered):
+        ends = {end: _alone(question, catalog, predictor.at(end), gpu, shared) for end in End}
+        alone = ends[End.VALUE]
+        if not alone.served or not any(sized.profile.predicted for sized in alone.sized.values()):
+            continue
+        cheapest = _cheapest(ends)
+        if cheapest is None or not cheapest[1].low < limit:
+            continue
+        candidate, cost = cheapest
+        outlook = Outlook(gpu=gpu, candidate=candidate, cost_usd_per_hour=cost)
+        yield _KindAhead(outlook, {end: one.sized for end, one in ends.items()})
+
+
+def _alone(question: Question, catalog: Catalog, predictor: Predictor, gpu: str, shared: Merged) -> Question:
+    """The question where only one kind of GPU is on offer."""
+    buy = replace(question.scenario.buy, gpus=(gpu,))
+    alone, _ = ask(replace(question.scenario, buy=buy), question.workload, catalog, predictor, shared)
+    return alone
+
+
+def _cheapest(ends: Mapping[End, Question]) -> tuple[Candidate, Estimate] | None:
+    """The cheapest fleet at the middle of the predicted times, and what the cheapest costs at each end; None where
+    none is allowed."""
+    _, low = _fleet(ends[End.LOW])
+    candidate, value = _fleet(ends[End.VALUE])
+    _, high = _fleet(ends[End.HIGH])
+    return None if isnan(value) else (candidate, Estimate(value=value, low=low, high=high))
+
+
+def _fleet(question: Question) -> tuple[Candidate, float]:
+    """The cheapest fleet that carries the work with room to gather batches; NaN dollars where none is allowed."""
+    solution = question.program().propose(Objective.COST, design=1.0) if question.served else None
+    if solution is None or solution.fleet is None:
+        return Candidate(machines=()), nan
+    machines = machines_of(question.offers, solution.fleet)
+    return Candidate(machines=machines), cost_usd_per_hour(question.offers, solution.fleet)
+
+
+def _on_kind(kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:
+    """The model on that kind of whose work least is known."""
+    predicted = {key: sized for key, sized in kind.sized[End.VALUE].items() if sized.profile.predicted}
+    pairs = [(_spread(kind.sized, key), sized) for key, sized in predicted.items()]
+    if not pairs:
+        return
+    _, sized = max(pairs, key=lambda pair: (pair[0], pair[1].model))
+    cost = kind.outlook.cost_usd_per_hour
+    figures = {"usd_per_hour": cost.value, "low_usd_per_hour": cost.low, "high_usd_per_hour": cost.high}
+    if best:
+        figures["best_usd_per_hour"] = best.cost_usd_per_hour
+    subjects = (machines_name(kind.outlook.candidate.machines), sized.model)
+    yield _measurement(sized, Statement(code=Code.MIGHT_DO_IT, subjects=subjects, figures=figures))
+
+
+def _spread(sized: dict[End, SizedModels], key: tuple[str, Kind]) -> float:
+    """GPUs more at the bad end than at the good one; a model that cannot run at the bad end matters most."""
+    low, high = (sized[end].get(key) for end in (End.LOW, End.HIGH))
+    if low is None or high is None:
+        return inf
+    return float(high.design_work - low.design_work)
+
+
+def _widest(
+    question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial, shared: Merged
+) -> Iterator[Measurement]:
+    """Of a plan on predicted figures: the pair whose band moves the price most."""
+    if predictor is None:
+        return
+    low, _ = ask(question.scenario, question.workload, catalog, predictor.at(End.LOW), shared)
+    dearest_first = sorted(question.offers, key=lambda o: -o.usd_per_hour / o.gpu_count)
+    prices = {o.gpu.name: o.usd_per_hour / o.gpu_count for o in dearest_first}
+    pairs = {
+        (p.portion.sized.model, device.kind): p.portion.sized
+        for p in shown.packing.placed
+        for device in p.devices
+        if p.portion.sized.profile.predicted
+    }
+
+    def dollars_apart(key: tuple[str, Kind], sized: Sized) -> float:
+        good = low.sized[key]
+        return (sized.design_work - good.design_work) * prices[sized.profile.gpu]
+
+    apart = {key: dollars_apart(key, sized) for key, sized in pairs.items()}
+    key = max(apart, key=lambda key: (apart[key], key[0]))
+    yield _measurement(pairs[key], Statement(code=Code.WIDEST_BAND, figures={"usd_per_hour": apart[key]}))
+
+
+def _weakest(shown: Trial) -> Iterator[Measurement]:
+    """Of a plan on profiles: the model with the least room among those with the weakest evidence."""
+    placed = {p.portion.sized.model: p for p in shown.packing.placed}
+    ranks = {m: evidence(p.portion.sized.profile, p.swapped) for m, p in placed.items()}
+    weak = max(ranks.values(), key=lambda e: e.rank)
+    if weak is Evidence.MEASURED:
+        return
+    first = min((m for m in placed if ranks[m] is weak), key=lambda m: (_room(shown, m), m))
+    yield _measurement(placed[first].portion.sized, Statement(code=Code.LEAST_ROOM, subjects=(weak,)))
+
+
+def _room(shown: Trial, model: str) -> float:
+    """Surely kept share of what a model may miss."""
+    target = shown.replay.needs[model].slo.attainment
+    left = shown.replay.attainment[model].low - target
+    return -inf if isnan(left) else left / (1 - target) if target < 1 else left
+
+
+def _measurement(sized: Sized, why: Statement) -> Measurement:
+    profile = sized.profile
+    return Measurement(
+        model=sized.model,
+        gpu=profile.gpu,
+        why=why,
+        command=f"planner calibrate --device cuda:0 --models {profile.model}",
+    )

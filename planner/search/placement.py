@@ -1,0 +1,389 @@
+"""Placement: on one fleet, replicas, batch sizes, cuts and rules of swapping under which every SLO is met."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, permutations, product
+from math import sqrt
+
+from planner.catalog.offers import Offer
+from planner.model.plan import Bottleneck, Rejection
+from planner.placing.cutting import CutReplica, FleetGpu, ways_to_cut
+from planner.placing.fleets import Fleet, cost_usd_per_hour
+from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
+from planner.replay.deploying import deploy, devices_of
+from planner.replay.run import replay
+from planner.replay.trial import Trial, candidate_of
+from planner.search.question import Question
+from planner.search.rejections import misfit, missed_slo, too_busy, too_strained
+from simulator.clock.stability import drain
+from simulator.world.deployment import SwapPolicy
+
+REPAIRS = 4
+"""How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
+TIGHTEN = 1.2
+"""How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
+HOPELESS = 4.0
+"""Strain above which a packing is not worth a replay: the worst case is rare; up to about 3 SLOs were kept."""
+NEAR = 0.3
+"""A miss by more than that share of requests is not mended by other batches or a model moved."""
+MOVES_MAX = 24
+"""Placements a step from the nearest miss that are replayed on one fleet."""
+LOOKED_AT_MAX, FAR_LOOKED_AT_MAX = 60, 6
+"""Placements a step away that are looked at, from a near miss and from one by a mile."""
+MOVES_REQUESTS_MAX = 5e5
+"""Requests after which no more of them are: a second or a few."""
+LOAD_MAX = 0.98
+"""Load above which queues would take for ever to forget."""
+GPUS_MOVED_MAX = 6
+"""GPUs of a fleet above which only batches are changed after a miss: a model moved is then one change of very many."""
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A fleet under one policy of memory that did not do."""
+
+    rejection: Rejection
+    nearest: Trial | None
+    """What came nearest of all that was replayed; None where nothing was."""
+    short_of_memory: bool
+    """Whether it might do were models to take turns in memory."""
+    too_few: bool = False
+    """Whether it failed only for want of requests, so that no other fleet would do better."""
+
+
+Tell = Callable[[str], Callable[[float], None]]
+"""Says what is going on, and hears how much of it is done."""
+
+
+@dataclass
+class OnFleet:
+    """Looks for a placement on one fleet that meets every SLO."""
+
+    question: Question
+    offered: tuple[Offer, ...]
+    fleet: Fleet
+    swap: bool
+    """Whether models may take turns in memory."""
+    tell: Tell
+    missed: list[Trial] = field(default_factory=list)
+    """What was replayed and did not do, in order."""
+    unreplayed: list[Miss] = field(default_factory=list)
+    """What was rejected before any replay, in order."""
+
+    def __post_init__(self) -> None:
+        self.devices = devices_of(self.offered, self.fleet)
+        self.models = list(self.question.needs)
+        self.too_few = False
+
+    def find(self) -> Trial | Miss:
+        """The first placement that meets every SLO, or why none was found.
+
+        First the usual way to cut models that are too large, packed again and again with more room for what missed;
+        then other ways to cut; then all of these with larger batches and with stages in the opposite order; then other
+        batches, rules of swapping and small moves from what came nearest.
+        """
+        trial = self._repaired()
+        cuts = self._other_cuts()
+        while not (trial or self.too_few) and (spans := next(cuts, None)):
+            trial = self._packed_once(spans)
+        if not (trial or self.too_few):
+            trial = self._cut_anew() or self._near_misses()
+        return trial or self._miss()
+
+    def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
+        """Ways to cut models besides that of packing itself."""
+        ways = ways_to_cut(self.models, self.question.sized, self.devices, self.question.scenario.headroom)
+        yield from [spans for spans in ways if spans][int(self._must_cut) :]
+
+    @property
+    def _must_cut(self) -> bool:
+        kinds = {device.kind for device in self.devices}
+        sized = self.question.sized
+        return any(not any((m, k) in sized and sized[m, k].batches[0] for k in kinds) for m in self.models)
+
+    def _repaired(self) -> Trial | None:
+        """The first of the repairs that meets every SLO."""
+        for trial in self._repairs():
+            if trial.met:
+                return trial
+            self.missed.append(trial)
+            self.too_few = trial.replay.too_few and not trial.replay.short
+            if self.too_few:
+                break
+        return None
+
+    def _repairs(self) -> Iterator[Trial]:
+        """The usual packing; one with replicas on all GPUs; then such with ever more room for what missed.
+
+        Where even replicas on all GPUs miss, models that always missed get GPUs of their own.
+        """
+        first = self._replayed_if_new(self._packer({}, None).pack(self.devices))
+        if first is None:
+            return
+        yield first
+        even = self._replayed_if_new(self._packer({}, None, seed=1, even=True).pack(self.devices))
+        if even:
+            yield even
+            apart = self._apart() if even.replay.short else None
+            if apart:
+                yield apart
+        trial = first
+        tightness: dict[str, float] = {}
+        for seed in range(2, 2 + REPAIRS):
+            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.replay.missed}
+            tighter = self._replayed_if_new(self._packer(tightness, None, seed).pack(self.devices))
+            if tighter is None:
+                return
+            yield tighter
+            if tighter.replay.far_off:
+                return
+            trial = tighter
+
+    def _replayed_if_new(self, packing: Packing | Misfit) -> Trial | None:
+        """A packing replayed; None where it is rejected before, or was replayed already."""
+        miss = self._miss_unreplayed(packing, repaired=bool(self.missed))
+        if miss and not self.missed:
+            self.unreplayed.append(miss)
+        if miss or isinstance(packing, Misfit) or self._seen(packing):
+            return None
+        like_it = next((t for t in self.missed if packing.replays_like(t.packing)), None)
+        return replace(like_it, packing=packing) if like_it else self.replayed(packing)
+
+    def _packed_once(self, spans: Sequence[CutReplica]) -> Trial | None:
+        packing = self._packer({}, spans).pack(self.devices)
+        miss = self._miss_unreplayed(packing, repaired=False)
+        if miss:
+            self.unreplayed.append(miss)
+        if miss or isinstance(packing, Misfit) or self._seen(packing):
+            return None
+        return self._tried(packing)
+
+    def _packer(
+        self, tightness: Mapping[str, float], spans: Sequence[CutReplica] | None, seed: int = 0, even: bool = False
+    ) -> Packer:
+        rules = self.question.rules(self.swap, tightness)
+        return Packer(self.models, self.question.sized, rules, seed, even, spans=spans)
+
+    def _seen(self, packing: Packing) -> bool:
+        return any(packing.placed == t.packing.placed for t in self.missed)
+
+    def _apart(self) -> Trial | None:
+        """GPUs of their own for the models that every packing so far has missed; None where none can be spared."""
+        always = [m for m in self.models if all(t.replay.margin(m) < 0 for t in self.missed)]
+        rules = self.question.rules(self.swap, {})
+        packing = Packer(self.models, self.question.sized, rules, apart=always).pack(self.devices)
+        if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit) or self._seen(packing):
+            return None
+        return self.replayed(packing)
+
+    def _tried(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial | None:
+        """A packing replayed; None where it missed."""
+        trial = self.replayed(packing, swap)
+        if trial.met:
+            return trial
+        self.missed.append(trial)
+        return None
+
+    def _cut_anew(self) -> Trial | None:
+        """What was cut and missed, with its stages in the opposite order, and with larger batches for what missed.
+
+        A later stage runs batches as the first has formed them, and gets one turn among its neighbours for each: behind
+        a quick first stage they are small, and it may starve however well its GPUs look.
+        """
+        for trial in [t for t in self.missed if t.packing.spans]:
+            turned = self._turned(trial.packing)
+            for packing in (trial.packing, turned):
+                if isinstance(packing, Misfit):
+                    continue
+                for one in (packing, self._widened(packing, trial.replay.missed)):
+                    if self._miss_unreplayed(one, repaired=True) or self._seen(one):
+                        continue
+                    if met := self._tried(one):
+                        return met
+        return None
+
+    def _turned(self, packing: Packing) -> Packing | Misfit:
+        """The same contents of all GPUs, with the stages on them in the opposite order."""
+        spans = [replace(span, devices=span.devices[::-1]) for span in packing.spans]
+        packer = self._packer({}, spans)
+        packer.pin(spans)
+        return packer.place(self.devices, packing.contents(self.devices), spans)
+
+    def _widened(self, packing: Packing, models: Collection[str]) -> Packing:
+        """The largest batches that memory allows for some models."""
+        sizes = ((p.batch_size_fit if p.portion.sized.model in models else p.batch_size_max) for p in packing.placed)
+        return packing.with_batches(list(sizes))
+
+    # From the nearest miss on
+
+    def _near_misses(self) -> Trial | None:
+        """Steps from what came nearest, each a little better than the last, until one meets every SLO."""
+        if not self.missed:
+            return None
+        nearest, tried, requests = self._nearest(), 0, 0
+        steps = self._steps(nearest)
+        while (step := next(steps, None)) and tried < MOVES_MAX and requests <= MOVES_REQUESTS_MAX:
+            packing, swap = step
+            if any(packing.replays_like(t.packing) and t.deployment.swap == swap for t in self.missed):
+                continue
+            if trial := self._tried(packing, swap):
+                return trial
+            last = self.missed[-1]
+            tried, requests = tried + 1, requests + last.replay.requests
+            if last.nearness > nearest.nearness:
+                nearest, steps = last, self._steps(last)
+        return None
+
+    def _nearest(self) -> Trial:
+        return max(self.missed, key=lambda t: t.nearness)
+
+    def _steps(self, trial: Trial) -> Iterator[tuple[Packing, SwapPolicy]]:
+        """Placements a step away: other rules of swapping, other batches, a model elsewhere or on one GPU more.
+
+        A backlog tells at once, and better than any replay, whether rounds of loads and batches have time enough.
+        A miss by a mile is not mended by a model moved, and seldom by other batches.
+        """
+        near = trial.replay.nearness[1] > -NEAR
+        for packing, swap in islice(self._all_steps(trial, near), LOOKED_AT_MAX if near else FAR_LOOKED_AT_MAX):
+            if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit):
+                continue
+            if not any(p.swapped for p in packing.placed) or self._drains(packing, swap):
+                yield packing, swap
+
+    def _drains(self, packing: Packing, swap: SwapPolicy) -> bool:
+        """Whether a backlog is worked off with the headroom kept."""
+        q = self.question
+        rates_rps = {model: need.needed_rps / (1 - q.scenario.headroom) for model, need in q.needs.items()}
+        deployment = deploy(q.scenario, q.needs, self.devices, packing.placed, swap)
+        return not drain(deployment, rates_rps, q.workload).growing
+
+    def _all_steps(self, trial: Trial, near: bool) -> Iterator[tuple[Packing | Misfit, SwapPolicy]]:
+        swap = trial.deployment.swap
+        if near and any(p.swapped for p in trial.packing.placed):
+            yield from ((trial.packing, other) for other in self.question.scenario.swap.policies if other != swap)
+        yield from ((packing, swap) for packing in self._other_batches(trial))
+        if near and len(self.devices) <= GPUS_MOVED_MAX:
+            yield from ((packing, swap) for packing in self._moved(trial))
+
+    def _other_batches(self, trial: Trial) -> Iterator[Packing]:
+        """The largest batches that memory allows, those half-way, half of what is allowed; then model by model.
+
+        Small batches leave the weights of others in memory, and keep others waiting for a shorter time. Models that
+        share no GPU with one that missed have no part in it.
+        """
+        packing = trial.packing
+        now = [p.batch_size_max for p in packing.placed]
+        fit = [p.batch_size_fit for p in packing.placed]
+        between = [round(sqrt(a * b)) for a, b in zip(now, fit, strict=True)]
+        half = [max(1, n // 2) for n in now]
+        quarter = [max(1, n // 4) for n in now]
+        for sizes in (fit, between, half):
+            yield packing.with_batches(sizes)
+        models = beside(packing, trial.replay.missed or self.models)
+        for sizes, model in product((fit, half, quarter), models):
+            yield packing.with_batches_of(model, sizes)
+
+    def _moved(self, trial: Trial) -> Iterator[Packing | Misfit]:
+        """A model, or a part of one, elsewhere; least strained first. A replica more, on another GPU."""
+        packing = trial.packing
+        packer = self._packer({}, packing.spans)
+        packer.pin(packing.spans)
+        here = packing.contents(self.devices)
+        score: dict[tuple[Content, ...], float] = {}
+        for contents in self._contents_near(here, packer):
+            scores = [packer.score(c, packer.slot(device)) for c, device in zip(contents, self.devices, strict=True)]
+            score[tuple(contents)] = sum(scores)
+        for least_strained in sorted(score, key=lambda one: score[one])[:MOVES_MAX]:
+            yield packer.place(self.devices, least_strained, packing.spans)
+
+    def _contents_near(self, here: Sequence[Content], packer: Packer) -> Iterator[list[Content]]:
+        for a, b in permutations(range(len(here)), 2):
+            device = self.devices[b]
+            for mine, theirs in neighbours(here[a], here[b]):
+                if _fitting(packer, theirs, device):
+                    yield with_contents(here, {a: mine, b: theirs})
+            for model, share in here[a]:
+                if model in dict(here[b]) or not packer.fits(model, device.kind):
+                    continue
+                rest = added(without(here[a], model), model, share / 2)
+                yield with_contents(here, {a: rest, b: added(here[b], model, share / 2)})
+
+    # One candidate
+
+    def replayed(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial:
+        """A packing screened by replays and, where it looks good, confirmed by others; given up between the two where
+        it would be offered more than its headroom leaves."""
+        question = self.question
+        scenario, needs = question.scenario, question.needs
+        deployment = deploy(scenario, needs, self.devices, packing.placed, swap)
+        seen = replay(scenario, question.workload, needs, deployment, screen=True, tell=self.tell("trying"))
+        trial = Trial(
+            self.offered,
+            self.fleet,
+            tuple(self.devices),
+            packing,
+            deployment,
+            seen,
+            question.offers,
+            limit=1 - scenario.headroom,
+        )
+        return self.confirmed(trial) if seen.promising or seen.met else trial
+
+    def confirmed(self, trial: Trial) -> Trial:
+        """The trial judged by its load, and by replays that had no part in choosing it.
+
+        Where models take turns in memory, the loads of weights come on top of the batches, so the load that counts is
+        the one that is measured; elsewhere that only has to be one that drains.
+        """
+        question = self.question
+        judged = within_headroom(trial, trial.limit)
+        if judged.overloaded:
+            return judged
+        tell = self.tell("confirming")
+        seen = replay(question.scenario, question.workload, question.needs, trial.deployment, screen=False, tell=tell)
+        return replace(trial, replay=seen)
+
+    def _miss_unreplayed(self, packing: Packing | Misfit, repaired: bool) -> Miss | None:
+        """Why a packing is not worth a replay. A repaired one is strained on purpose; its headroom must be kept."""
+        candidate = candidate_of(self.offered, self.fleet, self.swap, self.question.offers)
+        cost = cost_usd_per_hour(self.offered, self.fleet)
+        needs, scenario = self.question.needs, self.question.scenario
+        if isinstance(packing, Misfit):
+            rejection = misfit(candidate, packing, scenario.memory, cost)
+            return Miss(rejection, None, packing.bottleneck is Bottleneck.MEMORY)
+        if packing.work > 1 - scenario.headroom + 1e-9:
+            return Miss(too_busy(candidate, packing, needs, scenario.headroom, cost), None, packing.held_back)
+        if packing.strain > HOPELESS and not repaired:
+            return Miss(too_strained(candidate, packing, needs, scenario.headroom, cost), None, packing.held_back)
+        return None
+
+    def _miss(self) -> Miss:
+        """Why nothing did: what came nearest, or what was rejected first."""
+        if not self.missed:
+            return self.unreplayed[0]
+        nearest = self._nearest()
+        held_back = nearest.packing.held_back and not self.too_few
+        return Miss(missed_slo(nearest), nearest, held_back, self.too_few)
+
+
+def with_contents(here: Sequence[Content], changes: Mapping[int, Content]) -> list[Content]:
+    """The contents of all GPUs, with those of some changed."""
+    return [changes.get(place, content) for place, content in enumerate(here)]
+
+
+def beside(packing: Packing, models: Collection[str]) -> list[str]:
+    """Models that share a GPU with one of these, in order."""
+    devices = {device for p in packing.placed if p.portion.sized.model in models for device in p.devices}
+    return list(dict.fromkeys(p.portion.sized.model for p in packing.placed if devices.intersection(p.devices)))
+
+
+def within_headroom(trial: Trial, limit: float) -> Trial:
+    """The trial, marked where it is offered more than `limit`, or more than can ever drain."""
+    if trial.packing.work > limit + 1e-9:
+        return replace(trial, overloaded=True, limit=limit)
+    most = limit if any(p.swapped for p in trial.packing.placed) else LOAD_MAX
+    return trial if trial.bears(1 / most) else replace(trial, overloaded=True, limit=most)
+
+
+def _fitting(packer: Packer, content: Content, device: FleetGpu) -> bool:
+    return all(packer.fits(model, device.kind) for model, _ in content)

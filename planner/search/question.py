@@ -1,0 +1,131 @@
+"""The question: a scenario with all that is known about its models and offers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from calibrate.layers.facts import Facts, facts, traced
+from calibrate.library.lookup import Library
+from planner.catalog.offers import Catalog, Offer, offers
+from planner.model.plan import Rejection
+from planner.model.scenario import MemoryPolicy, Predict, Scenario
+from planner.placing.duty import Rules
+from planner.placing.fleets import FleetProgram, dominates
+from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
+from planner.prediction.predict import Predictor
+from planner.search.rejections import dominated
+from simulator.world.sharing import NOTHING_SHARED, Merged
+from simulator.world.workload import Workload
+
+
+@dataclass(frozen=True)
+class Question:
+    """A scenario with all that is known about its models and offers."""
+
+    scenario: Scenario
+    workload: Workload
+    needs: Mapping[str, Need]
+    offers: tuple[Offer, ...]
+    """Those that no other stands in for."""
+    sized: SizedModels
+
+    def program(self, offered: Sequence[Offer] | None = None) -> FleetProgram:
+        """The integer program over all offers, or some."""
+        return FleetProgram(
+            offers=self.offers if offered is None else tuple(offered),
+            models=tuple(self.needs),
+            sized=self.sized,
+            headroom=self.scenario.headroom,
+            max_gpus=self.scenario.buy.max_gpus,
+            context_bytes=self.scenario.context,
+            resident=self.scenario.memory is MemoryPolicy.RESIDENT,
+        )
+
+    def lower_bound_usd_per_hour(self) -> float:
+        """Price that no plan can beat; where the limits on buying leave none, that none could beat without them."""
+        program = self.program()
+        bound = program.lower_bound_usd_per_hour()
+        return (program.unlimited().lower_bound_usd_per_hour() or 0.0) if bound is None else bound
+
+    @property
+    def served(self) -> bool:
+        """Whether each model can run on some kind of GPU on offer."""
+        return {model for model, _ in self.sized} == set(self.needs)
+
+    @property
+    def policies(self) -> tuple[bool, ...]:
+        """Whether models may take turns in memory: what is tried, in order."""
+        match self.scenario.memory:
+            case MemoryPolicy.RESIDENT:
+                return (False,)
+            case MemoryPolicy.SWAP:
+                return (True,)
+            case MemoryPolicy.AUTO:
+                return (False, True)
+
+    def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
+        """What each GPU must keep."""
+        s, policy = self.scenario, self.scenario.swap.policy
+        return Rules(s.headroom, s.context, swap, policy.prefetch, policy.pinned, s.padded, tightness)
+
+
+def ask(
+    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged = NOTHING_SHARED
+) -> tuple[Question, list[Rejection]]:
+    """The question, and what is rejections before any fleet is built.
+
+    Where measured pairs serve not every model, those that nobody measured are predicted, the same for every command.
+    """
+    measured = _ask(scenario, demand, catalog, library, shared)
+    predictor = predictor_of(scenario, catalog, library)
+    if measured[0].served or predictor is None:
+        return measured
+    return _ask(scenario, demand, catalog, predictor, shared)
+
+
+def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Predictor | None:
+    """What predicts pairs that have no profile; None where the scenario forbids it, or `library` does so itself."""
+    if scenario.predict is Predict.NEVER or not isinstance(library, Library):
+        return None
+    return _predictor(
+        library,
+        catalog,
+        tuple((m.known_as, m.factory, m.input) for m in scenario.models if m.factory and not m.profile),
+    )
+
+
+@lru_cache(maxsize=4)
+def _predictor(library: Library, catalog: Catalog, own: tuple[tuple[str, str, tuple[int, ...]], ...] = ()) -> Predictor:
+    """One for each library and models of one's own, for it remembers what it has predicted."""
+    places = {name: (factory, shape) for name, factory, shape in own}
+
+    def facts_of(model: str) -> Facts:
+        return traced(*places[model]) if model in places else facts(model)
+
+    return Predictor(library, catalog.gpus, facts_of=facts_of)
+
+
+def _ask(
+    scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged
+) -> tuple[Question, list[Rejection]]:
+    offered, rejections = offers(catalog, scenario.buy)
+    need_by_model = needs(scenario, demand)
+    why_not = library.why_not if isinstance(library, Predictor) else None
+    sized, misfits = size(scenario, need_by_model, offered, library, shared, why_not)
+    spanning = any(s.stages > 1 for s in sized.values())
+    kept, replaced = undominated(offered, whole_hosts=spanning)
+    useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
+    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *replaced]
+
+
+def undominated(offered: Sequence[Offer], *, whole_hosts: bool) -> tuple[list[Offer], list[Rejection]]:
+    """Offers that no other stands in for, cheapest by the GPU first."""
+    kept: list[Offer] = []
+    rejections: list[Rejection] = []
+    for offer in sorted(offered, key=lambda o: (o.usd_per_hour / o.gpu_count, o.gpu_count)):
+        better = next((k for k in kept if dominates(k, offer, whole_hosts=whole_hosts)), None)
+        if better is None:
+            kept.append(offer)
+        else:
+            rejections.append(dominated(offer, better))
+    return kept, rejections

@@ -1,0 +1,292 @@
+"""Rejections of fleets: what stood in the way, by how much, and the smallest change that would help."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import floor
+
+from planner.catalog.offers import Offer
+from planner.model.candidate import Candidate
+from planner.model.plan import Bottleneck, Rejection
+from planner.model.scenario import MemoryPolicy
+from planner.model.statement import Code, Statement
+from planner.placing.duty import share_served
+from planner.placing.packing import Misfit, Packing
+from planner.placing.sizing import Need
+from planner.replay.trial import Trial
+from planner.replay.warnings import remedies_unproven
+from simulator.clock.metrics import Verdict
+from simulator.world.workload import FixedRate
+
+ONE_MORE_GPU = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
+SWAPPING = Statement(code=Code.ALLOW_SWAPPING)
+
+
+def dominated(offer: Offer, by: Offer) -> Rejection:
+    """An offer whose GPUs another sells for no more."""
+    limit = by.usd_per_hour * offer.gpu_count / by.gpu_count
+    return Rejection(
+        subject=offer.machine,
+        bottleneck=Bottleneck.COST,
+        observed=offer.usd_per_hour,
+        limit=limit,
+        unit="USD/h",
+        why=Statement(
+            code=Code.OFFERED_FOR_LESS,
+            subjects=(by.instance, by.gpu.name, by.provider, by.region),
+            figures={"gpu_count": by.gpu_count},
+        ),
+        remedies=(Statement(code=Code.LOWER_PRICE, figures={"usd_per_hour": limit}),),
+        cost_usd_per_hour=offer.usd_per_hour,
+    )
+
+
+def misfit(candidate: Candidate, found: Misfit, memory: MemoryPolicy, cost_usd_per_hour: float) -> Rejection:
+    """A fleet on which the models cannot be placed."""
+    if found.bottleneck is Bottleneck.GPU_COUNT:
+        unit = "GPUs"
+        why = Statement(code=Code.NO_GPU_LEFT, subjects=(found.model,))
+        remedies = [Statement(code=Code.ONE_MORE_MACHINE, subjects=(found.model,))]
+    else:
+        unit = "bytes"
+        on_gpu = found.bottleneck is Bottleneck.MEMORY
+        why = Statement(
+            code=Code.GPU_TOO_FULL if on_gpu else Code.HOST_TOO_FULL,
+            figures={"needed_bytes": found.observed, "limit_bytes": found.limit},
+        )
+        more = {"needed_bytes": found.observed, "more_bytes": found.observed - found.limit}
+        where = "GPU" if on_gpu else "host"
+        remedies = [Statement(code=Code.MORE_MEMORY, subjects=(where,), figures=more), ONE_MORE_GPU]
+        if on_gpu and memory is MemoryPolicy.RESIDENT:
+            remedies.append(SWAPPING)
+    return Rejection(
+        subject=candidate,
+        bottleneck=found.bottleneck,
+        observed=found.observed,
+        limit=found.limit,
+        unit=unit,
+        why=why,
+        remedies=tuple(remedies),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_busy(
+    candidate: Candidate, packing: Packing, needs: Mapping[str, Need], headroom: float, cost_usd_per_hour: float
+) -> Rejection:
+    """A fleet whose busiest GPU works longer than the headroom allows, even at its cheapest batches."""
+    limit = 1 - headroom
+    return Rejection(
+        subject=candidate,
+        bottleneck=Bottleneck.COMPUTE,
+        observed=packing.work,
+        limit=limit,
+        unit="fraction",
+        why=Statement(code=Code.TOO_BUSY, figures={"work": packing.work, "headroom": headroom}),
+        remedies=(_less_load(needs[packing.busiest], limit / packing.work), ONE_MORE_GPU),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_strained(
+    candidate: Candidate, packing: Packing, needs: Mapping[str, Need], headroom: float, cost_usd_per_hour: float
+) -> Rejection:
+    """A fleet on which one round over a GPU's models lasts far too long for one of them."""
+    model, need = packing.worst, needs[packing.worst]
+    slo_s = need.slo.latency_s
+    worst_s = max(p.worst_s for p in packing.placed if p.portion.sized.model == model)
+    if worst_s <= slo_s:
+        served = share_served(packing.strain, headroom)
+        bottleneck, unit, observed, limit = Bottleneck.COMPUTE, "fraction", served, need.slo.attainment
+        why = Statement(code=Code.FEW_TURNS, subjects=(model,), figures={"served": served})
+        change = _less_load(need, served)
+    else:
+        bottleneck, unit, observed, limit = Bottleneck.LATENCY, "s", worst_s, slo_s
+        why = Statement(code=Code.LONG_WAIT, subjects=(model,), figures={"worst_s": worst_s})
+        change = _more_time(model, worst_s)
+    return Rejection(
+        subject=candidate,
+        bottleneck=bottleneck,
+        observed=observed,
+        limit=limit,
+        unit=unit,
+        why=why,
+        remedies=(change, ONE_MORE_GPU),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def missed_slo(trial: Trial, more_gpus: int = 1) -> Rejection:
+    """A fleet that was replayed and did not surely meet an SLO. `more_gpus`: how many might help; 0 where none do.
+
+    The figures are those of the trial's last replays: the confirmation where there was one, else the screening.
+    """
+    if trial.overloaded or not trial.replay.stable:
+        return _overloaded(trial)
+    model = trial.replay.missed[0]
+    if not trial.replay.margin(model) < 0:
+        return _unproven(trial, model)
+    bottleneck = Bottleneck.LATENCY
+    busy, loading = _busiest(trial, model)
+    if busy + loading > 0.9:
+        bottleneck = Bottleneck.LOADING if loading > busy else Bottleneck.COMPUTE
+    remedies = _changes(trial, model, bottleneck, more_gpus)
+    others = tuple(m for m in trial.replay.missed if m != model and trial.replay.margin(m) < 0)
+    but = (Statement(code=Code.OTHERS_MISS_TOO, subjects=(model, *others)),) if others else ()
+    return _missed(trial, model, bottleneck, remedies, but)
+
+
+def _busiest(trial: Trial, model: str) -> tuple[float, float]:
+    """Utilization and share of weight loading of the busiest GPU that a model runs on."""
+    seen = [s.devices[p.devices[0].id] for s in trial.replay.summaries for p in trial.placed(model)]
+    return max(d.utilization for d in seen), max(d.load_share for d in seen)
+
+
+def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -> list[Statement]:
+    """What would help a model that misses its SLO."""
+    need, seen = trial.replay.needs[model], trial.replay.attainment[model]
+    target = need.slo.attainment
+    worst_s = max(p.worst_s for p in trial.placed(model))
+    changes: list[Statement] = []
+    if worst_s > need.slo.latency_s:
+        changes.append(_more_time(model, worst_s))
+    if bottleneck is not Bottleneck.LATENCY:
+        changes.append(_less_load(need, seen.mean / target * 0.95))
+    within_reach = not more_gpus or target <= seen.high
+    if floor(seen.low * 1000) > 0 and not trial.replay.draws and within_reach:
+        changes.append(Statement(code=Code.LOWER_SLO, subjects=(model,), figures={"attainment": seen.low}))
+    if more_gpus:
+        changes.append(Statement(code=Code.MORE_GPUS, figures={"gpu_count": more_gpus}))
+    return changes or [Statement(code=Code.RAISE_ANY_LATENCY, subjects=(model,))]
+
+
+def _overloaded(trial: Trial) -> Rejection:
+    """A fleet that cannot bear the demand, with its headroom, however long a replay it looks well in."""
+    limit, load = trial.limit, trial.load
+    loading = any(p.swapped for p in trial.packing.placed)
+    remedies: tuple[Statement, ...] = (ONE_MORE_GPU,)
+    if load > limit:
+        why = Statement(code=Code.OVERLOADED, figures={"load": load, "limit": limit, "loading": float(loading)})
+        remedies = (Statement(code=Code.LESS_DEMAND, figures={"share": limit / load}), ONE_MORE_GPU)
+    else:
+        late = (m for m, verdict in trial.replay.verdicts.items() if verdict is not Verdict.STABLE)
+        why = Statement(code=Code.QUEUES_GREW, subjects=tuple(late))
+    return Rejection(
+        subject=trial.candidate,
+        bottleneck=Bottleneck.LOADING if loading else Bottleneck.COMPUTE,
+        observed=load,
+        limit=limit,
+        unit="fraction",
+        why=why,
+        remedies=remedies,
+        cost_usd_per_hour=trial.cost_usd_per_hour,
+    )
+
+
+def replayed(rejection: Rejection, trial: Trial) -> Rejection:
+    """A rejection before any replay, with the models that a replay of the fleet then saw miss."""
+    missed = tuple(m for m in trial.replay.missed if trial.replay.margin(m) < 0)
+    seen = Statement(code=Code.MISSED_IN_A_REPLAY, subjects=missed)
+    return replace(rejection, but=(*rejection.but, seen)) if missed else rejection
+
+
+def _unproven(trial: Trial, model: str) -> Rejection:
+    """An SLO that is met on the mean, but not surely: what helps is more requests, not more GPUs."""
+    return _missed(trial, model, Bottleneck.EVIDENCE, remedies_unproven(trial.replay, model), ())
+
+
+def _missed(
+    trial: Trial, model: str, bottleneck: Bottleneck, remedies: Sequence[Statement], but: tuple[Statement, ...]
+) -> Rejection:
+    seen, target = trial.replay.attainment[model], trial.replay.needs[model].slo.attainment
+    return Rejection(
+        subject=trial.candidate,
+        bottleneck=bottleneck,
+        observed=seen.low if bottleneck is Bottleneck.EVIDENCE else seen.mean,
+        limit=target,
+        unit="fraction",
+        why=_how_missed(trial, model, bottleneck),
+        remedies=tuple(remedies),
+        but=but,
+        cost_usd_per_hour=trial.cost_usd_per_hour,
+    )
+
+
+def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
+    """What a replay saw of a model that did not surely meet its SLO."""
+    seen, target = trial.replay.attainment[model], trial.replay.needs[model].slo.attainment
+    judged = sum(m.judged for m in trial.replay.of(model))
+    figures: dict[str, float] = {"mean": seen.mean, "low": seen.low, "high": seen.high}
+    if not judged:
+        return Statement(code=Code.NOT_JUDGED, subjects=(model,))
+    if draws := trial.replay.draws:
+        kept = trial.replay.draws_kept[model].mean
+        figures = {"mean": seen.mean, "target": target, "kept": kept, "asked": draws.share}
+        return Statement(code=Code.MISSED_IN_DRAWS, subjects=(model,), figures=figures)
+    if bottleneck is Bottleneck.EVIDENCE:
+        figures |= {"judged": judged, "target": target}
+        return Statement(code=Code.NOT_PROVEN, subjects=(model,), figures=figures)
+    return Statement(code=Code.MISSED, subjects=(model,), figures=figures)
+
+
+def too_many(candidate: Candidate, gpus_max: int, cost_usd_per_hour: float) -> Rejection:
+    """The next fleet, were more GPUs allowed."""
+    count = candidate.gpu_count
+    return Rejection(
+        subject=candidate,
+        bottleneck=Bottleneck.GPU_COUNT,
+        observed=count,
+        limit=gpus_max,
+        unit="GPUs",
+        why=Statement(code=Code.TOO_MANY_GPUS, figures={"gpu_count": count, "gpu_count_max": gpus_max}),
+        remedies=(Statement(code=Code.RAISE_MAX_GPUS, figures={"gpu_count": count}),),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_few_machines(candidate: Candidate, offer: Offer, count: int, cost_usd_per_hour: float) -> Rejection:
+    """The next fleet, were there more machines of a kind."""
+    most = offer.count_max or 0
+    return Rejection(
+        subject=candidate,
+        bottleneck=Bottleneck.GPU_COUNT,
+        observed=count * offer.gpu_count,
+        limit=most * offer.gpu_count,
+        unit="GPUs",
+        why=Statement(
+            code=Code.TOO_FEW_MACHINES, subjects=(offer.instance,), figures={"count": count, "count_max": most}
+        ),
+        remedies=(
+            Statement(code=Code.RAISE_COUNT, subjects=(offer.instance,), figures={"count": count}),
+            Statement(code=Code.OTHER_MACHINE),
+        ),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def too_dear(candidate: Candidate, cost_usd_per_hour: float, most_usd_per_hour: float) -> Rejection:
+    """The next fleet, were more money allowed."""
+    figures = {"cost_usd_per_hour": cost_usd_per_hour, "cost_max_usd_per_hour": most_usd_per_hour}
+    return Rejection(
+        subject=candidate,
+        bottleneck=Bottleneck.COST,
+        observed=cost_usd_per_hour,
+        limit=most_usd_per_hour,
+        unit="USD/h",
+        why=Statement(code=Code.TOO_DEAR, figures=figures),
+        remedies=(Statement(code=Code.RAISE_MAX_COST, figures={"cost_usd_per_hour": cost_usd_per_hour}),),
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def _more_time(model: str, latency_s: float) -> Statement:
+    return Statement(code=Code.RAISE_LATENCY, subjects=(model,), figures={"latency_s": latency_s})
+
+
+def _less_load(need: Need, factor: float) -> Statement:
+    """Fewer cameras, or a lower rate where the sources are no cameras."""
+    cameras = sum(s.count for s in need.streams if isinstance(s.arrivals, FixedRate))
+    left = floor(cameras * factor)
+    if left and cameras == sum(s.count for s in need.streams):
+        figures = {"left": float(left), "count": float(cameras)}
+        return Statement(code=Code.FEWER_CAMERAS, subjects=(need.model,), figures=figures)
+    return Statement(code=Code.LOWER_RATE, subjects=(need.model,), figures={"rate_rps": need.rate_rps * factor})

@@ -1,0 +1,483 @@
+"""Search: fleets cheapest first, their models packed and replayed, until one meets every SLO."""
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from importlib.metadata import version
+from itertools import chain
+from math import inf
+
+from planner.catalog.offers import Catalog, Offer
+from planner.io.load import Loaded, workload
+from planner.model.candidate import Candidate
+from planner.model.plan import NOTHING_TRIED, Plan, PlanWarning, Recommendation, Rejection
+from planner.model.progress import Progress, silent
+from planner.model.scenario import Objective
+from planner.model.statement import Code, Statement
+from planner.placing.cutting import FleetGpu
+from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
+from planner.placing.packing import Misfit, Packer, Packing
+from planner.placing.sizing import Kind, Profiles
+from planner.replay.answer import policies, recommend
+from planner.replay.deploying import deploy, devices_of
+from planner.replay.replay import Replay
+from planner.replay.run import PLANNING, replay
+from planner.replay.timeline import histograms
+from planner.replay.trial import Trial, candidate_of
+from planner.replay.warnings import assumptions, warnings_of
+from planner.search.even import is_plain, spread
+from planner.search.outlooks import look_ahead, other_precisions, predictions
+from planner.search.placement import Miss, OnFleet, within_headroom
+from planner.search.question import Question, ask, predictor_of
+from planner.search.rejections import misfit, missed_slo, replayed, too_dear, too_few_machines, too_many
+from planner.words.candidates import candidate_name, machines_name
+from planner.words.statements import rejection_line
+from simulator.errors import InputError
+from simulator.world.deployment import Deployment
+from simulator.world.sharing import NOTHING_SHARED, Merged
+
+STEP = 1.15
+"""Growth of the work that a fleet must carry from one step to the next: five steps double it."""
+ALIKE = 0.01
+"""Attainments that differ by less are about the same: a screening's interval is about as wide."""
+OTHERS_MAX = 4
+"""Alternatives looked for besides the best: what a person compares at a glance."""
+KINDS_ALONE_MAX = 3
+"""Kinds of GPU that are each tried alone for it, the cheapest first: one place is left for the fewest GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How far a search goes: seconds for each fleet, so a minute at worst."""
+
+    first: int
+    """Fleets tried strictly cheapest first, before the search takes larger steps."""
+    halvings: int
+    """How often the last step is halved: after four, 1 % of work lies between fleets tried, less than most GPUs do."""
+
+
+PROOF = Effort(first=12, halvings=4)
+"""Where an answer among the first fleets is proven to be the cheapest."""
+ESTIMATE = Effort(first=4, halvings=4)
+"""Where times are predicted, so that a proof would be one of the predictions."""
+ALTERNATIVE = Effort(first=3, halvings=0)
+"""For the next best, of which nothing is proven."""
+
+
+class NothingToPlanError(InputError):
+    """A deployment that cannot be; the text says what is wrong and what to do."""
+
+
+def plan_of_one_way(
+    loaded: Loaded,
+    catalog: Catalog,
+    library: Profiles,
+    *,
+    created_at: str,
+    progress: Progress | None = None,
+    shared: Merged = NOTHING_SHARED,
+) -> Plan:
+    """The answer to a scenario whose names are known, with these layers stored once."""
+    scenario = loaded.scenario
+    question, rejections = ask(scenario, workload(loaded), catalog, library, shared)
+    search = FleetSearch(question, progress or silent, rejections)
+    best = search.best(question.program(), scenario.objective) if question.served else None
+    shown = best or search.closest()
+    if shown and shown.met:
+        best = shown
+    others = search.others(best) if best else []
+    predictor = predictor_of(scenario, catalog, library)
+    ahead = look_ahead(question, catalog, predictor, best, shown, shared)
+    plan = Plan(
+        scenario=scenario.name or loaded.path.stem,
+        scenario_sha256=loaded.sha256,
+        seed=scenario.seed,
+        versions=versions(),
+        created_at=created_at,
+        policies=policies(scenario, question.workload, shown),
+        recommendation=NOTHING_TRIED,
+        rejections=search.settled(),
+        outlooks=ahead.outlooks,
+        precisions=tuple(other_precisions(question, catalog, predictor, shown, shared)),
+        measure_next=ahead.measure_next,
+        scenario_text=loaded.text,
+        scenario_overrides=loaded.overrides,
+    )
+    if shown is None:
+        return plan
+    answer = recommended(question, shown)
+    bound = answer.lower_bound_usd_per_hour
+    slo_s = {model: need.slo.latency_s for model, need in question.needs.items()}
+    alternatives = tuple(recommend(trial, bound) for trial in others)
+    return replace(
+        plan,
+        recommendation=answer,
+        alternatives=alternatives,
+        pareto=pareto([answer, *alternatives]) if best else (),
+        predictions=predictions(shown, predictor) if predictor else (),
+        prices_as_of=oldest_price(answer),
+        assumptions=assumptions(scenario, shown, catalog.assumptions),
+        warnings=search.warnings_of(shown, date.fromisoformat(created_at[:10])),
+        latency=histograms(slo_s, shown.replay.latencies),
+        timeline=shown.replay.timeline,
+    )
+
+
+def recommended(question: Question, shown: Trial) -> Recommendation:
+    """The answer of a plan: a trial, with the growth that it bears and the least that any fleet could cost."""
+    no_headroom = replace(question, scenario=replace(question.scenario, headroom=0.0))
+    return replace(
+        recommend(shown, question.lower_bound_usd_per_hour()),
+        demand_factor_max=shown.demand_factor_max,
+        lower_bound_full_usd_per_hour=no_headroom.lower_bound_usd_per_hour(),
+    )
+
+
+def oldest_price(answer: Recommendation) -> str:
+    """ISO date of the oldest price; empty where nothing is rented."""
+    return min((i.price_as_of for i in answer.instances if i.price_as_of), default="")
+
+
+def versions() -> dict[str, str]:
+    """Of the program and of what its figures depend on."""
+    packages = {"planner": "gpu-capacity-planner", "numpy": "numpy", "scipy": "scipy", "simpy": "simpy"}
+    return {"python": platform.python_version()} | {name: version(package) for name, package in packages.items()}
+
+
+class FleetSearch:
+    """Tries fleets and remembers what came of them."""
+
+    def __init__(self, question: Question, progress: Progress, rejections: Sequence[Rejection] = ()) -> None:
+        self.question = question
+        self.progress = progress
+        self.rejections = list(rejections)
+        self.tried: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
+        self.misses: list[tuple[Trial, Rejection]] = []
+        self.too_few = False
+        """Whether a fleet failed only for want of requests, so that no other would do better."""
+        self.cut_off = False
+        """Whether the integer program was once cut off before it had proven its fleet a best one."""
+
+    def best(self, program: FleetProgram, objective: Objective, effort: Effort | None = None) -> Trial | None:
+        """The fleet with least of the objective that meets every SLO.
+
+        First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
+        to be carried, and back in halves: fleets between two steps may be left out.
+        """
+        predicted = any(sized.profile.predicted for sized in self.question.sized.values())
+        effort = effort or (ESTIMATE if predicted else PROOF)
+        excluded: list[Fleet] = []
+        most_usd_per_hour = self.question.scenario.buy.max_cost or inf
+        for _ in range(effort.first):
+            fleet = self._propose(program, objective, excluded, most_usd_per_hour)
+            if fleet is None:
+                self._out_of_fleets(program, excluded, most_usd_per_hour)
+                return None
+            if trial := self.try_fleet(program.offers, fleet):
+                return trial
+            if self.too_few:
+                return None
+            excluded.append(fleet)
+        return self._by_steps(program, objective, excluded, effort.halvings, most_usd_per_hour)
+
+    def _propose(
+        self,
+        program: FleetProgram,
+        objective: Objective,
+        excluded: Sequence[Fleet],
+        most_usd_per_hour: float = inf,
+        design: float = 0.0,
+    ) -> Fleet | None:
+        solution = program.propose(objective, excluded, most_usd_per_hour, design)
+        self.cut_off |= solution is not None and not solution.proven
+        return solution and solution.fleet
+
+    def _by_steps(
+        self,
+        program: FleetProgram,
+        objective: Objective,
+        excluded: list[Fleet],
+        halvings: int,
+        most_usd_per_hour: float,
+    ) -> Trial | None:
+        low = high = 1.0
+        best: Trial | None = None
+        while best is None:
+            fleet = self._propose(program, objective, excluded, most_usd_per_hour, high)
+            if fleet is None:
+                self._out_of_fleets(program, excluded, most_usd_per_hour)
+                return None
+            best = self.try_fleet(program.offers, fleet)
+            if self.too_few:
+                return None
+            if best is None:
+                excluded.append(fleet)
+                low, high = high, high * STEP
+        for _ in range(halvings):
+            middle = (low + high) / 2
+            fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
+            trial = self.try_fleet(program.offers, fleet) if fleet else None
+            if trial:
+                best, high = trial, middle
+                continue
+            low = middle
+            if fleet:
+                excluded.append(fleet)
+        return self._smaller(best)
+
+    def _smaller(self, trial: Trial) -> Trial:
+        """Leave out one instance at a time, the dearest first, while every SLO is still met."""
+        for offer in sorted(trial.offers, key=lambda o: -o.usd_per_hour):
+            while offer in trial.offers:
+                fewer = tuple(n - (o == offer) for o, n in zip(trial.offers, trial.fleet, strict=True))
+                smaller = self.try_fleet(trial.offers, fewer) if any(fewer) else None
+                if smaller is None:
+                    break
+                trial = smaller
+        return trial
+
+    def try_fleet(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        """The fleet with its models placed so that every SLO is met; None where there is none that it knows."""
+        bought = {offer: n for offer, n in zip(offered, fleet, strict=True) if n}
+        key = (tuple(bought), tuple(bought.values()))
+        if key not in self.tried:
+            self.progress(f"trying {machines_name(machines_of(*key, self.question.offers))}", 0.0)
+            self.tried[key] = self._try(*key)
+        return self.tried[key]
+
+    def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        for swap in self.question.policies:
+            match self._on(offered, fleet, swap).find():
+                case Trial() as trial:
+                    return trial
+                case Miss() as miss:
+                    self.rejections.append(miss.rejection)
+                    self.too_few = miss.too_few
+                    if miss.nearest:
+                        self.misses.append((miss.nearest, miss.rejection))
+                    if not miss.short_of_memory:
+                        break
+        return None
+
+    def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> OnFleet:
+        name = machines_name(machines_of(offered, fleet, self.question.offers))
+        return OnFleet(self.question, offered, fleet, swap, lambda doing: partial(self.progress, f"{doing} {name}"))
+
+    def _out_of_fleets(self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float) -> None:
+        """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""
+        any_count = replace(program, max_gpus=GPUS_MAX)
+        more_gpus = self._propose(any_count, Objective.GPUS, excluded, most_usd_per_hour)
+        more_money = self._propose(program, Objective.COST, excluded)
+        more_machines = replace(program.unlimited(), max_gpus=program.max_gpus)
+        of_a_kind = self._propose(more_machines, Objective.COST, excluded, most_usd_per_hour)
+        for fleet in (more_gpus, more_money, of_a_kind):
+            self._name_limits(program, fleet, most_usd_per_hour)
+        next_one = self._propose(program.unlimited(), Objective.COST, excluded)
+        if not any((more_gpus, more_money, of_a_kind)):
+            self._name_limits(program, next_one, most_usd_per_hour)
+        left = program.within_limits(next_one) if next_one and not excluded else ()
+        if any(left) and cost_usd_per_hour(program.offers, left) <= most_usd_per_hour:
+            self.try_fleet(program.offers, left)
+
+    def _name_limits(self, program: FleetProgram, fleet: Fleet | None, most_usd_per_hour: float) -> None:
+        """One rejection for each limit that the fleet breaks."""
+        if fleet is None:
+            return
+        cost, gpus = cost_usd_per_hour(program.offers, fleet), gpu_count(program.offers, fleet)
+        candidate = Candidate(machines=machines_of(program.offers, fleet, self.question.offers))
+        if gpus > program.max_gpus:
+            self.rejections.append(too_many(candidate, program.max_gpus, cost))
+        if cost > most_usd_per_hour:
+            self.rejections.append(too_dear(candidate, cost, most_usd_per_hour))
+        for offer, n in zip(program.offers, fleet, strict=True):
+            if offer.count_max is not None and n > offer.count_max:
+                self.rejections.append(too_few_machines(candidate, offer, n, cost))
+
+    def others(self, best: Trial) -> list[Trial]:
+        """Other ways that meet every SLO: each kind of GPU alone, and the fewest GPUs; best first."""
+        objective = self.question.scenario.objective
+        trials: dict[tuple[Candidate, Fleet], Trial] = {}
+        for program, goal in self._other_programs(best):
+            trial = self.best(program, goal, ALTERNATIVE)
+            if trial and trial.candidate != best.candidate:
+                trials[trial.candidate, trial.fleet] = trial
+        best_first = sorted(trials.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
+        return best_first[:OTHERS_MAX]
+
+    def _other_programs(self, best: Trial) -> Iterator[tuple[FleetProgram, Objective]]:
+        question = self.question
+        by_kind: dict[Kind, list[Offer]] = {}
+        for offer in question.offers:
+            by_kind.setdefault(Kind.of(offer), []).append(offer)
+        used = {device.kind for device in best.devices}
+        alone = [question.program(offered) for kind, offered in by_kind.items() if used != {kind}]
+        for program in cheapest_first(alone)[:KINDS_ALONE_MAX]:
+            yield program, Objective.COST
+        if len(by_kind) > 1 and question.scenario.objective is not Objective.GPUS:
+            yield question.program(), Objective.GPUS
+
+    def closest(self) -> Trial | None:
+        """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried.
+
+        Its rejection then quotes this confirmation, not the screening; it is taken back where every SLO is met.
+        """
+        if self.misses:
+            return self._confirmed_miss()
+        dearest = max(self.tried, key=lambda key: cost_usd_per_hour(*key), default=None)
+        trial = force(self.question, *dearest, self.progress) if dearest else None
+        if not isinstance(trial, Trial):
+            return None
+        self.rejections = [replayed(no, trial) if no.subject == trial.candidate else no for no in self.rejections]
+        return within_headroom(trial, 1 - self.question.scenario.headroom)
+
+    def _confirmed_miss(self) -> Trial:
+        nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)
+        confirmed = self._on(nearest.offers, nearest.fleet, swap=True).confirmed(nearest)
+        if confirmed.overloaded:  # rejected for its load, before any replay but a screening
+            confirmed = replace(confirmed, replay=self._replayed(nearest))
+        self.misses.remove((nearest, rejection))
+        place = self.rejections.index(rejection)
+        del self.rejections[place]
+        if not confirmed.met:
+            rejection = missed_slo(confirmed)
+            self.misses.append((confirmed, rejection))
+            self.rejections.insert(place, rejection)
+        return confirmed
+
+    def _replayed(self, trial: Trial) -> Replay:
+        """A deployment replayed as often as an answer would be."""
+        q = self.question
+        return replay(q.scenario, q.workload, q.needs, trial.deployment, screen=False)
+
+    def settled(self) -> tuple[Rejection, ...]:
+        """Each once. More GPUs are no remedy where a fleet with more of them, or fewer, missed by about as much."""
+        settled = {why: missed_slo(trial, self._gpus_that_help(trial)) for trial, why in self.misses}
+        return tuple(dict.fromkeys(settled.get(no, no) for no in self.rejections))
+
+    def _gpus_that_help(self, trial: Trial) -> int:
+        """How many more of its GPUs met every SLO; 1 where that is open, 0 where they were seen not to help."""
+        met = [t for t in self.tried.values() if t and t.kinds == trial.kinds]
+        more = [len(t.devices) - len(trial.devices) for t in met if len(t.devices) > len(trial.devices)]
+        if more:
+            return min(more)
+        missed = trial.replay.missed
+        if not missed:  # it is its load that is too high
+            return 1
+        return 0 if self._as_bad_with_other_counts(trial, missed[0]) else 1
+
+    def _as_bad_with_other_counts(self, trial: Trial, model: str) -> bool:
+        """Whether a fleet with more or fewer of its GPUs missed the model's SLO by about as much."""
+        attainment = trial.replay.attainment[model].mean
+        like_it = [t for t, _ in self.misses if t.kinds == trial.kinds]
+        others = [t for t in like_it if len(t.devices) != len(trial.devices)]
+        return any(abs(t.replay.attainment[model].mean - attainment) < ALIKE for t in others)
+
+    def warnings_of(self, shown: Trial, today: date) -> tuple[PlanWarning, ...]:
+        """What weakens the answer, the search for it included."""
+        cut_off = PlanWarning(what=Statement(code=Code.CUT_OFF))
+        warnings = warnings_of(self.question.scenario, self.question.workload, shown, today)
+        return (*warnings, cut_off) if self.cut_off else warnings
+
+
+def cheapest_first(programs: Sequence[FleetProgram]) -> list[FleetProgram]:
+    """Programs by what their fleets cost at least, without those whose fleets cannot carry the work."""
+    bounds = [(program.lower_bound_usd_per_hour(), program) for program in programs]
+    carrying = [(bound, program) for bound, program in bounds if bound is not None]
+    return [program for _, program in sorted(carrying, key=lambda pair: pair[0])]
+
+
+def goal_of(objective: Objective, trial: Trial) -> float:
+    """What the objective wants little of."""
+    match objective:
+        case Objective.COST:
+            return trial.cost_usd_per_hour
+        case Objective.GPUS:
+            return len(trial.devices)
+        case Objective.ENERGY:
+            return trial.energy_w
+
+
+def pareto(answers: Sequence[Recommendation]) -> tuple[int, ...]:
+    """Places of those that no other beats in both cost and worst p99 over its SLO."""
+    points = [(a.cost_usd_per_hour, max(m.p99_s / m.slo_s for m in a.models)) for a in answers]
+
+    def beaten(point: tuple[float, float]) -> bool:
+        return any(one[0] <= point[0] and one[1] <= point[1] and one != point for one in points)
+
+    return tuple(place for place, point in enumerate(points) if not beaten(point))
+
+
+def evaluate(question: Question, offer: Offer, count: int, progress: Progress = silent) -> Trial:
+    """Replay a deployment one names oneself, all models on `count` machines of one offer, SLOs met or not.
+
+    Raises NothingToPlanError where they cannot be placed at all.
+    """
+    offered, fleet, scenario = (offer,), (count,), question.scenario
+    devices = devices_of(offered, fleet)
+    ways = spread(question, devices)
+    if isinstance(ways, Misfit):
+        candidate = candidate_of(offered, fleet, question.policies[-1], question.offers)
+        no = misfit(candidate, ways, scenario.memory, cost_usd_per_hour(offered, fleet))
+        raise NothingToPlanError(rejection_line(no))
+    first = next(ways)
+    if is_plain(first):
+        return _as_packed(question, offered, fleet, devices, first, progress, scenario.seed)
+    return _best_replayed(question, offered, fleet, chain([first], ways), progress)
+
+
+def _best_replayed(
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, ways: Iterator[Packing], progress: Progress
+) -> Trial:
+    """The first way that meets every SLO, else the one on which fewest queues grow and that came nearest."""
+    scenario, demand, needs, devices = question.scenario, question.workload, question.needs, devices_of(offered, fleet)
+    tried: list[tuple[Deployment, Packing, Replay]] = []
+    trials: dict[int, Trial] = {}
+    for packing in ways:
+        deployment = deploy(scenario, needs, devices, packing.placed)
+        if any(deployment == other for other, _, _ in tried):
+            continue
+        tried.append((deployment, packing, replay(scenario, demand, needs, deployment, screen=True)))
+        if tried[-1][2].met:
+            trial = _as_packed(question, offered, fleet, devices, packing, progress, scenario.seed)
+            if trial.met:
+                return trial
+            trials[len(tried) - 1] = trial
+    nearest = max(range(len(tried)), key=lambda i: tried[i][2].nearness)
+    return trials.get(nearest) or _as_packed(
+        question, offered, fleet, devices, tried[nearest][1], progress, scenario.seed
+    )
+
+
+def force(
+    question: Question, offered: tuple[Offer, ...], fleet: Fleet, progress: Progress = silent
+) -> Trial | Rejection:
+    """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
+    devices = devices_of(offered, fleet)
+    rejections: list[Rejection] = []
+    for swap in question.policies:
+        packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(devices)
+        if isinstance(packing, Packing):
+            return _as_packed(question, offered, fleet, devices, packing, progress, PLANNING)
+        cost = cost_usd_per_hour(offered, fleet)
+        candidate = candidate_of(offered, fleet, swap, question.offers)
+        rejections.append(misfit(candidate, packing, question.scenario.memory, cost))
+    return rejections[-1]
+
+
+def _as_packed(
+    question: Question,
+    offered: tuple[Offer, ...],
+    fleet: Fleet,
+    devices: Sequence[FleetGpu],
+    packing: Packing,
+    progress: Progress,
+    seed: int,
+) -> Trial:
+    """A packing replayed as often as an answer would be, too busy or not."""
+    scenario, demand, needs = question.scenario, question.workload, question.needs
+    deployment = deploy(scenario, needs, devices, packing.placed)
+    tell = partial(progress, f"replaying {machines_name(machines_of(offered, fleet, question.offers))}")
+    seen = replay(scenario, demand, needs, deployment, screen=False, seed=seed, tell=tell)
+    return Trial(offered, fleet, tuple(devices), packing, deployment, seen, question.offers)

@@ -1,0 +1,256 @@
+"""Replays of a deployment one names oneself: so many GPUs of one kind, or the placement of a plan."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from math import nan
+
+from planner.catalog.offers import Catalog, Offer, offers
+from planner.io.load import Loaded, workload
+from planner.model.candidate import OnGpu
+from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation, Rejection
+from planner.model.progress import Progress, silent
+from planner.model.scenario import BuySpec, Merging, OwnMachine, Scenario
+from planner.model.simulation import Simulation
+from planner.placing.cutting import FleetGpu
+from planner.placing.duty import Portion
+from planner.placing.packing import Packing, Placed
+from planner.placing.sizing import Kind, Profiles, Sized
+from planner.replay.answer import policies, recommend, replayed
+from planner.replay.deploying import deploy, devices_of
+from planner.replay.run import PLANNING, replay
+from planner.replay.trial import Trial
+from planner.replay.warnings import assumptions, warnings_of
+from planner.search.names import with_known_names
+from planner.search.question import Question, ask, predictor_of
+from planner.search.search import NothingToPlanError, evaluate
+from planner.units.reading import did_you_mean, perhaps
+from planner.words.statements import rejection_line
+from simulator.near import in_any_case
+from simulator.world.deployment import SwapPolicy
+from simulator.world.sharing import NOTHING_SHARED, Merged
+
+POLICIES = {
+    "memory": "memory",
+    "scheduling": "scheduling",
+    "routing": "routing",
+    "drop": "drop",
+    "eviction": "swap.eviction",
+}
+"""Where the scenario keeps each policy."""
+
+
+def policy_override(text: str) -> str:
+    """`eviction=mru` as a change of the scenario: `swap.eviction=mru`."""
+    name, equals, value = text.partition("=")
+    if not equals or name not in POLICIES:
+        hint = did_you_mean(name, list(POLICIES))
+        raise NothingToPlanError(f"--policy {text}: unknown.{hint} Write KIND=NAME; kinds: {', '.join(POLICIES)}.")
+    return f"{POLICIES[name]}={value}"
+
+
+def simulate_named(
+    loaded: Loaded,
+    catalog: Catalog,
+    library: Profiles,
+    gpu: str,
+    count: int,
+    today: date,
+    progress: Progress = silent,
+) -> Simulation:
+    """Replay a scenario on `count` GPUs of one kind: on offer, or without a price where none is."""
+    loaded = with_known_names(loaded, catalog, library)
+    gpu = gpu_named(gpu, catalog)
+    demand = workload(loaded)
+    scenario = loaded.scenario
+    question, rejections = ask(of_kind(scenario, gpu), demand, catalog, library)
+    offer = offered(question, gpu, count)
+    if offer is None and (too_small := owned(scenario, rejections, gpu)):
+        raise NothingToPlanError(too_small)
+    priced = offer is not None
+    if not priced:
+        # Machines of one GPU where that holds each model; else one machine, over whose GPUs a model is cut.
+        for each in sorted({1, count}):
+            question, rejections = ask(unpriced(scenario, gpu, count, each), demand, catalog, library)
+            if offer := offered(question, gpu, count):
+                break
+    demand_every_profile(question, rejections, offer, gpu)
+    assert offer is not None
+    trial = evaluate(question, offer, count // offer.gpu_count, progress)
+    return simulation(loaded, catalog, question, trial, today, priced)
+
+
+def gpu_named(gpu: str, catalog: Catalog) -> str:
+    """A kind of GPU as the catalog spells it."""
+    if (name := in_any_case(gpu, catalog.gpus)) in catalog.gpus:
+        return name
+    hint = perhaps(gpu, catalog.gpus) or f" Known: {', '.join(catalog.gpus)}."
+    raise NothingToPlanError(f"--gpu {gpu}: unknown.{hint}")
+
+
+def simulation(
+    loaded: Loaded, catalog: Catalog, question: Question, trial: Trial, today: date, priced: bool
+) -> Simulation:
+    """What a person reads about a deployment one named oneself."""
+    scenario, demand = question.scenario, question.workload
+    answer = recommend(trial, 0.0)
+    return Simulation(
+        scenario=scenario.name or loaded.path.stem,
+        scenario_sha256=loaded.sha256,
+        seed=scenario.seed,
+        feasible=answer.feasible,
+        requests=trial.replay.requests,
+        wall_s=trial.replay.wall_s,
+        cost_usd_per_hour=answer.cost_usd_per_hour if priced else None,
+        demand_factor_max=trial.demand_factor_max,
+        replications=answer.replications,
+        replayed=replayed(trial),
+        policies=policies(scenario, demand, trial),
+        models=answer.models,
+        gpus=answer.gpus,
+        assumptions=assumptions(scenario, trial, catalog.assumptions),
+        warnings=warnings_of(scenario, demand, trial, today),
+    )
+
+
+def simulate_plan(
+    loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, today: date, progress: Progress = silent
+) -> Simulation:
+    """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, SLOs met or not."""
+    loaded, shared = as_merged(with_known_names(loaded, catalog, library), library, kept)
+    scenario, best = loaded.scenario, kept.recommendation
+    predictor = predictor_of(scenario, catalog, library) if best.predicted else None
+    question, rejections = ask(scenario, workload(loaded), catalog, predictor or library, shared)
+    check_models(question, best)
+    offered, _ = offers(catalog, scenario.buy)
+    bought = tuple(offer_of(offered, instances) for instances in best.instances)
+    fleet = tuple(instances.count for instances in best.instances)
+    devices = {device.id: device for device in devices_of(bought, fleet)}
+    if set(devices) != {gpu.id for gpu in best.gpus}:
+        raise NothingToPlanError("--plan: its GPUs are not those of its instances. Plan the scenario anew.")
+    by_name = sorted(best.models, key=lambda model: model.name)
+    placed = [one for model in by_name for one in replicas_of(model, devices, question, rejections)]
+    packing = Packing(tuple(placed), strain=nan, worst="", work=nan, busiest="")
+    deployment = deploy(scenario, question.needs, tuple(devices.values()), placed, planned_swap(scenario, kept))
+    tell = partial(progress, "replaying the plan")
+    seed = PLANNING if scenario.seed == kept.seed else scenario.seed  # the plan's own, where no other is given
+    seen = replay(scenario, question.workload, question.needs, deployment, screen=False, seed=seed, tell=tell)
+    trial = Trial(bought, fleet, tuple(devices.values()), packing, deployment, seen, question.offers)
+    return simulation(loaded, catalog, question, trial, today, priced=True)
+
+
+def check_models(question: Question, planned: Recommendation) -> None:
+    """NothingToPlanError where a plan places other models than the scenario has."""
+    odd = set(question.needs) ^ {model.name for model in planned.models}
+    if odd:
+        names = ", ".join(sorted(odd))
+        raise NothingToPlanError(f"--plan: places other models than the scenario has: {names}. Plan the scenario anew.")
+
+
+def as_merged(loaded: Loaded, library: Profiles, kept: Plan) -> tuple[Loaded, Merged]:
+    """The scenario as the plan's way of merging has it, and which layers are stored once."""
+    way = next((way.merging for way in kept.merging if way.chosen), Merging.NONE)
+    if way is Merging.NONE:
+        return loaded, NOTHING_SHARED
+    from planner.placing.sharing import options
+
+    chosen = next((option for option in options(loaded, library) if option.merging is way), None)
+    if chosen is None:
+        raise NothingToPlanError(f"--plan: merges {way}, which the scenario forbids. Plan the scenario anew.")
+    return chosen.of(loaded), chosen.merged
+
+
+def planned_swap(scenario: Scenario, kept: Plan) -> SwapPolicy:
+    """How a plan swaps; what the scenario fixes goes first."""
+    given, planned = scenario.swap, kept.policies
+    return SwapPolicy(
+        eviction=planned.eviction if given.eviction is None else given.eviction,
+        prefetch=planned.prefetch if given.prefetch is None else given.prefetch,
+        pinned=given.pinned,
+    )
+
+
+def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:
+    """The offer that a plan took."""
+    for offer in offered:
+        name = (offer.provider, offer.region, offer.instance, offer.gpu.name, offer.gpu_count)
+        if name == (wanted.provider, wanted.region, wanted.instance, wanted.gpu, wanted.gpu_count):
+            return offer
+    raise NothingToPlanError(f"--plan: the scenario no longer offers {wanted.instance}. Plan the scenario anew.")
+
+
+def replicas_of(
+    model: ModelAnswer, devices: Mapping[str, FleetGpu], question: Question, rejections: Sequence[Rejection]
+) -> Iterator[Placed]:
+    """The replicas of one model as a plan placed them."""
+    for replica in model.replicas:
+        if not replica.gpus or not devices.keys() >= set(replica.gpus):
+            raise NothingToPlanError(f"--plan: {model.name}: a replica is on no GPU of it. Plan the scenario anew.")
+        mine = tuple(devices[gpu] for gpu in replica.gpus)
+        sized = sized_on(question, model.name, mine[0], rejections)
+        size = replica.batch_size
+        most = sized.batches[len(mine) - 1] if len(mine) <= len(sized.batches) else 0
+        if not 1 <= size <= most:
+            raise NothingToPlanError(
+                f"--plan: {model.name}: batch size must be from 1 to {most}, the largest that its SLO and memory "
+                f"allow, got {size}. Plan the scenario anew."
+            )
+        swapped = model.mode == "swapped"
+        yield Placed(Portion(sized, replica.share), mine, size, size, nan, swapped, model.bottleneck)
+
+
+def sized_on(question: Question, model: str, gpu: FleetGpu, rejections: Sequence[Rejection]) -> Sized:
+    """A model on the kind of a GPU; NothingToPlanError, in the words of sizing, where it cannot run there."""
+    sized = question.sized.get((model, gpu.kind))
+    if sized is not None:
+        return sized
+    pair = OnGpu(gpu=gpu.kind.gpu.name, models=(model,))
+    reasons = [rejection_line(no) for no in rejections if no.subject == pair]
+    raise NothingToPlanError("\n".join(reasons) or f"--plan: {model} cannot run on {gpu.id}.")
+
+
+def offered(question: Question, gpu: str, count: int) -> Offer | None:
+    """The cheapest offer of which whole machines make up so many GPUs and hold each model; one's own come first."""
+    fitting = [o for o in question.offers if o.gpu.name == gpu and count % o.gpu_count == 0 and holds_all(question, o)]
+    return min(fitting, key=lambda o: (bool(o.as_of), o.usd_per_hour / o.gpu_count), default=None)
+
+
+def holds_all(question: Question, offer: Offer) -> bool:
+    """Whether one machine has the GPUs for a replica of each model, cut in stages where it must be."""
+    sizes = [question.sized.get((model, Kind.of(offer))) for model in question.needs]
+    return all(sized is not None and sized.stages <= offer.gpu_count for sized in sizes)
+
+
+def owned(scenario: Scenario, rejections: Sequence[Rejection], gpu: str) -> str:
+    """Why machines of one's own with such GPUs will not do, for lack of memory or speed; empty where none are owned."""
+    if all(machine.gpu != gpu for machine in scenario.buy.own):
+        return ""
+    return "\n".join(reasons_on(gpu, rejections))
+
+
+def of_kind(scenario: Scenario, gpu: str) -> Scenario:
+    """The same question, with one kind of GPU of those on offer; as it is where that kind is not."""
+    buy = scenario.buy
+    return scenario if buy.gpus and gpu not in buy.gpus else replace(scenario, buy=replace(buy, gpus=(gpu,)))
+
+
+def unpriced(scenario: Scenario, gpu: str, count: int, each: int) -> Scenario:
+    """The same question, with so many such GPUs at hand, some in each machine. Their price is never shown."""
+    machine = OwnMachine(name=gpu, gpu=gpu, gpu_count=each, price=1.0, count=count // each)
+    return replace(scenario, buy=BuySpec(own=(machine,)))
+
+
+def demand_every_profile(question: Question, rejections: Sequence[Rejection], offer: Offer | None, gpu: str) -> None:
+    """Refuse, in the words of sizing, where some model cannot run on the GPU."""
+    if offer is not None and all((model, Kind.of(offer)) in question.sized for model in question.needs):
+        return
+    raise NothingToPlanError("\n".join(reasons_on(gpu, rejections)) or f"--gpu {gpu}: no model can run on it.")
+
+
+def reasons_on(gpu: str, rejections: Sequence[Rejection]) -> Iterator[str]:
+    """Why models cannot run on a kind of GPU, a line each."""
+    for no in rejections:
+        match no.subject:
+            case OnGpu(gpu=kind, models=models) if kind == gpu and models:
+                yield rejection_line(no)

@@ -1,0 +1,1 @@
+"""Answers as people see them: text, charts and pages."""

@@ -1,0 +1,1 @@
+"""Charts of answers as SVG, for pages."""

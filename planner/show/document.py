@@ -1,0 +1,308 @@
+"""An answer as it is shown, once for all: headline, sentences, lists, tables, charts, sections.
+
+`terminal`, `markdown` and `page` write it. A block that only some of them show says so in `views`, and what is empty is
+shown nowhere: so whoever makes a document asks for nothing first.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from operator import attrgetter
+from typing import ClassVar, Generic, TypeVar
+
+from planner.io.store import plain
+
+T = TypeVar("T")
+
+
+class View(StrEnum):
+    """Where a document is read."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    PAGE = "page"
+
+
+EVERYWHERE = frozenset(View)
+TERMINAL = frozenset({View.TERMINAL})
+PAGE = frozenset({View.PAGE})
+TEXT = EVERYWHERE - PAGE
+
+
+class Tone(StrEnum):
+    """How a sentence stands out."""
+
+    PLAIN = ""
+    STRONG = "strong"
+    GOOD = "good"
+    BAD = "bad"
+    WARN = "warn"
+    NOTE = "note"
+    """Less than the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text, and the figure that it shows."""
+
+    text: str
+    value: float | None = None
+    """The table is sorted by it; by the text where there is none."""
+    key: str = ""
+    """Where the figure stands in the JSON, `recommendation.models.0.p99_s`; empty where it is worked out."""
+
+    @property
+    def written(self) -> str:
+        """The figure as the JSON has it; empty where there is none."""
+        if self.value is None or not math.isfinite(self.value):
+            return ""
+        return json.dumps(plain(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    cells: Sequence[str | Cell]
+    right: bool = False
+    """Figures stand at the right."""
+    wide: bool = False
+    """Sentences get room."""
+    page_only: bool = False
+    once: str = ""
+    """`at {}`: said once below the table, where all cells are alike and the table would be too wide."""
+    total: str | Cell | None = None
+    """Stands below all rows, however they are sorted."""
+
+    @property
+    def rows(self) -> list[Cell]:
+        """All cells with their figures."""
+        return [cell_of(cell) for cell in self.cells]
+
+    @property
+    def texts(self) -> list[str]:
+        """All cells as they are read."""
+        return [cell.text for cell in self.rows]
+
+    @property
+    def foot(self) -> Cell:
+        """Its part of the last row."""
+        return cell_of(self.total or "")
+
+
+def cell_of(cell: str | Cell) -> Cell:
+    """A text alone is a cell without a figure."""
+    return Cell(cell) if isinstance(cell, str) else cell
+
+
+def unmarked(_: object) -> str:
+    """Figures as they are."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[T]):
+    """Things that are alike, a row for each: it makes the columns of their table."""
+
+    items: Sequence[T]
+    places: Sequence[str] = ()
+    """Where each stands in the JSON."""
+    mark: Callable[[T], str] = unmarked
+    """Stands before its figures: `~` of those that rest on a prediction."""
+
+    @classmethod
+    def at(cls, place: str, items: Sequence[T], mark: Callable[[T], str] = unmarked) -> "Rows[T]":
+        """The rows of a list in the JSON."""
+        return cls(items, [f"{place}.{i}" for i in range(len(items))], mark)
+
+    def words(self, title: str, text: Callable[[T], str], *, once: str = "", wide: bool = False) -> Column:
+        """Texts without figures."""
+        return Column(title, [text(item) for item in self.items], once=once, wide=wide)
+
+    def figures(
+        self,
+        title: str,
+        text: Callable[[T], str],
+        key: str = "",
+        *,
+        value: Callable[[T], float | None] | None = None,
+        page_only: bool = False,
+        total: Cell | None = None,
+    ) -> Column:
+        """Figures: `key` leads from the thing to the figure, as from its place in the JSON; or `value` works it out."""
+        get = value or (attrgetter(key) if key else lambda _: None)
+        cells = [Cell(f"{self.mark(item)}{text(item)}", get(item)) for item in self.items]
+        if key and self.places:
+            keys = [f"{place}.{key}" for place in self.places]
+            cells = [replace(cell, key=at) for cell, at in zip(cells, keys, strict=True)]
+        return Column(title, cells, right=True, page_only=page_only, total=total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A part of a document."""
+
+    holds: ClassVar[str]
+    """Name of the field without which there is nothing to show."""
+    views: frozenset[View] = EVERYWHERE
+
+    @property
+    def kind(self) -> str:
+        """Name of the part of the template that writes it."""
+        return type(self).__name__.lower()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to show."""
+        return not getattr(self, self.holds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnPage(Block):
+    """A block that only pages show."""
+
+    views: frozenset[View] = PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Block):
+    """A sentence or some."""
+
+    holds: ClassVar[str] = "text"
+    text: str
+    tone: Tone = Tone.PLAIN
+    indent: int = 0
+    """Blanks before it on a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items(Block):
+    """A list of sentences."""
+
+    holds: ClassVar[str] = "texts"
+    texts: Sequence[str]
+    bullets: bool = True
+    """On a terminal; Markdown and pages always have them."""
+    shown: int | None = None
+    """Most of them on a terminal."""
+    rest: str = ""
+    """The line for those that are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Block):
+    """A table; on a page it can be sorted by every column."""
+
+    columns: Sequence[Column]
+    bad: frozenset[int] = frozenset()
+    """Rows that stand out."""
+    shown: int | None = None
+    """Most rows on a terminal."""
+    rest: str = ""
+    """The line for those that are left out."""
+    stacked: bool = False
+    """On a narrow page each row becomes a block: for sentences, and for more columns than anybody scrolls through."""
+
+    def narrowed(self) -> tuple[list[Column], str]:
+        """The columns without those that may be said once, where all their cells are alike; and the line for them."""
+        alike = [c for c in self.columns if c.once and len(c.cells) > 1 and len(set(c.texts)) == 1]
+        once = [column.once.format(column.texts[0]) for column in alike]
+        return [c for c in self.columns if c not in alike], f"All: {'; '.join(once)}." if once else ""
+
+    @property
+    def empty(self) -> bool:
+        """No row."""
+        return not self.columns or not self.columns[0].cells
+
+
+@dataclass(frozen=True, slots=True)
+class Code(OnPage):
+    """A text as it is, of several lines."""
+
+    holds: ClassVar[str] = "text"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts(Block):
+    """Names and values."""
+
+    holds: ClassVar[str] = "pairs"
+    pairs: Sequence[tuple[str, str]]
+    views: frozenset[View] = field(default=EVERYWHERE - TERMINAL, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """A figure that the first screen of a page shows large."""
+
+    label: str
+    cell: Cell
+    note: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(OnPage):
+    """Figures one wants first."""
+
+    holds: ClassVar[str] = "stats"
+    stats: Sequence[Stat]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn(OnPage):
+    """Charts, which are drawn only where there is a page to show them."""
+
+    holds: ClassVar[str] = "draw"
+    draw: Callable[[], Iterable[Block]]
+
+
+@dataclass(frozen=True, slots=True)
+class Section(Block):
+    """Blocks under a title. One that holds sections alone has a title on pages only."""
+
+    holds: ClassVar[str] = "blocks"
+    title: str
+    blocks: Sequence[Block]
+    id: str = ""
+    """Where the page's list of sections leads."""
+    link: str = ""
+    """Its name in that list; the title if empty."""
+    titled: frozenset[View] = EVERYWHERE
+    """Views that show the title."""
+    folded: bool = False
+    """On a page, until one opens it."""
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """All that is shown of an answer."""
+
+    name: str
+    """The scenario's, or of whatever the answer is."""
+    headline: str
+    """The answer in one line."""
+    lead: Sequence[Block] = ()
+    """Blocks that belong to the first screen too."""
+    sections: Sequence[Section] = ()
+
+
+def visible(blocks: Iterable[Block], view: View) -> list[Block]:
+    """The blocks that a view shows, charts drawn, without those that are empty."""
+    shown: list[Block] = []
+    for block in blocks:
+        if view not in block.views:
+            continue
+        match block:
+            case Drawn():
+                shown += visible(block.draw(), view)
+            case Section():
+                shown.append(replace(block, blocks=visible(block.blocks, view)))
+            case _:
+                shown.append(block)
+    return [block for block in shown if not block.empty]

@@ -1,0 +1,94 @@
+"""Answers about a long horizon as documents: the cheapest way first, then all side by side."""
+
+from planner.questions.horizons.answer import Horizon
+from planner.show.charts.horizons import gpus_by_hour
+from planner.show.document import (
+    PAGE,
+    Cell,
+    Column,
+    Document,
+    Drawn,
+    Items,
+    Rows,
+    Section,
+    Stat,
+    Stats,
+    Table,
+    Text,
+)
+from planner.show.documents.forms import written
+from planner.show.text import horizons as prose
+from planner.units.writing import Format, Screen, counted, dollars, per_second, percent
+
+
+def render(horizon: Horizon, form: Format, screen: Screen) -> str:
+    """The answer as a table, as JSON or as Markdown."""
+    return written(horizon, document, form, screen)
+
+
+def document(horizon: Horizon) -> Document:
+    """Ways to keep machines, side by side."""
+    missed = frozenset(i for i, s in enumerate(horizon.strategies) if not s.met)
+    ways = [prose.in_short(s, horizon) for s in horizon.strategies]
+    return Document(
+        name=horizon.scenario,
+        headline=prose.headline(horizon),
+        lead=[*map(Text, prose.answers(horizon)), stats(horizon)],
+        sections=[
+            Section("Ways", [Table(columns(horizon), missed, stacked=True)], id="ways", titled=PAGE),
+            Section("Each way", [Items(ways, bullets=False)], id="each", titled=PAGE),
+            Section("GPUs by the hour", [Drawn(lambda: gpus_by_hour(horizon))], id="hours"),
+            Section("Models", [Items(prose.models(horizon))], id="models"),
+            Section("Checked frame by frame", [Items(prose.checked(horizon.check))], id="checked"),
+            Section("Not compared", [Items(horizon.not_compared)], id="left-out"),
+            Section("Assumptions", [Items([*prose.prices(horizon), *horizon.assumptions])], id="assumptions"),
+            Section("Mind", [Items(horizon.warnings)], id="warnings"),
+        ],
+    )
+
+
+def stats(horizon: Horizon) -> Stats:
+    """Cost of the best way, and the load."""
+    peak_rps = horizon.requests / (horizon.days * 24 * 3600) * horizon.peak_factor
+    load = Stat("busiest minute", Cell(per_second(peak_rps), peak_rps), f"of {counted(horizon.days, 'day')}")
+    best = [s for s in horizon.strategies if s.way == horizon.best]
+    return Stats(
+        [
+            *(Stat("cost", Cell(dollars(s.cost_usd), s.cost_usd), s.way) for s in best),
+            *(Stat("a month", Cell(dollars(s.cost_usd_per_month), s.cost_usd_per_month)) for s in best),
+            Stat("at least", Cell(dollars(horizon.bound_usd), horizon.bound_usd, "bound_usd"), "whatever the way"),
+            load,
+        ]
+    )
+
+
+def columns(horizon: Horizon) -> list[Column]:
+    """One row a way."""
+    rows = Rows.at("strategies", horizon.strategies)
+    ranged = any(s.cost_usd_range.low != s.cost_usd_range.high for s in horizon.strategies)
+    spans = [rows.figures("from - to", lambda s: prose.span_of(s.cost_usd_range), value=lambda s: s.cost_usd_range.low)]
+    hour = rows.figures(
+        "worst hour %",
+        lambda s: percent(min(p.worst_hour for p in s.slos)),
+        value=lambda s: min(p.worst_hour for p in s.slos),
+    )
+    minute = rows.figures(
+        "minute %",
+        lambda s: percent(min(p.worst_minute for p in s.slos)),
+        value=lambda s: min(p.worst_minute for p in s.slos),
+    )
+    return [
+        rows.words("way", lambda s: f"{s.way} *" if s.way == horizon.best else s.way),
+        rows.figures("cost", lambda s: dollars(s.cost_usd), "cost_usd"),
+        *(spans if ranged else []),
+        rows.figures("a month", lambda s: dollars(s.cost_usd_per_month), "cost_usd_per_month"),
+        rows.figures("a million", lambda s: dollars(s.usd_per_million_requests), "usd_per_million_requests"),
+        rows.figures("in time %", lambda s: percent(prose.on_time(s)), value=prose.on_time),
+        hour,
+        minute,
+        rows.words("kept", lambda s: "yes" if s.met else "no"),
+        rows.figures("GPU-hours", lambda s: f"{s.gpu_hours:,.0f}", "gpu_hours"),
+        rows.figures("wasted", lambda s: f"{s.wasted_gpu_hours:,.0f}", "wasted_gpu_hours"),
+        rows.figures("short", lambda s: f"{s.short_gpu_hours:,.1f}", "short_gpu_hours"),
+        rows.figures("most GPUs", lambda s: f"{s.gpus_max:,}", "gpus_max"),
+    ]

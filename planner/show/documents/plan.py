@@ -1,0 +1,305 @@
+"""Plans as documents: the answer first, then what it costs, does, depends on and rests on."""
+
+from collections.abc import Callable, Iterator
+from math import isfinite
+
+from planner.model.plan import Estimate, Instances, ModelAnswer, Plan, Prediction, Recommendation, Rejection
+from planner.show.charts import plan as charts
+from planner.show.charts.strips import strips
+from planner.show.document import (
+    PAGE,
+    TEXT,
+    Block,
+    Cell,
+    Code,
+    Column,
+    Document,
+    Drawn,
+    Facts,
+    Items,
+    Rows,
+    Section,
+    Stat,
+    Stats,
+    Table,
+    Text,
+    Tone,
+)
+from planner.show.documents import replay
+from planner.show.documents.forms import written
+from planner.show.spreadsheet import to_csv
+from planner.show.text import plan as prose
+from planner.show.text import reasons
+from planner.show.text.explain import binding, sensitivity
+from planner.show.text.merging import reasons as merging_reasons
+from planner.show.text.merging import ways_section
+from planner.units.reading import HOURS_PER_MONTH
+from planner.units.writing import Format, Screen, counted, dollars, gigabytes, seconds
+from planner.words.candidates import candidate_name, subject_name
+from planner.words.statements import rejection_reason, rejection_remedy
+
+NOT_PRICED = (
+    "Not in it: disks, network traffic, load balancers, taxes, support, discounts by contract, and people's work. "
+    f"Every machine is paid for all of {HOURS_PER_MONTH:g} hours a month."
+)
+LATENCY_NOTE = (
+    "Finished requests of all replications, on a logarithmic axis. Solid line: median; dashed: 99th percentile; red: "
+    "the latency of the SLO. Percentiles are means over replications."
+)
+AT = "recommendation."
+"""Where the answer stands in the JSON."""
+
+
+def render(plan: Plan, form: Format, screen: Screen) -> str:
+    """A plan in one of the formats."""
+    return to_csv(plan.recommendation.models) if form is Format.CSV else written(plan, document, form, screen)
+
+
+def document(plan: Plan) -> Document:
+    """A plan."""
+    best = plan.recommendation
+    return Document(
+        name=plan.scenario or "Plan",
+        headline=prose.headline(plan),
+        lead=lead(plan) if best.models else [],
+        sections=[
+            Section("What it costs", cost(best), id="cost", link="Cost", views=PAGE),
+            *replay.sections(best, plan.policies, AT, [bindings(best)]),
+            Section("How long requests take", [Drawn(lambda: latency(plan))], id="latency", link="Latency"),
+            Section("Second by second", [Drawn(lambda: strips(plan))], id="time"),
+            ways_section(plan, merging_reasons(plan)),
+            Section("Next best", others(plan), id="others"),
+            rejected(plan),
+            Section("What the answer depends on", depends(plan), id="depends"),
+            Section("What it rests on", evidence(plan), id="evidence", link="Evidence"),
+            Section("Measure this next", [Items(reasons.measure_next(plan))], id="measure"),
+            Section("Scenario", scenario(plan), id="scenario", views=PAGE),
+            Section("How it was made", [Facts(list(prose.provenance(plan)))], id="made", link="Made"),
+        ],
+    )
+
+
+def lead(plan: Plan) -> list[Block]:
+    """How the SLOs stand, the first figures, and how sure they are."""
+    best = plan.recommendation
+    dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
+    hourly = money(best.cost_usd_per_hour, f"{AT}cost_usd_per_hour", "/h", prose.tilde(best))
+    monthly = money(best.cost_usd_per_month, f"{AT}cost_usd_per_month")
+    first = [Stat("cost", hourly, dated), Stat("a month", monthly, f"{HOURS_PER_MONTH:g} hours")]
+    numbers = Stats([*first, *per_million(best), *replay.stats(best, AT)])
+    return [replay.verdict(best), numbers, *map(Text, prose.certainty(best, plan))]
+
+
+def money(amount: float, key: str = "", unit: str = "", mark: str = "") -> Cell:
+    """Dollars."""
+    return Cell(f"{mark}{dollars(amount)}{unit}", amount, key)
+
+
+def per_million(best: Recommendation) -> Iterator[Stat]:
+    """Cost of a million requests, and of a million right answers."""
+    unit = best.unit_costs
+    if unit is not None and isfinite(unit.per_million_requests):
+        right = f"{dollars(unit.per_million_right)} where answered rightly" if isfinite(unit.per_million_right) else ""
+        cell = money(unit.per_million_requests, f"{AT}unit_costs.per_million_requests")
+        yield Stat("a million requests", cell, right)
+
+
+def cost(best: Recommendation) -> list[Block]:
+    """Machines that are rented, at which price and of when."""
+    if not best.instances:
+        return []
+    rows = Rows.at(f"{AT}instances", best.instances)
+
+    def sum_usd(one: Instances) -> float:
+        return one.count * one.usd_per_hour
+
+    def month_usd(one: Instances) -> float:
+        return sum_usd(one) * HOURS_PER_MONTH
+
+    hourly = money(best.cost_usd_per_hour, f"{AT}cost_usd_per_hour")
+    monthly = money(best.cost_usd_per_month, f"{AT}cost_usd_per_month")
+    count = Cell(str(sum(one.count for one in best.instances)))
+    columns = [
+        Column("instance", [one.instance for one in best.instances], total="all"),
+        rows.words("where", lambda one: " ".join(filter(None, (one.provider, one.region))) or "your own"),
+        rows.figures("GPUs in one", lambda one: f"{one.gpu_count} x {one.gpu}", "gpu_count"),
+        rows.figures("machines", lambda one: str(one.count), "count", total=count),
+        rows.figures("$/h each", lambda one: dollars(one.usd_per_hour), "usd_per_hour"),
+        rows.words("price as of", lambda one: one.price_as_of or "-"),
+        rows.figures("$/h", lambda one: dollars(sum_usd(one)), value=sum_usd, total=hourly),
+        rows.figures("hours", lambda _: f"{HOURS_PER_MONTH:g}", value=lambda _: HOURS_PER_MONTH),
+        rows.figures("$/month", lambda one: dollars(month_usd(one)), value=month_usd, total=monthly),
+    ]
+    return [Table(columns, stacked=True), Text(NOT_PRICED, Tone.NOTE)]
+
+
+def bindings(best: Recommendation) -> Section:
+    """The limit of each model."""
+    texts = [f"{m.name}: {binding(m, best)}" for m in sorted(best.models, key=prose.budget_left)]
+    return Section("What binds each model, tightest first", [Items(texts)], folded=True, views=PAGE)
+
+
+def latency(plan: Plan) -> Iterator[Block]:
+    """A histogram for each model."""
+    if plan.latency:
+        yield Text(LATENCY_NOTE, Tone.NOTE)
+        yield from charts.latency(plan)
+
+
+def others(plan: Plan) -> list[Block]:
+    """The next best answers. `*`: no other is both cheaper and faster."""
+    if not plan.alternatives:
+        return []
+    best, rows = plan.recommendation, Rows.at("alternatives", plan.alternatives, prose.tilde)
+    unmarked = Rows.at("alternatives", plan.alternatives)
+    letters = [charts.letter(i) for i in range(1, len(plan.alternatives) + 1)]
+
+    def more(other: Recommendation) -> float | None:
+        if not best.feasible or best.cost_usd_per_hour <= 0:
+            return None
+        return other.cost_usd_per_hour / best.cost_usd_per_hour - 1
+
+    def more_text(other: Recommendation) -> str:
+        part = more(other)
+        return "" if part is None else f"{part * 100:+.0f} %"
+
+    columns = [
+        Column("", letters, page_only=True),
+        rows.figures("cost", lambda o: f"{dollars(o.cost_usd_per_hour)}/h", "cost_usd_per_hour"),
+        unmarked.figures("more", more_text, value=more),
+        unmarked.figures("GPUs", lambda o: str(o.gpu_count), "gpu_count"),
+        Column("*", ["*" if place in plan.pareto else "" for place in range(1, len(plan.alternatives) + 1)]),
+        rows.words("what", lambda o: candidate_name(o.candidate), wide=True),
+        Column("slowest p99", [slowest(o) for o in plan.alternatives]),
+        rows.figures("power", lambda o: f"{o.energy_w:.0f} W", "energy_w", page_only=True),
+    ]
+    rest = f"... and {len(plan.alternatives) - reasons.OTHERS_SHOWN} more in the JSON."
+    return [Drawn(lambda: charts.pareto(plan)), Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest)]
+
+
+def slowest(answer: Recommendation) -> Cell:
+    """The model that takes most of its SLO."""
+    model = max(answer.models, key=lambda m: m.p99_s / m.slo_s)
+    text = f"{prose.tilde(model)}{model.name} {seconds(model.p99_s)} of {seconds(model.slo_s)}"
+    return Cell(text, model.p99_s / model.slo_s)
+
+
+def rejected(plan: Plan) -> Section:
+    """Why nothing cheaper works, and every candidate that was rejected."""
+    blocks = [Items(reasons.refusals(plan)), all_rejections(plan)]
+    return Section(reasons.refusals_title(plan), blocks, id="refused", link="Rejected")
+
+
+def all_rejections(plan: Plan) -> Section:
+    """Every candidate that was rejected, those that would have been the better buy first."""
+    near = reasons.nearest(plan)
+    ordered = [*near, *sorted((no for no in plan.rejections if no not in near), key=reasons.overshoot)]
+    rows = Rows(ordered, [f"rejections.{plan.rejections.index(no)}" for no in ordered])
+
+    def cost_cell(no: Rejection) -> Cell:
+        usd = no.cost_usd_per_hour
+        return (
+            Cell("-") if usd is None else money(usd, f"rejections.{plan.rejections.index(no)}.cost_usd_per_hour", "/h")
+        )
+
+    def beside_limit(no: Rejection) -> str:
+        return f"{prose.in_unit(no.observed, no.unit)} / {prose.in_unit(no.limit, no.unit)}" if no.unit else "-"
+
+    columns = [
+        rows.words("candidate", lambda no: subject_name(no.subject)),
+        Column("cost", [cost_cell(no) for no in ordered], right=True),
+        rows.words("stopped by", lambda no: str(no.bottleneck)),
+        rows.figures("had / limit", beside_limit, value=reasons.overshoot),
+        rows.words("why", lambda no: reasons.sentence(rejection_reason(no)), wide=True),
+        rows.words("remedy", lambda no: reasons.sentence(rejection_remedy(no)), wide=True),
+    ]
+    title = f"All that were rejected: {len(ordered)}"
+    return Section(title, [Table(columns, stacked=True)], folded=True, views=PAGE)
+
+
+def depends(plan: Plan) -> list[Block]:
+    """How far load, price and SLO may move, and fleets that might be cheaper."""
+    best = plan.recommendation
+    moves = sensitivity(plan, best) if best.feasible else []
+    might = [Items(reasons.outlooks(plan), views=TEXT), Drawn(lambda: charts.outlooks(plan))]
+    return [
+        Items(moves, views=PAGE),
+        Section(reasons.outlooks_title(plan), might),
+        Section(reasons.PRECISIONS, [Items(reasons.precisions(plan))]),
+    ]
+
+
+def evidence(plan: Plan) -> list[Block]:
+    """Predictions, warnings and assumptions."""
+    assumptions = reasons.assumption_lines(plan.assumptions)
+    rest = f"... and {len(assumptions) - reasons.OTHERS_SHOWN} more in `planner explain`."
+    most = Items(assumptions, shown=reasons.OTHERS_SHOWN, rest=rest)
+    predictions = [Items(reasons.predicted(plan), views=TEXT), Table(prediction_columns(plan), views=PAGE)]
+    return [
+        Section(reasons.PREDICTED, predictions),
+        Section("Warnings", [Items(reasons.warning_texts(reasons.warnings_of(plan)))], tone=Tone.WARN),
+        Section("Where the figures come from", [sources(plan)], views=PAGE),
+        Section("Assumptions", [most]),
+    ]
+
+
+def prediction_columns(plan: Plan) -> list[Column]:
+    """Figures that stand in for profiles."""
+    rows: Rows[Prediction] = Rows(plan.predictions)
+
+    def band(title: str, get: Callable[[Prediction], Estimate], show: Callable[[float], str]) -> Column:
+        def text(p: Prediction) -> str:
+            return f"{show(get(p).value)} ({show(get(p).low)} to {show(get(p).high)})"
+
+        return rows.figures(title, text, value=lambda p: get(p).value)
+
+    return [
+        rows.words("model", lambda p: p.model),
+        rows.words("GPU", lambda p: p.gpu),
+        rows.figures("batch", lambda p: str(p.batch_size), "batch_size"),
+        band("time", lambda p: p.latency_s, seconds),
+        band("memory", lambda p: p.memory_bytes, gigabytes),
+        band("load", lambda p: p.load_s, seconds),
+        rows.words("by", reasons.basis, wide=True),
+    ]
+
+
+def sources(plan: Plan) -> Table:
+    """Where every kind of figure comes from."""
+    best = plan.recommendation
+    lines = [(f"{m.name}: times, memory, loads", str(m.evidence), origin(m), kinds(m, best)) for m in best.models]
+    lines += [price_source(i) for i in best.instances]
+    if best.models:
+        runs = counted(best.replications, "replication")
+        lines.append(("latency, share on time, load, memory used, power", "simulated", runs, "95 % intervals"))
+        lines.append(("SLOs, demand, rules", "given", "the scenario", ""))
+    titles = ("figure", "evidence", "source", "of")
+    return Table([Column(title, [line[i] for line in lines]) for i, title in enumerate(titles)], stacked=True)
+
+
+def origin(m: ModelAnswer) -> str:
+    """`profile`, or `predicted`."""
+    return "predicted" if m.predicted else "profile"
+
+
+def kinds(model: ModelAnswer, best: Recommendation) -> str:
+    """Kinds of GPU that a model runs on."""
+    return ", ".join(dict.fromkeys(gpu.kind for gpu in best.gpus if gpu.id in model.gpus))
+
+
+def price_source(one: Instances) -> tuple[str, str, str, str]:
+    """Where a price comes from."""
+    if one.price_as_of:
+        return f"price of {one.instance}", "published", one.price_as_of, one.gpu
+    return f"price of {one.instance}", "given", "the scenario", one.gpu
+
+
+def scenario(plan: Plan) -> list[Block]:
+    """The text that was planned, and what the command line changed."""
+    changes = [f"--set {override}" for override in plan.scenario_overrides]
+    return [
+        Text(prose.scenario_note(plan), Tone.BAD),
+        Text("Changed on the command line:" if changes else ""),
+        Code("\n".join(changes)),
+        Code(plan.scenario_text),
+    ]

@@ -1,0 +1,141 @@
+"""Models and GPUs of a replay as tables: parts that a plan and a simulation share."""
+
+from collections.abc import Sequence
+
+from planner.model.plan import GpuAnswer, ModelAnswer, Policies, Recommendation
+from planner.model.simulation import Simulation
+from planner.show.charts.plan import room
+from planner.show.document import PAGE, Block, Cell, Column, Drawn, Rows, Section, Stat, Table, Text, Tone
+from planner.show.text import plan as prose
+from planner.units.writing import counted, exact, gigabytes, names, per_second, percent, ranges, seconds, share
+
+GPUS_SHOWN = 16
+MODELS_NOTE = "GPUs by their numbers below. The share on time stands with its 95 % interval."
+GPUS_NOTE = (
+    "Load: share of its time that all requests would take in full batches. Busy: share that batches ran, part-filled "
+    "ones among them. Loading: share that it waited for weights."
+)
+
+
+def verdict(answer: Recommendation | Simulation) -> Text:
+    """How the SLOs stand."""
+    return Text(prose.slo_line(answer), Tone.GOOD if answer.feasible else Tone.BAD)
+
+
+def stats(answer: Recommendation | Simulation, at: str) -> list[Stat]:
+    """GPUs, the tightest and the slowest model, and the demand; `at` is where the answer stands in the JSON."""
+    models, gpus = answer.models, answer.gpus
+    tight, slow = prose.tightest(models), min(models, key=prose.latency_left)
+    offered_rps = sum(m.offered_rps for m in models)
+    kinds = names(list(dict.fromkeys(gpu.kind for gpu in gpus)))
+    p99 = f"{prose.tilde(slow)}{seconds(slow.p99_s)}"
+    p99_cell = Cell(p99, slow.p99_s, f"{at}models.{models.index(slow)}.p99_s")
+    tone = Tone.GOOD if slow.p99_s <= slow.slo_s else Tone.BAD
+    return [
+        Stat("GPUs", Cell(str(len(gpus)), len(gpus)), kinds),
+        least(tight, f"{at}models.{models.index(tight)}"),
+        Stat("slowest p99", p99_cell, f"{slow.name}, of {seconds(slow.slo_s)}", tone),
+        Stat("demand", Cell(per_second(offered_rps), offered_rps), counted(len(models), "model")),
+    ]
+
+
+def least(tight: ModelAnswer, at: str) -> Stat:
+    """The share that the tightest model surely gets: of draws of the cameras' phases, else of requests."""
+    tone = Tone.GOOD if tight.slo_met else Tone.BAD
+    slo = f"SLO {exact(tight.slo_attainment_target)}"
+    if drawn := tight.draws_kept:
+        cell = Cell(f"{percent(drawn.mean)} %", drawn.mean, f"{at}.draws_kept.mean")
+        return Stat("fewest draws kept", cell, f"{tight.name}, {slo}", tone)
+    low = tight.slo_attainment.low
+    cell = Cell(f"{percent(low)} %", low, f"{at}.slo_attainment.low")
+    return Stat("lowest share on time", cell, f"{tight.name}, bad end; {slo}", tone)
+
+
+def sections(
+    answer: Recommendation | Simulation, policies: Policies, at: str, more: Sequence[Block] = ()
+) -> tuple[Section, Section]:
+    """Models and GPUs; `more` of the models is for pages alone."""
+    models, gpus = answer.models, answer.gpus
+    missed = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
+    table = Table(model_columns(models, gpus, policies, at), missed, stacked=True)
+    notes = Text(MODELS_NOTE if models else "", Tone.NOTE, views=PAGE)
+    bars = Drawn(lambda: room(models) if models else ())
+    rest = f"... and {len(gpus) - GPUS_SHOWN} more in the JSON."
+    gpu_note = Text(GPUS_NOTE if gpus else "", Tone.NOTE, views=PAGE)
+    return (
+        Section("Models", [bars, table, notes, *more], id="models"),
+        Section("GPUs", [Table(gpu_columns(gpus, at), shown=GPUS_SHOWN, rest=rest), gpu_note], id="gpus"),
+    )
+
+
+def model_columns(
+    models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: Policies, at: str
+) -> list[Column]:
+    """Each model's place, its figures, and what limits it; its GPUs by their numbers in the table of GPUs."""
+    numbers = {gpu.id: i for i, gpu in enumerate(gpus, 1)}
+    rows = Rows.at(f"{at}models", models, prose.tilde)
+    columns = [
+        rows.words("model", lambda m: m.name),
+        rows.figures("batch", lambda m: str(m.batch_size), "batch_size"),
+        rows.words("GPUs", lambda m: ranges([numbers[g] for g in m.gpus])),
+        rows.words("mode", lambda m: m.mode, once="{}"),
+    ]
+    if any(m.precision for m in models):
+        columns.append(rows.words("precision", lambda m: m.precision, once="at {}"))
+    columns += [
+        rows.figures("median", lambda m: seconds(m.p50_s), "p50_s", page_only=True),
+        rows.figures("p99 / SLO", prose.p99, "p99_s"),
+        rows.figures("on time / SLO", beside_target, "slo_attainment.mean"),
+    ]
+    if any(m.draws_kept for m in models):
+        columns.append(rows.figures("draws kept", prose.draws_kept, value=drawn))
+    if prose.told_apart(models, policies):
+        columns.append(rows.figures("accuracy", lambda m: f"{percent(m.accuracy.under(policies))} %"))
+    return [
+        *columns,
+        rows.figures("rate", lambda m: per_second(m.throughput_rps), "throughput_rps"),
+        rows.figures("mean batch", lambda m: f"{m.mean_batch_size:.2f}", "mean_batch_size", page_only=True),
+        rows.figures("dropped", dropped, "dropped_fraction", page_only=True),
+        rows.figures(
+            "energy each", lambda m: f"{m.joules_per_inference:.2f} J", "joules_per_inference", page_only=True
+        ),
+        rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
+        rows.words("evidence", lambda m: str(m.evidence), once="evidence {}"),
+    ]
+
+
+def beside_target(m: ModelAnswer) -> str:
+    """`99.31 [99.20, 99.43] / 99 %`."""
+    return f"{prose.on_time(m)} / {exact(m.slo_attainment_target)}"
+
+
+def dropped(m: ModelAnswer) -> str:
+    """`0.12 %` of its requests."""
+    return f"{percent(m.dropped_fraction, up=True)} %"
+
+
+def drawn(m: ModelAnswer) -> float | None:
+    """Share of the draws of the cameras' phases that keep its SLO; None where none are drawn."""
+    return m.draws_kept.mean if m.draws_kept else None
+
+
+def gpu_columns(gpus: Sequence[GpuAnswer], at: str) -> list[Column]:
+    """The work and memory of each GPU."""
+    rows = Rows.at(f"{at}gpus", gpus, prose.tilde)
+    return [
+        Column("#", [Cell(str(i), i) for i in range(1, len(gpus) + 1)], right=True),
+        rows.words("GPU", lambda g: g.id),
+        rows.words("kind", lambda g: g.kind),
+        rows.figures("load", lambda g: share(g.offered_load), "offered_load"),
+        rows.figures("busy", lambda g: share(g.utilization), "utilization"),
+        rows.figures("loading", lambda g: share(g.load_share, 1), "load_share"),
+        rows.figures("swaps", lambda g: per_second(g.swaps_per_s), "swaps_per_s"),
+        rows.figures("memory", memory, "peak_memory_bytes"),
+        rows.figures("power", lambda g: f"{g.mean_power_w:.0f} W", "mean_power_w"),
+        rows.words("models", lambda g: names(g.models), wide=True),
+    ]
+
+
+def memory(g: GpuAnswer) -> str:
+    """`13.20 of 16.00 GB`."""
+    return f"{g.peak_memory_bytes / 1e9:.2f} of {gigabytes(g.memory_bytes)}"

@@ -1,0 +1,31 @@
+"""Simulations as documents: the same tables as of a plan, for a deployment one named oneself."""
+
+from planner.model.simulation import Simulation
+from planner.show.document import Cell, Document, Items, Section, Stat, Stats, Text, Tone
+from planner.show.documents import replay
+from planner.show.documents.forms import written
+from planner.show.spreadsheet import to_csv
+from planner.show.text.plan import simulation_headline, sure_of
+from planner.show.text.reasons import assumption_lines, warning_texts
+from planner.units.writing import Format, Screen, dollars
+
+
+def render(run: Simulation, form: Format, screen: Screen) -> str:
+    """A simulation in one of the formats."""
+    return to_csv(run.models) if form is Format.CSV else written(run, document, form, screen)
+
+
+def document(run: Simulation) -> Document:
+    """A simulation."""
+    cost = run.cost_usd_per_hour
+    price = [] if cost is None else [Stat("cost", Cell(f"{dollars(cost)}/h", cost, "cost_usd_per_hour"))]
+    return Document(
+        name=run.scenario or "Simulation",
+        headline=simulation_headline(run),
+        lead=[replay.verdict(run), Stats([*price, *replay.stats(run, "")]), *map(Text, sure_of(run))],
+        sections=[
+            *replay.sections(run, run.policies, ""),
+            Section("Warnings", [Items(warning_texts(run.warnings))], id="warnings", tone=Tone.WARN),
+            Section("Assumptions", [Items(assumption_lines(run.assumptions))], id="assumptions"),
+        ],
+    )

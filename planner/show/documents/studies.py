@@ -1,0 +1,173 @@
+"""Studies as documents: all points, what matters most, charts."""
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+
+from planner.questions.studies.engine import Ask
+from planner.questions.studies.results import (
+    AxisAnswer,
+    OutputAnswer,
+    PointAnswer,
+    StudyAnswer,
+    Swing,
+    axis_columns,
+    figure_of,
+)
+from planner.show.charts.studies import Charts
+from planner.show.document import (
+    PAGE,
+    TEXT,
+    Block,
+    Cell,
+    Column,
+    Document,
+    Drawn,
+    Facts,
+    Items,
+    Rows,
+    Section,
+    Stat,
+    Stats,
+    Table,
+    Text,
+    Tone,
+)
+from planner.show.documents.forms import written
+from planner.show.text import studies as prose
+from planner.units.writing import Format, Screen, counted
+
+ROWS_SHOWN = 60
+"""Of a table on a terminal that one still reads; the rest is in the files."""
+PAGE_ROWS = 2000
+"""Of a page's table: a page stays below 1 MB, and the CSV has them all."""
+
+
+def render(answer: StudyAnswer, form: Format, screen: Screen) -> str:
+    """A study as a table or as JSON."""
+    return written(answer, document, form, screen)
+
+
+def document(answer: StudyAnswer) -> Document:
+    """A study."""
+    charts = Charts(answer)
+    alone = Text("Each axis is varied alone, the others as in the base, which is the red line.", Tone.NOTE, views=PAGE)
+    shades = Text("The darker, the larger. In brackets: not feasible.", Tone.NOTE, views=PAGE)
+    return Document(
+        name=answer.name,
+        headline=prose.headline(answer),
+        lead=[Items(list(prose.findings(answer)), views=PAGE), stats(answer)],
+        sections=[
+            Section("All points", [*point_blocks(answer)], id="points", titled=PAGE),
+            Section("Not feasible", [Items(prose.refusals(answer), bullets=False)], id="refused"),
+            Section(swings_title(answer), [*swing_blocks(answer)], views=TEXT),
+            Section("What matters most", [alone, Drawn(charts.tornado)], id="depends", views=PAGE),
+            Section("Lines", [Drawn(charts.lines)], id="lines"),
+            Section("Heat maps", [shades, Drawn(charts.heats)], id="heat"),
+            Section("Unbeaten points", [Drawn(charts.pareto)], id="pareto", link="Unbeaten"),
+            Section("How it was made", [Facts(list(prose.provenance(answer)), views=PAGE)], id="made", link="Made"),
+        ],
+    )
+
+
+def stats(answer: StudyAnswer) -> Stats:
+    """How large it is and what came of it."""
+    points, axes = answer.points, answer.axes
+    feasible, failed = sum(p.feasible for p in points), sum(p.failed for p in points)
+    tone = Tone.GOOD if feasible else Tone.BAD
+    all_stats = [
+        Stat("points", Cell(f"{len(points):,}", len(points)), counted(sum(p.tried for p in points), "answer")),
+        Stat("feasible", Cell(f"{feasible:,}", feasible), tone=tone),
+        Stat("axes", Cell(str(len(axes)), len(axes)), answer.design),
+    ]
+    if failed:
+        all_stats.append(Stat("failed", Cell(f"{failed:,}", failed), tone=Tone.BAD))
+    if answer.seed is not None:
+        all_stats.append(Stat("seed", Cell(str(answer.seed)), "the same for all points"))
+    return Stats(all_stats)
+
+
+def point_blocks(answer: StudyAnswer) -> Iterator[Block]:
+    """The table of points and what one must know to read it."""
+    count, points = len(answer.points), answer.points[:PAGE_ROWS]
+    bad = frozenset(i for i, p in enumerate(points) if not p.feasible)
+    rest = f"... and {count - ROWS_SHOWN} more: all are in the files."
+    yield Table([*point_columns(answer, points)], bad, ROWS_SHOWN, rest)
+    if count > PAGE_ROWS:
+        yield Text(f"The first {PAGE_ROWS:,}; results.csv has them all.", Tone.NOTE, views=PAGE)
+    if any(point.predicted for point in answer.points):
+        yield Text(prose.PREDICTED, Tone.NOTE, indent=2)
+    if answer.ask is Ask.PLAN and bad:
+        yield Text(prose.CLOSEST, Tone.NOTE, indent=2)
+
+
+def point_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Iterator[Column]:
+    """A row for each point."""
+    rows = Rows.at("points", points)
+    numbers = [Cell(f"{'~' * p.predicted}{i}", i) for i, p in enumerate(points, start=1)]
+    yield Column("#", numbers, right=True)
+    titles = axis_columns(answer.axes, [output.name for output in answer.outputs])
+    for title, axis in zip(titles, answer.axes, strict=True):
+        yield Column(title, [axis_cell(axis, p) for p in points], right=axis.numbers is not None)
+    if search := answer.search:
+        title = f"{search.find} {search.path}"
+        yield Column(title, [threshold_cell(i, p, search.unit) for i, p in enumerate(points)], right=True)
+    for output in answer.outputs:
+        cells = [output_cell(i, p, output) for i, p in enumerate(points)]
+        words = any(isinstance(p.values.get(output.name), str) for p in points)
+        yield Column(output.name, cells, right=not words)
+    if not all(p.feasible for p in points):
+        yield rows.words("feasible", prose.state)
+    yield Column("evidence", [p.evidence or "-" for p in points], page_only=True)
+
+
+def axis_cell(axis: AxisAnswer, point: PointAnswer) -> Cell:
+    """Where a point lies on an axis: its number, or which of its values it has."""
+    value = point.axes[axis.name]
+    i = axis.values.index(value)
+    return Cell(str(value), axis.numbers[i] if axis.numbers else float(i))
+
+
+def threshold_cell(number_of: int, point: PointAnswer, unit: str) -> Cell:
+    """The value that still held."""
+    key = f"points.{number_of}.threshold.mid" if point.threshold else ""
+    return Cell(prose.bracketed(point.threshold, unit), finite(figure_of(point, "threshold")), key)
+
+
+def output_cell(number_of: int, point: PointAnswer, output: OutputAnswer) -> Cell:
+    """A figure that was kept."""
+    figure = point.values.get(output.name)
+    value = finite(figure_of(point, output.name))
+    inner = ".mid" if isinstance(figure, dict) else ""
+    key = "" if value is None else f"points.{number_of}.values.{output.name}{inner}"
+    return Cell(prose.shown(figure, output), value, key)
+
+
+def finite(value: float) -> float | None:
+    """A figure to sort by; None where there is none."""
+    return value if isfinite(value) else None
+
+
+def swings_title(answer: StudyAnswer) -> str:
+    """How the others stand while one axis is varied."""
+    others = "the others as in the base" if len(answer.axes) > 1 else "alone"
+    return f"What matters most (each axis varied, {others})"
+
+
+def swing_blocks(answer: StudyAnswer) -> Iterator[Block]:
+    """A row for each output and axis; figures that did not move are left out."""
+    moved = [swing for swing in answer.sensitivity if swing.low_figure != swing.high_figure]
+    if answer.sensitivity and not moved:
+        yield Text("No axis changes any figure.", indent=2)
+    outputs = {output.name: output for output in prose.outputs_of(answer)}
+    rows: Rows[Swing] = Rows(moved)
+    yield Table(
+        [
+            rows.words("output", lambda s: s.output),
+            rows.words("axis", lambda s: s.axis),
+            rows.figures("least", lambda s: prose.number(s.low_figure, outputs[s.output])),
+            rows.words("at", lambda s: str(s.low)),
+            rows.figures("most", lambda s: prose.number(s.high_figure, outputs[s.output])),
+            rows.words("at", lambda s: str(s.high)),
+            rows.words("left out", lambda s: prose.left_out(s, answer.ask)),
+        ]
+    )

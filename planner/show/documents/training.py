@@ -1,0 +1,155 @@
+"""Training plans as documents: the answer first, then the options as a table and a picture."""
+
+from collections.abc import Sequence
+
+from planner.questions.training.check import Check
+from planner.questions.training.memory import Fits
+from planner.questions.training.plan import TrainingOption, TrainingPlan, kilowatt_hours
+from planner.show.charts.training import MARKS, cost_by_time, picture
+from planner.show.document import (
+    PAGE,
+    TERMINAL,
+    Cell,
+    Code,
+    Column,
+    Document,
+    Drawn,
+    Rows,
+    Section,
+    Stat,
+    Stats,
+    Table,
+    Text,
+    Tone,
+)
+from planner.show.documents.forms import written
+from planner.show.text import training as prose
+from planner.units.writing import Format, Screen, counted, seconds
+
+SHOWN = 24
+"""Options in a table; `--format json` has all."""
+
+
+def render(plan: TrainingPlan, form: Format, screen: Screen) -> str:
+    """A training plan as a table, as JSON or as Markdown."""
+    return written(plan, document, form, screen)
+
+
+def document(plan: TrainingPlan) -> Document:
+    """A training plan."""
+    shown = chosen(plan)
+    more = len(plan.options) - len(shown)
+    unfit = frozenset(i for i, o in enumerate(shown) if not o.fits)
+    options = Table(columns(plan, shown), unfit, stacked=True)
+    rest = Text(f"and {counted(more, 'more option')}: --format json" if more else "", indent=2)
+    notes = [Text(note) for note in (*plan.warnings, *prose.remarks(plan, shown))]
+    drawn = picture(shown)
+    title = "Cost by time, both logarithmic; * marks what nothing beats in both:" if drawn else ""
+    return Document(
+        name=plan.name,
+        headline=prose.headline(plan),
+        lead=[*(Text(line, Tone.STRONG) for line in prose.answers(plan)), stats(plan)],
+        sections=[
+            Section("Options", [options, rest], id="options", titled=PAGE),
+            Section("", [Text(title, views=TERMINAL), Code("\n".join(drawn), views=TERMINAL)]),
+            Section("Cost by time", [Drawn(lambda: cost_by_time(shown))], id="chart"),
+            Section("What the figures rest on", notes, id="evidence", titled=PAGE),
+        ],
+    )
+
+
+def stats(plan: TrainingPlan) -> Stats:
+    """Time and cost of the cheapest and of the fastest."""
+    best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
+    return Stats([stat for name, o in best.items() if o for stat in pair(name, o)])
+
+
+def pair(name: str, o: TrainingOption) -> list[Stat]:
+    """Its time and its cost."""
+    time = Cell(prose.length(o.time_s.mid), o.time_s.mid, f"{name}.time_s.mid")
+    cost = Cell(prose.usd(o.cost_usd.mid), o.cost_usd.mid, f"{name}.cost_usd.mid")
+    return [
+        Stat(f"{name}: time", time, prose.between(o.time_s)),
+        Stat(f"{name}: cost", cost, prose.who(o)),
+    ]
+
+
+def chosen(plan: TrainingPlan) -> list[TrainingOption]:
+    """Options for the table: those that nothing beats, then the cheapest others that fit, then what does not."""
+    ranked = sorted(plan.options, key=lambda o: (not o.pareto, not o.fits, o.cost_usd.mid))
+    return sorted(ranked[:SHOWN], key=lambda o: (not o.fits, o.cost_usd.mid))
+
+
+def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]:
+    """One row an option."""
+    rows = Rows(shown, [f"options.{plan.options.index(o)}" for o in shown])
+    marks = [f"{mark}{'*' if o.pareto else ' '}" for mark, o in zip(MARKS, shown, strict=False)]
+    chosen_columns = [
+        Column("", marks),
+        rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),
+        rows.figures("GPUs", lambda o: f"{o.gpu_count} {o.gpu}", "gpu_count"),
+    ]
+    if any(map(prose.is_divided, shown)):
+        chosen_columns.append(rows.words("divided", lambda o: o.parallel))
+    chosen_columns += [
+        rows.words("price", lambda o: o.price_kind),
+        rows.figures("batch", lambda o: f"{o.global_batch:,}", "global_batch"),
+        rows.figures("GB a GPU", lambda o: f"{o.memory_bytes / 1e9:.1f}", value=lambda o: o.memory_bytes),
+        rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes)),
+        rows.figures("step", lambda o: prose.step(o.step_s), "step_s"),
+        rows.figures("time", lambda o: prose.between(o.time_s), "time_s.mid"),
+        rows.figures("cost", lambda o: prose.between(o.cost_usd, prose.usd), "cost_usd.mid"),
+    ]
+    if any(o.commitment_usd for o in shown):
+        chosen_columns.append(rows.figures("paid in any case", prose.committed, value=lambda o: o.commitment_usd))
+    chosen_columns.append(
+        rows.figures("kWh", lambda o: f"{kilowatt_hours(o.energy_j):,.4g}", value=lambda o: o.energy_j)
+    )
+    if shown[0].co2_kg is not None:
+        chosen_columns.append(rows.figures("kg CO2", lambda o: f"{o.co2_kg or 0:,.3g}", "co2_kg"))
+    if not all(map(prose.keeps_limits, shown)):
+        chosen_columns.append(rows.words("at worst", prose.at_worst))
+    chosen_columns += [
+        rows.words("held by", lambda o: str(o.bottleneck)),
+        rows.words("evidence", lambda o: str(o.evidence)),
+    ]
+    return chosen_columns
+
+
+def check_text(check: Check, form: Format, screen: Screen) -> str:
+    """A short training here, as a table or as JSON."""
+    return written(check, check_document, form, screen)
+
+
+def check_document(check: Check) -> Document:
+    """Predicted beside measured."""
+    predicted = (check.predicted_step_s, check.predicted_epoch_s)
+    measured = (check.measured_step_s, check.measured_epoch_s)
+    pairs = Rows(list(zip(predicted, measured, strict=True)))
+    table = Table(
+        [
+            Column("", ["one step", f"{check.steps} steps, data included"]),
+            pairs.figures("predicted", lambda pair: seconds(pair[0])),
+            pairs.figures("measured", lambda pair: seconds(pair[1])),
+            pairs.figures("error", lambda pair: f"{100 * (pair[0] / pair[1] - 1):+.1f} %"),
+        ]
+    )
+    return Document(
+        name=check.model,
+        headline=f"{check.model} trained on {check.device}, batches of {check.batch}:",
+        lead=[table, *(Text(line) for line in check_lines(check))],
+    )
+
+
+def check_lines(check: Check) -> list[str]:
+    """Disturbance, loader, and the whole training at that speed."""
+    lines = []
+    if check.busy_error is not None:
+        lines.append(f"In time of the processor, which other processes take none of: {100 * check.busy_error:+.1f} %.")
+    if check.workers:
+        workers = f"{counted(check.workers, 'worker')} made a batch each {seconds(check.load_s)} by themselves"
+        began = f"and began in {seconds(check.start_s)}"
+        lines.append(f"{workers}, {began}. They put samples together that are in memory: no decoding.")
+    if check.whole_s.mid:
+        lines.append(f"The whole training on this device: {prose.between(check.whole_s)}.")
+    return lines

@@ -1,0 +1,37 @@
+"""Pictures: which of the profiles known is to be drawn, and drawing it."""
+
+from pathlib import Path
+
+from calibrate.io.plot import What, check_picture, plot
+from calibrate.library.lookup import Library
+from planner.show.text.listings import ListingError, choose
+from simulator.errors import InputError
+from simulator.world.profile import Profile
+
+
+def draw(library: Library, model: str, gpu: str | None, precision: str | None, what: str, path: Path) -> Profile:
+    """The profile that was drawn to `path`; ListingError where none is meant, PlotError where it cannot be drawn."""
+    check_picture(path, option="-o")
+    profile = choose_one(library, model, gpu, precision)
+    try:
+        plot(profile, library.measured(profile), What(what), path)
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        file = library.paths[profile.model, profile.gpu, profile.precision]
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+        raise ListingError(
+            f"{file}: measured: is not as `planner calibrate` writes it ({why}). Measure again."
+        ) from None
+    return profile
+
+
+def choose_one(library: Library, model: str, gpu: str | None, precision: str | None) -> Profile:
+    """The one profile that is meant; ListingError where that is none or, on several GPUs, not said."""
+    chosen = [p for p in choose(library, model, gpu) if precision in (None, p.precision)]
+    if not chosen:
+        known = sorted({p.precision for p in choose(library, model, gpu)})
+        raise ListingError(f"no profile of `{model}` at `{precision}`. Known: {', '.join(known)}.")
+    if len(kinds := {p.gpu for p in chosen}) > 1:
+        raise ListingError(f"`{model}` has profiles on {', '.join(sorted(kinds))}. Name one with --gpu.")
+    return chosen[0]

@@ -1,0 +1,46 @@
+"""Models of a plan or a simulation as CSV, for spreadsheets."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from planner.model.plan import ModelAnswer
+
+
+def to_csv(models: Sequence[ModelAnswer]) -> str:
+    """One row for each model, in seconds and requests per second; several GPUs are parted by blanks."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(csv_row(model) for model in models)
+    return out.getvalue()
+
+
+CSV_COLUMNS = [
+    *("name", "batch_size", "max_queue_delay_s", "gpus", "mode", "slo_s", "slo_attainment_target"),
+    *("slo_attainment", "slo_attainment_low", "slo_attainment_high", "slo_met"),
+    *("draws_kept", "draws_kept_low", "draws_kept_high"),
+    *("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p99_low_s", "p99_high_s"),
+    *("throughput_rps", "offered_rps", "goodput_rps"),
+    *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
+    *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
+    *("verdict", "bottleneck", "evidence", "predicted", "precision"),
+]
+
+
+def csv_row(model: ModelAnswer) -> dict[str, object]:
+    """A model's fields, its intervals spread over columns."""
+    punctual = model.slo_attainment
+    predicted = str(model.predicted).lower()
+    met = "" if model.slo_met is None else str(model.slo_met).lower()
+    row = {key: value for key, value in asdict(model).items() if key not in ("p99", "accuracy", "replicas")}
+    row |= {"gpus": " ".join(model.gpus), "slo_met": met, "predicted": predicted}
+    row |= {"slo_attainment": punctual.mean}
+    row |= {"slo_attainment_low": punctual.low, "slo_attainment_high": punctual.high}
+    drawn = model.draws_kept
+    row |= {"draws_kept": drawn.mean if drawn else ""}
+    row |= {"draws_kept_low": drawn.low if drawn else "", "draws_kept_high": drawn.high if drawn else ""}
+    row |= {"p99_low_s": model.p99.low, "p99_high_s": model.p99.high}
+    row |= {f"accuracy_{rule}": value for rule, value in asdict(model.accuracy).items()}
+    return {key: f"{value:.9g}" if isinstance(value, float) else value for key, value in row.items()}

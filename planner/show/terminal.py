@@ -1,0 +1,99 @@
+"""A document for a terminal: colours where they are wanted, tables as wide as the screen."""
+
+from collections.abc import Iterator, Sequence
+
+from planner.show.document import Block, Code, Column, Document, Items, Section, Table, Text, Tone, View, visible
+from planner.units import writing
+from planner.units.writing import Screen, fit
+
+MARGIN = 2
+"""Blanks before tables and lists."""
+
+
+def terminal(document: Document, screen: Screen) -> str:
+    """The document as text."""
+    return "\n".join(document_lines(document, screen)) + "\n"
+
+
+def document_lines(document: Document, screen: Screen) -> Iterator[str]:
+    """The headline, what belongs to it, then section by section."""
+    for line in screen.wrap(document.headline, hang=2):
+        yield screen.bold(line)
+    for block in visible([*document.lead, *document.sections], View.TERMINAL):
+        yield from block_lines(block, screen)
+
+
+def block_lines(block: Block, screen: Screen) -> Iterator[str]:
+    """One block."""
+    match block:
+        case Section():
+            yield from section_lines(block, screen)
+        case Text():
+            for line in screen.wrap(block.text, block.indent, 2):
+                yield toned(line, block.tone, screen)
+        case Items():
+            yield from item_lines(block, screen)
+        case Table():
+            yield from table_lines(block, screen)
+        case Code():
+            yield from block.text.splitlines()
+
+
+def section_lines(section: Section, screen: Screen) -> Iterator[str]:
+    """An empty line, the title, and what is in it."""
+    if section.tone is not Tone.PLAIN:
+        plain = Screen(screen.width)
+        for line in section_lines(untoned(section), plain):
+            yield toned(line, section.tone, screen)
+        return
+    if not all(isinstance(block, Section) for block in section.blocks):
+        yield ""
+        if section.title and View.TERMINAL in section.titled:
+            yield screen.bold(section.title)
+    for block in section.blocks:
+        yield from block_lines(block, screen)
+
+
+def untoned(section: Section) -> Section:
+    """The same without its tone."""
+    return Section(section.title, section.blocks, titled=section.titled)
+
+
+def toned(line: str, tone: Tone, screen: Screen) -> str:
+    """A line that stands out."""
+    match tone:
+        case Tone.STRONG:
+            return screen.bold(line)
+        case Tone.GOOD:
+            return screen.good(line)
+        case Tone.BAD:
+            return screen.bad(line)
+        case Tone.WARN:
+            return screen.warn(line)
+    return line
+
+
+def item_lines(items: Items, screen: Screen) -> Iterator[str]:
+    """A list, of a long one its first sentences."""
+    bullet = "- " if items.bullets else ""
+    for text in items.texts[: items.shown]:
+        yield from screen.wrap(f"{bullet}{text}", MARGIN, 2)
+    if items.shown is not None and len(items.texts) > items.shown:
+        yield from screen.wrap(items.rest, MARGIN)
+
+
+def table_lines(table: Table, screen: Screen) -> Iterator[str]:
+    """A table, of a long one its first rows; a wide one without the columns that may be said once."""
+    columns, alike = list(table.columns), ""
+    if len(fit(plain(columns), screen.width - MARGIN)) > 1:
+        columns, alike = table.narrowed()
+    yield from writing.table(plain(columns, table.shown), screen, MARGIN, table.bad)
+    yield from screen.wrap(alike, MARGIN)
+    if table.shown is not None and len(columns[0].cells) > table.shown:
+        yield from screen.wrap(table.rest, MARGIN)
+
+
+def plain(columns: Sequence[Column], shown: int | None = None) -> list[writing.Column]:
+    """Columns of texts alone."""
+    seen = [column for column in columns if not column.page_only]
+    return [writing.Column(column.title, column.texts[:shown], column.right) for column in seen]

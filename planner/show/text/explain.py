@@ -1,0 +1,158 @@
+"""Explanations: what binds each model, what was refused and why, what would change the answer. Reads only a plan."""
+
+from collections.abc import Sequence
+
+from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
+from planner.show.document import Document, Items, Section, Text
+from planner.show.terminal import terminal
+from planner.show.text.merging import reasons
+from planner.show.text.plan import budget_left, headline, latency_left, on_time, rules_line, slo_line, tightest
+from planner.show.text.reasons import (
+    PRECISIONS,
+    PREDICTED,
+    assumption_lines,
+    measure_next,
+    nearest,
+    outlooks,
+    outlooks_title,
+    precisions,
+    predicted,
+    refusals,
+    refusals_title,
+    rejection_text,
+    warning_texts,
+    warnings_of,
+)
+from planner.units.writing import Screen, dollars, exact, gigabytes, names, seconds, share
+from planner.words.candidates import candidate_name
+from simulator.world.profile import Evidence
+
+
+def explain(plan: Plan, screen: Screen) -> str:
+    """Why the answer is what it is, in words."""
+    return terminal(document(plan), screen)
+
+
+def document(plan: Plan) -> Document:
+    """The explanation, from the tightest model to the next measurement."""
+    answer, near = plan.recommendation, nearest(plan)
+    lead = [slo_line(answer), rules_line(plan.policies, answer.models)] if answer.models else []
+    parts = {
+        "What binds each model, tightest first": [
+            f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)
+        ],
+        "Swap, merge or buy": reasons(plan),
+        "Nearest miss, and the smallest change that makes it work": [rejection_text(no) for no in near[:1]],
+        refusals_title(plan): refusals(plan, after=1),
+        "What would change the answer": sensitivity(plan, answer) if answer.feasible else [],
+        "Evidence": evidence(answer),
+        outlooks_title(plan): outlooks(plan),
+        PRECISIONS: precisions(plan),
+        PREDICTED: predicted(plan),
+        "Warnings": warning_texts(warnings_of(plan)),
+        "Assumptions": assumption_lines(plan.assumptions),
+        "Measure this next": measure_next(plan),
+    }
+    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
+    return Document(name=plan.scenario, headline=headline(plan), lead=[*map(Text, lead)], sections=sections)
+
+
+def devices_of(model: ModelAnswer, answer: Recommendation) -> list[GpuAnswer]:
+    """The GPUs a model runs on, busiest first."""
+    return sorted((g for g in answer.gpus if g.id in model.gpus), key=lambda g: -occupied(g))
+
+
+def occupied(gpu: GpuAnswer) -> float:
+    """Share of time a GPU computes or waits for weights."""
+    return gpu.utilization + gpu.load_share
+
+
+def binding(model: ModelAnswer, answer: Recommendation) -> str:
+    """Whether a model's replicas keep up, what gives way first, and how far off that is."""
+    slack = f"{standing(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}"
+    return f"{model.verdict}, bound by {model.bottleneck}. {limit(model, devices_of(model, answer))}{slack}."
+
+
+def limit(model: ModelAnswer, devices: Sequence[GpuAnswer]) -> str:
+    """How much is left of what binds, as a sentence; nothing where the latency itself says it."""
+    if not devices:
+        return ""
+    device = devices[0]
+    match model.bottleneck:
+        case Bottleneck.COMPUTE | Bottleneck.BATCH_RANGE:
+            return f"{device.id} would compute {share(device.offered_load)} of the time in full batches. "
+        case Bottleneck.LOADING:
+            return f"{device.id} waits for weights {share(device.load_share)} of the time. "
+        case Bottleneck.MEMORY:
+            fullest = min(devices, key=lambda g: g.memory_bytes - g.peak_memory_bytes)
+            left = gigabytes(fullest.memory_bytes - fullest.peak_memory_bytes)
+            return f"{fullest.id} has {left} of {gigabytes(fullest.memory_bytes)} left. "
+    return ""
+
+
+def standing(model: ModelAnswer) -> str:
+    """How a model stands to its SLO: `99.31 [99.20, 99.43] % on time, SLO 99 %, 20 % of the allowed misses left`."""
+    left = budget_left(model)
+    surely = "" if model.draws_kept else "surely "
+    undecided = "missed" if model.slo_met is False else "not surely kept"
+    rest = f"{share(left)} of the allowed misses {surely}left" if left >= 0 else undecided
+    return f"{on_time(model)} % on time, SLO {exact(model.slo_attainment_target)}, {rest}"
+
+
+def sensitivity(plan: Plan, answer: Recommendation) -> list[str]:
+    """Load, price and SLO: how far each may move. From the figures of this plan, not from new replays."""
+    return [*load_room(answer), *price_room(plan, answer), *slo_room(answer)]
+
+
+def load_room(answer: Recommendation) -> list[str]:
+    """How much more could be asked."""
+    if not answer.gpus:
+        return []
+    device = max(answer.gpus, key=lambda g: g.offered_load + g.load_share)
+    if not (taken := device.offered_load + device.load_share):
+        return []
+    grown = f"{1 / taken:.2f} times the demand would fill it" if taken < 1 else "more demand needs more GPUs"
+    return [f"Load: {device.id} is loaded most, {share(taken)} in full batches: {grown}; SLOs are missed earlier."]
+
+
+def price_room(plan: Plan, answer: Recommendation) -> list[str]:
+    """How much dearer this may become before another wins."""
+    others = [o for o in plan.alternatives if o.feasible and o.cost_usd_per_hour > answer.cost_usd_per_hour]
+    if not others:
+        return []
+    other = min(others, key=lambda o: o.cost_usd_per_hour)
+    margin = other.cost_usd_per_hour - answer.cost_usd_per_hour
+    dearer = f"{dollars(margin)}/h ({share(margin / answer.cost_usd_per_hour)}) more"
+    name = candidate_name(other.candidate)
+    return [f"Price: the next best costs {dearer}, {name}. Up to that margin this one may become dearer."]
+
+
+def slo_room(answer: Recommendation) -> list[str]:
+    """SLOs that the same GPUs would meet."""
+    slow = min(answer.models, key=latency_left)
+    tight = tightest(answer.models)
+    room = latency_left(slow)
+    latency = f"{slow.name} would still answer 99 % of what it answers within {seconds(slow.p99.high)}"
+    return [
+        f"Latency: {latency}, {share(room)} under its {seconds(slow.slo_s)}."
+        if room > 0
+        else f"Latency: no latency can be tightened; {slow.name} has none to spare.",
+        *attainment_room(tight),
+    ]
+
+
+def attainment_room(tight: ModelAnswer) -> list[str]:
+    """The highest SLO that the tightest model would meet, or the share of draws of the phases in which it is met."""
+    if drawn := tight.draws_kept:
+        kept = f"{tight.name} keeps its SLO in {share(drawn.mean, 1)} of the draws of the cameras' phases"
+        return [f"Attainment: {kept}, in {share(drawn.low, 1)} at least."]
+    return [f"Attainment: the highest that {tight.name} would meet is {share(tight.slo_attainment.low, 2)}."]
+
+
+def evidence(answer: Recommendation) -> list[str]:
+    """What the figures rest on."""
+    return [
+        f"{kind}: {names([m.name for m in answer.models if m.evidence is kind], 12)}"
+        for kind in Evidence
+        if any(m.evidence is kind for m in answer.models)
+    ]

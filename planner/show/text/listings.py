@@ -1,0 +1,329 @@
+"""Listings: profiles, prices and recordings for people to look at."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from math import ceil
+from statistics import fmean, stdev
+from typing import Any
+
+from calibrate.library.lookup import Library
+from planner.catalog.offers import Catalog, Instance, Price, Purchase, stale
+from planner.io.traces import TraceSummary
+from planner.model.scenario import PriceKind
+from planner.show.document import Column, Rows
+from planner.show.terminal import plain
+from planner.units.reading import perhaps
+from planner.units.writing import Screen, counted, dollars, gigabytes, per_second, seconds, share, table
+from simulator.errors import InputError
+from simulator.near import in_any_case
+from simulator.world.profile import FitQuality, Profile
+
+
+class ListingError(InputError):
+    """Something asked for that is not known, in one line."""
+
+
+def listed(columns: Sequence[Column], screen: Screen, bad: frozenset[int] = frozenset()) -> str:
+    """A table by itself."""
+    return "\n".join(table(plain(columns), screen, indent=0, bad=bad)) + "\n"
+
+
+def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
+    """One line for each profile."""
+    rows = Rows(profiles)
+    columns = [
+        rows.words("model", lambda p: p.model),
+        rows.words("GPU", lambda p: p.gpu),
+        rows.words("precision", lambda p: p.precision),
+        rows.figures("batches", lambda p: f"1-{p.largest_batch}"),
+        rows.figures("batch 1", lambda p: seconds(p.latency(1))),
+        rows.figures("best rate", lambda p: per_second(best_rate(p))),
+        rows.figures("weights", lambda p: gigabytes(p.weight_bytes)),
+        rows.figures("load", lambda p: seconds(p.load(p.weight_bytes))),
+        *_fits([p.latency_fit for p in profiles]),
+        rows.words("latency is", lambda p: p.latency_evidence),
+        rows.words("loading is", lambda p: p.load_evidence),
+    ]
+    return listed(columns, screen)
+
+
+def _fits(fits: Sequence[FitQuality | None]) -> list[Column]:
+    """How latency was fitted and how far that errs; nothing where nobody fitted any."""
+    if not any(fits):
+        return []
+    rows = Rows(fits)
+    return [
+        rows.words("fit", lambda f: f.form if f else "-"),
+        rows.figures("fit errs", lambda f: _share(f.error_mean if f else None)),
+        rows.figures("at worst", lambda f: f"{_share(f.error_max)}{_place(f)}" if f else "-"),
+    ]
+
+
+def _share(value: float | None) -> str:
+    """`1.2 %`; `-` where it is not known."""
+    return "-" if value is None else share(value, 1)
+
+
+def _place(quality: FitQuality) -> str:
+    return f" at {quality.error_max_at:g}" if quality.error_max_at else ""
+
+
+def best_rate(profile: Profile) -> float:
+    """Most samples per second at any batch size that was seen."""
+    return max(n / profile.latency(n) for n in range(1, profile.largest_batch + 1))
+
+
+def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] | None = None) -> list[str]:
+    """All figures of one profile and where they come from; `measured` is what its file holds besides."""
+    raw = measured or {}
+    facts = [
+        f"Memory: {_size(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
+        f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(profile)}; {profile.load_evidence}.",
+        f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
+        *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
+        f"Source: {profile.source} ({profile.as_of}).",
+        *_evidence(raw),
+        *(f"Assumed: {text}" for text in profile.assumptions),
+        *(f"Doubt: {text}" for text in profile.doubts),
+    ]
+    head = screen.bold(f"{profile.model} on {profile.gpu}, {profile.precision}")
+    lines = (line for fact in facts for line in screen.wrap(fact, 2, 2))
+    return [head, *table(plain(_by_batch(profile, raw)), screen), *lines]
+
+
+def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
+    """A row for each batch size that was measured."""
+    rows = Rows([int(x) for x in profile.latency.x])
+    columns = [rows.figures("batch", str)]
+    if profile.latency_fit:
+        columns.append(Column("measured", [seconds(y) for y in profile.latency.y], right=True))
+    columns += [
+        rows.figures("latency", lambda n: seconds(profile.latency(n))),
+        rows.figures("rate", lambda n: per_second(n / profile.latency(n))),
+        rows.figures("workspace", lambda n: _size(profile.workspace(n))),
+    ]
+    points = _part(raw, "points", "latency")
+    samples_s = [_numbers(_part(points, str(n), "samples").get("wall_s")) for n in rows.items]
+    return columns + (_runs(samples_s) if any(samples_s) else [])
+
+
+def _runs(samples_s: Sequence[Sequence[float]]) -> list[Column]:
+    """How often each batch size was run, and how its times spread."""
+    rows = Rows(samples_s)
+    return [
+        rows.figures("runs", lambda s: str(len(s))),
+        rows.figures("p95", lambda s: _reached(s, 0.95)),
+        rows.figures("p99", lambda s: _reached(s, 0.99)),
+        rows.figures("cv", lambda s: f"{stdev(s) / fmean(s):.2g}" if len(s) > 1 else "-"),
+    ]
+
+
+def _reached(samples_s: Sequence[float], part: float) -> str:
+    """The time that so large a part of the runs kept to."""
+    return seconds(sorted(samples_s)[ceil(part * len(samples_s)) - 1]) if samples_s else "-"
+
+
+def _size(size_bytes: float) -> str:
+    """`14.20 GB`; of a small model `0.18 MB`."""
+    return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
+
+
+def _source_memory(profile: Profile) -> str:
+    """From where weights are loaded; a CPU has them where they are."""
+    return " within main memory" if profile.gpu.startswith("cpu-") else " from pinned memory"
+
+
+def _layers(profile: Profile) -> str:
+    return f" in {counted(len(profile.layers), 'layer')}" if len(profile.layers) > 1 else ""
+
+
+def _quality(quality: FitQuality) -> str:
+    """`joined; batches left out were predicted within 1.2 % on average; it errs by 3.3 % at worst, ...`."""
+    mean, worst, band = (_share(value) for value in (quality.error_mean, quality.error_max, quality.band))
+    known = {
+        f"batches left out were predicted within {mean} on average": quality.error_mean,
+        f"it errs by {worst} at worst, at batch {quality.error_max_at or 0:g}": quality.error_max,
+        f"90 % of other batches are expected within {band}": quality.band,
+    }
+    return "; ".join([quality.form, *(text for text, value in known.items() if value is not None)])
+
+
+def _evidence(raw: Mapping[str, Any]) -> list[str]:
+    """The making of a measured profile, as its file has it. What is not as expected is not shown."""
+    facts = {
+        "Measured on": ", ".join(_provenance(_part(raw, "provenance"))),
+        "Bound by": "; ".join(_regimes(_part(raw, "regime"))),
+        "Largest batch": "; ".join(_limits(_part(raw, "limits"))),
+        **{f"Fit of {name}": _fit(_part(raw, "fits", name)) for name in _part(raw, "fits") if name != "latency"},
+    }
+    return [f"{what}: {text}." for what, text in facts.items() if text]
+
+
+def _provenance(raw: Mapping[str, Any]) -> list[str]:
+    words = {"gpu_name": "", "driver": "driver ", "cuda": "CUDA ", "cudnn": "cuDNN ", "torch": "torch ", "date": "on "}
+    return [f"{word}{str(raw[key])[:60]}" for key, word in words.items() if raw.get(key) not in (None, "")]
+
+
+def _regimes(raw: Mapping[str, Any]) -> list[str]:
+    """`overhead up to batch 4`, `bandwidth from batch 8 on`: by the smallest and largest measured batch of each."""
+    known = {int(batch): str(regime) for batch, regime in raw.items() if str(batch).isdigit()}
+    of = {regime: [b for b in known if known[b] == regime] for regime in known.values()}
+    return [f"{regime} at {_span(sorted(batches), sorted(known))}" for regime, batches in of.items()]
+
+
+def _span(some: Sequence[int], known: Sequence[int]) -> str:
+    """`batch 4`, `batches 1 to 8` where all measured ones between are among them, else `batches 1, 4`."""
+    if len(some) == 1:
+        return f"batch {some[0]}"
+    between = [batch for batch in known if some[0] <= batch <= some[-1]]
+    return f"batches {some[0]} to {some[-1]}" if between == list(some) else f"batches {', '.join(map(str, some))}"
+
+
+def _limits(raw: Mapping[str, Any]) -> list[str]:
+    """`inference 64, and 128 did not fit`; `inference 32, and no larger one was tried`."""
+    ends = {phase: _part(raw, phase) for phase in raw}
+    return [
+        f"{phase} {end.get('fits', 'none')}, and "
+        + (f"{end['fails']} did not fit" if "fails" in end else "no larger one was tried")
+        for phase, end in ends.items()
+        if end
+    ]
+
+
+def _fit(raw: Mapping[str, Any]) -> str:
+    errors = {
+        key: next(iter(_numbers([raw.get(key)])), None) for key in ("error_mean", "error_max", "error_max_at", "band")
+    }
+    return _quality(FitQuality(form=str(raw["form"]), **errors)) if raw.get("form") else ""
+
+
+def _part(raw: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """A mapping inside others; empty where there is none."""
+    for key in keys:
+        raw = raw.get(key) or {}
+        if not isinstance(raw, dict):
+            return {}
+    return raw
+
+
+def _numbers(values: object) -> list[float]:
+    listed = values if isinstance(values, list) else []
+    return [float(v) for v in listed if isinstance(v, int | float) and not isinstance(v, bool)]
+
+
+def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
+    """Profiles of a model on a GPU, or on all there are; ListingError where there is none."""
+    of_model = library.for_model(model)
+    if not of_model:
+        raise ListingError(f"no profile of `{model}`.{perhaps(model, library.models())} See `profiles list`.")
+    chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
+    if not chosen:
+        raise ListingError(
+            f"no profile of `{model}` on `{gpu}`. Known: {', '.join(sorted({p.gpu for p in of_model}))}."
+        )
+    return chosen
+
+
+def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:
+    """Machines with a GPU that can be bought; none where a provider's rents are asked for."""
+    gpu = gpu and in_any_case(gpu, catalog.gpus)
+    return [] if provider else [p for p in catalog.purchases if gpu in (None, p.gpu)]
+
+
+def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
+    """Instances with a GPU, of a provider; ListingError where there is none."""
+    gpu = gpu and in_any_case(gpu, catalog.gpus)
+    chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
+    if not chosen and not choose_purchases(catalog, gpu, provider):
+        kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
+        providers = sorted({i.provider for i in catalog.instances})
+        asked = " ".join(word for word in (gpu, provider) if word)
+        hint = perhaps(gpu, kinds) if gpu else ""
+        raise ListingError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")
+    return chosen
+
+
+def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> str:
+    """One line for each instance, cheapest GPU first."""
+    rows = Rows(sorted(wanted, key=lambda i: (per_gpu(i), i.name, i.region)))
+    columns = [
+        rows.words("instance", lambda i: i.name),
+        rows.words("provider", lambda i: f"{i.provider} {i.region}"),
+        rows.words("GPUs", lambda i: f"{i.gpu_count} x {i.gpu}"),
+        rows.figures("memory", lambda i: f"{i.gpu_count} x {catalog.gpus[i.gpu].memory_bytes / 1e9:.0f} GB"),
+        *(Column(kind, [hourly(i.prices.get(kind)) for i in rows.items], right=True) for kind in PriceKind),
+        rows.words("status", lambda i: i.status),
+        rows.words("as of", oldest),
+    ]
+    return listed(columns, screen)
+
+
+def purchase_list(wanted: Sequence[Purchase], screen: Screen) -> str:
+    """One line for each machine that can be bought, cheapest GPU first; nothing where there is none."""
+    rows = Rows(sorted(wanted, key=lambda p: (p.usd / p.gpu_count, p.machine)))
+    columns = [
+        rows.words("to buy", lambda p: p.machine),
+        rows.words("GPUs", lambda p: f"{p.gpu_count} x {p.gpu}"),
+        rows.figures("price", lambda p: dollars(p.usd)),
+        rows.figures("each GPU", lambda p: dollars(p.usd / p.gpu_count)),
+        rows.words("status", lambda p: p.status),
+        rows.words("as of", lambda p: p.as_of),
+    ]
+    return listed(columns, screen) if wanted else ""
+
+
+def hourly(price: Price | None) -> str:
+    """`$0.526`, `$0.158-0.210`, or `-` where nobody says."""
+    if price is None:
+        return "-"
+    if price.usd_per_hour_range is None:
+        return dollars(price.usd_per_hour)
+    low, high = price.usd_per_hour_range
+    return f"{dollars(low)}-{high:.2f}"
+
+
+def per_gpu(instance: Instance) -> float:
+    """Lowest price of one of its GPUs, dollars an hour."""
+    return min(price.usd_per_hour for price in instance.prices.values()) / instance.gpu_count
+
+
+def oldest(instance: Instance) -> str:
+    """Date of the oldest of its prices."""
+    return min(price.as_of for price in instance.prices.values())
+
+
+def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
+    """How old the prices are, by provider and date."""
+    dated = [(i.provider, p.as_of, p.source) for i in catalog.instances for p in i.prices.values()]
+    dated += [("to buy", p.as_of, p.source) for p in catalog.purchases]
+    rows = Rows(sorted(set(dated)))
+    old = frozenset(i for i, (_, as_of, _) in enumerate(rows.items) if stale(as_of, today))
+    columns = [
+        rows.words("provider", lambda group: group[0]),
+        rows.words("as of", lambda group: group[1]),
+        rows.figures("days", lambda group: str((today - date.fromisoformat(group[1])).days)),
+        rows.words("state", lambda group: "STALE" if stale(group[1], today) else "fresh"),
+        rows.figures("prices", lambda group: str(dated.count(group))),
+        rows.words("source", lambda group: group[2]),
+    ]
+    remedy = "\nStale prices mislead: put newer ones into a prices.yaml and name its directory with --catalog.\n"
+    return listed(columns, screen, old) + (remedy if old else "")
+
+
+def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:
+    """Rate and burstiness of a recording, and where it is busiest."""
+    windows = [
+        f"  {counted(w.count, 'arrival')} in {w.length_s:g} s from {w.start_s:,.0f} s "
+        f"({per_second(w.count / w.length_s)})"
+        for w in summary.busiest
+    ]
+    peaks = [("second", summary.peak_to_mean_1s)] if summary.duration_s >= 1 else []
+    peaks += [("minute", summary.peak_to_mean_1min)] if summary.duration_s >= 60 else []
+    times = ", ".join(f"the busiest {unit} {peak:.1f} times" for unit, peak in peaks)
+    lines = [
+        screen.bold(f"{name}: {summary.count:,} arrivals in {summary.duration_s:,.1f} s"),
+        f"Mean rate {per_second(summary.mean_rate_rps)}; cv of gaps {summary.gap_cv:.2f} (1: Poisson, more: bursty).",
+        *([f"Against the mean, {times}."] if peaks else []),
+        *(["Busiest windows:", *windows] if windows else []),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,327 @@
+"""Plans and simulations in words: the answer in a line, whether SLOs are met, how sure that is, under which rules."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+
+from planner.model.plan import (
+    Bottleneck,
+    GpuAnswer,
+    Instances,
+    ModelAnswer,
+    Plan,
+    Policies,
+    Recommendation,
+    Rejection,
+    Replayed,
+)
+from planner.model.scenario import AccuracyRule
+from planner.model.simulation import Simulation
+from planner.show.text.reasons import saving
+from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span
+from simulator.world.profile import Evidence
+
+
+def fleet(instances: Sequence[Instances]) -> str:
+    """`3 x NC6s_v3 (V100, azure eastus) + 1 x p3.8xlarge (4 x V100, aws us-east-1)`."""
+    return " + ".join(f"{one.count} x {machine(one)}" for one in instances)
+
+
+def machine(one: Instances) -> str:
+    """`p3.8xlarge (4 x V100, aws us-east-1)`."""
+    gpus = one.gpu if one.gpu_count == 1 else f"{one.gpu_count} x {one.gpu}"
+    where = " ".join(part for part in (one.provider, one.region) if part)
+    return f"{one.instance} ({', '.join(part for part in (gpus, where) if part)})"
+
+
+def price(answer: Recommendation) -> str:
+    """`$9.18/h, $6,701/month`."""
+    return f"{dollars(answer.cost_usd_per_hour)}/h, {dollars(answer.cost_usd_per_month)}/month"
+
+
+def headline(plan: Plan) -> str:
+    """The answer in one line."""
+    answer = plan.recommendation
+    if not answer.models:
+        return f"No feasible plan: {counted(len(plan.rejections), 'candidate')} refused."
+    dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
+    predicted = "Predicted, not measured: " if answer.predicted else ""
+    line = f"{predicted}{fleet(answer.instances)}: {price(answer)} ({dated})"
+    return line if answer.feasible else f"No feasible plan. The closest: {line}"
+
+
+def budget_left(model: ModelAnswer) -> float:
+    """Share of the allowed misses surely left: SLO 99 %, at least 99.6 % came: 0.6. Negative: too many.
+
+    On the mean, where cameras draw phases: then the share of draws says how sure that is.
+    """
+    seen, target = model.slo_attainment, model.slo_attainment_target
+    left = (seen.low if model.draws_kept is None else seen.mean) - target
+    allowed = 1 - target
+    if not math.isfinite(left):
+        return -math.inf
+    return left / allowed if allowed > 0 else left
+
+
+def latency_left(model: ModelAnswer) -> float:
+    """Share of the SLO's latency that the 99th percentile leaves: SLO 100 ms, at most 97 ms: 0.03."""
+    return 1 - model.p99.high / model.slo_s if math.isfinite(model.p99.high) else -math.inf
+
+
+def tightest(models: Sequence[ModelAnswer]) -> ModelAnswer:
+    """The model with the least room: first in draws of the phases that keep its SLO, then in misses and latency."""
+
+    def room(model: ModelAnswer) -> tuple[float, float, float]:
+        kept = model.draws_kept.mean if model.draws_kept else 1.0
+        return kept, budget_left(model), latency_left(model)
+
+    return min(models, key=room)
+
+
+def on_time(model: ModelAnswer) -> str:
+    """`99.31 [99.20, 99.43]`, percent with its 95 % interval."""
+    a = model.slo_attainment
+    return f"{percent(a.mean)} [{percent(a.low)}, {percent(a.high, up=True)}]"
+
+
+def draws_kept(model: ModelAnswer) -> str:
+    """`98.12 %` of the draws of the cameras' phases."""
+    return f"{percent(model.draws_kept.mean)} %" if model.draws_kept else "-"
+
+
+def p99(model: ModelAnswer) -> str:
+    """`81.2 ± 0.4 / 100 ms`."""
+    got, allowed = seconds(model.p99_s, (model.p99.high - model.p99.low) / 2), seconds(model.slo_s)
+    unit = allowed[allowed.rindex(" ") :]
+    return f"{got.removesuffix(unit)} / {allowed}"
+
+
+def slo_line(answer: Recommendation | Simulation) -> str:
+    """How the SLOs stand, and for the tightest model by how much."""
+    models, replayed = answer.models, answer.replayed
+    missed = [m for m in models if m.slo_met is False]
+    undecided = [m for m in models if m.slo_met is None]
+    tight = standing(tightest(missed or undecided or models), replayed)
+    if missed:
+        return f"SLO MISSED: {len(missed)} of {counted(len(models), 'model')}. Worst: {tight}."
+    if undecided:
+        return f"SLO UNDECIDED: {len(undecided)} of {counted(len(models), 'model')}. Tightest: {tight}."
+    if replayed and too_few_draws(replayed):
+        draws = "each is kept in enough draws of the cameras' phases, not all of them"
+        return f"SLO UNDECIDED: {draws}. Tightest: {tight}."
+    if not answer.feasible:
+        return f"SLO NOT SURE: replays keep it, but the load leaves no headroom. Tightest: {tight}."
+    return f"SLO met: {len(models)} of {counted(len(models), 'model')}. Tightest: {tight}."
+
+
+def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
+    """`yolov3 with 99.31 [99.20, 99.43] % on time, SLO 99 %`, and what else is to be said of it."""
+    shares = f"{model.name} with {on_time(model)} % on time, SLO {exact(model.slo_attainment_target)}"
+    if model.verdict != "stable":
+        return f"{shares}; it is {model.verdict}"
+    if replayed and model.draws_kept:
+        return f"{shares}, kept in {percent(model.draws_kept.mean)} % of the draws of the cameras' phases"
+    return shares
+
+
+def too_few_draws(replayed: Replayed) -> bool:
+    """True where the draws that keep every SLO surely are not as many as are asked."""
+    together, asked = replayed.draws_kept, replayed.draws_asked
+    return together is not None and asked is not None and replayed.draws_mixed == 1 and together.low < asked
+
+
+def draws_line(answer: Recommendation | Simulation) -> list[str]:
+    """In how many draws of the phases every SLO is met, where cameras draw phases."""
+    seen = answer.replayed
+    if seen is None or seen.draws_kept is None or seen.draws_asked is None:
+        return []
+    if seen.draws_mixed > 1:
+        return [f"Cameras: clocks drift, so each SLO counts over {seen.draws_mixed:,} draws of their phases."]
+    kept = seen.draws_kept
+    count = round(kept.mean * answer.replications) if math.isfinite(kept.mean) else 0
+    return [
+        f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} meet "
+        f"every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} are asked."
+    ]
+
+
+def replayed_line(answer: Recommendation | Simulation) -> list[str]:
+    """How long was replayed, and why that suffices."""
+    seen = answer.replayed
+    if seen is None:
+        return []
+    what = "draw" if seen.draws_asked is not None else "replication"
+    line = f"Replayed: {counted(answer.replications, what)} of {span(seen.horizon_s)}"
+    if seen.repeat_s:
+        line += f"; all cameras come round every {span(seen.repeat_s)}"
+    elif seen.settling_s:
+        line += f"; queues forget a burst within {seconds(seen.settling_s)}"
+    bears = answer.demand_factor_max
+    if math.isfinite(bears):
+        line += f". No queue grows for good at up to {bears:.2f} times the demand"
+    return [f"{line}."]
+
+
+def sure_line(replications: int, requests: int) -> str:
+    """How much was replayed, and how far its intervals may be trusted."""
+    replayed = f", {counted(requests, 'request')} simulated" if requests else ""
+    sure = "Intervals: 95 % confidence (share on time: over all looks together)"
+    return f"{sure}, {counted(replications, 'replication')}{replayed}."
+
+
+def rules_line(policies: Policies, models: Sequence[ModelAnswer]) -> str:
+    """The rules that were replayed, in the words of the scenario; those of swapping where a model is swapped."""
+    p = policies
+    aging = f" (half-life {span(p.half_life_s)})" if p.half_life_s and p.accuracy is AccuracyRule.REUSE_LAST else ""
+    rules = [f"drop {p.drop}", f"accuracy {p.accuracy}{aging}", f"memory {p.memory}"]
+    if any(m.mode == "swapped" for m in models):
+        rules += [f"eviction {p.eviction}", "prefetch" if p.prefetch else "no prefetch"]
+        rules += ["pinned" if p.pinned else "not pinned"]
+    rules += [f"scheduling {p.scheduling}", f"routing {p.routing}"]
+    rules += ["padded batches"] if p.padded else []
+    rules += [f"headroom {exact(p.headroom)}", f"horizon {span(p.horizon_s)}", f"warm-up {span(p.warmup_s)}"]
+    rules += [failures(p)]
+    return f"Rules: {', '.join(rules)}."
+
+
+def failures(policies: Policies) -> str:
+    """`no failures`, or how often a machine fails and for how long."""
+    if (often := policies.failures) is None:
+        return "no failures"
+    return f"failures every {span(often.mean_time_between_s)} for {span(often.recovery_s)}"
+
+
+def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom: float) -> str:
+    """How much could still be saved at most, and for which plans that is proven."""
+    bound = answer.lower_bound_usd_per_hour
+    if math.isnan(bound):
+        return "What nothing can beat is not known at these prices: only fleets that were replayed were compared."
+    basis = bound_basis(answer, rejections)
+    rules = f"with {exact(headroom)} headroom, in batches that profiles have, one at a time on a GPU"
+    free = answer.lower_bound_full_usd_per_hour
+    less = f" Without headroom the bound is {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
+    if not saving(answer):
+        proven = "Cheapest" if answer.predicted else "Proven cheapest"
+        return f"{proven}{basis}{assumed(answer)}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
+    most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
+    return (
+        f"Cheapest found{basis}, {rules}. Nothing under {dollars(bound)}/h can carry this; what lies between was not "
+        f"all searched, so at most {most} may still be saved.{less}"
+    )
+
+
+def bound_basis(answer: Recommendation, rejections: Sequence[Rejection]) -> str:
+    """Figures that the bound rests on, where these are not profiles of all GPUs."""
+    if answer.predicted:
+        return " at the bad end of what is predicted"
+    if any(no.bottleneck is Bottleneck.PROFILE for no in rejections):
+        return " on GPUs that have profiles"
+    return ""
+
+
+def assumed(answer: Recommendation) -> str:
+    """Says so where no prediction, but some assumption is among the figures."""
+    if answer.predicted or all(model.evidence is not Evidence.ASSUMED for model in answer.models):
+        return ""
+    return " by figures that are partly assumed"
+
+
+TILDE = "~: predicted, nobody measured that model on that GPU; made at the bad end of its 80 % band."
+
+
+def certainty(answer: Recommendation, plan: Plan) -> list[str]:
+    """How much better another could be, how sure the answer is, and under which rules."""
+    sure = [
+        *draws_line(answer),
+        *([TILDE] if answer.predicted else []),
+        *replayed_line(answer),
+        sure_line(answer.replications, answer.requests),
+        rules_line(plan.policies, answer.models),
+    ]
+    bound = [bound_line(answer, plan.rejections, plan.policies.headroom)] if answer.feasible else []
+    return [*costs_line(answer), *bound, *sure]
+
+
+def costs_line(answer: Recommendation) -> list[str]:
+    """The cost of a request and a camera's stream; and a right answer, where some are wrong."""
+    unit = answer.unit_costs
+    if unit is None or not math.isfinite(unit.per_million_requests):
+        return []
+    parts = [f"{dollars(unit.per_million_requests)} for a million requests"]
+    if unit.per_million_right > 1.001 * unit.per_million_requests:
+        parts.append(f"{dollars(unit.per_million_right)} for a million right answers")
+    if unit.per_stream_month is not None:
+        parts.append(f"{dollars(unit.per_stream_month)} a month for a camera's stream")
+    return [f"That is {', '.join(parts)}."]
+
+
+def told_apart(models: Sequence[ModelAnswer], policies: Policies) -> bool:
+    """True where accuracy says more than the share on time: not where frames in time are right and others wrong."""
+    return any(percent(m.accuracy.under(policies)) != percent(m.slo_attainment.mean) for m in models)
+
+
+def tilde(figures: ModelAnswer | GpuAnswer | Recommendation) -> str:
+    """`~` before figures that rest on a prediction."""
+    return "~" if figures.predicted else ""
+
+
+def simulation_headline(run: Simulation) -> str:
+    """The replay in one line."""
+    speed = run.requests / run.wall_s if run.wall_s > 0 else 0
+    return f"{simulated(run)} in {run.wall_s:.2f} s ({speed:,.0f}/s)"
+
+
+def simulated(run: Simulation) -> str:
+    """The GPUs, their cost and the requests, without the time that the replay took."""
+    kinds = [gpu.kind for gpu in run.gpus]
+    devices = " + ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
+    cost = "" if run.cost_usd_per_hour is None else f" at {dollars(run.cost_usd_per_hour)}/h"
+    predicted = "Predicted, not measured: " if any(model.predicted for model in run.models) else ""
+    return f"{predicted}{devices}{cost}: {counted(run.requests, 'request')} replayed"
+
+
+def sure_of(run: Simulation) -> list[str]:
+    """How sure a replay is, and under which rules."""
+    tilde = [TILDE] if any(model.predicted for model in run.models) else []
+    sure = [sure_line(run.replications, 0), rules_line(run.policies, run.models)]
+    return [*draws_line(run), *tilde, *replayed_line(run), *sure]
+
+
+def in_unit(value: float, unit: str) -> str:
+    """A figure of a rejected candidate, as people read it."""
+    match unit:
+        case "s":
+            return seconds(value)
+        case "bytes":
+            return gigabytes(value)
+        case "fraction":
+            return share(value, 1)
+        case "USD/h":
+            return f"{dollars(value)}/h"
+        case "":
+            return ""
+    return f"{value:g} {unit}"
+
+
+def scenario_note(plan: Plan) -> str:
+    """A doubt, where the text is not the one that was planned."""
+    if not plan.scenario_text:
+        return "The plan does not hold its scenario: it was made by an older version."
+    text = "\n--set ".join([plan.scenario_text, *plan.scenario_overrides])
+    same = hashlib.sha256(text.encode()).hexdigest() == plan.scenario_sha256
+    return "" if same else "This text does not have the SHA-256 of the scenario that was planned: it was changed since."
+
+
+def provenance(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Versions, seed and hashes that made the answer."""
+    best = plan.recommendation
+    yield "made", plan.created_at
+    yield from plan.versions.items()
+    yield "seed", str(plan.seed)
+    yield "scenario SHA-256", plan.scenario_sha256
+    yield "schema", plan.schema
+    if best.models and not math.isnan(best.lower_bound_usd_per_hour):
+        below = f"{dollars(saving(best))}/h below the answer" if saving(best) else "the answer itself"
+        yield "lower bound on cost", f"{dollars(best.lower_bound_usd_per_hour)}/h, {below}"
+    if plan.prices_as_of:
+        yield "oldest price", plan.prices_as_of

@@ -1,0 +1,411 @@
+"""Anatomy as text for people and as JSON."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from planner.io.store import to_json
+from planner.model.plan import Estimate, Prediction
+from planner.prediction.roofline import Bound, LayerTime
+from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
+from planner.questions.profiling.systolic import ArrayLayer
+from planner.questions.profiling.whatif import Unanswered, WhatIf
+from planner.questions.profiling.working_set import Knee, working_set_bytes
+from planner.questions.training.memory import CONTEXT_BYTES, Fits
+from planner.show.document import Column, Document, Rows, Section, Table, Text
+from planner.show.markdown import markdown
+from planner.show.terminal import terminal
+from planner.units.writing import Format, Screen, counted, seconds, share
+from simulator.errors import InputError
+from simulator.world.precision import VALUE_BYTES, value_share, weight_share
+
+T = TypeVar("T")
+SCHEMA = "planner.anatomy/v1"
+SHOWN = 12
+"""Layers in the table; JSON has all."""
+PROBES_SHOWN = 5
+"""Probes named; JSON names all."""
+
+
+class FormatError(InputError):
+    """A form that this answer is not written in; the text is one line."""
+
+
+def render(seen: Anatomy, form: Format, screen: Screen) -> str:
+    """The answer in the form that was asked for."""
+    match form:
+        case Format.JSON:
+            return to_json(as_json(seen))
+        case Format.MD:
+            return markdown(document(seen))
+        case Format.TABLE:
+            return terminal(document(seen), screen)
+    raise FormatError(f"--format {form}: a profile of one model is written as table, json or md. Write one of them.")
+
+
+# Text
+
+
+def document(seen: Anatomy) -> Document:
+    """Where time and memory go, and what would change them."""
+    on_gpu = seen.gpu is not None
+    return Document(
+        name=seen.facts.model,
+        headline=_headline(seen),
+        lead=[Text(_answer(seen) if on_gpu else "")],
+        sections=[
+            Section(_layers_title(seen), [Table(_layers(seen)), Text(_ceilings(seen) if on_gpu else "", indent=2)]),
+            *(Section(_array_title(x), [Table(_array(x))]) for x in _known(seen.on_array)),
+            Section("What if", [Table(_what_ifs(seen))]),
+            Section("Memory of a training step", [Text(text, indent=2) for text in _training(seen)]),
+            Section("Where the working set leaves a memory level", [Table(_knees(seen.knees))]),
+            *(
+                Section(f"Measured on {x.device}", [Table(_measured(x)), Text(_experiment(x), indent=2)])
+                for x in _known(seen.measured)
+            ),
+        ],
+    )
+
+
+def _known(part: T | None) -> list[T]:
+    """A part that not every anatomy has."""
+    return [] if part is None else [part]
+
+
+def _headline(seen: Anatomy) -> str:
+    facts, roof = seen.facts, seen.roofline
+    return (
+        f"{facts.model}: {_params(facts.params)}, {_amount(facts.macs)} multiply-adds a sample of"
+        f" {'x'.join(map(str, facts.input_shape))}; a batch of {seen.batch} at {seen.precision} moves"
+        f" {_bytes(roof.bytes)} in {counted(facts.kernels, 'operator')}."
+    )
+
+
+def _params(count: int) -> str:
+    """`25.56 M parameters`; `9,118 parameters`."""
+    return f"{count / 1e6:.2f} M parameters" if count >= 100_000 else f"{count:,} parameters"
+
+
+def _answer(seen: Anatomy) -> str:
+    assert seen.gpu is not None
+    held = ", ".join(f"{bound} {share(part)}" for bound, part in seen.roofline.shares.items())
+    bound = f"Bound by {seen.roofline.bound} ({held} of the roofline's {seconds(seen.roofline.total_s)})."
+    if seen.prediction is None:
+        return f"On {seen.gpu.name} nothing tells its time. {bound}"
+    prediction = seen.prediction
+    basis = f"{prediction.evidence}, by {_rule(prediction)}"
+    return (
+        f"On {seen.gpu.name}: {_range(prediction.latency_s, seconds)} a batch;"
+        f" {_range(prediction.memory_bytes, _bytes)} of weights and workspace ({basis}). {bound}"
+    )
+
+
+def _range(estimate: Estimate, written: Callable[[float], str]) -> str:
+    """`8.50 ms`, or with its 80 % band where it has one: `8.50 ms (80 %: 7.10 ms to 9.90 ms)`."""
+    if estimate.low == estimate.high:
+        return written(estimate.value)
+    return f"{written(estimate.value)} (80 %: {written(estimate.low)} to {written(estimate.high)})"
+
+
+def _rule(prediction: Prediction) -> str:
+    """`measured-ratio with nvidia_resnet50`; many probes are counted, their names are in the JSON."""
+    if len(prediction.probes) > PROBES_SHOWN:
+        return f"{prediction.rule} of {len(prediction.probes)} models"
+    return str(prediction.rule) + (f" with {', '.join(prediction.probes)}" if prediction.probes else "")
+
+
+def _ceilings(seen: Anatomy) -> str:
+    limits = seen.roofline.ceilings
+    per_value = limits.operations_per_value(VALUE_BYTES[seen.precision])
+    return (
+        f"Ceilings: {limits.flops_per_s / 1e12:.3g} TFLOP/s, {limits.bytes_per_s / 1e9:.4g} GB/s,"
+        f" {limits.launch_s * 1e6:.3g} us an operator ({limits.evidence}: {limits.source}). Arithmetic dominates from"
+        f" {limits.balance:.3g} operations a byte: {per_value:.0f} for a number that is read and written."
+    )
+
+
+def _weight(time: LayerTime) -> float:
+    """Its time; of an anatomy without a GPU the bytes it moves."""
+    return time.time_s or time.bytes
+
+
+def _longest(seen: Anatomy) -> list[LayerTime]:
+    """The layers that take or move most, in the order they run."""
+    times = sorted(seen.roofline.layers, key=_weight, reverse=True)[:SHOWN]
+    return sorted(times, key=seen.roofline.layers.index)
+
+
+def _layers_title(seen: Anatomy) -> str:
+    most = "take longest" if seen.gpu else "move most"
+    count = len(seen.roofline.layers)
+    return f"The {min(SHOWN, count)} of {count} layers that {most}, in the order they run"
+
+
+def _layers(seen: Anatomy) -> list[Column]:
+    total = sum(map(_weight, seen.roofline.layers)) or 1.0
+    rows = Rows(_longest(seen))
+    columns = [
+        rows.words("layer", lambda time: time.layer.name),
+        rows.words("type", lambda time: time.layer.type),
+        rows.figures("operations", lambda time: _amount(time.flops)),
+        rows.figures("moved", lambda time: _bytes(time.bytes)),
+        rows.figures("operations/byte", lambda time: f"{time.intensity:.3g}"),
+        rows.figures("working set", lambda time: _bytes(working_set_bytes(time.layer, 1, seen.precision))),
+        rows.figures("share", lambda time: share(_weight(time) / total, 1)),
+    ]
+    if seen.gpu:
+        columns.append(rows.figures("time", lambda time: _time(time.time_s)))
+        columns.append(rows.words("bound", lambda time: str(time.bound)))
+    return columns
+
+
+def _what_ifs(seen: Anatomy) -> list[Column]:
+    now, rows = seen.roofline, Rows(seen.what_ifs)
+    columns = [
+        rows.words("change", lambda each: each.name),
+        rows.figures("operations", lambda each: _change(each, "flops", now.flops)),
+        rows.figures("moved", lambda each: _change(each, "bytes", now.bytes)),
+    ]
+    if seen.gpu:
+        columns.append(rows.figures("time", lambda each: _change(each, "time_s", now.total_s)))
+    return [*columns, rows.words("assumes", lambda each: each.assumes if isinstance(each, WhatIf) else each.reason)]
+
+
+def _change(each: WhatIf | Unanswered, what: str, now: float) -> str:
+    value = getattr(each, what, None)
+    if value is None:
+        return "-"
+    if each.name == "as it is":
+        return _time(value) if what == "time_s" else _bytes(value) if what == "bytes" else _amount(value)
+    return f"{100 * (value / now - 1):+.1f} %" if now else "-"
+
+
+def _training(seen: Anatomy) -> Iterator[str]:
+    held, less = seen.training, seen.checkpointing
+    kept = held.activations
+    yield (
+        f"{_bytes(held.total.mid)} ({_bytes(held.total.low)} to {_bytes(held.total.high)}) at fp32 and batch"
+        f" {seen.batch}: weights {_bytes(held.weights)}, gradients {_bytes(held.gradients)}, momentum"
+        f" {_bytes(held.optimizer)}, activations {_bytes(kept.mid)} ({_bytes(kept.low)} to {_bytes(kept.high)}), the"
+        f" rest is the allocator's; the framework's context, about {_bytes(CONTEXT_BYTES)}, comes on top."
+        f"{_too_much(seen)}"
+    )
+    if less.segments > 1:
+        yield (
+            f"With activation checkpointing in {less.segments} segments: {_bytes(less.checkpointed_bytes)} of"
+            f" activations instead of {_bytes(less.kept_bytes)}, for {share(less.more_operations)} more operations."
+            f" Assumes: {less.assumes}."
+        )
+
+
+def _too_much(seen: Anatomy) -> str:
+    if seen.gpu is None:
+        return ""
+    says = {
+        Fits.YES: "",
+        Fits.LIKELY: "it fits at the middle of that band, not at its upper end.",
+        Fits.UNLIKELY: "it fits at the lower end of that band only.",
+        Fits.NO: "it does not fit.",
+    }[Fits.of(seen.training.total + CONTEXT_BYTES, seen.gpu.memory_bytes)]
+    return f" {seen.gpu.name} has {_bytes(seen.gpu.memory_bytes)}: {says}" if says else ""
+
+
+def _knees(knees: tuple[Knee, ...]) -> list[Column]:
+    rows = Rows(knees)
+    return [
+        rows.words("level", lambda knee: knee.level.name),
+        rows.figures("size", lambda knee: _bytes(knee.level.size_bytes)),
+        rows.figures("from batch", lambda knee: f"{knee.batch:,}"),
+        rows.words("first layer", lambda knee: knee.layer or "all together"),
+        rows.figures("layers outside", lambda knee: share(knee.share)),
+    ]
+
+
+def _array_title(array: OnArray) -> str:
+    busy = f"{seconds(array.total_s)} a batch, {share(array.utilization, 1)} of its cells busy"
+    count = len(array.layers)
+    return f"On {array.array.name}, {array.dataflow}: {busy}; the {min(SHOWN, count)} longest of {count} layers"
+
+
+def _array(array: OnArray) -> list[Column]:
+    rows = Rows(sorted(sorted(array.layers, key=lambda x: -x.time_s)[:SHOWN], key=array.layers.index))
+    return [
+        rows.words("layer", lambda x: x.layer.name),
+        rows.figures("folds", lambda x: f"{x.folds:,}"),
+        rows.figures("cycles", lambda x: f"{x.cycles:,}"),
+        rows.figures("utilization", lambda x: share(x.utilization, 2)),
+        rows.figures("time", lambda x: _time(x.time_s)),
+        rows.words("bound", lambda x: x.bound),
+        rows.words("on the chip", lambda x: "yes" if x.fits else "no"),
+    ]
+
+
+def _measured(measured: MeasuredTimes) -> list[Column]:
+    rows = Rows(sorted(measured.times_s.items()))
+    return [
+        rows.figures("batch", lambda pair: str(pair[0])),
+        rows.figures("time", lambda pair: seconds(pair[1])),
+        rows.figures("a sample", lambda pair: seconds(pair[1] / pair[0])),
+    ]
+
+
+def _experiment(measured: MeasuredTimes) -> str:
+    knee = f"Time a sample rises at batch {measured.knee}." if measured.knee else "Time a sample rises nowhere."
+    return f"{measured.follows[0].upper()}{measured.follows[1:]}. {knee}"
+
+
+def _amount(value: float) -> str:
+    """`4.09 G`, `118 M`, `0`."""
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}" if value < 999.5 * size else f"{value / size:.0f} {unit}"
+    return f"{value:.0f}"
+
+
+def _bytes(value: float) -> str:
+    """`361 MB`."""
+    return f"{_amount(value)}B" if value >= 1e3 else f"{value:.0f} B"
+
+
+def _time(value_s: float) -> str:
+    """Microseconds below a tenth of a millisecond."""
+    return f"{value_s * 1e6:.1f} us" if value_s < 1e-4 else seconds(value_s)
+
+
+# JSON
+
+
+def as_json(seen: Anatomy) -> dict[str, Any]:
+    """All figures, SI units."""
+    facts, roof, total = seen.facts, seen.roofline, seen.training.total
+    found: dict[str, Any] = {
+        "schema": SCHEMA,
+        "model": facts.model,
+        "input_shape": list(facts.input_shape),
+        "batch_size": seen.batch,
+        "precision": seen.precision,
+        "params": facts.params,
+        "macs": facts.flops // 2,
+        "weight_bytes": round(weight_share(seen.precision) * facts.weight_bytes),
+        "flops": roof.flops,
+        "bytes_moved": roof.bytes,
+        "operators": facts.kernels,
+        "layers": [_layer(seen, time) for time in roof.layers],
+        "what_ifs": [_what_if(each) for each in seen.what_ifs],
+        "training_memory_bytes": {
+            **seen.training.kinds(),
+            "total": {"value": total.mid, "low": total.low, "high": total.high},
+        },
+        "checkpointing": {
+            "segments": seen.checkpointing.segments,
+            "activations_bytes": seen.checkpointing.checkpointed_bytes,
+            "more_operations": seen.checkpointing.more_operations,
+        },
+        "memory_levels": [_level(knee) for knee in seen.knees],
+    }
+    return found | _on_gpu(seen) | _on_array(seen.on_array) | _run(seen.measured)
+
+
+def _layer(seen: Anatomy, time: LayerTime) -> dict[str, Any]:
+    layer = time.layer
+    row: dict[str, Any] = {
+        "name": layer.name,
+        "type": layer.type,
+        "signature": layer.signature,
+        "params": layer.params,
+        "flops": time.flops,
+        "bytes_moved": time.bytes,
+        "intensity": time.intensity,
+        "operators": layer.kernels,
+        "input_bytes": round(value_share(seen.precision) * layer.input_bytes),
+        "weight_bytes": round(weight_share(seen.precision) * layer.weight_bytes),
+        "output_bytes": round(value_share(seen.precision) * layer.output_bytes),
+        "working_set_bytes": round(working_set_bytes(layer, 1, seen.precision)),
+    }
+    return row | ({"time_s": time.time_s, "bound": str(time.bound)} if seen.gpu else {})
+
+
+def _level(knee: Knee) -> dict[str, Any]:
+    return {
+        "level": knee.level.name,
+        "size_bytes": knee.level.size_bytes,
+        "from_batch_size": knee.batch,
+        "layer": knee.layer,
+        "layers_outside": knee.share,
+    }
+
+
+def _what_if(each: WhatIf | Unanswered) -> dict[str, Any]:
+    if isinstance(each, Unanswered):
+        return {"name": each.name, "reason": each.reason}
+    timed = {} if each.time_s is None else {"time_s": each.time_s}
+    return {"name": each.name, "flops": each.flops, "bytes_moved": each.bytes, **timed, "assumes": each.assumes}
+
+
+def _on_gpu(seen: Anatomy) -> dict[str, Any]:
+    if seen.gpu is None:
+        return {}
+    roof, limits = seen.roofline, seen.roofline.ceilings
+    found: dict[str, Any] = {
+        "gpu": seen.gpu.name,
+        "bound": str(roof.bound),
+        "bound_shares": {str(bound): part for bound, part in roof.shares.items() if bound is not Bound.NONE},
+        "roofline_s": roof.total_s,
+        "ceilings": {
+            "flops_per_s": limits.flops_per_s,
+            "bytes_per_s": limits.bytes_per_s,
+            "launch_s": limits.launch_s,
+            "evidence": str(limits.evidence),
+            "source": limits.source,
+        },
+    }
+    if (prediction := seen.prediction) is None:
+        return found
+    return found | {
+        "latency_s": _ends(prediction.latency_s),
+        "memory_bytes": _ends(prediction.memory_bytes),
+        "load_s": _ends(prediction.load_s),
+        "evidence": str(prediction.evidence),
+        "rule": str(prediction.rule),
+        "probes": list(prediction.probes),
+    }
+
+
+def _ends(estimate: Estimate) -> dict[str, float]:
+    return {end: getattr(estimate, end) for end in ("value", "low", "high")}
+
+
+def _on_array(array: OnArray | None) -> dict[str, Any]:
+    if array is None:
+        return {}
+    return {
+        "array": {
+            "device": array.array.name,
+            "dataflow": str(array.dataflow),
+            "time_s": array.total_s,
+            "cycles": sum(x.cycles for x in array.layers),
+            "utilization": array.utilization,
+            "source": array.array.source,
+            "layers": [_mapped(x) for x in array.layers],
+        }
+    }
+
+
+def _mapped(x: ArrayLayer) -> dict[str, Any]:
+    return {
+        "name": x.layer.name,
+        "folds": x.folds,
+        "cycles": x.cycles,
+        "utilization": x.utilization,
+        "time_s": x.time_s,
+        "bound": x.bound,
+        "on_chip": x.fits,
+    }
+
+
+def _run(measured: MeasuredTimes | None) -> dict[str, Any]:
+    if measured is None:
+        return {}
+    times = {str(batch): time_s for batch, time_s in sorted(measured.times_s.items())}
+    return {
+        "measured": {"device": measured.device, "latency_s": times, "knee": measured.knee, "verdict": measured.follows}
+    }

@@ -1,0 +1,209 @@
+"""Reasons as text: what was rejected and why, what is assumed, what weakens an answer, what might be better."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+
+from planner.catalog.offers import STALE_DAYS, stale
+from planner.model.candidate import Candidate, OnGpu
+from planner.model.plan import (
+    Bottleneck,
+    Estimate,
+    Plan,
+    PlanWarning,
+    PrecisionOutlook,
+    Prediction,
+    Recommendation,
+    Rejection,
+)
+from planner.model.statement import Code, Statement
+from planner.units.writing import dollars, exact, gigabytes, names, seconds, span_usd
+from planner.words.candidates import candidate_name, subject_name
+from planner.words.statements import (
+    GROUPED,
+    addition,
+    assumption,
+    measurement,
+    names_and_more,
+    rejection_reason,
+    rejection_remedy,
+    warning,
+)
+
+PREDICTED = "Predicted, with 80 % bands"
+OTHERS_SHOWN = 5
+FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
+"""What can stop a fleet that was tried; the rest stops an offer before."""
+PRECISIONS = "At another precision, in batches as large as now (not replayed; its accuracy is not known here)"
+
+
+def stale_prices(plan: Plan) -> bool:
+    """Whether the oldest price was more than 90 days old when the plan was made."""
+    return stale(plan.prices_as_of, date.fromisoformat(plan.created_at[:10]))
+
+
+def saving(answer: Recommendation) -> float:
+    """Dollars an hour above the lower bound; zero where only rounding is between them."""
+    above = answer.cost_usd_per_hour - answer.lower_bound_usd_per_hour
+    return above if above > 1e-6 * answer.cost_usd_per_hour else 0.0
+
+
+def overshoot(no: Rejection) -> float:
+    """How far beyond its limit a candidate was, as a share of the limit: 81 ms where 50 ms are allowed: 0.62."""
+    return abs(no.observed - no.limit) / no.limit if no.limit else math.inf
+
+
+def cheaper(plan: Plan, no: Rejection) -> bool:
+    """Whether a refused candidate would have been the better buy; any would, where nothing is feasible."""
+    best = plan.recommendation
+    return not best.feasible or (no.cost_usd_per_hour or 0) < best.cost_usd_per_hour
+
+
+def nearest(plan: Plan) -> list[Rejection]:
+    """Refused fleets that would have been the better buy, the nearest miss first."""
+    return sorted((no for no in plan.rejections if is_fleet(no) and cheaper(plan, no)), key=overshoot)
+
+
+def is_fleet(no: Rejection) -> bool:
+    """Whether a fleet was rejected, or a model on any, not an offer that another is better than."""
+    return isinstance(no.subject, Candidate) or no.bottleneck in FLEET
+
+
+def rejection_text(no: Rejection) -> str:
+    """One rejected candidate in words, with the remedy."""
+    cost = f" at {dollars(no.cost_usd_per_hour)}/h" if no.cost_usd_per_hour is not None else ""
+    reason, remedy = sentence(rejection_reason(no)), sentence(rejection_remedy(no))
+    return f"{subject_name(no.subject)}{cost}: {reason} Remedy: {remedy}"
+
+
+def never_tried(plan: Plan) -> list[str]:
+    """What was never tried, for want of a profile, a price or a seller: one line for each cause."""
+    return [*without_profile(plan), *without_offer(plan)]
+
+
+def without_profile(plan: Plan) -> Iterator[str]:
+    """Kinds of GPU on which some model has no profile, those that lack the same in one line."""
+    alike: dict[tuple[tuple[str, ...], tuple[Statement, ...]], list[str]] = {}
+    for no in plan.rejections:
+        if no.bottleneck is Bottleneck.PROFILE and isinstance(no.subject, OnGpu):
+            alike.setdefault((no.subject.models, no.beside), []).append(no.subject.gpu)
+    for (models, beside), gpus in alike.items():
+        missing = ", ".join([f"no profile of {names_and_more(models)}", *map(addition, beside)])
+        yield f"Not tried on {names(gpus, 12)}: {missing}. Remedy: measure, or name a folder with --profiles."
+
+
+def without_offer(plan: Plan) -> Iterator[str]:
+    """Machines that nobody sells, and that have no such price."""
+    for kind, why in ((Bottleneck.RETIRED, "no longer sold"), (Bottleneck.PRICE, "no such price")):
+        those = [no for no in plan.rejections if no.bottleneck is kind and cheaper(plan, no)]
+        if those:
+            which = names([subject_name(no.subject) for no in those], 3)
+            yield f"{which}: {why}. Remedy: {sentence(rejection_remedy(those[0]))}"
+
+
+def refusals(plan: Plan, after: int = 0) -> list[str]:
+    """Why nothing cheaper works: refused fleets, nearest first but for some, then what was never tried."""
+    no, best = nearest(plan), plan.recommendation
+    lines = [rejection_text(one) for one in no[after : after + OTHERS_SHOWN]]
+    if len(no) > after + OTHERS_SHOWN:
+        lines.append(f"{len(no) - after - OTHERS_SHOWN} more fleets were rejected; the JSON has them all.")
+    if not no and best.feasible and not saving(best) and math.isfinite(best.lower_bound_usd_per_hour):
+        lines.append(
+            f"Nothing under {dollars(best.lower_bound_usd_per_hour)}/h can carry the work with "
+            f"{exact(plan.policies.headroom)} headroom, whatever the placement."
+        )
+    return [*lines, *never_tried(plan)]
+
+
+def sentence(text: str) -> str:
+    """`text` with its full stop."""
+    text = text.strip()
+    return text if not text or text[-1] in ".!?" else f"{text}."
+
+
+def predicted(plan: Plan) -> list[str]:
+    """What the plan rests on in place of profiles, one line for each pair."""
+
+    def within(one: Estimate, show: Callable[[float], str]) -> str:
+        return f"{show(one.value)} ({show(one.low)} to {show(one.high)})"
+
+    return [
+        f"{p.model} on {p.gpu}: a batch of {p.batch_size} in {within(p.latency_s, seconds)},"
+        f" {within(p.memory_bytes, gigabytes)}, loaded in {within(p.load_s, seconds)}; {basis(p)},"
+        f" evidence {p.evidence}."
+        for p in plan.predictions
+    ]
+
+
+def basis(p: Prediction) -> str:
+    """`measured ratio from V100 with nvidia_resnet50`."""
+    rule = p.rule.replace("-", " ")
+    return f"{rule}{f' from {p.source}' if p.source else ''}{f' with {names(p.probes, 6)}' if p.probes else ''}"
+
+
+def outlooks_title(plan: Plan) -> str:
+    """Heading of GPUs without profiles."""
+    might = "be cheaper" if plan.recommendation.feasible else "do it"
+    return f"Might {might}, were it measured (predicted, not replayed)"
+
+
+def outlooks(plan: Plan) -> list[str]:
+    """GPUs without profiles that might be cheaper."""
+    costs = [(candidate_name(o.candidate), o.cost_usd_per_hour) for o in plan.outlooks]
+    return [f"{label}: {dollars(cost.value)}/h, {span_usd(cost.low, cost.high)}." for label, cost in costs]
+
+
+def precisions(plan: Plan) -> list[str]:
+    """What fp16 and int8 would cost: `fp16: 4 x g4dn.xlarge (T4) for $2.10/h, $1.60 to $2.63, against ...`"""
+    return [precision_line(plan.recommendation, outlook) for outlook in plan.precisions]
+
+
+def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
+    """One of them."""
+    cost = outlook.cost_usd_per_hour
+    now = " and ".join(outlook.instead_of) or "what is measured"
+    against = f", against {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
+    wants = ", of models that are quantized" if outlook.precision == "int8" else ""
+    spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
+    return (
+        f"{outlook.precision}{wants}: {candidate_name(outlook.candidate)} for {dollars(cost.value)}/h{spread}{against}."
+    )
+
+
+def measure_next(plan: Plan) -> list[str]:
+    """The one measurement that would narrow the answer most."""
+    return [f"{m.model} on {m.gpu}: {sentence(measurement(m.why))} There: {m.command}" for m in plan.measure_next]
+
+
+def warnings_of(plan: Plan) -> tuple[PlanWarning, ...]:
+    """What weakens the answer; stale prices among it, if nothing says so yet."""
+    about_prices = {Code.STALE_PRICE, Code.CHEAPER_NOW}
+    if not stale_prices(plan) or any(one.what.code in about_prices for one in plan.warnings):
+        return plan.warnings
+    stale = Statement(code=Code.STALE_PRICES, subjects=(plan.prices_as_of,), figures={"days": STALE_DAYS})
+    return (*plan.warnings, PlanWarning(what=stale))
+
+
+def warning_texts(warnings: Sequence[PlanWarning]) -> list[str]:
+    """Each with its remedy."""
+    return [warning_text(*warning(one)) for one in warnings]
+
+
+def warning_text(what: str, remedy: str) -> str:
+    """`The price of g5.xlarge is of 2026-01-02. Remedy: look it up ...`"""
+    return f"{sentence(what)} Remedy: {sentence(remedy)}" if remedy else sentence(what)
+
+
+def assumption_lines(assumptions: Sequence[Statement]) -> list[str]:
+    """Assumptions, said once where they hold for several models; those that hold for most come first."""
+    whose: dict[str, list[str]] = {}
+    for one in assumptions:
+        whose.setdefault(assumption(one), []).extend(one.subjects if one.code in GROUPED else ())
+    ordered = sorted(whose.items(), key=lambda item: -len(item[1]))
+    return [f"{names(whom, 3)}: {sentence(text)}" if whom else sentence(text) for text, whom in ordered]
+
+
+def refusals_title(plan: Plan) -> str:
+    """Heading of what was refused."""
+    best = plan.recommendation
+    return "Why nothing cheaper works" if best.feasible else "What was refused, and why"

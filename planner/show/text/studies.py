@@ -1,0 +1,159 @@
+"""A study in words: how many points, their figures, what matters most, why points are not feasible."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from planner.questions.studies.engine import Ask
+from planner.questions.studies.figures import Figure, middle
+from planner.questions.studies.results import JSON, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
+from planner.units.writing import counted, decimals, dollars, gigabytes, percent, seconds
+
+REASONS_SHOWN = 5
+PREDICTED = "~: predicted, nobody measured some model on that GPU; made at the bad end of its 80 % band."
+CLOSEST = "A row that is not feasible shows the fleet that came closest; it is no answer."
+SHOWN_LONG_S = 600.0
+"""Times from here on are shown in hours."""
+
+
+def headline(answer: StudyAnswer) -> str:
+    """How many points there are, and what came of them."""
+    feasible = sum(point.feasible for point in answer.points)
+    failed = sum(point.failed for point in answer.points)
+    shape = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in answer.axes)
+    what = f"{answer.name}: {counted(len(answer.points), 'point')}" + (f", {shape}" if shape else "")
+    seed = f"; one seed for all, {answer.seed}" if answer.seed is not None else ""
+    lost = f", {failed} failed" if failed else ""
+    if answer.search:
+        return f"{what}; searched for the {answer.search.find} {answer.search.path}, found {feasible}{lost}{seed}"
+    return f"{what}; {feasible} feasible{lost}{seed}"
+
+
+def outputs_of(answer: StudyAnswer) -> list[OutputAnswer]:
+    """All figures, the threshold among them where one was searched for."""
+    if not (search := answer.search):
+        return list(answer.outputs)
+    better = "high" if search.find == "largest" else "low"
+    threshold = OutputAnswer(name="threshold", unit=search.unit, better=better, interval=True)
+    return [threshold, *answer.outputs]
+
+
+def numeric(answer: StudyAnswer) -> list[OutputAnswer]:
+    """Figures that are numbers."""
+    good = [point for point in answer.points if not point.failed]
+    return [o for o in outputs_of(answer) if any(math.isfinite(figure_of(point, o.name)) for point in good)]
+
+
+def name_of(point: PointAnswer) -> str:
+    """`gpu=T4, load=2`."""
+    return ", ".join(f"{axis}={value}" for axis, value in point.axes.items())
+
+
+def state(point: PointAnswer) -> str:
+    """`yes`, `no` or `failed`: whether it is feasible."""
+    if point.failed:
+        return "failed"
+    return "yes" if point.feasible else "no"
+
+
+def bracketed(threshold: Figure, unit: str) -> str:
+    """`1.78 [to 1.83]`: what held, and the nearest that did not."""
+    if threshold is None:
+        return "-"
+    low, mid, high = (threshold[end] for end in ("low", "mid", "high"))
+    other = high if low == mid else low
+    return f"{mid:.3g}{unit and ' '}{unit} [{'not tried' if other is None else f'{other:.3g}'}]"
+
+
+def shown(figure: Figure, output: OutputAnswer) -> str:
+    """A figure with its interval; `-` where there is none."""
+    match figure:
+        case None:
+            return "-"
+        case str():
+            return figure
+        case {"low": low, "mid": mid, "high": high} if low is not None and high is not None and low != high:
+            return f"{number(mid, output)} [{number(low, output)}, {number(high, output, up=True)}]"
+    return number(middle(figure), output)
+
+
+def number(value: float | None, output: OutputAnswer, *, up: bool = False) -> str:
+    """A number in its unit, as people read it."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    match output.unit:
+        case "s":
+            return f"{value / 3600:.{decimals(value / 3600)}f} h" if value >= SHOWN_LONG_S else seconds(value)
+        case "USD" | "USD/h":
+            return dollars(value)
+        case "fraction":
+            return f"{percent(value, up=up)} %"
+        case "bytes":
+            return gigabytes(value)
+        case "J":
+            return f"{value / 3.6e6:.{decimals(value / 3.6e6)}f} kWh"
+        case "W" | "kg":
+            return f"{value:,.{decimals(value)}f} {output.unit}"
+        case "/s":
+            return f"{value:,.{decimals(value)}f}/s"
+    return f"{value:.4g}"
+
+
+def refusals(answer: StudyAnswer) -> list[str]:
+    """Why points are not feasible, each reason once."""
+    why: dict[str, list[str]] = {}
+    for i, point in enumerate(answer.points, start=1):
+        if not point.feasible:
+            why.setdefault(point.reason, []).append(str(i))
+    texts = [f"{joined(numbers)}: {reason}" for reason, numbers in why.items()]
+    more = len(texts) - REASONS_SHOWN
+    return texts if more <= 0 else [*texts[:REASONS_SHOWN], f"... and {more} more reasons, in {JSON}"]
+
+
+def joined(numbers: Sequence[str]) -> str:
+    """`3, 4, 7`; of many the first."""
+    return ", ".join(numbers) if len(numbers) <= 6 else f"{', '.join(numbers[:5])} and {len(numbers) - 5} more"
+
+
+def left_out(swing: Swing, ask: Ask) -> str:
+    """Values that have no figure."""
+    why = "failed" if ask is Ask.SIMULATE else "not feasible"
+    return f"{joined([str(value) for value in swing.left_out])} ({why})" if swing.left_out else ""
+
+
+def findings(answer: StudyAnswer) -> Iterator[str]:
+    """For each figure what moves it most, and where it is best of all."""
+    for output in numeric(answer):
+        parts = [*most_moved(answer, output), *best_of_all(answer, output)]
+        if parts:
+            yield f"{output.name}: {'; '.join(parts)}."
+
+
+def most_moved(answer: StudyAnswer, output: OutputAnswer) -> Iterator[str]:
+    """The axis that matters most."""
+    moved = (s for s in answer.sensitivity if s.output == output.name and s.low_figure != s.high_figure)
+    if s := next(moved, None):
+        low, high = number(s.low_figure, output), number(s.high_figure, output)
+        yield f"{s.axis} matters most, from {low} at {s.low} to {high} at {s.high}"
+
+
+def best_of_all(answer: StudyAnswer, output: OutputAnswer) -> Iterator[str]:
+    """The feasible point with the best figure; nothing where no end of it is better."""
+    points = [p for p in answer.points if p.feasible and math.isfinite(figure_of(p, output.name))]
+    if output.better and points:
+        choose = min if output.better == "low" else max
+        best = choose(points, key=lambda p: figure_of(p, output.name))
+        yield f"best of all feasible points: {number(figure_of(best, output.name), output)} at {name_of(best)}"
+
+
+def provenance(answer: StudyAnswer) -> Iterator[tuple[str, str]]:
+    """Question, changes and versions that made the answer."""
+    yield "question", f"{answer.ask} {answer.base}" + (f", {answer.on}" if answer.on else "")
+    yield from (("changed for all points", change) for change in answer.changes)
+    if search := answer.search:
+        ends = " to ".join(map(str, search.between))
+        where = f"where {' and '.join(search.where)}, within {search.tolerance * 100:g} %"
+        yield "searched for", f"{search.find} {search.path} from {ends} {where}"
+    yield from answer.versions.items()
+    yield "oldest price in the catalog", answer.prices_as_of or "-"
+    yield "SHA-256 of catalog, profiles and versions", answer.fingerprint
+    yield "schema", answer.schema

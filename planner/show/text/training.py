@@ -1,0 +1,194 @@
+"""Training plans in words: the answer first, what an option holds, what one must know to judge the figures."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR, Range
+from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.questions.training.speed import Limit
+from planner.units.writing import counted, dollars, gigabytes, names
+
+MINUTE_S, HOUR_S = 60.0, 3600.0
+TICKS_S = (
+    *(n * unit for unit in (1.0, MINUTE_S) for n in (1, 2, 5, 10, 20, 30)),
+    *(n * HOUR_S for n in (1, 2, 4, 8, 16)),
+    *(n * SECONDS_PER_DAY for n in (1, 2, 5, 10, 20, 50, 100, 200)),
+    *(n * SECONDS_PER_YEAR for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+)
+"""Round lengths of time, for the axis of a chart."""
+FEW = 4
+"""Options whose memory is listed one by one."""
+SIZES = (("years", SECONDS_PER_YEAR, 1), ("days", SECONDS_PER_DAY, 2), ("h", HOUR_S, 2), ("min", MINUTE_S, 2))
+"""Units of time, each with its seconds and how many of it a time must have to be written in it."""
+
+
+def length(time_s: float) -> str:
+    """`4.8 min`, `12.1 h`, `33.9 days`, `355 years`."""
+    if not math.isfinite(time_s):
+        return "never"
+    fitting = (size for size in SIZES if time_s >= size[2] * size[1])
+    unit, size_s, _ = next(fitting, ("s", 1.0, 0))
+    value = time_s / size_s
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+
+
+def step(step_s: float) -> str:
+    """`56.8 ms`, `4.21 s`, `2.3 h`."""
+    if step_s < 1:
+        return f"{step_s * 1e3:.3g} ms"
+    return f"{step_s:.3g} s" if step_s < 120 else length(step_s)
+
+
+def between(band: Range, show: Callable[[float], str] = length) -> str:
+    """`12 h (9.1 to 17)`: the middle, and the ends where they differ."""
+    middle = show(band.mid)
+    if band.low == band.high:
+        return middle
+    return f"{middle} ({show(band.low)} to {show(band.high)})"
+
+
+def usd(amount: float) -> str:
+    """`$9.18`, `$48,470`, `$4.67 M`."""
+    if not math.isfinite(amount):
+        return "no end"
+    return f"${amount / 1e6:,.2f} M" if amount >= 1e6 else dollars(amount)
+
+
+def who(o: TrainingOption) -> str:
+    """`4 x p3.16xlarge (32 V100), spot`."""
+    return f"{o.machines} x {o.instance} ({o.gpu_count} {o.gpu}), {o.price_kind}"
+
+
+def headline(plan: TrainingPlan) -> str:
+    """How many ways there are, within which limits."""
+    limits = []
+    if plan.deadline_s:
+        limits.append(f"{length(plan.deadline_s)} at most")
+    if plan.budget_usd:
+        limits.append(f"{usd(plan.budget_usd)} at most")
+    within = f", {' and '.join(limits)}" if limits else ""
+    return f"{plan.name}: {counted(len(plan.options), 'way')} to train it{within}."
+
+
+def answers(plan: TrainingPlan) -> list[str]:
+    """The cheapest and the fastest."""
+    if plan.cheapest is None or plan.fastest is None:
+        return no_way(plan)
+    if plan.cheapest == plan.fastest:
+        return [f"Cheapest and fastest: {in_short(plan.cheapest)}."]
+    return [f"Cheapest: {in_short(plan.cheapest)}.", f"Fastest:  {in_short(plan.fastest)}."]
+
+
+def in_short(o: TrainingOption) -> str:
+    """An option in one line."""
+    return f"{who(o)}: {between(o.time_s)}, {between(o.cost_usd, usd)}{commitment(o)}, held by {o.bottleneck}"
+
+
+def commitment(o: TrainingOption) -> str:
+    """` of $4.48 M that are paid in any case (0.0012 % used)`; nothing where machines are paid by the hour."""
+    if o.commitment_used is None:
+        return ""
+    return f" of {usd(o.commitment_usd)} that are paid in any case ({100 * o.commitment_used:.2g} % used)"
+
+
+def no_way(plan: TrainingPlan) -> list[str]:
+    """Why nothing is recommended, and the nearest there is."""
+    fitting = [o for o in plan.options if o.fits]
+    if not fitting:
+        return [nothing_fits(plan)]
+    if not any(math.isfinite(o.time_s.low) for o in fitting):
+        return ["None comes to an end: machines fail before a checkpoint is written."]
+    quick = min(fitting, key=lambda o: o.time_s.high)
+    cheap = min(fitting, key=lambda o: o.cost_usd.high)
+    return [
+        "None keeps the limits even at the bad end of what is predicted.",
+        f"Quickest: {in_short(quick)}.",
+        f"Cheapest: {in_short(cheap)}.",
+    ]
+
+
+def nothing_fits(plan: TrainingPlan) -> str:
+    """The option that needs least memory beyond what its GPUs have."""
+    least = min(plan.options, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
+    need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
+    hint = "Divide it (`parallel`), or take a smaller batch"
+    if least.largest_batch:
+        hint = f"Take at most {least.largest_batch} samples a pass, with `train.accumulation` for the rest"
+    return f"None fits in memory. Nearest: {who(least)}, {need} on each GPU. {hint}."
+
+
+def keeps_limits(o: TrainingOption) -> bool:
+    """True where deadline and budget are kept at the bad ends of its band."""
+    return o.within_deadline and o.within_budget
+
+
+def at_worst(o: TrainingOption) -> str:
+    """`kept`, `late`, `too dear` or `late, too dear`: at the bad ends of its band."""
+    broken = [word for word, kept in (("late", o.within_deadline), ("too dear", o.within_budget)) if not kept]
+    return ", ".join(broken) or "kept"
+
+
+def committed(o: TrainingOption) -> str:
+    """`$4.48 M`; nothing where machines are paid by the hour."""
+    return usd(o.commitment_usd) if o.commitment_usd else ""
+
+
+def is_divided(o: TrainingOption) -> bool:
+    """True where its GPUs share the work otherwise than as plain copies of the model."""
+    return o.parallel not in ("one GPU", f"data {o.gpu_count}")
+
+
+def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
+    """How to judge the figures."""
+    detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
+    lines = [memory_line(o) for o in detailed]
+    lines += [f"{source}: {names(kinds)}." for source, kinds in sources(shown).items()]
+    lines += [*starved_line(shown), *huge_line(shown)]
+    if late := max((x.staleness for x in shown), default=0):
+        lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
+    if plan.prices_as_of:
+        lines.append(f"The oldest price is of {plan.prices_as_of}.")
+    if plan.rejections:
+        count = counted(len(plan.rejections), "machine")
+        lines.append(f"Left out: {count} not sold at such a price; --format json says which.")
+    lines.append(
+        "Energy is that of the GPUs at their measured power; where nobody measured it, three quarters of the way"
+        " from idle to the power limit."
+    )
+    return lines
+
+
+def starved_line(shown: Sequence[TrainingOption]) -> list[str]:
+    """How many wait for their loader, and which number of workers would end that."""
+    starved = [o for o in shown if o.bottleneck is Limit.LOADER]
+    if not starved:
+        return []
+    need = max(o.workers_enough or 0 for o in starved)
+    enough = f"; {need} workers a GPU end that everywhere" if need else ""
+    return [f"{counted(len(starved), 'option')} held by the loader{enough}."]
+
+
+def huge_line(shown: Sequence[TrainingOption]) -> list[str]:
+    """How many GPUs the states alone need, where not one sample fits."""
+    needed = [o.gpus_needed for o in shown if not o.fits and not o.largest_batch]
+    if not needed:
+        return []
+    return [f"Where not even one sample fits, the states alone need {counted(min(needed), 'GPU')} or more."]
+
+
+def memory_line(o: TrainingOption) -> str:
+    """The memory on each GPU of an option by kind, and how many samples would fit."""
+    kinds = ", ".join(f"{name} {gigabytes(size)}" for name, size in o.memory.items())
+    spread = f"{gigabytes(o.memory_range_bytes.low)} to {gigabytes(o.memory_range_bytes.high)}"
+    fits = f"at most {counted(o.largest_batch, 'sample')} a pass" if o.largest_batch else "no sample fits"
+    return f"Memory of {who(o)}: {kinds}; in all {spread} of {gigabytes(o.memory_limit_bytes)}, {fits}."
+
+
+def sources(shown: Sequence[TrainingOption]) -> dict[str, list[str]]:
+    """Kinds of GPU by where their speed comes from."""
+    kinds_of: dict[str, list[str]] = {}
+    for o in shown:
+        kinds = kinds_of.setdefault(o.source[0].upper() + o.source[1:], [])
+        if o.gpu not in kinds:
+            kinds.append(o.gpu)
+    return kinds_of

@@ -1,0 +1,313 @@
+"""Validation for people: measured beside simulated as tables and JSON, and the page that gathers all recordings."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from planner.io.store import StoreError, to_json, write_text
+from planner.questions.validation.answer import SCHEMA, SHARES, Compared, Coverage, Validation
+from planner.questions.validation.comparison import validate
+from planner.questions.validation.recording import read_recording
+from planner.questions.validation.speed import RehearsedSpeed
+from planner.show.document import Column, Document, Rows, Section, Table, Text, Tone
+from planner.show.terminal import plain, terminal
+from planner.units.writing import Format, Screen, counted, markdown, per_second, seconds
+
+BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
+DISTURBING_CORES = 0.2
+"""What other programs may use of the processor without being mentioned."""
+NAMES = {
+    "p50_s": "p50",
+    "p95_s": "p95",
+    "p99_s": "p99",
+    "mean_s": "mean",
+    "slo_attainment": "within the SLO",
+    "throughput_rps": "throughput",
+    "mean_batch_size": "formed batch",
+    "processed_fraction": "processed",
+    "utilization": "time running",
+    "load_share": "time loading",
+    "peak_memory_bytes": "peak memory",
+}
+"""Names of the metrics for people."""
+PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
+
+
+def figure(metric: str, value: float) -> str:
+    """A value in the unit of its metric."""
+    if not isfinite(value):
+        return "-"
+    if metric.endswith("_bytes"):
+        return f"{value / 1e9:.3f} GB"
+    if metric in SHARES:
+        return f"{value * 100:.2f} %"
+    if metric.endswith("_rps"):
+        return per_second(value)
+    return seconds(value) if metric.endswith("_s") else f"{value:.2f}"
+
+
+def error(metric: str, value: float) -> str:
+    """`+2.1 %`, or of shares `-0.4 points`."""
+    if not isfinite(value):
+        return "-"
+    shown = f"{value * 100:+.1f}".replace("-0.0", "+0.0")
+    return f"{shown} points" if metric in SHARES else f"{shown} %"
+
+
+def span(metric: str, interval: tuple[float, float]) -> str:
+    """`71.2 ms to 80.1 ms`."""
+    low, high = (figure(metric, end) for end in interval)
+    return low if low == high else f"{low} to {high}"
+
+
+def check_form(form: Format) -> None:
+    """StoreError for a format that a comparison does not have, before anything is run."""
+    if form is Format.CSV:
+        raise StoreError(f"--format {form}: a comparison is written as table, json or md. Choose one.")
+
+
+def render(answer: Validation, form: Format, screen: Screen) -> str:
+    """The comparison in one of the formats."""
+    check_form(form)
+    match form:
+        case Format.JSON:
+            return to_json(as_json(answer))
+        case Format.MD:
+            return "\n".join(section(answer.scenario, [answer])) + "\n"
+    return terminal(document(answer), screen)
+
+
+def as_json(answer: Validation) -> dict[str, Any]:
+    """Keys of `planner.validation/v1`."""
+    raw = asdict(answer)
+    raw["coverage"]["share"] = answer.coverage.share
+    return {"schema": SCHEMA, **raw}
+
+
+def document(answer: Validation) -> Document:
+    """The largest error first, then every figure."""
+    rows = (*answer.models, answer.device)
+    return Document(
+        name=answer.scenario,
+        headline=headline(answer),
+        lead=[
+            *(Text(line, Tone.WARN) for line in spoilt_by(answer)),
+            *map(Text, summary(answer)),
+        ],
+        sections=[
+            *(Section(row.name, [Table(columns(row), misses(row))]) for row in rows),
+            Section("What actions took", [Table(action_columns(answer))]),
+        ],
+    )
+
+
+def spoilt_by(answer: Validation) -> Iterator[str]:
+    """Whatever makes the run worth less."""
+    if answer.stopped:
+        yield f"Stopped early: {answer.stopped}"
+    others = answer.others_cores or 0.0
+    if others > DISTURBING_CORES:
+        yield f"Disturbed: other programs kept {others:.1f} cores busy meanwhile. Run it on an idle machine."
+
+
+def headline(answer: Validation) -> str:
+    """The run in one line."""
+    requests = counted(answer.requests, "request")
+    return f"{answer.scenario} on {answer.device.name}: {requests} in {answer.duration_s:g} s, measured and simulated"
+
+
+def summary(answer: Validation) -> list[str]:
+    """Largest error, its cause, how honest the intervals are, what the harness took."""
+    over = answer.overhead
+    speed = [speed_line(answer.speed)] if answer.speed.run else []
+    took = f"{over.mean_s * 1e6:.0f} us a batch on average, {over.p99_s * 1e3:.2f} ms in the slowest of 100"
+    return [
+        f"Largest error: {answer.largest_error}",
+        f"Likely cause: {answer.likely_cause}",
+        *speed,
+        coverage_line(answer.coverage),
+        f"Harness: {took}, {over.share * 100:.2f} % of the time." if over.batches else "Harness: no batch was started.",
+    ]
+
+
+def speed_line(speed: RehearsedSpeed) -> str:
+    """`Speed: right before, batches took 1.08 times what profiles say, right after 1.05 times, loads 1.2 times.`"""
+    if speed.before is None:
+        return "Speed: the device was not timed right before the run."
+    after = "" if speed.after is None else f", right after {speed.after:.3g} times"
+    loads = f", loads {fmean(speed.load.values()):.3g} times" if speed.load else ""
+    shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in speed.slowdown.items())
+    return f"Speed: right before, batches took {speed.before:.3g} times what profiles say{after}{loads}{shared}."
+
+
+def coverage_line(coverage: Coverage) -> str:
+    """`Intervals: 33 of 36 measured figures lie in them (92 %); 4 more are fixed.`"""
+    if not coverage.of:
+        return f"Intervals: nothing varies; {counted(coverage.fixed, 'figure')} came out as simulated."
+    more = f"; {coverage.fixed} more cannot vary and came out as simulated" if coverage.fixed else ""
+    inside = f"{coverage.inside} of {coverage.of} measured figures lie in them ({coverage.share * 100:.0f} %)"
+    return f"Intervals (95 % for one run): {inside}{more}."
+
+
+def columns(row: Compared) -> list[Column]:
+    """Metrics as rows."""
+    metrics = Rows(list(row.measured))
+    return [
+        metrics.words("figure", lambda m: NAMES[m]),
+        metrics.figures("measured", lambda m: figure(m, row.measured[m])),
+        metrics.figures("simulated", lambda m: figure(m, row.simulated[m])),
+        metrics.figures("error", lambda m: error(m, row.error[m])),
+        metrics.figures("one run lies in", lambda m: span(m, row.intervals[m])),
+    ]
+
+
+def misses(row: Compared) -> frozenset[int]:
+    """Rows whose measured figure lies outside its interval."""
+    return frozenset(
+        i
+        for i, (metric, (low, high)) in enumerate(row.intervals.items())
+        if not low * (1 - 1e-6) <= row.measured[metric] <= high * (1 + 1e-6)
+    )
+
+
+def action_columns(answer: Validation) -> list[Column]:
+    """Expected and actual durations."""
+    rows = Rows(answer.timings)
+    return [
+        rows.words("action", lambda one: one.kind),
+        rows.words("model", lambda one: one.model),
+        rows.figures("count", lambda one: str(one.count)),
+        rows.figures("expected", lambda one: seconds(one.expected_s)),
+        rows.figures("actual", lambda one: seconds(one.actual_s)),
+        rows.figures("error", lambda one: error("", one.error)),
+        rows.figures("spread", lambda one: f"{one.spread * 100:.1f} %"),
+    ]
+
+
+# The page
+
+
+def rows_markdown(answers: Sequence[Validation]) -> list[str]:
+    """One row for each model of each run: measured beside simulated."""
+    rows = Rows([(answer, model) for answer in answers for model in answer.models])
+    return markdown(
+        plain(
+            [
+                rows.words("scenario", lambda row: row[0].scenario),
+                rows.words("model", lambda row: row[1].name),
+                *(rows.figures(NAMES[metric], partial(with_error, metric)) for metric in PAGE_METRICS),
+            ]
+        )
+    )
+
+
+def with_error(metric: str, row: tuple[Validation, Compared]) -> str:
+    """`81.2 ms / 79.9 ms (-1.6 %)`."""
+    return f"{beside(metric, row[1])} ({error(metric, row[1].error[metric])})"
+
+
+def beside(metric: str, row: Compared) -> str:
+    """`81.2 ms / 79.9 ms`: measured, simulated."""
+    return f"{figure(metric, row.measured[metric])} / {figure(metric, row.simulated[metric])}"
+
+
+def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
+    """One row for each run: what the device did, how many figures lie in their intervals, and why the rest differ."""
+    rows = Rows(answers)
+    return markdown(
+        plain(
+            [
+                rows.words("scenario", lambda a: a.scenario),
+                rows.figures("requests", lambda a: f"{a.requests:,}"),
+                rows.figures("speed", lambda a: f"{times(a.speed.before)} / {times(a.speed.after)}"),
+                rows.figures("time loading", lambda a: beside("load_share", a.device)),
+                rows.figures("peak memory", lambda a: beside("peak_memory_bytes", a.device)),
+                rows.figures("in their intervals", lambda a: f"{a.coverage.inside} of {a.coverage.of}"),
+                rows.figures("harness", lambda a: f"{a.overhead.share * 100:.2f} %"),
+                rows.words("largest error, and its likely cause", lambda a: f"{a.largest_error} {a.likely_cause}"),
+            ]
+        )
+    )
+
+
+def times(factor: float | None) -> str:
+    """`1.08`; `-` where nobody timed it."""
+    return "-" if factor is None else f"{factor:.2f}"
+
+
+def bands(answers: Sequence[Validation], alone: Sequence[Validation]) -> list[str]:
+    """How far all runs together are off, `alone` being the same runs without their rehearsals."""
+    lines = ["Errors over all models of all runs:", "", *overall(answers), f"- {coverage_line(pooled(answers))}"]
+    if alone:
+        lines += ["", "The same by profiles alone, as if nobody had rehearsed:", "", *overall(alone)]
+        lines.append(f"- {coverage_line(pooled(alone))}")
+    return lines
+
+
+def overall(answers: Sequence[Validation]) -> list[str]:
+    """How far all runs together are off, each figure the median over models and runs, and the worst."""
+    models = [model for answer in answers for model in answer.models]
+    lines = []
+    for metric in PAGE_METRICS:
+        found = sorted(abs(model.error[metric]) for model in models if isfinite(model.error[metric]))
+        if found:
+            unit = "points" if metric in SHARES else "%"
+            middle, average = median(found), fmean(found)
+            lines.append(
+                f"- {NAMES[metric]}: median {middle * 100:.1f} {unit}, mean {average * 100:.1f} {unit}, "
+                f"worst {found[-1] * 100:.1f} {unit}"
+            )
+    return lines
+
+
+def pooled(answers: Sequence[Validation]) -> Coverage:
+    """Coverage over several runs."""
+    found = [answer.coverage for answer in answers]
+    return Coverage(inside=sum(c.inside for c in found), of=sum(c.of for c in found), fixed=sum(c.fixed for c in found))
+
+
+def machine_line(answer: Validation) -> str:
+    """The machine a run was recorded on: device, versions, date."""
+    known = answer.machine
+    keys = ("gpu_name", "host_cpu", "host_cores", "torch_threads", "driver", "cuda", "torch", "python")
+    parts = [f"{key.replace('_', ' ')} {known[key]}" for key in keys if known.get(key) not in (None, "")]
+    return ", ".join([*parts, f"recorded {answer.created_at[:10]}"])
+
+
+def section(name: str, answers: Sequence[Validation], alone: Sequence[Validation] = ()) -> list[str]:
+    """All runs of one machine."""
+    return [
+        *(f"## {name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
+        *(*bands(answers, alone), ""),
+        *("Measured / simulated, and the error:", "", *rows_markdown(answers), ""),
+        *device_rows_markdown(answers),
+    ]
+
+
+def page(directory: Path) -> list[str]:
+    """A section for each folder of recordings, a folder for each machine."""
+    lines: list[str] = []
+    for folder in sorted(path for path in directory.glob("*") if path.is_dir()):
+        recordings = [read_recording(path) for path in sorted(folder.glob("*.json*"))]
+        alone = [validate(replace(recording, rehearsals=())) for recording in recordings]
+        lines += ["", *section(folder.name, list(map(validate, recordings)), alone)] if recordings else []
+    return lines
+
+
+def renew(file: Path, recordings: Path) -> None:
+    """Write the part of the document between its marks anew."""
+    text = file.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        raise StoreError(f"{file}: has no `{BEGIN}` and `{END}`. Put both on lines of their own.")
+    made = "\n".join([BEGIN, *page(recordings), "", END])
+    write_text(re.sub(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: made, text, flags=re.DOTALL), file)
+
+
+if __name__ == "__main__":
+    renew(Path(sys.argv[1]), Path(sys.argv[2]))

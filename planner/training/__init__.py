@@ -1,1 +1,0 @@
-"""How long a training job takes, what memory and money it needs."""

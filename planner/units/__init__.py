@@ -1,0 +1,1 @@
+"""Units and figures as people write and read them."""

@@ -1,0 +1,111 @@
+"""Errors in a value, in people's words: where it stands, what it must be, what was given, what to write."""
+
+import json
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from calibrate.io.files import quoted
+from planner.units.reading import did_you_mean
+
+Steps = tuple[str | int, ...]
+"""The way to a value inside a document: keys of mappings, numbers of list items."""
+UNKNOWN_KEY = "unexpected_keyword_argument"
+"""Pydantic's kind of error for a key that a mapping must not have: its place is the key's."""
+LIMITS = {
+    "greater_than": ("gt", "above"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "below"),
+    "less_than_equal": ("le", "at most"),
+}
+"""By pydantic's kind of error: its name of the limit, and the words for it."""
+WANTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number of usual size",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "`true` or `false`",
+    "bool_parsing": "`true` or `false`",
+    "dict_type": "a mapping of keys to values",
+    "string_type": "a text",
+    "path_type": "the name of a file",
+    "tuple_type": "a list",
+    "dataclass_type": "a mapping of keys to values",
+}
+"""By pydantic's kind of error: what the value must be."""
+
+
+def dotted(path: Steps) -> str:
+    """`("models", 2, "slo")` is `models[2].slo`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def mistakes(error: ValidationError) -> Iterator[tuple[Steps, str, Any]]:
+    """Path, kind and details of each of pydantic's errors."""
+    for detail in error.errors(include_url=False):
+        if detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]:
+            continue  # there are enough items, but some were refused for a reason of their own
+        yield tuple(detail["loc"]), detail["type"], detail
+
+
+def message(path: Steps, kind: str, detail: Any, root: type) -> str:
+    """One of pydantic's errors in people's words; `root` is the class that describes the whole document."""
+    got, context = shown(detail["input"]), detail.get("ctx", {})
+    if kind in LIMITS:
+        name, side = LIMITS[kind]
+        return f"must be {side} {context[name]:g}, got {got}."
+    match kind:
+        case "value_error":
+            return str(context["error"])
+        case kind if kind == UNKNOWN_KEY:
+            known = keys_beside(path, root)
+            return f"unknown key.{did_you_mean(str(path[-1]), known)} Known: {', '.join(known)}."
+        case "missing" | "missing_argument" | "missing_keyword_only_argument":
+            return "is missing. Add it."
+        case "enum" | "literal_error":
+            words = re.findall(r"'([^']+)'", context["expected"])
+            return f"must be one of {', '.join(words)}, got {got}.{did_you_mean(str(detail['input']), words)}"
+        case "too_short":
+            return "must not be empty. Add at least one item."
+        case "too_long":
+            return f"must have at most {context['max_length']} items, got {context['actual_length']}."
+        case "string_pattern_mismatch" | "string_too_short" | "string_too_long":
+            return f"must be a name of 1 to 64 letters, digits, `-`, `_` and `.`, got {got}."
+    return f"must be {WANTED.get(kind, 'of another kind')}, got {got}."
+
+
+def shown(value: object) -> str:
+    """A value as a person wrote it, shortened."""
+    match value:
+        case list():
+            return "a list"
+        case Mapping():
+            return "a mapping"
+        case None:
+            return "nothing"
+        case str():
+            return quoted(value, 43)
+    return json.dumps(value)[:40]
+
+
+def keys_beside(path: Steps, root: type) -> list[str]:
+    """Keys that the mapping around `path` knows."""
+    kind: Any = root
+    for step in path[:-1]:
+        if isinstance(step, str):
+            kind = part(typing.get_type_hints(kind)[step])
+    return [item.name for item in fields(kind)]
+
+
+def part(hint: Any) -> Any:
+    """The dataclass inside a type such as `tuple[ModelSpec, ...]` or `GammaSpec | None`."""
+    if is_dataclass(hint):
+        return hint
+    return next((found for inner in typing.get_args(hint) if (found := part(inner))), None)

@@ -1,0 +1,191 @@
+"""People's units at the border: `30 fps`, `100 ms`, `16 GB`, `95 %`, `$2.50/h` become requests per second, seconds,
+bytes, fractions and dollars per hour. A bare number is already in that unit."""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ByteSize, WithJsonSchema
+
+from simulator.near import near_names
+
+NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
+HOURS_PER_MONTH = 730
+HOURS_PER_YEAR = 8760
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """` Did you mean `rate`?`, or nothing when no known word is near."""
+    near = get_close_matches(word, known, n=1) or get_close_matches(word.lower(), [k.lower() for k in known], n=1)
+    match = next((k for k in known if near and k.lower() == near[0].lower()), None)
+    return f" Did you mean `{match}`?" if match else ""
+
+
+def perhaps(name: str, known: Iterable[str]) -> str:
+    """The same of models and GPUs, where a name that is only like another is that of something else."""
+    near = near_names(name, known)
+    return f" Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """A kind of quantity and the units people write it in. Calling it turns a number or a text into an SI number.
+
+    The arithmetic is decimal, so that `39.9 ms` is 0.0399 s to the last digit.
+    """
+
+    noun: str
+    """With its article, e.g. `a duration`."""
+    examples: tuple[str, ...]
+    units: Mapping[str, Decimal]
+    """SI value of one of each; more than one spelling is fine."""
+    zero: bool = True
+    """True where none at all is a value."""
+    prefix: str = ""
+    """Pattern of what may stand before the number."""
+    most: float = math.inf
+    """Largest value that anybody can mean."""
+
+    def __call__(self, value: object) -> float:
+        """SI value of `value`; ValueError names what is wrong and what to write."""
+        match value:
+            case bool() | None:
+                raise ValueError(f"must be {self.noun}, got {str(value).lower()}. {self.hint}")
+            case int() | float():
+                return self.checked(float(value), value)
+            case str():
+                return self.checked(self.parse(value), value)
+        raise ValueError(f"must be {self.noun}, got a {'list' if isinstance(value, list) else 'mapping'}. {self.hint}")
+
+    @property
+    def si(self) -> list[str]:
+        """Units of the value itself."""
+        return [unit for unit, size in self.units.items() if size == 1]
+
+    @property
+    def hint(self) -> str:
+        """An example to write instead."""
+        return f"Write e.g. {' or '.join(f'`{example}`' for example in self.examples)}."
+
+    def parse(self, text: str) -> float:
+        """Number times unit; a text without unit is a bare number."""
+        match = re.fullmatch(rf"\s*({NUMBER})\s*([^\d\s,.].*?)?\s*", text, re.ASCII)
+        if match is None:
+            raise ValueError(f"must be {self.noun}, got `{text[:40]}`. {self.hint}")
+        number, unit = match.groups()
+        if unit is not None and unit not in self.units:
+            raise ValueError(
+                f"unknown unit `{unit[:20]}` for {self.noun}.{did_you_mean(unit, list(self.units))} "
+                f"Known: {', '.join(self.units)}."
+            )
+        return float(Decimal(number) * (self.units[unit] if unit else 1))
+
+    def checked(self, si: float, given: object) -> float:
+        """`si` if it is a finite number that is not negative."""
+        if not math.isfinite(si):
+            raise ValueError(f"must be finite, got {given}. {self.hint}")
+        if si < 0:
+            raise ValueError(f"must not be negative, got {given}. {self.hint}")
+        if si > self.most:
+            raise ValueError(f"must be at most {self.most:g} {next(iter(self.si), '')}, got {given}. {self.hint}")
+        if si == 0 and not self.zero:
+            raise ValueError(f"must be above 0, got {given}. {self.hint}")
+        return si
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of what people may write: a number, or a text with one of the units."""
+        units = "|".join(re.escape(unit) for unit in self.units)
+        pattern = rf"^\s*{self.prefix}{NUMBER}\s*({units})?\s*$"
+        text = {"type": "string", "pattern": pattern, "examples": list(self.examples)}
+        return {"anyOf": [{"type": "number", "minimum": 0}, text]}
+
+
+class FractionOfOne(Quantity):
+    """A share: 0.99 or `99 %`. A bare 99 is refused, because it might mean either."""
+
+    __slots__ = ()
+
+    def checked(self, si: float, given: object) -> float:
+        """`si` if it lies between 0 and 1."""
+        if 0 <= si <= 1:
+            return si
+        percent = si if isinstance(given, int | float) else si * 100
+        hint = f"Write {percent / 100:g} or {percent:g} %." if 1 < percent <= 100 else self.hint
+        raise ValueError(f"must be between 0 and 1, got {given}. {hint}")
+
+
+class Price(Quantity):
+    """Dollars for each hour of use; the sign may stand before or after the number."""
+
+    __slots__ = ()
+
+    def parse(self, text: str) -> float:
+        """`$2.50/h`, `2.50 $/h` and `2.50 USD/h` are the same."""
+        if re.fullmatch(rf"\s*\$?\s*{NUMBER}\s*(\$|USD)?\s*", text) and re.search(r"\$|USD", text):
+            raise ValueError(f"must say for how long the price is, got `{text[:40]}`. {self.hint}")
+        return Quantity.parse(self, text.strip().removeprefix("$"))
+
+
+def prices(period: str, hours: int) -> dict[str, Decimal]:
+    """Spellings of dollars for each `period` of so many hours."""
+    return {f"{sign}/{period}": 1 / Decimal(hours) for sign in ("$", "USD", "")}
+
+
+ONE = Decimal(1)
+SECONDS = {"us": "0.000001", "\N{MICRO SIGN}s": "0.000001", "ms": "0.001", "s": "1", "min": "60", "h": "3600"}
+MEMORY = ("B", "kB", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
+
+duration = Quantity(
+    "a duration",
+    ("100 ms", "2 s"),
+    {unit: Decimal(value) for unit, value in SECONDS.items()} | dict.fromkeys(("day", "days"), Decimal(86400)),
+    most=1e10,
+)
+rate = Quantity(
+    "a rate",
+    ("30 fps", "20 rps"),
+    dict.fromkeys(("fps", "rps", "qps", "Hz", "/s"), ONE) | {"/min": ONE / 60, "/h": ONE / 3600},
+    zero=False,
+    most=1e9,
+)
+seldom = replace(rate, examples=("0.1 /h", "1 /min"))
+memory = Quantity(
+    "a size of memory",
+    ("16 GB", "16 GiB"),
+    {unit: Decimal(ByteSize.byte_sizes[unit.lower()]) for unit in MEMORY},
+    most=1e18,
+)
+fraction = FractionOfOne("a fraction", ("0.95", "95 %"), {"%": ONE / 100})
+price = Price(
+    "a price",
+    ("$2.50/h", "$1800/month"),
+    prices("h", 1) | prices("hour", 1) | prices("month", HOURS_PER_MONTH) | prices("year", HOURS_PER_YEAR),
+    zero=False,
+    prefix=r"\$?\s*",
+    most=1e6,
+)
+
+
+def written_duration(seconds: float) -> str:
+    """A duration as one would write it, rounded up: `90 s`, `57 min`, `30 h`."""
+    unit, size_s = ("s", 1) if seconds <= 120 else ("min", 60) if seconds <= 7200 else ("h", 3600)
+    return f"{math.ceil(seconds / size_s - 1e-9)} {unit}"
+
+
+Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.json_schema)]
+"""Seconds."""
+Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]
+"""Requests per second."""
+RareRate = Annotated[float, BeforeValidator(seldom), WithJsonSchema(seldom.json_schema)]
+"""Events per second that are hours apart."""
+Bytes = Annotated[int, BeforeValidator(lambda value: round(memory(value))), WithJsonSchema(memory.json_schema)]
+"""Bytes; kB, MB, GB are powers of 1000, KiB, MiB, GiB powers of 1024."""
+Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.json_schema)]
+"""Between 0 and 1."""
+PricePerHour = Annotated[float, BeforeValidator(price), WithJsonSchema(price.json_schema)]
+"""US dollars per hour; a month is 730 hours, a year 8760."""

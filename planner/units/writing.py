@@ -1,0 +1,206 @@
+"""Text for people: figures in their units, tables that fit a screen, colours where they are wanted."""
+
+import math
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Format(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+PIPED_WIDTH = 120
+"""Columns where no terminal says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where the text will be read."""
+
+    width: int = PIPED_WIDTH
+    colour: bool = False
+
+    def paint(self, text: str, code: str) -> str:
+        """`text` in an ANSI colour or weight, or as it is on a plain screen."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
+
+    def bold(self, text: str) -> str:
+        """Headings."""
+        return self.paint(text, "1")
+
+    def good(self, text: str) -> str:
+        """A figure that is as it should be."""
+        return self.paint(text, "32")
+
+    def bad(self, text: str) -> str:
+        """A figure that is not."""
+        return self.paint(text, "31")
+
+    def warn(self, text: str) -> str:
+        """A figure that deserves a second look."""
+        return self.paint(text, "33")
+
+    def wrap(self, text: str, indent: int = 0, hang: int = 0) -> list[str]:
+        """Lines of `text`, the first after `indent` blanks, the others after `indent + hang`."""
+        first, rest = " " * indent, " " * (indent + hang)
+        paragraph = textwrap.TextWrapper(self.width, first, rest, break_long_words=False, break_on_hyphens=False)
+        # A figure keeps its unit, and an interval its ends.
+        kept = re.sub(r"(?<=[\d\]]) (?=%|ms\b|s\b|min\b|h\b|GB\b|x\b)|(?<=\d,) (?=[\d.]+\])", "\u00a0", text)
+        return [line.replace("\u00a0", " ") for line in paragraph.wrap(kept)]
+
+
+def stdout_screen() -> Screen:
+    """The screen that standard output is: colours only in a terminal, and not where NO_COLOR is set (no-color.org)."""
+    colour = (
+        sys.stdout is not None
+        and sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
+    return Screen(max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns), colour)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    cells: Sequence[str]
+    right: bool = False
+    """Figures stand at the right."""
+
+    @property
+    def width(self) -> int:
+        """Width of the widest cell."""
+        return max(len(text) for text in (self.title, *self.cells))
+
+    def lines(self) -> list[str]:
+        """Title and cells, all of one width."""
+        return [text.rjust(self.width) if self.right else text.ljust(self.width) for text in (self.title, *self.cells)]
+
+
+def fit(columns: Sequence[Column], width: int) -> list[list[Column]]:
+    """Columns in as many tables as the width asks for; each begins with the first column, which names its rows."""
+    key, tables = columns[0], [[columns[0]]]
+    for column in columns[1:]:
+        used = sum(c.width + 2 for c in tables[-1])
+        if used + column.width > width and len(tables[-1]) > 1:
+            tables.append([key])
+        tables[-1].append(column)
+    return tables
+
+
+def table(columns: Sequence[Column], screen: Screen, indent: int = 2, bad: frozenset[int] = frozenset()) -> list[str]:
+    """Lines of a table, split into several where the screen is narrow. Rows in `bad` stand out."""
+    lines: list[str] = []
+    for part in fit(columns, screen.width - indent):
+        rows = [" " * indent + "  ".join(cells).rstrip() for cells in zip(*(c.lines() for c in part), strict=True)]
+        lines += ["", screen.paint(rows[0], "2")] if lines else [screen.paint(rows[0], "2")]
+        lines += [screen.bad(row) if i in bad else row for i, row in enumerate(rows[1:])]
+    return lines
+
+
+def markdown(columns: Sequence[Column]) -> list[str]:
+    """The same table in Markdown."""
+
+    def row(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rule = "|" + "|".join("---:" if c.right else "---" for c in columns) + "|"
+    rows = zip(*(c.cells for c in columns), strict=True)
+    return [row([c.title for c in columns]), rule, *(row(cells) for cells in rows)]
+
+
+def dollars(amount: float) -> str:
+    """`$9.18`, `$0.526`, `$6,701`: cents matter below a thousand, tenths of a cent below one."""
+    return f"${amount:,.0f}" if amount >= 1000 else f"${amount:.2f}" if amount >= 1 else f"${amount:.3f}"
+
+
+def span_usd(low: float, high: float) -> str:
+    """`$3.02 to $6.04 over the 80 % band`; NaN dollars stand for no fleet at all."""
+    if not math.isfinite(high):
+        return f"{dollars(low)} at the good end of the 80 % band, and no fleet does it at the bad end"
+    return f"{dollars(low)} to {dollars(high)} over the 80 % band"
+
+
+def decimals(value: float) -> int:
+    """Digits after the point that leave about three in all."""
+    return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+
+
+def seconds(value_s: float, half_width_s: float | None = None) -> str:
+    """`81.2 ms`, `81.2 ± 0.4 ms`, `1.20 s`, `100 ms`; `-` where there is no figure."""
+    if not math.isfinite(value_s):
+        return "-"
+    unit, scale = ("s", 1.0) if value_s >= 1 else ("ms", 1e3)
+    places = decimals(value_s * scale)
+    error = "" if half_width_s is None or not math.isfinite(half_width_s) else f" ± {half_width_s * scale:.{places}f}"
+    return f"{value_s * scale:.{places}f}{error} {unit}"
+
+
+def span(value_s: float) -> str:
+    """`2 s`, `57 min`, `12 h`: a length of time as people write it."""
+    for unit, length_s in (("h", 3600.0), ("min", 60.0)):
+        if value_s >= 2 * length_s and value_s % length_s == 0:
+            return f"{value_s / length_s:g} {unit}"
+    return seconds(value_s) if value_s < 1 else f"{value_s:g} s"
+
+
+def percent(share: float, *, up: bool = False) -> str:
+    """`99.31`: two digits, never rounded over an SLO. 0.98999 is 98.99; with `up` (an upper end) 99.00."""
+    if not math.isfinite(share):
+        return "-"
+    hundredths = math.ceil(share * 1e4 - 1e-6) if up else math.floor(share * 1e4 + 1e-6)
+    return f"{hundredths / 100:.2f}"
+
+
+def exact(share: float) -> str:
+    """`99 %`, `99.9 %`: all digits of a share, for limits that people set."""
+    return f"{share * 100:.6g} %"
+
+
+def share(fraction: float, places: int = 0) -> str:
+    """`61 %`, or `1.3 %` with one place."""
+    return f"{fraction * 100:.{places}f} %" if math.isfinite(fraction) else "-"
+
+
+def gigabytes(size_bytes: float) -> str:
+    """`14.20 GB`."""
+    return f"{size_bytes / 1e9:.2f} GB"
+
+
+def per_second(value_rps: float) -> str:
+    """`120/s`, `7.50/s`."""
+    return f"{value_rps:,.{decimals(value_rps)}f}/s" if math.isfinite(value_rps) else "-"
+
+
+def names(items: Sequence[str], most: int = 4) -> str:
+    """`a, b, c`; of many the first few and how many more."""
+    return ", ".join(items) if len(items) <= most else f"{', '.join(items[: most - 1])} +{len(items) - most + 1}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """`1-3, 5` for 1, 2, 3 and 5."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 model`, `8 models`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,330 @@
+"""Metrics: what the records of a replication amount to, and how sure several replications make us.
+
+Every definition stands as a formula in `docs/concepts.md`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from scipy import special
+
+from simulator.clock.records import Batches, Outcome, Requests, SimulationResult
+from simulator.world.power import busy_w
+from simulator.world.workload import Floats
+
+CONFIDENCE = 0.95
+"""Of an interval that is looked at once."""
+STRETCHES = 10
+"""Parts of a replication whose means tell how sure its own mean is."""
+
+
+class Verdict(StrEnum):
+    """Whether a model's replicas keep up."""
+
+    STABLE = "stable"
+    BACKLOGGED = "backlogged"
+    """They could keep up with the rate, but what waited grew from the middle of the replications to their end."""
+    OVERLOADED = "overloaded"
+    """More arrives than can leave, in batches as large as are allowed: what waits grows without end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMetrics:
+    """One model in one replication, over requests that arrived after the warm-up."""
+
+    arrived: int
+    finished: int
+    dropped: int
+    waiting: int
+    running: int
+    judged: int
+    """Requests that arrived after the warm-up and had their deadline before the end."""
+    offered_rps: float
+    throughput_rps: float
+    goodput_rps: float
+    """Finished within the SLO, per second."""
+    processed_fraction: float
+    dropped_fraction: float
+    slo_attainment: float
+    """Share of the judged that finished within the SLO; NaN without any."""
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p95_s: float
+    p99_s: float
+    mean_queueing_s: float
+    """From arrival to the start of its batch."""
+    mean_batch_size: float
+    joules_per_inference: float
+    """Energy while its batches ran, per finished request; idle energy is the device's."""
+    slo_attainment_error: float
+    """Standard error of `slo_attainment`, as far as this replication can tell it; NaN where that is too short."""
+    backlog_growth: float
+    """Requests that wait or run in the last third of the time after the warm-up, over those in the middle third."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMetrics:
+    """One GPU in one replication, over the whole of it."""
+
+    utilization: float
+    """Share of time a batch ran."""
+    load_share: float
+    """Share of time it stood still for weights."""
+    loads: int
+    """Times that weights were brought in while serving."""
+    swaps_per_s: float
+    peak_memory_bytes: int
+    energy_j: float
+    mean_power_w: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All metrics of one replication."""
+
+    models: dict[str, ModelMetrics]
+    devices: dict[str, DeviceMetrics]
+
+
+def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
+    """Metrics of one replication. Requests that arrived in the first `warmup_s` seconds are left out."""
+    slo_s = {service.model: service.slo.latency_s for service in result.deployment.services}
+    models = {
+        model: _model(result, model, requests, slo_s[model], warmup_s) for model, requests in result.requests.items()
+    }
+    return Summary(models, {device.id: _device(result, device.id) for device in result.deployment.devices})
+
+
+def _model(result: SimulationResult, model: str, requests: Requests, slo_s: float, warmup_s: float) -> ModelMetrics:
+    end_s = result.duration_s
+    span_s = end_s - warmup_s
+    first = int(np.searchsorted(requests.arrival_s, warmup_s))
+    arrival_s, start_s, finish_s = requests.arrival_s[first:], requests.start_s[first:], requests.finish_s[first:]
+    outcome = requests.outcome[first:]
+    count = np.bincount(outcome, minlength=len(Outcome))
+    done = outcome == Outcome.FINISHED
+    latency_s = finish_s[done] - arrival_s[done]
+    in_time = finish_s - arrival_s <= slo_s + 1e-9
+    # Of those who came later only the quick have finished: to judge them would be to flatter.
+    judged = arrival_s + slo_s <= end_s
+    batches = [b for b in result.batches if b.model == model]
+    sizes = np.concatenate([b.count[(b.start_s >= warmup_s) & ~b.aborted] for b in batches])
+    p50, p90, p95, p99 = np.quantile(latency_s, (0.5, 0.9, 0.95, 0.99)) if len(latency_s) else (np.nan,) * 4
+    return ModelMetrics(
+        arrived=len(arrival_s),
+        finished=int(count[Outcome.FINISHED]),
+        dropped=int(count[Outcome.DROPPED]),
+        waiting=int(count[Outcome.WAITING]),
+        running=int(count[Outcome.RUNNING]),
+        judged=int(np.count_nonzero(judged)),
+        offered_rps=len(arrival_s) / span_s,
+        throughput_rps=float(count[Outcome.FINISHED]) / span_s,
+        goodput_rps=np.count_nonzero(in_time) / span_s,
+        processed_fraction=_ratio(count[Outcome.FINISHED], len(arrival_s)),
+        dropped_fraction=_ratio(count[Outcome.DROPPED], len(arrival_s)),
+        slo_attainment=_mean(in_time[judged]),
+        mean_s=_mean(latency_s),
+        p50_s=float(p50),
+        p90_s=float(p90),
+        p95_s=float(p95),
+        p99_s=float(p99),
+        mean_queueing_s=_mean(start_s[done] - arrival_s[done]),
+        mean_batch_size=_mean(sizes),
+        joules_per_inference=_ratio(_busy_energy_j(result, batches), int(np.sum(requests.outcome == Outcome.FINISHED))),
+        slo_attainment_error=_error_over_time(arrival_s[judged], in_time[judged]),
+        backlog_growth=_backlog_growth(requests, warmup_s, end_s),
+    )
+
+
+def _error_over_time(arrival_s: Floats, in_time: np.ndarray) -> float:
+    """Standard error of the mean of `in_time`, from the means of stretches of equal length (batch means)."""
+    if len(arrival_s) < 2 * STRETCHES or arrival_s[-1] == arrival_s[0]:
+        return float("nan")
+    place = (arrival_s - arrival_s[0]) / (arrival_s[-1] - arrival_s[0]) * STRETCHES
+    stretch = np.minimum(place.astype(int), STRETCHES - 1)
+    count = np.bincount(stretch, minlength=STRETCHES)
+    means = np.bincount(stretch, weights=in_time, minlength=STRETCHES)[count > 0] / count[count > 0]
+    return float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else float("nan")
+
+
+def _backlog_growth(requests: Requests, warmup_s: float, end_s: float) -> float:
+    third_s = (end_s - warmup_s) / 3
+    return outstanding(requests, end_s - third_s, end_s) - outstanding(requests, end_s - 2 * third_s, end_s - third_s)
+
+
+def outstanding(requests: Requests, start_s: float, end_s: float) -> float:
+    """Mean number of requests that wait or run between two moments."""
+    dropped = requests.outcome == Outcome.DROPPED
+    left = requests.outcome >= Outcome.WAITING
+    gone_s = np.where(left, np.inf, np.where(dropped, requests.start_s, requests.finish_s))
+    inside_s = np.minimum(gone_s, end_s) - np.maximum(requests.arrival_s, start_s)
+    return float(np.sum(np.maximum(inside_s, 0.0))) / (end_s - start_s)
+
+
+def drifts(growths: Sequence[float], arrived: float) -> bool:
+    """Whether a backlog surely grew, over replications in which `growths` requests more waited a third later.
+
+    `arrived`: requests in such a third. What grows by less than half a percent of them is no drift; nor is what may be
+    chance, with one error in a thousand.
+    """
+    if len(growths) < 3:
+        return False
+    mean, low, _ = confidence_interval(growths, 0.998)
+    return low > 0 and mean > 0.005 * arrived
+
+
+def _busy_s(batches: Batches, end_s: float) -> float:
+    return float(np.sum(np.minimum(batches.finish_s, end_s) - np.minimum(batches.start_s, end_s)))
+
+
+def _energy_of_batches_j(result: SimulationResult, batches: Batches) -> float:
+    gpu = next(d.gpu for d in result.deployment.devices if d.id == batches.device)
+    service = next(s for s in result.deployment.services if s.model == batches.model)
+    profile = next(r.profile for r in service.replicas if batches.device in r.devices)
+    end_s = result.duration_s
+    runs_s = np.minimum(batches.finish_s, end_s) - np.minimum(batches.start_s, end_s)
+    by_size_s = np.bincount(batches.count, weights=runs_s)
+    return sum(float(by_size_s[size]) * busy_w(gpu, profile, int(size)) for size in np.flatnonzero(by_size_s))
+
+
+def _busy_energy_j(result: SimulationResult, batches: Sequence[Batches]) -> float:
+    return sum(_energy_of_batches_j(result, b) for b in batches)
+
+
+def _device(result: SimulationResult, name: str) -> DeviceMetrics:
+    end_s = result.duration_s
+    device = next(d for d in result.deployment.devices if d.id == name)
+    batches = [b for b in result.batches if b.device == name]
+    busy_s = sum(_busy_s(b, end_s) for b in batches)
+    stalled_s = sum(min(s.finish_s, end_s) - s.start_s for s in result.stalls if s.device == name)
+    loads = sum(load.device == name for load in result.loads)
+    energy_j = _busy_energy_j(result, batches) + max(0.0, end_s - busy_s) * device.gpu.idle_w
+    return DeviceMetrics(
+        utilization=busy_s / end_s,
+        load_share=stalled_s / end_s,
+        loads=loads,
+        swaps_per_s=loads / end_s,
+        peak_memory_bytes=int(np.max(result.memory[name].used_bytes)),
+        energy_j=energy_j,
+        mean_power_w=energy_j / end_s,
+    )
+
+
+def accuracy(
+    result: SimulationResult, base: Mapping[str, float], half_life_s: float | None, warmup_s: float = 0.0
+) -> dict[str, float]:
+    """Share of frames with a right answer, by model, if a frame processed in time is right with probability `base`.
+
+    `half_life_s` None: a lost frame (dropped, late or unfinished) is wrong. Otherwise it reuses the
+    last in-time result of its source, which is right half as often for every `half_life_s` between the two frames.
+    Frames from 0 to 4 s, of which those at 0, 1 and 3 are in time, with base 1 and half-life 1 s: (3 + 0.5 + 0.5) / 5.
+    """
+    slo_s = {service.model: service.slo.latency_s for service in result.deployment.services}
+    found = {}
+    for model, requests in result.requests.items():
+        good = requests.finish_s - requests.arrival_s <= slo_s[model] + 1e-9
+        judged = (requests.arrival_s >= warmup_s) & (requests.arrival_s + slo_s[model] <= result.duration_s)
+        right = good.astype(float) if half_life_s is None else _reused(requests, good, half_life_s)
+        found[model] = base[model] * _mean(right[judged])
+    return found
+
+
+def _reused(requests: Requests, good: np.ndarray, half_life_s: float) -> Floats:
+    order = np.lexsort((requests.arrival_s, requests.source))
+    arrival_s, source, fine = requests.arrival_s[order], requests.source[order], good[order]
+    last = np.maximum.accumulate(np.where(fine, np.arange(len(fine)), -1))
+    usable = (last >= 0) & (source[last] == source)
+    age_s = np.where(usable, arrival_s - arrival_s[last], np.inf)
+    right = np.empty(len(order))
+    right[order] = 0.5 ** (age_s / half_life_s)
+    return right
+
+
+def confidence_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """Mean and the ends of its interval from independent replications, by Student's t.
+
+    9, 10 and 11: mean 10, and 4.303 x 1 / sqrt(3) = 2.48 to either side. One value: no width can be known, NaN ends.
+    """
+    data = np.asarray(values, dtype=float)
+    mean = _mean(data)
+    if len(data) < 2:
+        return mean, float("nan"), float("nan")
+    half = float(special.stdtrit(len(data) - 1, (1 + confidence) / 2)) * float(np.std(data, ddof=1)) / len(data) ** 0.5
+    return mean, mean - half, mean + half
+
+
+def attainment_interval(
+    fractions: Sequence[float],
+    judged: Sequence[int],
+    confidence: float = CONFIDENCE,
+    errors: Sequence[float] = (),
+) -> tuple[float, float, float]:
+    """Mean attainment over replications with an interval that stays honest near 1.
+
+    The wider, at each end, of Student's t over the replications and Wilson's interval for the pooled requests: where
+    all of 1,000 requests made it, the t interval has no width, and Wilson's low end is 0.9962. Of a single replication,
+    `errors` holds its standard error over `STRETCHES` stretches of time, which then stands in for Student's.
+    """
+    kept = [(f, n) for f, n in zip(fractions, judged, strict=True) if n]
+    if not kept:
+        return float("nan"), 0.0, 1.0
+    mean, low, high = confidence_interval([f for f, _ in kept], confidence)
+    if len(kept) == 1 and errors:
+        (error,) = (e for e, n in zip(errors, judged, strict=True) if n)
+        half = float(special.stdtrit(STRETCHES - 1, (1 + confidence) / 2)) * error
+        low, high = mean - half, mean + half
+    total = sum(n for _, n in kept)
+    hits = sum(f * n for f, n in kept)
+    z = float(special.ndtri((1 + confidence) / 2))
+    centre = (hits + z * z / 2) / (total + z * z)
+    half = z / (total + z * z) * (hits * (total - hits) / total + z * z / 4) ** 0.5
+    return mean, max(0.0, float(np.fmin(low, centre - half))), min(1.0, float(np.fmax(high, centre + half)))
+
+
+def draws_interval(fractions: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:
+    """Mean over draws of the phases with an interval for the mean over all draws there are.
+
+    In a draw nearly all requests may be late or none, and what was not seen may be: so it is the exact interval of
+    Clopper and Pearson (1934) for so many draws, which holds for shares too, as none vary more than those that are 0 or
+    1 (Hoeffding, 1963). Of 80 draws all kept: 0.955 to 1. None: 0 to 1.
+    """
+    known = [f for f in fractions if f == f]
+    if not known:
+        return float("nan"), 0.0, 1.0
+    return (sum(known) / len(known), *share_interval(sum(known), len(known), confidence))
+
+
+def share_interval(hits: float, count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Ends of the exact interval of Clopper and Pearson for a share. 80 of 80: 0.955 and 1. 0 of 20: 0 and 0.168."""
+    hits = min(max(hits, 0.0), float(count))
+    half = (1 - confidence) / 2
+    low = float(special.betaincinv(hits, count - hits + 1, half)) if hits > 0 else 0.0
+    high = float(special.betaincinv(hits + 1, count - hits, 1 - half)) if hits < count else 1.0
+    return low, high
+
+
+def long_run(fractions: Sequence[float], errors: Sequence[float]) -> list[float]:
+    """What each draw of the phases would come to in the long run: the noise of a short look is taken out.
+
+    The variance over draws is that of the long run and that of the noise, which `errors` (standard errors in time)
+    tell. Each draw moves towards the mean by the root of the first one's part of it, so that the long runs vary as they
+    should (Louis, JASA 79, 1984). Without noise nothing moves; where all is noise, all draws are the mean.
+    """
+    data = np.asarray(fractions, dtype=float)
+    seen = float(np.var(data, ddof=1)) if len(data) > 1 else 0.0
+    if not seen:
+        return list(map(float, data))
+    noise = float(np.nanmean(np.square(errors))) if not np.all(np.isnan(errors)) else 0.0
+    mean = float(np.mean(data))
+    return [float(f) for f in mean + max(0.0, 1 - noise / seen) ** 0.5 * (data - mean)]
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part) / float(whole) if whole else float("nan")

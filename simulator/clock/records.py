@@ -1,0 +1,100 @@
+"""What happened, as columns. Time stamps and counts only; `simulator.clock.metrics` derives everything else."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.world.deployment import Deployment
+from simulator.world.workload import Floats, Sources
+
+
+class Outcome(IntEnum):
+    """What became of a request by the end of the simulation."""
+
+    FINISHED = 0
+    DROPPED = 1
+    WAITING = 2
+    RUNNING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The requests of one model, in order of arrival."""
+
+    arrival_s: Floats
+    source: Sources
+    start_s: Floats
+    """When its batch began to run, or when it was dropped; NaN while waiting."""
+    finish_s: Floats
+    """NaN unless finished."""
+    outcome: NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The batches of one replica on one device, in order of time; failed attempts are marked."""
+
+    model: str
+    device: str
+    start_s: Floats
+    finish_s: Floats
+    """May lie past the end of the simulation for the last one."""
+    count: NDArray[np.int32]
+    """Requests in the batch."""
+    aborted: NDArray[np.bool_]
+    """The device failed before it was done; its requests ran again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One load of weights onto a device that was complete before the end, and that no failure broke off."""
+
+    model: str
+    device: str
+    start_s: float
+    finish_s: float
+    size_bytes: int
+    ahead: bool
+    """Begun while another batch ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A device stood still, waiting for weights."""
+
+    device: str
+    start_s: float
+    finish_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes in use on one device from each time stamp on."""
+
+    at_s: Floats
+    used_bytes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationResult:
+    """One replication."""
+
+    deployment: Deployment
+    duration_s: float
+    seed: int
+    requests: dict[str, Requests]
+    """By model."""
+    batches: tuple[Batches, ...]
+    loads: tuple[Load, ...]
+    stalls: tuple[Stall, ...]
+    memory: dict[str, MemoryUse]
+    """By device."""
+    wall_s: float
+    """Real time the simulation took."""
+
+    @property
+    def request_count(self) -> int:
+        """Requests that arrived."""
+        return sum(len(r.arrival_s) for r in self.requests.values())

@@ -1,0 +1,340 @@
+"""One replication: a deployment and a workload go in, what happened comes out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, repeat
+from time import perf_counter
+
+import numpy as np
+import simpy
+
+from simulator.clock.drivers import Ahead, Clocked
+from simulator.clock.link import Link
+from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
+from simulator.clock.serving import ServingGpu
+from simulator.errors import InputError
+from simulator.rules.queues import FormedQueue, Front, Outage, Queue, Router, SharedQueue, Stage
+from simulator.rules.scheduling import split
+from simulator.world.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
+from simulator.world.hardware import Device, Host
+from simulator.world.model import Layer
+from simulator.world.profile import Profile
+from simulator.world.workload import Demand, Workload, draw
+
+
+class DeploymentError(InputError):
+    """A deployment that cannot exist; the text names the place, the value, the rule and the remedy."""
+
+
+def simulate(deployment: Deployment, workload: Workload, duration_s: float = 600.0, seed: int = 1) -> SimulationResult:
+    """Replay `workload` on `deployment` for `duration_s` seconds of its time.
+
+    The same seed gives the same arrivals for every deployment and the same result for the same one.
+    Raises DeploymentError where models, devices or memory do not fit together.
+    """
+    began_s = perf_counter()
+    check(deployment, workload)
+    demand = draw(workload, duration_s, seed)
+    world = World(deployment, demand, duration_s, seed)
+    world.run()
+    return SimulationResult(
+        deployment=deployment,
+        duration_s=duration_s,
+        seed=seed,
+        requests={model: world.requests(model) for model in demand},
+        batches=world.batches(),
+        loads=tuple(load for gpu in world.gpus.values() for load in gpu.loads),
+        stalls=tuple(stall for gpu in world.gpus.values() for stall in gpu.stalls),
+        memory={
+            name: MemoryUse(np.array(gpu.memory_at_s), np.array(gpu.memory_used, dtype=np.int64))
+            for name, gpu in world.gpus.items()
+        },
+        wall_s=perf_counter() - began_s,
+    )
+
+
+def check(deployment: Deployment, workload: Workload) -> None:
+    """Refuse what cannot be run. Raises DeploymentError."""
+    devices = {device.id: device for device in deployment.devices}
+    hosts = {host.id: host for host in deployment.hosts}
+    served = {service.model for service in deployment.services}
+    once("device or host", [device.id for device in deployment.devices] + [host.id for host in deployment.hosts])
+    once("service", [service.model for service in deployment.services])
+    for stream in workload.streams:
+        if stream.model not in served:
+            raise DeploymentError(f"workload: stream asks {stream.model!r}, which no service answers. Add a service.")
+    for device in deployment.devices:
+        if device.host not in hosts:
+            raise DeploymentError(f"{device.id}: host {device.host!r} is not in the deployment. Add it to hosts.")
+    host_layers: dict[str, dict[str, int]] = {host: {} for host in hosts}
+    for service in deployment.services:
+        if not service.replicas:
+            raise DeploymentError(f"{service.model}: has no replica. Give it at least one.")
+        for replica in service.replicas:
+            if replica.share <= 0:
+                raise DeploymentError(
+                    f"{service.model}: a replica's share must be above 0, got {replica.share:g}. Leave the replica out."
+                )
+            for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
+                if name not in devices:
+                    raise DeploymentError(f"{service.model}: device {name!r} is not in the deployment. Add it.")
+                device = devices[name]
+                _check_memory(device, stage, replica.batching.max_batch_size)
+                host_layers[device.host] |= {layer.key: layer.weight_bytes for layer in stage.layers}
+    for name, layers in host_layers.items():
+        _check_host_memory(hosts[name], sum(layers.values()))
+
+
+def _check_memory(device: Device, stage: Stage, batch_size: int) -> None:
+    needs = device.context_bytes + stage.weight_bytes + stage.workspace_bytes
+    if needs > device.memory_bytes:
+        raise DeploymentError(
+            f"{stage.model} on {device.id}: needs {needs / 1e9:.2f} GB for context, weights and workspace at "
+            f"batch {batch_size}, has {device.memory_bytes / 1e9:.2f} GB. "
+            "Use smaller batches, more memory or more pipeline stages."
+        )
+
+
+def _check_host_memory(host: Host, weight_bytes: int) -> None:
+    if host.memory_bytes is not None and weight_bytes > host.memory_bytes:
+        raise DeploymentError(
+            f"{host.id}: weights of its models take {weight_bytes / 1e9:.2f} GB, host memory is "
+            f"{host.memory_bytes / 1e9:.2f} GB. Place fewer models there or take a host with more memory."
+        )
+
+
+def once(what: str, names: Sequence[str]) -> None:
+    """Refuse names that stand for two things."""
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        raise DeploymentError(f"deployment: names must differ, got {what} {twice[0]!r} twice. Rename one.")
+
+
+def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_s: float | None) -> list[Stage]:
+    """What a replica takes on each of its devices: its layers cut in order, so that bytes are about equal.
+
+    Time is cut in proportion to bytes; every stage keeps the whole workspace. `link_bytes_per_s`: to the next device.
+    """
+    profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
+    full_s = profile.latency(most)
+    service_s = [0.0] + [full_s if replica.batching.padded else profile.latency(n) for n in range(1, most + 1)]
+    load = profile.load_from(pinned=swap.pinned)
+    parts = cut(profile, count)
+    total = profile.weight_bytes
+    return [
+        Stage(
+            model=service.model,
+            layers=layers,
+            service_s=tuple(s * sum(x.weight_bytes for x in layers) / total for s in service_s)
+            if count > 1
+            else tuple(service_s),
+            cv=profile.latency_cv,
+            workspace_bytes=round(profile.workspace(most)),
+            load_t0_s=load.t0_s,
+            load_bytes_per_s=load.bytes_per_s,
+            transfer_s_per_sample=profile.output_bytes_per_sample / link_bytes_per_s if link_bytes_per_s else 0.0,
+        )
+        for layers in parts
+    ]
+
+
+def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
+    """Cut a model's layers into `count` runs of about equal bytes. A model of fewer layers is cut into equal shares."""
+    if count == 1:
+        return [profile.layers]
+    if len(profile.layers) < count:
+        share = -(-profile.weight_bytes // count)
+        return [(Layer(f"{profile.model}[{i}/{count}]", share),) for i in range(count)]
+    before = np.cumsum([0, *(layer.weight_bytes for layer in profile.layers)])
+    edges = [0]
+    for i in range(1, count):
+        nearest = int(np.argmin(np.abs(before - before[-1] * i / count)))
+        edges.append(min(max(nearest, edges[-1] + 1), len(profile.layers) - count + i))
+    edges.append(len(profile.layers))
+    return [profile.layers[a:b] for a, b in pairwise(edges)]
+
+
+def draw_outages(failures: Failures | None, duration_s: float, rng: np.random.Generator) -> list[Outage]:
+    """When one host is away: exponential times between a recovery and the next failure, watched from any moment on.
+
+    Up for 30 s on average, then away for 10 s: it is away at 0 s with probability 1/4, then for anything up to 10 s.
+    """
+    outages: list[Outage] = []
+    if failures is None:
+        return outages
+    up_s, away_s = failures.mean_time_between_s, failures.recovery_s
+    if rng.uniform() < away_s / (up_s + away_s):
+        outages.append(Outage(start_s=0.0, finish_s=rng.uniform(0.0, away_s)))
+    while (at_s := (outages[-1].finish_s if outages else 0.0) + rng.exponential(up_s)) < duration_s:
+        outages.append(Outage(start_s=at_s, finish_s=at_s + away_s))
+    return outages
+
+
+class World:
+    """The SimPy environment of one replication, and the queues and GPUs in it."""
+
+    def __init__(self, deployment: Deployment, demand: Mapping[str, Demand], duration_s: float, seed: int) -> None:
+        self.deployment = deployment
+        self.demand = demand
+        self.duration_s = duration_s
+        self.env = simpy.Environment()
+        noise, failing = np.random.SeedSequence([seed, 1]).spawn(2)
+        rngs = failing.spawn(len(deployment.hosts))
+        self.outages = {
+            host.id: draw_outages(deployment.failures, duration_s, np.random.default_rng(rng))
+            for host, rng in zip(deployment.hosts, rngs, strict=True)
+        }
+        self.queues: dict[str, list[list[Queue]]] = {}
+        """By model: the queues of each replica, one for each stage."""
+        self.places: dict[str, list[np.ndarray]] = {}
+        """By model: which requests each replica got; known at the end only where routers or replicas decide."""
+        self.routers: dict[str, Router] = {}
+        self.on_device: dict[str, list[Queue]] = {device.id: [] for device in deployment.devices}
+        for service in deployment.services:
+            self._place(service)
+        self.gpus = self._gpus(np.random.default_rng(noise))
+
+    def _place(self, service: Service) -> None:
+        demand = self.demand.get(service.model, Demand(np.empty(0), np.empty(0, dtype=np.int32)))
+        shares = split(len(demand.arrival_s), [replica.share for replica in service.replicas])
+        alone = len(service.replicas) == 1
+        chains = []
+        front = Front(demand.arrival_s) if service.routing is Routing.SHARED and not alone else None
+        for replica, places in zip(service.replicas, shares, strict=True):
+            waiting = front or (demand.arrival_s if alone else demand.arrival_s[places]).data
+            chains.append(self._chain(service, replica, waiting))
+        self.queues[service.model] = chains
+        self.places[service.model] = shares
+        if service.routing is Routing.LEAST_OUTSTANDING and not alone:
+            hosts = {device.id: device.host for device in self.deployment.devices}
+            away = [self.outages[hosts[replica.devices[0]]] for replica in service.replicas]
+            first = [chain[0] for chain in chains]
+            self.routers[service.model] = Router(demand.arrival_s.data, first, away)
+
+    def _chain(self, service: Service, replica: Replica, waiting: Sequence[float] | Front) -> list[Queue]:
+        link = min(d.gpu.link_bytes_per_s for d in self.deployment.devices if d.id in replica.devices)
+        parts = stages(service, replica, self.deployment.swap, link)
+        slo_s = service.slo.latency_s
+        rules = replica.batching, slo_s, service.drop
+        chain: list[Queue] = [
+            SharedQueue(parts[0], waiting, *rules) if isinstance(waiting, Front) else Queue(parts[0], waiting, *rules)
+        ]
+        for stage in parts[1:]:
+            following = FormedQueue(stage, replica.batching, slo_s)
+            chain[-1].next_stage = following
+            chain.append(following)
+        if len(parts) > 1:
+            handed_s = sum(part.transfer_s_per_sample for part in parts[:-1])
+            run_s = (sum(times) for times in zip(*(part.service_s for part in parts), strict=True))
+            chain[0].answer_after([all_s + n * handed_s for n, all_s in enumerate(run_s)])
+        for name, queue in zip(replica.devices, chain, strict=True):
+            self.on_device[name].append(queue)
+        return chain
+
+    def _gpus(self, rng: np.random.Generator) -> dict[str, ServingGpu]:
+        gpus = {}
+        for device, child in zip(self.deployment.devices, rng.spawn(len(self.deployment.devices)), strict=True):
+            queues = self.on_device[device.id]
+            noise = [_noise(queue.stage.cv, own) for queue, own in zip(queues, child.spawn(len(queues)), strict=True)]
+            gpu = ServingGpu(
+                device,
+                queues,
+                noise,
+                scheduling=self.deployment.scheduling,
+                swap=self.deployment.swap,
+                outages=self.outages[device.host],
+                horizon_s=self.duration_s,
+            )
+            gpu.routers = [
+                router
+                for model, router in self.routers.items()
+                if any(chain[0] in queues for chain in self.queues[model])
+            ]
+            gpus[device.id] = gpu
+        loading = Counter(gpu.device.host for gpu in gpus.values() if gpu.swaps)
+        for gpu in gpus.values():
+            gpu.shares_link = loading[gpu.device.host] > 1
+        return gpus
+
+    def run(self) -> None:
+        """Let the clock run to the horizon."""
+        links = {host.id: Link(self.env, host.pcie_root_bytes_per_s) for host in self.deployment.hosts}
+        for gpu in self.gpus.values():
+            link = links[gpu.device.host]
+            driver = Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
+            driver.start()
+        self.env.run(until=self.duration_s)
+        for gpu in self.gpus.values():
+            gpu.end_stall()
+        self._settle_places()
+
+    def _settle_places(self) -> None:
+        """Which requests each replica got, where routers or replicas decided."""
+        for model, router in self.routers.items():
+            router.route(self.duration_s)
+            self.places[model] = [np.frombuffer(sent, dtype=np.int64) for sent in router.sent]
+        for model, chains in self.queues.items():
+            taken = [queue.taken for queue, *_ in chains if isinstance(queue, SharedQueue)]
+            self.places[model] = [np.frombuffer(t, dtype=np.int64) for t in taken] or self.places[model]
+
+    def requests(self, model: str) -> Requests:
+        """The columns of one model's requests."""
+        demand = self.demand[model]
+        count = len(demand.arrival_s)
+        start_s, finish_s = np.full(count, np.nan), np.full(count, np.nan)
+        outcome = np.full(count, Outcome.WAITING, dtype=np.int8)
+        for chain, places in zip(self.queues[model], self.places[model], strict=True):
+            self._fill(chain, places if len(self.queues[model]) > 1 else slice(None), start_s, finish_s, outcome)
+        return Requests(demand.arrival_s, demand.source, start_s, finish_s, outcome)
+
+    def _fill(self, chain: list[Queue], places: "np.ndarray | slice", *columns: np.ndarray) -> None:
+        first, last = chain[0].log, chain[-1].log
+        if not first.count:
+            return
+        count, start_s = np.frombuffer(first.count, dtype=np.intc), np.frombuffer(first.start_s)
+        ends_s = np.array(first.finish_s)
+        gone = np.isnan(ends_s)
+        if first is not last:
+            through = np.flatnonzero(~gone)
+            ends_s[through] = np.nan
+            ends_s[through[: len(last.finish_s)]] = last.finish_s
+        late = ~(ends_s <= self.duration_s)
+        ends_s[late] = np.nan
+        state = np.full(len(count), Outcome.FINISHED, dtype=np.int8)
+        state[late] = Outcome.RUNNING
+        state[gone] = Outcome.DROPPED
+        known = int(count.sum())
+        index = slice(0, known) if isinstance(places, slice) else places[:known]
+        values: tuple[np.ndarray, ...] = (start_s, ends_s, state)
+        for column, value in zip(columns, values, strict=True):
+            column[index] = np.repeat(value, count)
+
+    def batches(self) -> tuple[Batches, ...]:
+        """The batches of every queue, dropped rows left out, failed attempts marked."""
+        return tuple(_batches(queue, device) for device, queues in self.on_device.items() for queue in queues)
+
+
+def _noise(cv: float, rng: np.random.Generator) -> Iterator[float]:
+    """Factors of mean 1 and the given coefficient of variation, Gamma: near normal when small, exponential at cv 1."""
+    if not cv:
+        return repeat(1.0)
+    return (factor for _ in repeat(None) for factor in rng.gamma(cv**-2, cv * cv, 1024).tolist())
+
+
+def _batches(queue: Queue, device: str) -> Batches:
+    log = queue.log
+    start_s, finish_s, count = np.array([]), np.array([]), np.array([], dtype=np.int32)
+    if log.count:
+        start_s, finish_s = np.frombuffer(log.start_s), np.frombuffer(log.finish_s)
+        count = np.frombuffer(log.count, dtype=np.int32)
+    ran = ~np.isnan(finish_s)
+    if not ran.all():
+        start_s, finish_s, count = start_s[ran], finish_s[ran], count[ran]
+    aborted = np.zeros(len(count), dtype=bool)
+    if log.aborted:
+        failed = np.array(log.aborted, dtype=float)
+        start_s, finish_s = np.concatenate([start_s, failed[:, 0]]), np.concatenate([finish_s, failed[:, 1]])
+        count = np.concatenate([count, failed[:, 2].astype(np.int32)])
+        aborted = np.concatenate([aborted, np.ones(len(failed), dtype=bool)])
+        order = np.argsort(start_s, kind="stable")
+        start_s, finish_s, count, aborted = start_s[order], finish_s[order], count[order], aborted[order]
+    return Batches(queue.stage.model, device, start_s, finish_s, count, aborted)

@@ -1,0 +1,1 @@
+"""Nouns of the simulated world: hardware, models, profiles, deployments, workloads. Frozen, units in names."""

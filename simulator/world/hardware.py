@@ -1,0 +1,63 @@
+"""Hardware: what a kind of GPU can do, and the machine it sits in. Data only."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPU:
+    """A kind of GPU, not one device: dense peak rates and sizes, each as the vendor states it."""
+
+    name: str
+    memory_bytes: int
+    """Device memory."""
+    memory_bytes_per_s: float
+    """Peak bandwidth of the device memory."""
+    fp32_flops: float
+    """Peak single-precision rate on vector units, FLOP/s."""
+    tensor_fp16_flops: float | None = None
+    """Peak dense half-precision rate on matrix units, FLOP/s."""
+    tdp_w: float
+    """Power limit; see `simulator.world.power` for what is drawn while a batch runs."""
+    idle_w: float
+    """Power while nothing runs."""
+    pcie_bytes_per_s: float
+    """Host link, one direction."""
+    nvlink_bytes_per_s: float | None = None
+    """Link between GPUs of one host, one direction; None: they talk over PCIe."""
+    compute_capability: str = ""
+    source: str = ""
+
+    def peak_flops(self, precision: str) -> float:
+        """Highest rate (FLOP/s) any kernel can reach at `precision`: `fp32`, or a reduced one on matrix units."""
+        if precision == "fp32" or self.tensor_fp16_flops is None:
+            return self.fp32_flops
+        return self.tensor_fp16_flops
+
+    @property
+    def link_bytes_per_s(self) -> float:
+        """Bandwidth between two GPUs of one host: NVLink where there is one, else PCIe."""
+        return self.nvlink_bytes_per_s or self.pcie_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A machine: its GPUs share one PCIe root and the memory that holds weights not on a GPU."""
+
+    id: str
+    pcie_root_bytes_per_s: float
+    """Shared by all loads of this host, one direction."""
+    memory_bytes: int | None = None
+    """Host memory for weights; None: not known, taken as enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One GPU of some kind in a host, with the memory a deployment may use."""
+
+    id: str
+    gpu: GPU
+    host: str
+    memory_bytes: int
+    """At most what the kind has; less on a shared or partitioned GPU."""
+    context_bytes: int = 800_000_000
+    """What one framework process holds before any model is loaded. 0.8 GB: GEMEL (NSDI'23)."""

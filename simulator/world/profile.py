@@ -1,0 +1,111 @@
+"""Profiles: what one model costs on one kind of GPU, and where each figure comes from."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from simulator.world.curves import Curve, LoadTime
+from simulator.world.model import Layer
+
+PAGEABLE_SHARE = 0.5
+"""Bandwidth from pageable host memory over that from pinned, where nobody measured it: such a copy passes through a
+pinned buffer, so every byte moves twice."""
+
+
+class Evidence(StrEnum):
+    """Where a figure comes from, strongest first."""
+
+    MEASURED = "measured"
+    PUBLISHED = "published"
+    FITTED = "fitted"
+    EXTRAPOLATED = "extrapolated"
+    TRANSFERRED = "transferred"
+    ASSUMED = "assumed"
+
+    @property
+    def rank(self) -> int:
+        """0 for the strongest."""
+        return list(Evidence).index(self)
+
+
+def weakest(*evidence: Evidence) -> Evidence:
+    """What a figure made from several is worth: `weakest(MEASURED, ASSUMED)` is ASSUMED."""
+    return max(evidence, key=lambda e: e.rank)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitQuality:
+    """How far a fitted curve errs, each a share: 0.03 is 3 %."""
+
+    form: str
+    """One of `simulator.world.curves.FORMS`."""
+    error_mean: float | None = None
+    """Of points held out while the form was chosen; None: too few points to hold any out."""
+    error_max: float | None = None
+    error_max_at: float | None = None
+    """Batch size of the worst."""
+    band: float | None = None
+    """The curve times and over 1 + `band` contains 90 % of points in its range that were not measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one model costs on one kind of GPU at one precision."""
+
+    model: str
+    gpu: str
+    precision: str
+    """`fp32`, `tf32`, `amp`, `fp16`, `bf16` or `int8`."""
+    layers: tuple[Layer, ...]
+    """The weights; a model whose layers nobody listed is one layer."""
+    latency: Curve
+    """Seconds to run a batch, by batch size."""
+    latency_fit: FitQuality | None = None
+    """None: straight lines between the points, never judged."""
+    latency_cv: float = 0.0
+    """Coefficient of variation of one batch's run time around `latency`."""
+    workspace: Curve
+    """Bytes in use while a batch runs, on top of the weights, by batch size."""
+    load: LoadTime
+    """Host to device from pinned memory."""
+    pageable_bytes_per_s: float | None = None
+    """Host to device from pageable memory; None: not known, taken as half of the pinned rate."""
+    busy_w: float | None = None
+    """Power while a batch runs; None: not known, see `simulator.world.power`."""
+    flops_per_sample: float | None = None
+    """Operations of one sample (a multiply-add is two); None: not known."""
+    output_bytes_per_sample: int = 0
+    """Activation handed to the next GPU when the model is split over several."""
+    latency_evidence: Evidence
+    memory_evidence: Evidence
+    load_evidence: Evidence
+    source: str
+    """Where the figures stand."""
+    as_of: str
+    """ISO date of the source."""
+    assumptions: tuple[str, ...] = ()
+    """What was assumed, in sentences a person can check."""
+    doubts: tuple[str, ...] = ()
+    """What speaks against the figures, and what to do about it."""
+    predicted: bool = False
+    """Whether nobody measured the model on that GPU: the figures are one end of a prediction's band."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all layers, each counted once."""
+        return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
+
+    def load_from(self, *, pinned: bool) -> LoadTime:
+        """Host to device from memory of either kind. Pinned 12 GB/s and pageable not known: 6 GB/s from pageable."""
+        if pinned:
+            return self.load
+        return LoadTime(self.load.t0_s, self.pageable_bytes_per_s or PAGEABLE_SHARE * self.load.bytes_per_s)
+
+    @property
+    def largest_batch(self) -> int:
+        """Largest batch size whose latency and workspace were both seen."""
+        return int(min(self.latency.x[-1], self.workspace.x[-1]))
+
+    @property
+    def evidence(self) -> Evidence:
+        """The weakest of the figures."""
+        return weakest(self.latency_evidence, self.memory_evidence, self.load_evidence)

@@ -1,0 +1,139 @@
+"""NVML: nothing is known where it is not there; recorded answers enter where the library does."""
+
+import inspect
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrate.devices.nvml import Nvml, counter_energy_j, find, mean_power_w, others, reasons
+
+READINGS = [
+    name
+    for name, member in inspect.getmembers(Nvml, inspect.isfunction)
+    if not name.startswith("_") and name != "other_processes"
+]
+
+
+class Recording:
+    """What a library said of one GPU, by function; it knows no other function and refuses those recorded as `None`."""
+
+    class NVMLError(Exception):
+        """As the library's own."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __init__(self, **said: Any) -> None:
+        self.said = said
+
+    def __getattr__(self, function: str) -> Any:
+        if function not in self.said:
+            raise AttributeError(function)
+
+        def answer(*_: Any) -> Any:
+            if self.said[function] is None:
+                raise Recording.NVMLError("Not Supported")
+            return self.said[function]
+
+        return answer
+
+
+def test_without_nvml_nothing_is_known() -> None:
+    assert len(READINGS) > 10
+    nothing = Nvml(why_not="no library")
+    assert not nothing.there
+    assert [name for name in READINGS if getattr(nothing, name)() is not None] == []
+    assert nothing.other_processes(has_context=True) is None
+
+
+def test_a_gpu_that_is_not_there_is_said_in_one_line() -> None:
+    nvml = find("00000000-0000-0000-0000-000000000000", "0000:7f:1f.0")
+    assert not nvml.there
+    assert nvml.power_w() is None
+    assert nvml.why_not.startswith("NVML ")
+    assert "\n" not in nvml.why_not
+
+
+def test_what_a_gpu_tells_is_in_si_units() -> None:
+    nvml = Nvml(
+        Recording(
+            nvmlSystemGetDriverVersion="570.86.15",
+            nvmlDeviceGetUUID="GPU-6f1c",
+            nvmlDeviceGetPowerUsage=123_456,
+            nvmlDeviceGetEnforcedPowerLimit=700_000,
+            nvmlDeviceGetMemoryInfo=SimpleNamespace(total=141 << 30, used=3 << 30),
+            nvmlDeviceGetClockInfo=1980,
+            nvmlDeviceGetCurrentClocksThrottleReasons=0x24,
+        ),
+        handle=1,
+    )
+    assert nvml.driver() == "570.86.15"
+    assert (nvml.power_w(), nvml.power_limit_w()) == (123.456, 700.0)
+    assert nvml.memory_used_bytes() == 3 << 30
+    assert nvml.clock_mhz() == 1980
+    assert nvml.slow_reasons() == ("sw_power_cap", "sw_thermal")
+    assert nvml.uuid_hash() not in (None, "GPU-6f1c")
+    assert nvml.temperature_c() is None, "not in this release of the binding"
+
+
+def test_a_field_the_gpu_lacks_is_none() -> None:
+    nvml = Nvml(
+        Recording(nvmlDeviceGetTotalEnergyConsumption=None, nvmlDeviceGetComputeRunningProcesses=None), handle=1
+    )
+    assert nvml.energy_mj() is None
+    assert nvml.process_bytes() is None
+    assert nvml.other_processes(has_context=True) is None
+
+
+def test_this_process_and_others() -> None:
+    mine = SimpleNamespace(pid=os.getpid(), usedGpuMemory=500 << 20)
+    other = SimpleNamespace(pid=1, usedGpuMemory=None)
+    nvml = Nvml(Recording(nvmlDeviceGetComputeRunningProcesses=[other, mine]), handle=1)
+    assert nvml.process_bytes() == 500 << 20
+    assert nvml.other_processes(has_context=True) == 1
+    hidden = Nvml(Recording(nvmlDeviceGetComputeRunningProcesses=[other]), handle=1)
+    assert hidden.process_bytes() is None
+
+
+def test_in_a_container_one_of_the_processes_is_this_one() -> None:
+    assert others([7, 9], 7, has_context=True) == 1
+    assert others([70, 90], 7, has_context=True) == 1
+    assert others([70, 90], 7, has_context=False) == 2
+    assert others([], 7, has_context=True) == 0
+
+
+def test_reasons_by_bit() -> None:
+    assert reasons(0) == ()
+    assert reasons(0x1 | 0x40) == ("idle", "hw_thermal")
+    assert reasons(1 << 40) == (), "one that came later"
+
+
+def test_energy_from_step_to_step_of_the_counter() -> None:
+    # Read after every 4 batches; 300 W, 1 ms a batch: 0.3 J each. The counter moves every 10 ms or so.
+    recorded = [(0, 100), (4, 1000), (8, 1000), (12, 4000), (16, 4000), (20, 4000), (24, 7000)]
+    assert counter_energy_j(recorded) == pytest.approx(6.0 / 20)
+
+
+def test_a_counter_that_stands_tells_nothing() -> None:
+    assert counter_energy_j([]) is None
+    assert counter_energy_j([(0, 100), (5, 100), (10, 100)]) is None
+    assert counter_energy_j([(0, 100), (5, 100), (10, 900)]) is None, "one step: begun before the first batch"
+
+
+@given(st.floats(50, 700), st.floats(0.0005, 0.02), st.floats(0.02, 0.1))
+def test_energy_of_constant_power_whatever_the_counters_step(power_w: float, batch_s: float, step_s: float) -> None:
+    chunk = max(1, round(0.02 / batch_s))
+    at_s = [(done, done * batch_s) for done in range(0, int(1 / batch_s) + chunk, chunk)]
+    recorded = [(done, int(power_w * (now_s // step_s) * step_s * 1e3)) for done, now_s in at_s]
+    joules = counter_energy_j(recorded)
+    # Each end is known to a chunk of batches in about a second.
+    assert joules == pytest.approx(power_w * batch_s, rel=2.5 * chunk * batch_s + 0.01)
+
+
+def test_sampled_power_is_weighted_by_time() -> None:
+    assert mean_power_w([(0, 100), (1, 300), (3, 0)]) == pytest.approx(700 / 3)
+    assert mean_power_w([(5, 80)]) == 80
+    assert mean_power_w([]) is None

@@ -1,0 +1,216 @@
+"""Shipped layer facts against published figures and against a fresh trace; a user's own model; clear refusals."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from calibrate.layers.facts import FactsError, Product, facts, from_document, known, to_document, traced
+from calibrate.zoo.zoo import MODELS
+
+OWN = """
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def forward(self, x):
+        return (x @ x.transpose(1, 2)).softmax(-1) @ x
+
+def conv():
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, groups=1), nn.ReLU(inplace=True), nn.Flatten())
+
+def attention():
+    return Attention()
+
+def same_twice():
+    relu = nn.ReLU()
+    return nn.Sequential(nn.Linear(4, 4), relu, nn.Linear(4, 4), relu)
+
+def words():
+    return nn.Embedding(1000, 16)
+
+def raises():
+    raise ValueError("no weights here")
+
+class Picky(nn.Linear):
+    def forward(self, x):
+        if self.weight.shape[0] > 1:
+            raise RuntimeError("needs\\na GPU")
+
+def picky():
+    return Picky(4, 2)
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module of a user's in the folder where the command runs; `own(factory, shape)` traces it in this process."""
+    pytest.importorskip("torch").set_num_threads(1)
+    from calibrate.layers import tracing
+    from calibrate.zoo import zoo
+
+    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    return lambda factory, shape: tracing.trace(zoo.build(factory, shape))
+
+
+def test_every_model_of_the_zoo_is_shipped():
+    assert set(MODELS) <= set(known())
+
+
+@pytest.mark.parametrize(
+    ("name", "gmac", "millions", "tolerance"),
+    [
+        ("resnet50", 4.09, 25.557, 0.001),  # torchvision's own table: 4.09 GFLOPS, 25,557,032 parameters
+        ("vgg16", 15.47, 138.358, 0.001),  # the same: 15.47, 138,357,544
+        ("alexnet", 0.71, 61.101, 0.01),  # the same: 0.71, 61,100,840
+        ("alexnet_2012", 0.724406816, 60.965224, 1e-9),  # Sze et al. 2017, table 2: 724 M MACs, 61 M weights
+        ("vit_b_16", 17.56, 86.568, 0.001),
+        ("bert_base", 11.17, 109.482, 0.001),
+        ("faster_rcnn", 134.38, 41.755, 0.002),  # 41.755 M, and buffers that this version counts as parameters
+        ("mobilenet_v3_large", 0.22, 5.483, 0.02),
+    ],
+)
+def test_macs_and_parameters_are_as_published(name, gmac, millions, tolerance):
+    assert facts(name).macs == pytest.approx(gmac * 1e9, rel=tolerance)
+    assert facts(name).params == pytest.approx(millions * 1e6, rel=0.002)
+
+
+def test_lenet_is_as_in_the_lecture():
+    layers = {layer.name: layer for layer in facts("lenet").layers}
+    assert layers["conv1"].params * 24 * 24 == 89_856
+    assert layers["fc3"].flops // 2 == 600
+    assert layers["fc1"].working_set_bytes == 4 * (256 + 120 * 256 + 120 + 120)
+
+
+def test_working_sets_worked_by_hand():
+    vgg = {layer.name: layer for layer in facts("vgg16").layers}
+    assert vgg["features.0"].working_set_bytes == 4 * (3 * 224**2 + 64 * 27 + 64 + 64 * 224**2)
+    assert vgg["classifier.0"].working_set_bytes == 4 * (25_088 + 25_088 * 4096 + 4096 + 4096)
+    first = facts("alexnet_2012").layers[0]
+    assert first.output_bytes == 4 * 55 * 55 * 96  # 290,400 neurons, as the paper says
+    resnet = {layer.name: layer for layer in facts("resnet50").layers}
+    assert resnet["layer1.0.relu"].calls == 3
+    assert resnet["layer1.0.relu"].working_set_bytes < 2 * 4 * 256 * 56**2
+
+
+@pytest.mark.parametrize("name", known())
+def test_products_are_the_operations(name):
+    for layer in facts(name).layers:
+        assert 2 * sum(product.macs for product in layer.products) == layer.flops, layer.name
+
+
+@pytest.mark.parametrize("name", known())
+def test_figures_hang_together(name):
+    found = facts(name)
+    assert to_document(from_document(to_document(found))) == to_document(found)
+    assert found.moved_bytes(2) - found.moved_bytes(1) == sum(layer.moved_bytes for layer in found.layers)
+    assert found.peak_activation_bytes_per_sample >= max(
+        layer.output_bytes // max(1, layer.calls) for layer in found.layers
+    )
+    assert all(layer.calls for layer in found.layers if layer.kernels)
+
+
+@pytest.mark.parametrize("name", ["lenet", "resnet18"])
+def test_shipped_facts_are_what_a_trace_gives(name):
+    pytest.importorskip("torch")
+    from calibrate.layers import tracing
+    from calibrate.zoo import zoo
+
+    assert to_document(tracing.trace(zoo.build(name))) == to_document(facts(name))
+
+
+def test_another_resolution_scales_what_depends_on_pixels():
+    pytest.importorskip("torch")
+    from calibrate.io.points import Settings
+    from calibrate.layers.tracing import _pass
+    from calibrate.zoo import zoo
+
+    built = zoo.build("resnet18")
+    scaled, real = facts("resnet18").at(448), _pass(built, Settings(resolution=448))
+    assert scaled.flops == real.flops
+    assert scaled.moved_bytes(1) == real.moved_bytes(1)
+    between, real = facts("resnet18").at(320), _pass(built, Settings(resolution=320))
+    assert between.flops == pytest.approx(real.flops, rel=0.001)
+    assert between.weight_bytes == real.weight_bytes
+    with pytest.raises(FactsError, match=r"lenet: resolution 56: its linear layers fit 28 pixels only\."):
+        facts("lenet").at(56)
+
+
+def test_what_kernels_do_worked_by_hand(own):
+    conv, relu, flatten = own("mine:conv", (3, 8, 8)).layers
+    assert conv.flops == 2 * 27 * 8 * 64
+    assert conv.products == (Product(64, 27, 8),)
+    assert (conv.moved_bytes, conv.weights_read_bytes) == (4 * (3 + 8) * 64, 4 * (27 * 8 + 8))
+    assert (relu.kernels, relu.moved_bytes, relu.made_bytes) == (1, 2 * 4 * 8 * 64, 0)  # in place
+    assert (flatten.kernels, flatten.moved_bytes) == (0, 0)  # a view
+
+
+def test_attention_grows_with_the_batch_on_both_sides(own):
+    (layer,) = own("mine:attention", (5, 4)).layers
+    assert {(p.rows, p.inner, p.columns, p.batched) for p in layer.products} == {(5, 4, 5, True), (5, 5, 4, True)}
+
+
+def test_a_layer_used_twice_is_one_layer(own):
+    found = {layer.name: layer for layer in own("mine:same_twice", (4,)).layers}
+    assert (found["1"].calls, found["1"].working_set_bytes) == (2, 2 * 16)
+
+
+@pytest.mark.parametrize(
+    ("factory", "said"),
+    [
+        ("mine:raises", r"mine:raises: the factory raised: ValueError: no weights here"),
+        ("mine:nothing", r"mine:nothing: nothing is not there"),
+        ("yours:conv", r"yours:conv: yours cannot be imported: ModuleNotFoundError"),
+        (
+            "mine:picky",
+            r"mine:picky: cannot be traced with input 4: RuntimeError: needs a GPU\. Run it once yourself\.",
+        ),
+        ("mine:words", r"mine:words: cannot be traced with input 4: "),
+    ],
+)
+def test_what_cannot_be_traced_says_why(own, capsys, factory, said):
+    from calibrate.layers.tracing import main
+
+    assert main(["trace", factory, "--input", "4"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.match(said, line)
+
+
+def test_the_reason_comes_out_of_the_process(own):
+    with pytest.raises(FactsError, match=r"^mine:picky: cannot be traced with input 4: RuntimeError: needs a GPU\."):
+        traced("mine:picky", (4,))
+
+
+def test_unknown_models_are_refused():
+    with pytest.raises(FactsError, match=r"vgg-16: its layers are not known\. Did you mean vgg16\?"):
+        facts("vgg-16")
+    with pytest.raises(FactsError, match=r"schema: must be planner.layers/v1, got None"):
+        from_document({})
+
+
+def test_facts_need_no_torch():
+    code = "import sys; from calibrate.layers.facts import facts; facts('resnet50'); assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_models_are_timed(own):
+    from calibrate.layers import tracing
+    from calibrate.zoo import zoo
+
+    found = tracing.times(zoo.build("mine:conv", (3, 8, 8)), "cpu", [1, 2])
+    assert set(found) == {1, 2}
+    assert all(time_s > 0 for time_s in found.values())
+
+
+def test_a_trace_prints_one_line_of_json(capsys):
+    pytest.importorskip("torch")
+    from calibrate.layers.tracing import main
+
+    assert main(["trace", "lenet"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert to_document(from_document(json.loads(line))) == to_document(facts("lenet"))

@@ -1,0 +1,312 @@
+"""Assembling: recorded outcomes become profiles and a device that planning can use, and nothing is hidden."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.library.lookup import find_kinds, find_profiles
+from calibrate.sweep import assemble
+from calibrate.sweep.assemble import Measured, file_name, limits, outcomes_of, points_json, profile_json, raise_falls
+from calibrate.sweep.journal import Header, JournalError
+from planner.catalog.offers import load_catalog
+from simulator.world.hardware import GPU
+from simulator.world.profile import Evidence, Profile
+
+GPUS = load_catalog().gpus
+PROVENANCE = {
+    "gpu": "T4",
+    "gpu_name": "Tesla T4",
+    "memory_bytes": 15_843_721_216,
+    "power_limit_w": 70.0,
+    "driver": "570.1",
+    "torch": "2.13.0",
+    "date": "2026-07-20T12:00:00+00:00",
+}
+TIMES_S = {1: 0.010, 2: 0.011, 4: 0.014, 8: 0.024, 16: 0.046}
+WEIGHTS = 102_000_000
+
+
+def header(**changed) -> Header:
+    return Header(provenance=PROVENANCE | changed, seed=1)
+
+
+def point(what: What, batch: int = 0, **more) -> Point:
+    return Point(what=what, model="net", batch=batch, **more)
+
+
+def ok(asked: Point, **more) -> Outcome:
+    return Outcome(point=asked, status=Status.OK, **more)
+
+
+def around(middle: float, count: int = 11, share: float = 0.01) -> list[float]:
+    """Samples with that median."""
+    return [middle * (1 + share * (i - count // 2) / count) for i in range(count)]
+
+
+def latency(batch: int, time_s: float, **values) -> Outcome:
+    return ok(point(What.LATENCY, batch), samples={"wall_s": around(time_s)}, values=values)
+
+
+def memory(batch: int, held_bytes: float, optimizer: str = "") -> Outcome:
+    sizes = {"allocated_bytes": WEIGHTS + held_bytes, "weights_bytes": WEIGHTS}
+    return ok(point(What.MEMORY, batch, optimizer=optimizer), values=sizes)
+
+
+def layers(flops: float = 8.2e9) -> Outcome:
+    listed = [{"name": "conv1", "type": "Conv2d", "weight_bytes": 2_000_000, "flops": int(flops)}]
+    values = {"flops_per_sample": flops, "activation_bytes_per_sample": 20e6, "output_bytes_per_sample": 4000}
+    return ok(point(What.LAYERS), values=values, details={"layers": listed})
+
+
+def loading() -> Outcome:
+    samples = {"pinned_s": around(0.0105), "pageable_s": around(0.021)}
+    return ok(point(What.LOAD), values={"weight_bytes": WEIGHTS, "tensors": 320}, samples=samples)
+
+
+def probe(name: str, **values) -> Outcome:
+    return ok(Point(what=What.PROBE, probe=name), values=values)
+
+
+def sweep() -> list[Outcome]:
+    """A whole model on a T4."""
+    return [
+        layers(),
+        loading(),
+        *(memory(batch, 20e6 * batch) for batch in TIMES_S),
+        Outcome(point=point(What.MEMORY, 32), status=Status.OUT_OF_MEMORY, message="CUDA out of memory"),
+        *(latency(batch, time_s, power_w=50.0 + batch) for batch, time_s in TIMES_S.items()),
+    ]
+
+
+def probes() -> list[Outcome]:
+    return [
+        probe("matmul", fp32_flops=4e12, fp16_flops=20e12),
+        probe("copy", to_device_pinned_bytes_per_s=12e9, from_device_pinned_bytes_per_s=12.5e9),
+        probe("device_copy", bytes_per_s=240e9),
+    ]
+
+
+def written(tmp_path: Path, outcomes: list[Outcome], head: Header | None = None) -> Path:
+    head = head or header()
+    assemble.write(outcomes, head, tmp_path)
+    return tmp_path / head.provenance["gpu"]
+
+
+def read(tmp_path: Path, model: str = "net", gpus: dict[str, GPU] | None = None) -> Profile:
+    gpus = {**find_kinds([tmp_path]), **(GPUS if gpus is None else gpus)}
+    (found,) = find_profiles([tmp_path], gpus).for_model(model)
+    return found
+
+
+def test_a_sweep_becomes_a_profile(tmp_path):
+    written(tmp_path, [*probes(), *sweep()])
+    found = read(tmp_path)
+    assert (found.gpu, found.precision, found.weight_bytes, found.largest_batch) == ("T4", "fp32", WEIGHTS, 16)
+    assert [found.latency(batch) for batch in TIMES_S] == pytest.approx(list(TIMES_S.values()), rel=0.02)
+    assert [found.workspace(batch) for batch in TIMES_S] == pytest.approx([20e6 * batch for batch in TIMES_S])
+    assert found.latency_evidence is Evidence.FITTED, "the curve passes beside its points"
+    assert found.memory_evidence is found.load_evidence is Evidence.MEASURED
+    assert found.as_of == "2026-07-20"
+    assert found.busy_w == 66  # of the largest batch
+    assert 0 < found.latency_cv < 0.02
+    assert found.doubts == ()
+
+
+def test_loading_is_the_devices_rate_and_what_many_tensors_add(tmp_path):
+    written(tmp_path, [*probes(), *sweep()])
+    found = read(tmp_path)
+    assert found.load.bytes_per_s == 12e9
+    assert found.load.t0_s == pytest.approx(0.0105 - WEIGHTS / 12e9, rel=1e-4)
+    assert found.load(WEIGHTS) == pytest.approx(0.0105, rel=1e-4)
+    assert found.load_from(pinned=False)(WEIGHTS) == pytest.approx(0.021, rel=1e-4)
+
+
+def test_limits_name_the_last_batch_that_fits_and_the_first_that_does_not():
+    assert limits(sweep()) == {"inference": {"fits": 16, "fails": 32}}
+    assert limits([memory(4, 1e6, "adam")]) == {"training.adam": {"fits": 4}}
+
+
+def test_the_file_is_read_by_people(tmp_path):
+    path = written(tmp_path, sweep()) / "net.json"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[1] == '  "schema": "planner.profile/v1",'
+    assert len(lines) < 200
+    assert path.stat().st_size < 8_000
+
+
+def test_raw_samples_are_kept_and_make_the_same_profile_again(tmp_path):
+    path = written(tmp_path, [*probes(), *sweep()]) / "net.json"
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    kept = outcomes_of(raw["measured"]["points"], "net", Settings(), raw["measured"]["layers"])
+    assert {o.point.key for o in kept} == {o.point.key for o in sweep()}
+    again = written(tmp_path / "again", [*probes(), *kept]) / "net.json"
+    assert again.read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
+
+
+def test_points_of_a_later_run_join_those_of_an_earlier(tmp_path):
+    small = [o for o in sweep() if o.point.batch <= 4]
+    large = [o for o in sweep() if o.point.batch > 4]
+    written(tmp_path / "apart", [*probes(), *small])
+    written(tmp_path / "apart", large, header(date="2026-08-01T00:00:00+00:00"))
+    written(tmp_path / "whole", [*probes(), *sweep()], header(date="2026-08-01T00:00:00+00:00"))
+    for name in ("net.json", "device.json"):
+        texts = [(tmp_path / run / "T4" / name).read_text(encoding="utf-8") for run in ("apart", "whole")]
+        assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("what", ["net.json", "device.json"])
+def test_figures_of_another_driver_are_not_mixed_and_the_key_is_named(tmp_path, what):
+    directory = written(tmp_path, [*probes(), *sweep()])
+    before = (directory / what).read_text(encoding="utf-8")
+    with pytest.raises(JournalError, match=rf"{what}: driver was 570.1, now it is 580.2: such figures are not mixed"):
+        assemble.write([*probes(), *sweep()], header(driver="580.2"), tmp_path)
+    assert (directory / what).read_text(encoding="utf-8") == before
+
+
+def test_settings_are_other_models_and_other_files():
+    def named(**settings) -> tuple[str, str]:
+        measured = Measured("net", Settings(**settings), PROVENANCE, {}, {})
+        return measured.name, file_name(measured)
+
+    assert named() == ("net", "net.json")
+    assert named(precision="amp") == ("net", "net.amp.json")
+    assert named(precision="amp", resolution=448, channels_last=True) == (
+        "net.448px.channels_last",
+        "net.448px.channels_last.amp.json",
+    )
+
+
+def test_a_model_of_ones_own_has_a_name_that_profiles_can_have(tmp_path):
+    own = [replace(o, point=replace(o.point, model="my.package:factory")) for o in sweep()]
+    written(tmp_path, own)
+    assert read(tmp_path, "my.package.factory").largest_batch == 16
+
+
+def test_a_fall_takes_the_dearer_figure_and_says_so(tmp_path):
+    outcomes = [latency(8, 0.012) if o.point == point(What.LATENCY, 8) else o for o in sweep()]
+    path = written(tmp_path, [*probes(), *outcomes]) / "net.json"
+    found = read(tmp_path)
+    assert dict(zip(found.latency.x, found.latency.y, strict=True))[8] == 0.014
+    assert found.latency_evidence is Evidence.FITTED
+    assert any("Latency of batch 8: 12 ms, less than the 14 ms of batch 4, which stands in." in d for d in found.doubts)
+    samples = json.loads(path.read_text(encoding="utf-8"))["measured"]["points"]["latency"]["8"]["samples"]["wall_s"]
+    assert samples == pytest.approx(around(0.012), rel=1e-4)
+
+
+def test_memory_that_falls_takes_the_larger_figure_and_is_not_measured(tmp_path):
+    written(tmp_path, [*probes(), *(memory(8, 60e6) if o.point == point(What.MEMORY, 8) else o for o in sweep())])
+    found = read(tmp_path)
+    assert found.workspace(8) == 80e6
+    assert found.memory_evidence is Evidence.FITTED
+    assert any("Memory of batch 8: 60 MB, less than the 80 MB of batch 4" in d for d in found.doubts)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "form", "evidence"),
+    [
+        (TIMES_S, "smooth-maximum", "fitted"),
+        ({1: 0.010, 2: 0.012, 4: 0.017, 8: 0.027}, "joined", "measured"),
+        ({1: 0.010, 2: 0.011, 4: 0.013}, "interpolation", "measured"),
+    ],
+)
+def test_figures_of_a_curve_beside_the_points_are_fitted(times_s, form, evidence):
+    others = [o for o in sweep() if o.point.what is not What.LATENCY]
+    outcomes = [*others, *(latency(batch, time_s) for batch, time_s in times_s.items())]
+    raw = profile_json(Measured("net", Settings(), PROVENANCE, {o.point.key: o for o in outcomes}, {}))
+    assert (raw["latency_fit"]["form"], raw["latency_evidence"]) == (form, evidence)
+
+
+def test_falls_within_noise_stay():
+    assert raise_falls({1: 10.0, 2: 7.0, 4: 9.0}, 0.15, "Memory", "MB", 1)[0] == {1: 10, 2: 10, 4: 9}
+    assert raise_falls({1: 10.0, 2: 9.8}, 0.05, "Memory", "MB", 1) == ({1: 10, 2: 9.8}, [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubt"),
+    [
+        (latency(8, 0.024, clock_start_mhz=1500, clock_end_mhz=1200), "Batch 8: the clock fell by up to 20%"),
+        (latency(8, 0.024, other_processes=2), "Batch 8: another process was on the device"),
+        (ok(point(What.LATENCY, 8), samples={"wall_s": [0.024] * 4}), "Batch 8: 4 runs show no spread"),
+        (ok(point(What.LATENCY, 8), samples={"wall_s": around(0.024, share=1)}), "Batch 8: run times spread"),
+        (
+            Outcome(point=point(What.LATENCY, 8), status=Status.TIMED_OUT, message="120 s\nare over"),
+            "net/latency/8/fp32: timed-out (120 s are over); measure it again.",
+        ),
+        (layers(8.2e10), "times the arithmetic that the device was seen to reach"),
+    ],
+)
+def test_what_speaks_against_a_figure_travels_with_it(changed, doubt):
+    measured = Measured(
+        "net",
+        Settings(),
+        PROVENANCE,
+        {o.point.key: o for o in [*sweep(), changed]},
+        {o.point.probe: o for o in probes()},
+    )
+    raw = profile_json(measured)
+    assert raw
+    assert any(doubt in said for said in raw["doubts"]), raw["doubts"]
+
+
+def test_batches_faster_than_the_peak_are_raised_where_the_catalog_knows_the_peak(tmp_path):
+    """8.2e10 operations in 10 ms are 8.2 TFLOP/s: above what products reached here, and above a T4's 8.1."""
+    outcomes = [layers(8.2e10) if o.point.what is What.LAYERS else o for o in sweep()]
+    written(tmp_path, [*probes(), *outcomes])
+    found = read(tmp_path)
+    assert found.latency(1) == pytest.approx(8.2e10 / GPUS["T4"].fp32_flops)
+    assert found.evidence is Evidence.ASSUMED
+    assert any("the least its GPU's peak allows, stands in" in doubt for doubt in found.doubts)
+
+
+def test_a_device_not_in_the_catalog_reaches_what_was_seen(tmp_path):
+    head = header(gpu="a-new-GPU", power_limit_w=None, torch_threads=8)
+    outcomes = [layers(8.2e10) if o.point.what is What.LAYERS else o for o in sweep()]
+    written(tmp_path, [*probes(), *outcomes], head)
+    kind = find_kinds([tmp_path])["a-new-GPU"]
+    assert kind.fp32_flops == pytest.approx(16 * 8.2e10 / 0.046, rel=1e-3)
+    assert kind.memory_bytes_per_s == 240e9
+    assert kind.pcie_bytes_per_s >= 12.5e9
+    assert (kind.tdp_w, kind.memory_bytes) == (80, 15_843_721_216)
+    assert read(tmp_path).evidence is Evidence.FITTED
+
+
+def test_without_probes_models_stand_for_the_peaks(tmp_path):
+    written(tmp_path, sweep(), header(gpu="a-new-GPU"))
+    found = read(tmp_path)
+    assert found.load(WEIGHTS) == pytest.approx(0.0105, rel=1e-4)
+    raw = json.loads((tmp_path / "a-new-GPU" / "device.json").read_text(encoding="utf-8"))
+    assert raw["doubts"] == [
+        "Not probed: matmul, copy, device_copy: models stand for its peaks. Measure it with --mode device --resume."
+    ]
+
+
+def test_memory_that_was_not_measured_is_assumed_and_says_so(tmp_path):
+    written(tmp_path, [o for o in sweep() if o.point.what is not What.MEMORY])
+    found = read(tmp_path)
+    assert found.memory_evidence is Evidence.ASSUMED
+    assert found.workspace(4) == 80e6
+    assert any("taken as all activations held at once" in text for text in found.assumptions)
+
+
+def test_without_a_time_there_is_no_profile(tmp_path):
+    directory = written(tmp_path, [*probes(), *(o for o in sweep() if o.point.what is not What.LATENCY)])
+    assert [path.name for path in directory.iterdir()] == ["device.json"]
+
+
+def test_points_keep_training_apart():
+    steps = {"step_s": around(0.03), "forward_s": around(0.01)}
+    outcomes = [memory(2, 1e8, "adam"), ok(point(What.TRAINING, 2, optimizer="adam"), samples=steps)]
+    assert list(points_json(outcomes)) == ["memory.adam", "training.adam"]
+    raw = profile_json(Measured("net", Settings(), PROVENANCE, {o.point.key: o for o in [*sweep(), *outcomes]}, {}))
+    assert raw
+    assert raw["measured"]["training"]["adam"]["2"]["step_s"] == 0.03
+    assert raw["measured"]["limits"]["training.adam"] == {"fits": 2}
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "T4").write_text("in the way", encoding="utf-8")
+    with pytest.raises(JournalError, match=r"device.json: cannot be read"):
+        assemble.write(sweep(), header(), tmp_path)

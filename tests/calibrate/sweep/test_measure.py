@@ -1,0 +1,402 @@
+"""Measuring on the real CPU: figures exist, memory adds up by kind, memory that ends is recognised."""
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from calibrate.devices.device import Cpu, DeviceError, find_device, peak_bytes, process_bytes
+from calibrate.devices.nvml import Nvml
+from calibrate.devices.timer import ReplayTimer, Rule, sample
+from calibrate.io.points import Point, Settings, What
+from calibrate.sweep.measure import Figures, _cache_bytes, _cooler, measure
+from calibrate.zoo.zoo import Built, Task, build
+
+LENET_BYTES = 4 * (156 + 2_416 + 30_840 + 7_260 + 610)
+"""Weights and biases of its layers."""
+QUICK = Rule(seconds=0.05, at_least=6, at_most=20, warm_up_s=0.0)
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Cpu:
+    torch.set_num_threads(1)
+    device = find_device("cpu")
+    assert isinstance(device, Cpu)
+    device.open()
+    return device
+
+
+@pytest.fixture(scope="module")
+def lenet() -> Built:
+    return build("lenet")
+
+
+def weight_bytes(built: Built) -> int:
+    return sum(parameter.numel() * 4 for parameter in built.module.parameters())
+
+
+def figures(built: Built, device: Cpu, what: What, **more: Any) -> Figures:
+    return measure(built, device, Point(what=what, model=built.name, **more), QUICK)
+
+
+def own(module: nn.Module, *shape: int) -> Built:
+    return Built("own", module.eval(), shape, Task.OTHER)
+
+
+# Devices
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gpu", "--device: 'gpu' is not known. Write cpu, or cuda:0 for the first GPU"),
+        ("cpu:1", "--device: 'cpu:1' is not known. Write cpu, or cuda:0 for the first GPU"),
+        ("", "--device: '' is not known. Write cpu, or cuda:0 for the first GPU"),
+        ("cuda:999", "--device: cuda:999 is not there, "),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused_in_one_line(name: str, says: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        find_device(name)
+    assert str(error.value).startswith(says)
+    assert "\n" not in str(error.value)
+
+
+def test_the_cpu_is_known_by_name_and_memory(cpu: Cpu) -> None:
+    assert cpu.name
+    assert cpu.context_bytes is not None
+    assert 50e6 < cpu.context_bytes < cpu.memory_bytes()
+    assert not cpu.nvml.there
+
+
+def test_a_limit_below_what_torch_holds_is_refused(cpu: Cpu) -> None:
+    with pytest.raises(DeviceError, match="1 MB is less than the"):
+        cpu.open(limit_bytes=1_000_000)
+
+
+def test_allocations_are_counted_to_the_byte(cpu: Cpu) -> None:
+    def work() -> None:
+        a = torch.empty(1000)
+        b = a.clone()
+        del a
+        torch.empty_like(b)
+
+    assert cpu.peaks(work).allocated_bytes == 8000
+    assert cpu.peaks(work, resident_bytes=500).allocated_bytes == 8500
+
+
+def test_the_process_is_seen_to_grow_and_to_shrink(cpu: Cpu) -> None:
+    def held(size: int) -> int:
+        return cpu.peaks(lambda: torch.ones(size, dtype=torch.uint8)).device_bytes or 0
+
+    small, large, small_again = held(1), held(200_000_000), held(1)
+    assert large - small == pytest.approx(200e6, rel=0.05)
+    assert small_again < large - 150e6
+
+
+def test_the_highest_running_sum() -> None:
+    assert peak_bytes([]) == 0
+    assert peak_bytes([-5]) == 0
+    assert peak_bytes([100, 50, -100, 20]) == 150
+
+
+# Kinds of points
+
+
+def test_loading(lenet: Built, cpu: Cpu) -> None:
+    values, samples, details = figures(lenet, cpu, What.LOAD)
+    assert values["weight_bytes"] == weight_bytes(lenet) == LENET_BYTES
+    assert values["tensors"] == 10
+    assert values["load_peak_bytes"] == values["weights_device_bytes"] == values["weight_bytes"]
+    assert values["context_lazy_bytes"] == cpu.context_bytes
+    assert "pinned_s" not in samples, "memory is pinned for a GPU only"
+    assert all(min(samples[key]) > 0 for key in ("pageable_s", "unload_s", "disk_s"))
+    assert [(part["tensors"], part["bytes"]) for part in details["sizes"]][-1] == (10, LENET_BYTES)
+    assert details["disk"]["file_bytes"] > LENET_BYTES
+    assert "share_from_storage" in details["disk"]
+
+
+def test_caches_hold_something_else_before_each_load(cpu: Cpu) -> None:
+    cooled = []
+    rule = Rule(at_least=6, at_most=6)
+    sample(ReplayTimer([0.001] * 6), bool, rule, before_each=lambda: cooled.append(1))
+    assert len(cooled) == 6
+    touched = _cooler(cpu)()
+    assert isinstance(touched, torch.Tensor)
+    assert touched.nbytes >= 2 * _cache_bytes() >= 2 << 20
+
+
+def test_memory_of_a_batch_grows_with_it(lenet: Built, cpu: Cpu) -> None:
+    held = [figures(lenet, cpu, What.MEMORY, batch=batch).values for batch in (1, 2, 64)]
+    assert [values["weights_bytes"] for values in held] == [LENET_BYTES] * 3
+    # Least: the input and conv1's output, 6 pictures of 24 x 24.
+    for batch, values in zip((1, 2, 64), held, strict=True):
+        assert values["allocated_bytes"] >= LENET_BYTES + batch * 4 * (28 * 28 + 6 * 24 * 24)
+        assert values["output_bytes"] == batch * 10 * 4
+        assert values["input_bytes"] == batch * 28 * 28 * 4
+        assert values["device_bytes"] > values["allocated_bytes"]
+    assert held[0]["allocated_bytes"] < held[1]["allocated_bytes"] < held[2]["allocated_bytes"]
+
+
+@pytest.mark.parametrize(("optimizer", "times"), [("sgd", 1), ("adam", 2)])
+def test_memory_of_a_training_step_adds_up_by_kind(lenet: Built, cpu: Cpu, optimizer: str, times: int) -> None:
+    values = figures(lenet, cpu, What.MEMORY, batch=32, optimizer=optimizer).values
+    assert values["weights_bytes"] == values["gradients_bytes"] == LENET_BYTES
+    # Adam also counts its steps: one number for each of the 10 tensors.
+    assert values["optimizer_bytes"] == times * LENET_BYTES + (40 if optimizer == "adam" else 0)
+    assert values["activations_bytes"] >= 32 * 4 * (28 * 28 + 6 * 24 * 24)
+    kinds = ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes", "update_bytes")
+    assert sum(values[kind] for kind in kinds) == values["allocated_bytes"]
+
+
+def test_latency(lenet: Built, cpu: Cpu) -> None:
+    values, samples, details = figures(lenet, cpu, What.LATENCY, batch=4)
+    assert 6 <= len(samples["wall_s"]) <= 20
+    assert 0 < min(samples["wall_s"]) < 1
+    assert "device_s" not in samples
+    assert values == {"output_bytes": 160}, "nothing is known of energy and clocks, so nothing is said"
+    assert details["threads"] == 1
+    assert details["stop"] in ("narrow", "time", "count")
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_training_step_and_its_parts(lenet: Built, cpu: Cpu, optimizer: str) -> None:
+    before = [parameter.clone() for parameter in lenet.module.parameters()]
+    point = Point(what=What.TRAINING, model="lenet", batch=8, optimizer=optimizer)
+    _, samples, details = measure(lenet, cpu, point, Rule(seconds=0.5, at_most=50, warm_up_s=0.0))
+    parts = [min(samples[part]) for part in ("forward_s", "backward_s", "optimizer_s")]
+    assert all(part > 0 for part in parts)
+    # The same work timed twice, on a machine that may do other things meanwhile.
+    assert 0.4 < sum(parts) / min(samples["step_s"]) < 2.5
+    assert details["optimizer"] == optimizer
+    assert all(map(torch.equal, before, lenet.module.parameters())), "the weights are as they were"
+    assert not lenet.module.training
+    assert all(parameter.grad is None for parameter in lenet.module.parameters())
+
+
+def test_a_recording_stands_in_for_the_device(lenet: Built, cpu: Cpu) -> None:
+    recorded = [0.004, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, *[0.001 * i for i in range(1, 7)], *[0.003] * 99]
+    point = Point(what=What.LATENCY, model="lenet", batch=4)
+    rule = Rule(seconds=9.0, at_least=6, at_most=6, warm_up_s=0.0)
+    samples = measure(lenet, cpu, point, rule, ReplayTimer(recorded)).samples
+    assert samples["wall_s"] == [0.001 * i for i in range(1, 7)]
+
+
+class Meter:
+    """Answers for a GPU that draws 100 W, read as energy, or as power where it does not count."""
+
+    class NVMLError(Exception):
+        """As the library's own."""
+
+    def __init__(self, counts: bool) -> None:
+        self.counts = counts
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, _: int) -> int:
+        if not self.counts:
+            raise Meter.NVMLError
+        return int(time.perf_counter() * 100) * 1000
+
+    def nvmlDeviceGetPowerUsage(self, _: int) -> int:
+        return 100_000
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_energy_by_the_counter_or_by_sampled_power(
+    lenet: Built, cpu: Cpu, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "nvml", Nvml(Meter(counts), handle=1))
+    monkeypatch.setattr("calibrate.sweep.measure.ENERGY_S", 0.4)
+    values, samples, details = figures(lenet, cpu, What.LATENCY, batch=4)
+    assert details["energy_by"] == ("NVML, energy counter" if counts else "NVML, sampled power")
+    assert values["power_w"] == pytest.approx(100, rel=0.25 if counts else 1e-9)
+    assert values["energy_j"] > 50 * min(samples["wall_s"])
+
+
+# Settings
+
+
+SEEN: dict[str, Any] = {}
+
+
+class Noting(nn.Module):
+    """Notes how it is run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.conv(pictures)
+        SEEN.update(
+            {
+                "weights": str(self.conv.weight.dtype),
+                "input": str(pictures.dtype),
+                "output": str(out.dtype),
+                "channels_last": pictures.is_contiguous(memory_format=torch.channels_last),
+                "inference": torch.is_inference_mode_enabled(),
+                "tf32": torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
+                "benchmark": torch.backends.cudnn.benchmark,
+                "shape": tuple(pictures.shape),
+            }
+        )
+        return out
+
+
+FP32 = {"weights": "torch.float32", "input": "torch.float32", "output": "torch.float32"}
+BF16 = {"weights": "torch.bfloat16", "input": "torch.bfloat16", "output": "torch.bfloat16"}
+FP16 = {"weights": "torch.float16", "input": "torch.float16", "output": "torch.float16"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "seen"),
+    [
+        (Settings(), FP32 | {"channels_last": False, "tf32": False, "benchmark": False, "inference": True}),
+        (Settings(precision="bf16"), BF16),
+        (Settings(precision="fp16"), FP16),
+        (Settings(precision="amp"), FP32 | {"output": "torch.bfloat16"}),
+        (Settings(channels_last=True), FP32 | {"channels_last": True}),
+        (Settings(cudnn_benchmark=True), {"benchmark": True}),
+        (Settings(resolution=12), {"shape": (2, 3, 12, 12)}),
+    ],
+)
+def test_settings_are_applied_and_taken_back(cpu: Cpu, settings: Settings, seen: dict[str, Any]) -> None:
+    module = Noting()
+    switches = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+    figures(own(module, 3, 8, 8), cpu, What.MEMORY, batch=2, settings=settings)
+    assert {key: SEEN[key] for key in seen} == seen
+    assert module.conv.weight.dtype == torch.float32
+    assert module.conv.weight.is_contiguous()
+    after = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+    assert after == switches
+
+
+def test_half_precision_halves_the_weights(lenet: Built, cpu: Cpu) -> None:
+    values = figures(lenet, cpu, What.LOAD, settings=Settings(precision="bf16")).values
+    assert values["weight_bytes"] == weight_bytes(lenet) / 2
+
+
+def test_a_precision_the_device_lacks_is_refused(lenet: Built, cpu: Cpu) -> None:
+    with pytest.raises(ValueError, match="lenet: precision: tf32 is a format of NVIDIA GPUs"):
+        figures(lenet, cpu, What.LATENCY, batch=1, settings=Settings(precision="tf32"))
+
+
+def test_parameters_that_need_no_gradient_have_none(cpu: Cpu) -> None:
+    module = nn.Sequential(nn.Linear(10, 10, bias=False), nn.Linear(10, 10, bias=False))
+    module[0].requires_grad_(False)
+    values = figures(own(module, 10), cpu, What.MEMORY, batch=2, optimizer="sgd").values
+    assert (values["weights_bytes"], values["gradients_bytes"], values["optimizer_bytes"]) == (800, 400, 400)
+
+
+# What goes wrong
+
+
+class Dividing(nn.Module):
+    """Gives NaN in every other place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight * torch.tensor([1.0, float("nan"), 1.0, float("nan")])
+
+
+@pytest.mark.parametrize(
+    ("what", "optimizer", "says"),
+    [
+        (What.LATENCY, "", "own/latency/3/fp32: output: 6 of 12 values are not a number"),
+        (What.MEMORY, "", "own/memory/3/fp32: output: 6 of 12 values are not a number"),
+        (What.MEMORY, "sgd", "own/memory/sgd/3/fp32: loss: 1 of 1 values are not a number"),
+        (What.TRAINING, "adam", "own/training/adam/3/fp32: loss: 1 of 1 values are not a number"),
+    ],
+)
+def test_output_that_is_not_a_number_is_refused(cpu: Cpu, what: What, optimizer: str, says: str) -> None:
+    with pytest.raises(ValueError, match="^" + says) as error:
+        figures(own(Dividing(), 4), cpu, what, batch=3, optimizer=optimizer)
+    assert "\n" not in str(error.value)
+
+
+def test_what_the_models_code_raises_comes_through_and_leaves_nothing(cpu: Cpu) -> None:
+    built = own(nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5)), 4)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        figures(built, cpu, What.TRAINING, batch=2, optimizer="sgd")
+    assert not built.module.training
+
+
+def test_a_disk_that_is_full_costs_only_the_time_from_disk(
+    lenet: Built, cpu: Cpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc/nowhere")
+    _, samples, details = figures(lenet, cpu, What.LOAD)
+    assert "disk_s" not in samples
+    assert details["disk"]["left_out"].startswith("weights could not be written to /proc/nowhere (No such file")
+    assert samples["pageable_s"]
+
+
+LADDER = """
+import json, torch
+from torch import nn
+from calibrate.devices.device import OutOfMemoryError, find_device, process_bytes
+from calibrate.sweep.measure import measure
+from calibrate.devices.nvml import Nvml
+from calibrate.io.points import Point, What
+from calibrate.devices.timer import Rule
+from calibrate.zoo.zoo import Built, Task
+torch.set_num_threads(1)
+cpu = find_device("cpu")
+cpu.open(limit_bytes=process_bytes("VmRSS") + 400_000_000)
+module = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3)).eval()
+built = Built("ladder", module, (3, 160, 160), Task.OTHER)
+for what, optimizer in ((What.MEMORY, "sgd"), (What.LATENCY, "")):
+    for batch in (4096, 64, 2):
+        try:
+            measure(built, cpu, Point(what=what, model="ladder", optimizer=optimizer, batch=batch), Rule(seconds=0.1))
+            print(json.dumps([what, optimizer, batch, ""]))
+        except OutOfMemoryError as error:
+            print(json.dumps([what, optimizer, batch, str(error)]))
+"""
+
+
+@pytest.mark.skipif(process_bytes("VmRSS") is None, reason="memory can be limited on Linux only")
+def test_memory_that_ends_is_recognised_and_smaller_batches_still_fit() -> None:
+    ran = subprocess.run([sys.executable, "-c", LADDER], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for line in ran.stdout.splitlines():
+        what, optimizer, batch, message = json.loads(line)
+        assert bool(message) == (batch >= 64), line
+        key = f"ladder/{what}/{optimizer + '/' if optimizer else ''}{batch}/fp32"
+        assert not message or message.startswith(f"{key}: out of memory: ")
+    assert len(ran.stdout.splitlines()) == 6
+
+
+LARGE_CACHE = """
+import json
+import calibrate.sweep.measure
+from calibrate.devices.device import find_device
+from calibrate.io.points import Point, What
+from calibrate.devices.timer import Rule
+from calibrate.zoo.zoo import build
+
+calibrate.sweep.measure._cache_bytes = lambda: 480 << 20
+device = find_device("cpu")
+device.open(10**9)
+found = calibrate.sweep.measure.measure(
+    build("lenet"), device, Point(what=What.LOAD, model="lenet"),
+    Rule(seconds=0.05, at_least=3, at_most=5, warm_up_s=0.0),
+)
+print(json.dumps(found.details | {"samples": len(found.samples["pageable_s"])}))
+"""
+
+
+def test_loads_are_measured_within_the_limit_where_the_cache_is_nearly_as_large() -> None:
+    """480 MB of L3 under 1 GB: less is touched than twice the cache, and it is said."""
+    ran = subprocess.run([sys.executable, "-c", LARGE_CACHE], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["samples"]
+    assert 0 < found["cooled_bytes"] < found["cache_bytes"] == 480 << 20

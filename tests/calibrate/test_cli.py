@@ -1,0 +1,184 @@
+"""`planner calibrate`, `doctor` and `profiles plot` as a person meets them, on this machine's own CPU."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+import yaml
+from support.paths import ROOT
+
+from calibrate.cli import parser
+from calibrate.library.lookup import find_kinds, find_profiles
+from planner.catalog.offers import load_catalog
+from planner.cli import main
+from simulator.world.profile import Evidence
+
+PNG = b"\x89PNG\r\n\x1a\n"
+SMALL = """
+from torch import nn
+
+def perceptron():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 256), nn.ReLU(), nn.Linear(256, 10))
+
+def convolution():
+    return nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+
+def broken():
+    raise RuntimeError("no weights here")
+"""
+MODELS = ("lenet", "small.perceptron.3x32x32", "small.convolution.3x32x32")
+OWN = ["--model", "small:perceptron", "--model", "small:convolution", "--input", "3x32x32"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of one's own with models in it."""
+    (tmp_path / "small.py").write_text(SMALL, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return tmp_path
+
+
+def planner(*words: str) -> subprocess.CompletedProcess[str]:
+    """The whole command in this process, which has imported torch already; workers are processes as always."""
+    out, err = io.StringIO(), io.StringIO()
+    command = ["planner", *words]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as end:
+            main()
+    return subprocess.CompletedProcess(command, int(end.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def done(*words: str) -> str:
+    """Standard output of a command that goes well."""
+    ended = planner(*words)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def scenario(kind: str) -> str:
+    models = [{"name": name, "profile": name, "slo": {"latency": "200 ms", "attainment": "95 %"}} for name in MODELS]
+    return yaml.safe_dump(
+        {
+            "name": "This machine",
+            "models": models,
+            "streams": [{"model": model["name"], "count": 2, "rate": "5 fps"} for model in models],
+            "buy": {"own": [{"name": "this-machine", "gpu": kind, "price": "$0.10/h"}]},
+        }
+    )
+
+
+def test_models_measured_on_this_cpu_are_planned_with(here):
+    """The real command measures three models; its files are read, planned with, explained, shown and drawn."""
+    measuring = ["--device", "cpu", "--batches", "1,2,4,8,16", "--seconds", "0.02", "--out", "mine"]
+    ended = planner("calibrate", "--models", "lenet", *OWN, *measuring)
+    assert ended.returncode == 0, ended.stderr
+    ((name, kind),) = find_kinds([here / "mine"]).items()
+    assert name.startswith("cpu-")
+    assert kind.memory_bytes > 1e9
+    known = load_catalog().gpus | {name: kind}
+    library = find_profiles([here / "mine"], known)
+    for model in MODELS:
+        (found,) = [p for p in library.for_model(model) if p.gpu == name]
+        assert found.largest_batch == 16
+        assert found.latency_evidence.rank <= Evidence.FITTED.rank
+        assert found.flops_per_sample
+    assert planner_answers(here, name) == list(MODELS)
+    for what in ("latency", "memory", "layers"):
+        done("profiles", "plot", "lenet", "--profiles", "mine", "--what", what, "-o", f"{what}.png")
+        assert (here / f"{what}.png").read_bytes().startswith(PNG)
+
+
+def planner_answers(here: Path, kind: str) -> list[str]:
+    (here / "mine.yaml").write_text(scenario(kind), encoding="utf-8")
+    said = done("plan", "mine.yaml", "--profiles", "mine", "-o", "plan.json")
+    assert said.startswith("1 x this-machine")
+    assert "own" in done("explain", "plan.json") or kind in done("explain", "plan.json")
+    assert f"lenet on {kind}" in done("profiles", "show", "lenet", "--profiles", "mine")
+    (best,) = [json.loads((here / "plan.json").read_text(encoding="utf-8"))["recommendation"]]
+    assert best["feasible"]
+    return [model["name"] for model in best["models"]]
+
+
+def test_a_dry_run_measures_nothing(here):
+    ended = planner("calibrate", "--device", "cpu", "--models", "lenet", "--dry-run", "--out", "mine")
+    assert ended.returncode == 0
+    assert re.search(r"\d+ points, about .*Nothing was measured", ended.stdout + ended.stderr)
+    assert not (here / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--models", "lenett"], r"--models: lenett is not known\. Did you mean lenet\?"),
+        (["--models", "lenet", "--batches", "0"], r"--batches: 0 is not a whole number"),
+        (["--models", "lenet", "--device", "cuda:99"], r"cuda:99"),
+        (["--model", "small:broken", "--input", "3x32x32", "--mode", "inference"], r"no weights here"),
+        (["--models", "lenet", "--out", "small.py"], r"small\.py"),
+        (["--models", "lenet", "--seed", "x"], r"--seed: x is not a whole number"),
+        (["--models", "lenet", "--sed", "1"], r"unrecognized arguments: --sed 1\. planner calibrate --help lists all"),
+    ],
+)
+def test_bad_input_is_one_clear_line(here, words, said):
+    if "--device" not in words:
+        words = [*words, "--device", "cpu"]
+    ended = planner("calibrate", *words)
+    assert ended.returncode == 2, ended.stderr
+    lines = [line for line in ended.stderr.splitlines() if re.search(said, line)]
+    assert lines, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_every_option_of_calibrate_stands_in_the_docs():
+    """`planner calibrate` and `python -m calibrate` have one parser, and so one list of options."""
+    _, _, section = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("## `planner calibrate`")
+    options = [word for action in parser()._actions for word in action.option_strings if word.startswith("--")]
+    assert len(options) > 15
+    assert [word for word in options if word != "--help" and f"`{word}" not in section] == []
+
+
+def test_help_of_calibrate_is_its_parsers(here):
+    said = done("calibrate", "--help")
+    assert said.startswith("usage: planner calibrate ")
+    assert "--until-memory-ends" in said
+
+
+def test_doctor_looks_at_this_cpu(here):
+    said = done("doctor", "--device", "cpu")
+    assert re.search(r"^ok +torch", said, re.MULTILINE)
+    assert planner("doctor", "--device", "cuda:99").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["vgg16", "--what", "layers"], "vgg16 on V100: its layers are not known."),
+        (["nvidia_resnet50"], "`nvidia_resnet50` has profiles on T4, V100. Name one with --gpu."),
+        (["vgg16", "--precision", "int8"], "no profile of `vgg16` at `int8`. Known: fp32."),
+        (["vgg166"], "no profile of `vgg166`. Did you mean `vgg16`?"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn_says_why(here, words, said):
+    ended = planner("profiles", "plot", *words, "-o", "out.png")
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert not (here / "out.png").exists()
+
+
+def test_published_figures_can_be_drawn_too(here):
+    done("profiles", "plot", "nvidia_resnet50", "--gpu", "V100", "-o", "out.png")
+    assert (here / "out.png").read_bytes().startswith(PNG)
+    ended = planner("profiles", "plot", "vgg16", "-o", "absent/out.png")
+    assert ended.returncode == 2
+    assert "-o absent/out.png: absent is no directory" in ended.stderr

@@ -1,0 +1,532 @@
+"""The catalog: every figure as published, strict files, what a user's own files replace, and what is on offer."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.catalog.files import Status
+from planner.catalog.offers import CatalogError, Offer, load_catalog, offers, stale
+from planner.model.candidate import OnGpu
+from planner.model.plan import Bottleneck
+from planner.model.scenario import BuySpec, OwnMachine, PriceKind
+from planner.model.statement import Code, Statement
+from planner.words.candidates import subject_name
+from planner.words.statements import rejection_remedy
+
+CATALOG = load_catalog()
+PRICED = {(instance.provider, instance.name): instance for instance in CATALOG.instances}
+
+# Vendors' data sheets, dense rates: memory (GB), its bandwidth (GB/s), fp16 on matrix units and fp32 (TFLOP/s), power
+# limit (W), PCIe and NVLink (GB/s, one direction), compute capability.
+GPUS: dict[str, tuple[float, float, float | None, float, float, float, float | None, str]] = {
+    "K80": (12, 240, None, 4.1, 150, 16, None, "3.7"),
+    "P100": (16, 732, 18.7, 9.3, 250, 16, None, "6.0"),
+    "P100-SXM2": (16, 732, 21.2, 10.6, 300, 16, 80, "6.0"),
+    "V100": (16, 900, 125, 15.7, 300, 16, 150, "7.0"),
+    "T4": (16, 320, 65, 8.1, 70, 16, None, "7.5"),
+    "A10G": (24, 600, 125, 31.2, 150, 32, None, "8.6"),
+    "L4": (24, 300, 121, 30.3, 72, 32, None, "8.9"),
+    "L40S": (48, 864, 362, 91.6, 350, 32, None, "8.9"),
+    "A100-40GB": (40, 1555, 312, 19.5, 400, 32, 300, "8.0"),
+    "A100-80GB": (80, 2039, 312, 19.5, 400, 32, 300, "8.0"),
+    "H100-PCIe": (80, 2000, 756, 51, 350, 64, None, "9.0"),
+    "H100": (80, 3350, 989, 67, 700, 64, 450, "9.0"),
+    "H200": (141, 4800, 989, 67, 700, 64, 450, "9.0"),
+    "B200": (180, 7700, 2250, 74.5, 1000, 128, 900, "10.0"),
+    "RTX3090": (24, 936, 142, 35.6, 350, 32, None, "8.6"),
+    "RTX4090": (24, 1008, 330, 82.6, 450, 32, None, "8.9"),
+    "GTX580": (3, 192, None, 1.58, 244, 8, None, "2.0"),
+}
+
+# Public price lists: AWS us-east-1 of 2026-07-20, Azure of 2026-06-18; on demand, USD per hour of the whole instance.
+# Spot: range over zones in a public catalog of 2025-26.
+PRICES: dict[tuple[str, str, str], tuple[str, int, float, tuple[float, float] | None, str]] = {
+    ("aws", "us-east-1", "p2.xlarge"): ("K80", 1, 0.900, None, "retired"),
+    ("aws", "us-east-1", "p2.8xlarge"): ("K80", 8, 7.200, None, "retired"),
+    ("aws", "us-east-1", "p2.16xlarge"): ("K80", 16, 14.400, None, "retired"),
+    ("aws", "us-east-1", "p3.2xlarge"): ("V100", 1, 3.060, (0.37, 0.43), "retired"),
+    ("aws", "us-east-1", "p3.8xlarge"): ("V100", 4, 12.240, (1.41, 1.51), "retired"),
+    ("aws", "us-east-1", "p3.16xlarge"): ("V100", 8, 24.480, (2.67, 2.72), "retired"),
+    ("aws", "us-east-1", "g4dn.xlarge"): ("T4", 1, 0.526, (0.2, 0.2158), "active"),
+    ("aws", "us-east-1", "g4dn.2xlarge"): ("T4", 1, 0.752, None, "active"),
+    ("aws", "us-east-1", "g4dn.12xlarge"): ("T4", 4, 3.912, None, "active"),
+    ("aws", "us-east-1", "g4dn.metal"): ("T4", 8, 7.824, None, "active"),
+    ("aws", "us-east-1", "g5.xlarge"): ("A10G", 1, 1.006, (0.42, 0.45), "active"),
+    ("aws", "us-east-1", "g5.2xlarge"): ("A10G", 1, 1.212, None, "active"),
+    ("aws", "us-east-1", "g5.12xlarge"): ("A10G", 4, 5.672, None, "active"),
+    ("aws", "us-east-1", "g5.48xlarge"): ("A10G", 8, 16.288, None, "active"),
+    ("aws", "us-east-1", "g6.xlarge"): ("L4", 1, 0.8048, None, "active"),
+    ("aws", "us-east-1", "g6.2xlarge"): ("L4", 1, 0.9776, None, "active"),
+    ("aws", "us-east-1", "g6.12xlarge"): ("L4", 4, 4.6016, None, "active"),
+    ("aws", "us-east-1", "g6.48xlarge"): ("L4", 8, 13.3504, None, "active"),
+    ("aws", "us-east-1", "g6e.xlarge"): ("L40S", 1, 1.861, None, "active"),
+    ("aws", "us-east-1", "g6e.12xlarge"): ("L40S", 4, 10.49264, None, "active"),
+    ("aws", "us-east-1", "g6e.48xlarge"): ("L40S", 8, 30.13118, None, "active"),
+    ("aws", "us-east-1", "p4d.24xlarge"): ("A100-40GB", 8, 21.957642, None, "active"),
+    ("aws", "us-east-1", "p4de.24xlarge"): ("A100-80GB", 8, 27.44705, (8.65, 9.97), "active"),
+    ("aws", "us-east-1", "p5.4xlarge"): ("H100", 1, 6.880, None, "active"),
+    ("aws", "us-east-1", "p5.48xlarge"): ("H100", 8, 55.040, (10.2, 25.8), "active"),
+    ("aws", "us-east-1", "p5en.48xlarge"): ("H200", 8, 63.296, None, "active"),
+    ("aws", "us-east-1", "p6-b200.48xlarge"): ("B200", 8, 113.9328, None, "active"),
+    ("azure", "eastus", "NC4as_T4_v3"): ("T4", 1, 0.526, None, "active"),
+    ("azure", "eastus", "NC64as_T4_v3"): ("T4", 4, 4.352, None, "active"),
+    ("azure", "eastus", "NC6s_v3"): ("V100", 1, 3.060, None, "retired"),
+    ("azure", "eastus", "NC24s_v3"): ("V100", 4, 12.240, None, "retired"),
+    ("azure", "eastus", "NC24ads_A100_v4"): ("A100-80GB", 1, 3.673, None, "active"),
+    ("azure", "eastus", "ND96asr_v4"): ("A100-40GB", 8, 27.197, None, "active"),
+    ("azure", "eastus", "ND96amsr_A100_v4"): ("A100-80GB", 8, 32.770, None, "active"),
+    ("azure", "eastus", "ND96isr_H100_v5"): ("H100", 8, 98.320, None, "active"),
+    ("azure", "eastus2", "ND96isr_H200_v5"): ("H200", 8, 84.800, None, "active"),
+}
+
+# CS 181AI lecture 14, slide "Computation: why is it important?": USD for three years of an AWS instance, its single
+# precision TFLOP/s as printed there, and the dollars per TFLOP/s printed beside it.
+RESERVED = {
+    "p3.2xlarge": (35029, 15.0, 2335),
+    "p3.8xlarge": (140089, 60.0, 2335),
+    "p3.16xlarge": (280205, 120.0, 2335),
+    "p2.xlarge": (12071, 4.4, 2765),
+    "p2.8xlarge": (96566, 34.9, 2765),
+    "p2.16xlarge": (193133, 69.8, 2765),
+}
+PURCHASES = {"DGX-1V": ("V100", 149000, 120.0, 1242), "DGX-1P": ("P100-SXM2", 129000, 84.8, 1521)}
+
+
+# The shipped figures
+
+
+def test_gpus_are_as_published():
+    assert set(CATALOG.gpus) == set(GPUS)
+    for name, (memory, bandwidth, fp16, fp32, tdp, pcie, nvlink, capability) in GPUS.items():
+        gpu = CATALOG.gpus[name]
+        assert gpu.memory_bytes == memory * 10**9
+        assert (gpu.memory_bytes_per_s, gpu.pcie_bytes_per_s) == pytest.approx((bandwidth * 1e9, pcie * 1e9))
+        assert (gpu.fp32_flops, gpu.tdp_w) == pytest.approx((fp32 * 1e12, tdp))
+        assert gpu.tensor_fp16_flops == (None if fp16 is None else pytest.approx(fp16 * 1e12))
+        assert gpu.nvlink_bytes_per_s == (None if nvlink is None else pytest.approx(nvlink * 1e9))
+        assert gpu.compute_capability == capability
+
+
+def test_gpus_are_possible_and_sourced():
+    for gpu in CATALOG.gpus.values():
+        assert 100e9 < gpu.memory_bytes_per_s < 10e12
+        assert 4e9 < gpu.pcie_bytes_per_s <= gpu.link_bytes_per_s < gpu.memory_bytes_per_s
+        assert 0 < gpu.idle_w < gpu.tdp_w
+        assert gpu.peak_flops("amp") >= gpu.fp32_flops
+        assert gpu.source
+    assert "70 TFLOP/s: calibrate" in CATALOG.gpus["A10G"].source
+
+
+def test_idle_power_is_said_to_be_assumed():
+    assert CATALOG.gpus["V100"].idle_w == pytest.approx(60)
+    (assumed,) = CATALOG.assumptions
+    assert (assumed.code, dict(assumed.figures)) == (Code.IDLE_POWER, {"share_of_tdp": 0.2})
+    assert "V100" in assumed.subjects
+
+
+def test_prices_are_as_listed():
+    assert {(i.provider, i.region, i.name) for i in CATALOG.instances} == set(PRICES)
+    for instance in CATALOG.instances:
+        gpu, gpu_count, usd, spot, status = PRICES[instance.provider, instance.region, instance.name]
+        on_demand = instance.prices[PriceKind.ON_DEMAND]
+        assert (instance.gpu, instance.gpu_count, on_demand.usd_per_hour, instance.status) == (
+            gpu,
+            gpu_count,
+            usd,
+            status,
+        )
+        assert on_demand.as_of == {"aws": "2026-07-20", "azure": "2026-06-18"}[instance.provider]
+        assert (PriceKind.SPOT in instance.prices) == (spot is not None)
+        if spot:
+            assert instance.prices[PriceKind.SPOT].usd_per_hour_range == spot
+            assert instance.prices[PriceKind.SPOT].usd_per_hour == spot[1]
+
+
+def test_confirmed_reservations():
+    prices = PRICED["aws", "g4dn.xlarge"].prices
+    assert (prices[PriceKind.RESERVED_1Y].usd_per_hour, prices[PriceKind.RESERVED_3Y].usd_per_hour) == (0.316, 0.210)
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_three_years_of_the_lecture(name):
+    """The dollars per TFLOP/s come out as printed, within what rounding to 0.1 TFLOP/s leaves open."""
+    usd, tflops, usd_per_tflops = RESERVED[name]
+    price = PRICED["aws", name].prices[PriceKind.RESERVED_3Y]
+    assert price.usd_per_hour * 3 * 8760 == pytest.approx(usd)
+    assert price.usd_per_hour * 3 * 8760 / tflops == pytest.approx(usd_per_tflops, rel=0.05 / tflops)
+    assert price.as_of == "2023-03-06"
+
+
+def test_purchases():
+    assert {purchase.machine for purchase in CATALOG.purchases} == set(PURCHASES)
+    for purchase in CATALOG.purchases:
+        gpu, usd, tflops, usd_per_tflops = PURCHASES[purchase.machine]
+        assert (purchase.gpu, purchase.gpu_count, purchase.usd) == (gpu, 8, usd)
+        assert purchase.usd / tflops == pytest.approx(usd_per_tflops, rel=0.05 / tflops)
+        assert (purchase.as_of, bool(purchase.source)) == ("2023-03-06", True)
+
+
+def test_prices_are_possible_and_dated():
+    for instance in CATALOG.instances:
+        assert instance.gpu in CATALOG.gpus
+        on_demand = instance.prices[PriceKind.ON_DEMAND]
+        for kind, price in instance.prices.items():
+            assert price.usd_per_hour > 0
+            assert kind is PriceKind.ON_DEMAND or price.usd_per_hour < on_demand.usd_per_hour
+            assert date.fromisoformat(price.as_of).isoformat() == price.as_of
+            assert price.source
+
+
+def test_reserving_for_longer_costs_less_an_hour():
+    for instance in CATALOG.instances:
+        if PriceKind.RESERVED_1Y in instance.prices:
+            one, three = (instance.prices[kind] for kind in (PriceKind.RESERVED_1Y, PriceKind.RESERVED_3Y))
+            assert three.usd_per_hour < one.usd_per_hour
+
+
+# Files of one's own
+
+SOURCES = "sources: {mine: {title: our contract, as_of: 2026-09-01}}\n"
+ROW = "{provider: aws, region: us-east-1, instance: %s, gpu: %s, gpu_count: 1, prices: {on-demand: %s}}"
+MINE = "{usd_per_hour: 0.4, source: mine}"
+GPU_ROW = "{memory_gb: 10, memory_bandwidth_gb_per_s: 700, fp32_tflops: 20, tdp_w: 200, pcie_gb_per_s: 32"
+
+
+PRICE_A = {"on-demand": {"usd_per_hour": 0.4, "source": "mine"}}
+SOURCE_A = {"mine": {"title": "our contract", "as_of": "2026-09-01"}}
+
+
+def directory(path: Path, **files: str) -> Path:
+    path.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return path
+
+
+def listed(*rows: str) -> str:
+    return SOURCES + "instances:\n" + "".join(f"  - {row}\n" for row in rows)
+
+
+def errors(*directories: Path) -> list[str]:
+    with pytest.raises(CatalogError) as error:
+        load_catalog(directories)
+    return str(error.value).splitlines()
+
+
+def test_the_first_directory_wins_and_the_shipped_come_last(tmp_path):
+    first = directory(tmp_path / "a", prices=listed(ROW % ("g4dn.xlarge", "T4", MINE)))
+    second = directory(
+        tmp_path / "b",
+        prices=listed(
+            ROW % ("g4dn.xlarge", "T4", "{usd_per_hour: 0.5, source: mine}"), ROW % ("g9.xlarge", "X1", MINE)
+        ),
+        gpus=f"source: our lab\ngpus:\n  X1: {GPU_ROW}, idle_w: 20}}\n  T4: {GPU_ROW}, idle_w: 9}}\n",
+    )
+    catalog = load_catalog((first, second))
+    on_demand = {i.name: i.prices[PriceKind.ON_DEMAND] for i in catalog.instances if i.provider == "aws"}
+    assert on_demand["g4dn.xlarge"].usd_per_hour == 0.4
+    assert (on_demand["g4dn.xlarge"].as_of, on_demand["g4dn.xlarge"].source) == ("2026-09-01", "our contract")
+    assert on_demand["g9.xlarge"].usd_per_hour == 0.4
+    assert on_demand["g4dn.2xlarge"].usd_per_hour == 0.752
+    assert (catalog.gpus["X1"].memory_bytes, catalog.gpus["X1"].idle_w) == (10_000_000_000, 20)
+    assert (catalog.gpus["T4"].idle_w, catalog.gpus["T4"].source) == (9, "our lab")
+    assert catalog.gpus["V100"] == CATALOG.gpus["V100"]
+    assert len(catalog.instances) == len(PRICES) + 1
+    (assumed,) = catalog.assumptions
+    assert "T4" not in assumed.subjects
+    reverse = {i.name: i.prices[PriceKind.ON_DEMAND] for i in load_catalog((second, first)).instances}
+    assert reverse["g4dn.xlarge"].usd_per_hour == 0.5
+
+
+def test_host_memory_is_known_where_given(tmp_path):
+    row = ROW.replace("gpu_count: 1", "gpu_count: 1, host_memory_gb: 17.18") % ("g4dn.xlarge", "T4", MINE)
+    catalog = load_catalog((directory(tmp_path, prices=listed(row)),))
+    found, _ = offers(catalog, BuySpec(instances=("g4dn.xlarge", "g4dn.2xlarge")))
+    assert {offer.instance: offer.host_memory_bytes for offer in found} == {
+        "g4dn.xlarge": 17_180_000_000,
+        "g4dn.2xlarge": None,
+    }
+
+
+ONE_AMOUNT = "needs exactly one of usd_per_hour, usd_per_hour_low with usd_per_hour_high, and usd_in_all. Write one."
+BOTH_ENDS = "needs usd_per_hour_low and usd_per_hour_high, the low one first. Write both."
+BAD_PRICES = {
+    "{usd_per_hour: 0, source: mine}": ".usd_per_hour: must be above 0, got 0.",
+    "{usd_per_hour: -1, source: mine}": ".usd_per_hour: must be above 0, got -1.",
+    "{usd_per_hour: .inf, source: mine}": ".usd_per_hour: must be a finite number",
+    "{usd_per_hour: cheap, source: mine}": ".usd_per_hour: must be a number, got `cheap`.",
+    "{usd_per_hour: 1, source: min}": ".source: `min` is not known. Did you mean `mine`?",
+    "{usd_per_hours: 1, source: mine}": ".usd_per_hours: unknown key. Did you mean `usd_per_hour`?",
+    "{source: mine}": f": {ONE_AMOUNT}",
+    "{usd_per_hour: 1, usd_in_all: 1, source: mine}": f": {ONE_AMOUNT}",
+    "{usd_per_hour_low: 1, source: mine}": f": {BOTH_ENDS}",
+    "{usd_per_hour_low: 2, usd_per_hour_high: 1, source: mine}": f": {BOTH_ENDS}",
+    "{usd_per_hour_low: 1, usd_per_hour_high: 2, source: mine}": ".usd_per_hour_low: on-demand has no range.",
+    "{usd_in_all: 100, source: mine}": ".usd_in_all: on-demand has no term. Write usd_per_hour.",
+}
+
+
+@pytest.mark.parametrize("price", BAD_PRICES)
+def test_bad_prices(price, tmp_path):
+    lines = errors(directory(tmp_path, prices=listed(ROW % ("a", "T4", price))))
+    assert lines[0].startswith(f"{tmp_path}/prices.yaml:3:")
+    assert f"instances[0].prices.on-demand{BAD_PRICES[price]}" in lines[0]
+
+
+ROW_A = ROW % ("a", "T4", MINE)
+BAD_ROWS = {
+    "unknown GPU": (ROW % ("a", "V10O", MINE), "[0].gpu: `V10O` is not known. Did you mean `V100`?"),
+    "half a GPU": (ROW % ("a", "A100", MINE), "[0].gpu: `A100` is not known. Did you mean `A100-40GB` or `A100-80GB`?"),
+    "kind": (ROW_A.replace("on-demand", "ondemand"), "[0].prices.ondemand: must be one of on-demand, spot,"),
+    "no price": (ROW_A.replace(f"on-demand: {MINE}", ""), "[0].prices: must not be empty. Add at least one item."),
+    "status": (ROW_A.replace("gpu:", "status: gone, gpu:"), "[0].status: must be one of active, retired, got `gone`."),
+    "count": (ROW_A.replace("gpu_count: 1", "gpu_count: 0"), "[0].gpu_count: must be at least 1, got 0."),
+    "missing": (ROW_A.replace("gpu: T4,", ""), "[0].gpu: is missing. Add it."),
+    "name": (ROW % ('"my machine"', "T4", MINE), "[0].instance: must be a name of 1 to 64 letters"),
+    "twice": (f"{ROW_A}\n  - {ROW_A}", "[1]: a of aws us-east-1 is listed twice. Keep one."),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_bad_rows(case, tmp_path):
+    row, message = BAD_ROWS[case]
+    lines = errors(directory(tmp_path, prices=listed(row)))
+    assert lines[0].startswith(f"{tmp_path}/prices.yaml:")
+    assert f": instances{message}" in lines[0]
+
+
+def test_an_error_stands_where_its_value_stands(tmp_path):
+    row = ROW_A.replace("gpu_count: 1", "gpu_count: 0")
+    (line,) = errors(directory(tmp_path, prices=listed(row)))
+    column = f"  - {row}".index("0, prices") + 1
+    assert line.startswith(f"{tmp_path}/prices.yaml:3:{column}: ")
+
+
+ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just([]) | st.just({})
+
+
+@given(key=st.sampled_from(["provider", "region", "instance", "gpu", "gpu_count", "prices", "status"]), value=ANYTHING)
+def test_any_value_is_read_or_refused_in_lines_that_name_the_file(tmp_path_factory, key, value):
+    row = {"provider": "aws", "region": "r", "instance": "a", "gpu": "T4", "gpu_count": 1, "prices": PRICE_A}
+    text = yaml.safe_dump({"sources": SOURCE_A, "instances": [row | {key: value}]}, allow_unicode=True)
+    path = directory(tmp_path_factory.getbasetemp() / "any", prices=text)
+    lines = []
+    try:
+        catalog = load_catalog((path,))
+    except CatalogError as error:
+        lines = str(error).splitlines()
+    assert lines or all(price.usd_per_hour > 0 for price in catalog.instances[-1].prices.values())
+    assert all(line.startswith(f"{path}/prices.yaml:") for line in lines)
+
+
+def test_bad_date(tmp_path):
+    (line,) = errors(directory(tmp_path, prices="sources: {mine: {title: t, as_of: 1 Sept}}"))
+    assert line.endswith(":1:35: sources.mine.as_of: must be a date, got `1 Sept`. Write it as 2026-07-20.")
+
+
+BAD_GPUS = {
+    "megabytes": (GPU_ROW.replace("10", "16000000") + ", idle_w: 1}", "gpus.X1.memory_gb: must be at most 100000"),
+    "no idle power": (GPU_ROW + "}", "has no idle_w. Write it, or assumed_idle_share_of_tdp for the whole file."),
+    "idle above limit": (GPU_ROW + ", idle_w: 300}", "idle_w must be below tdp_w. Write both in watts."),
+    "unknown key": (GPU_ROW + ", idle_w: 1, tdp: 3}", "gpus.X1.tdp: unknown key. Did you mean `tdp_w`?"),
+    "number for text": (GPU_ROW + ", idle_w: 1, compute_capability: 7.5}", "must be a text, got 7.5"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GPUS)
+def test_bad_gpus(case, tmp_path):
+    row, message = BAD_GPUS[case]
+    (line,) = errors(directory(tmp_path, gpus=f"source: our lab\ngpus:\n  X1: {row}\n"))
+    assert line.startswith(f"{tmp_path}/gpus.yaml:3:")
+    assert message in line
+
+
+def test_all_errors_come_at_once(tmp_path):
+    rows = (ROW % ("a", "T4", "{usd_per_hour: 0, source: mine}"), ROW % ("b c", "T4", MINE))
+    bad = directory(tmp_path / "a", prices=listed(*rows), gpus="gpus: {}\n")
+    lines = errors(bad, directory(tmp_path / "empty"), tmp_path / "none")
+    assert [line.split(":")[0].split("/")[-1] for line in lines] == [
+        "gpus.yaml",
+        "prices.yaml",
+        "prices.yaml",
+        "empty",
+        "none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("- a", "must be a mapping"),
+        ("sources: [", "is not YAML"),
+        ("sources: !!python/name:os {}", "tag"),
+        ("sources: {}\nsources: {}", "key `sources` is given twice"),
+    ],
+)
+def test_bad_yaml(text, message, tmp_path):
+    lines = errors(directory(tmp_path, prices=text))
+    assert lines[0].startswith(f"{tmp_path}/prices.yaml")
+    assert message in lines[0]
+
+
+# What is on offer
+
+
+def names(found: list[Offer]) -> set[str]:
+    return {offer.instance for offer in found}
+
+
+def test_all_that_is_still_sold_is_on_offer():
+    found, refused = offers(CATALOG, BuySpec())
+    assert names(found) == {name for (_, _, name), row in PRICES.items() if row[4] == "active"}
+    assert {no.subject.instance for no in refused} == {
+        name for (_, _, name), row in PRICES.items() if row[4] == "retired"
+    }
+
+
+def test_an_offer_tells_all():
+    (offer,), refused = offers(CATALOG, BuySpec(instances=("NC64as_T4_v3",)))
+    assert offer == Offer(
+        provider="azure",
+        region="eastus",
+        instance="NC64as_T4_v3",
+        gpu=CATALOG.gpus["T4"],
+        gpu_count=4,
+        usd_per_hour=4.352,
+        price_kind=PriceKind.ON_DEMAND,
+        status=Status.ACTIVE,
+        as_of="2026-06-18",
+        source="Azure public price list, eastus and eastus2, Linux",
+        memory_bytes=16_000_000_000,
+        host_memory_bytes=None,
+        count_max=None,
+        spot_range=None,
+    )
+    assert refused == []
+
+
+@pytest.mark.parametrize(
+    ("buy", "expected"),
+    [
+        (BuySpec(providers=("azure",), gpus=("T4",)), {"NC4as_T4_v3", "NC64as_T4_v3"}),
+        (BuySpec(regions=("eastus2",)), {"ND96isr_H200_v5"}),
+        (BuySpec(gpus=("L4", "L40S"), providers=("aws",)), {n for (_, _, n), r in PRICES.items() if r[0][0] == "L"}),
+        (BuySpec(instances=("g5.xlarge", "p5.4xlarge")), {"g5.xlarge", "p5.4xlarge"}),
+    ],
+)
+def test_wishes_narrow_the_offers(buy, expected):
+    found, refused = offers(CATALOG, buy)
+    assert (names(found), refused) == (expected, [])
+
+
+def test_what_is_no_longer_sold_is_rejected_with_a_remedy():
+    buy = BuySpec(instances=("p3.2xlarge",))
+    found, (no,) = offers(CATALOG, buy)
+    assert found == []
+    assert (subject_name(no.subject), no.bottleneck) == ("p3.2xlarge (V100, aws us-east-1)", Bottleneck.RETIRED)
+    assert [one.code for one in no.remedies] == [Code.ALLOW_RETIRED]
+    (offer,), refused = offers(CATALOG, replace(buy, retired=True))
+    assert (offer.usd_per_hour, offer.status, refused) == (3.06, Status.RETIRED, [])
+
+
+def test_spot_takes_the_upper_end():
+    found, refused = offers(CATALOG, BuySpec(price=PriceKind.SPOT, retired=True))
+    assert {offer.instance: (offer.usd_per_hour, offer.spot_range) for offer in found} == {
+        name: (row[3][1], row[3]) for (_, _, name), row in PRICES.items() if row[3]
+    }
+    assert len(found) + len(refused) == len(PRICES)
+    assert {no.bottleneck for no in refused} == {Bottleneck.PRICE}
+
+
+def test_a_missing_price_is_rejected_with_a_remedy():
+    found, (no,) = offers(CATALOG, BuySpec(instances=("g4dn.2xlarge",), price=PriceKind.RESERVED_3Y))
+    assert found == []
+    assert no.why == Statement(code=Code.NO_PRICE, subjects=("reserved-3y",))
+    assert rejection_remedy(no).startswith("set buy.price to on-demand, or put a reserved-3y price into")
+
+
+def test_reserved_for_three_years():
+    (offer,), _ = offers(CATALOG, BuySpec(instances=("p3.16xlarge",), price=PriceKind.RESERVED_3Y, retired=True))
+    assert offer.usd_per_hour == pytest.approx(280205 / 26280)
+
+
+def test_a_gpu_that_nobody_rents_is_rejected_with_a_remedy():
+    found, (no,) = offers(CATALOG, BuySpec(gpus=("RTX4090", "L4")))
+    assert {offer.gpu.name for offer in found} == {"L4"}
+    assert (no.subject, no.bottleneck) == (OnGpu(gpu="RTX4090"), Bottleneck.PRICE)
+    assert "list your own under buy.own" in rejection_remedy(no)
+
+
+BOX = OwnMachine(name="box", gpu="V100", gpu_count=2, memory=12_000_000_000, host_memory=64, price=0.3, count=3)
+
+
+def test_with_machines_of_ones_own_nothing_is_rented():
+    (offer,), refused = offers(CATALOG, BuySpec(own=(BOX,)))
+    assert (offer.provider, offer.instance, offer.gpu_count, offer.count_max) == ("own", "box", 2, 3)
+    assert (offer.memory_bytes, offer.host_memory_bytes) == (12_000_000_000, 64)
+    assert (offer.usd_per_hour, offer.price_kind, offer.as_of) == (0.3, None, "")
+    assert refused == []
+    assert offers(CATALOG, BuySpec(own=(replace(BOX, memory=None),)))[0][0].memory_bytes == 16_000_000_000
+
+
+def test_with_providers_both_are_on_offer():
+    found, _ = offers(CATALOG, BuySpec(own=(BOX,), providers=("azure",), gpus=("V100",), retired=True))
+    assert [offer.instance for offer in found] == ["box", "NC6s_v3", "NC24s_v3"]
+
+
+BAD_WISHES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "provider": ({"providers": ("asw",)}, ["buy.providers[0]: `asw` is not in the catalog. Did you mean `aws`?"]),
+    "no idea": ({"providers": ("gcp",)}, ["buy.providers[0]: `gcp` is not in the catalog. Known: aws, azure."]),
+    "region": ({"regions": ("eastus3",)}, ["buy.regions[0]: `eastus3` is not in the catalog. Did you mean `eastus`?"]),
+    "gpu": (
+        {"gpus": ("T4", "A100")},
+        ["buy.gpus[1]: `A100` is not in the catalog. Did you mean `A100-40GB` or `A100-80GB`?"],
+    ),
+    "instance": (
+        {"instances": ("g4dn.xlagre",)},
+        ["buy.instances[0]: `g4dn.xlagre` is not in the catalog. Did you mean `g4dn.xlarge`?"],
+    ),
+    "own GPU": (
+        {"own": (replace(BOX, gpu="v100"),)},
+        ["buy.own[0].gpu: `v100` is not in the catalog. Did you mean `V100`?"],
+    ),
+    "own memory": (
+        {"own": (replace(BOX, memory=32_000_000_000),)},
+        [
+            "buy.own[0].memory: must be above 0 and at most the 16 GB of a V100, got 32 GB. Write 16 GB or less.",
+        ],
+    ),
+    "two at once": (
+        {"providers": ("gcp",), "own": (BOX, BOX)},
+        [
+            "buy.providers[0]: `gcp` is not in the catalog. Known: aws, azure.",
+            "buy.own[1].name: `box` is taken by buy.own[0]. Write another, or `count` there.",
+        ],
+    ),
+    "nowhere": (
+        {"providers": ("aws",), "regions": ("eastus",)},
+        ["buy: no instance is at once of these providers, regions and instances. Leave one of them out."],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WISHES)
+def test_bad_wishes(case):
+    wishes, lines = BAD_WISHES[case]
+    with pytest.raises(CatalogError) as error:
+        offers(CATALOG, BuySpec(**wishes))
+    assert str(error.value).splitlines() == lines
+
+
+def test_stale_after_ninety_days():
+    assert not stale("2026-07-20", date(2026, 10, 18))
+    assert stale("2026-07-20", date(2026, 10, 19))
+    assert stale("2026-07-20", date(2026, 7, 22), days=1)
+    assert not stale("", date(2026, 7, 22))

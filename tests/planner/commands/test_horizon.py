@@ -1,0 +1,166 @@
+"""`planner horizon` as people use it: what it prints, refuses, draws and says in JSON."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+from typer.testing import CliRunner
+
+from calibrate.io.plot import PlotError
+from planner.cli import app
+from planner.io.load import ScenarioError
+from planner.questions.horizons import answer
+
+SMALL = """
+name: small
+models: [{name: resnet50_v2, slo: {latency: 200 ms, attainment: 95 %}}]
+streams: [{model: resnet50_v2, count: 40, rate: 15 fps}]
+buy: {providers: [aws], instances: [p3.2xlarge], retired: true, max_gpus: 6}
+horizon: 5 s
+replications: 2
+calendar:
+  days: 1
+  hourly: [1, 1, 1, 1, 1, 1, 3, 5, 6, 6, 5, 5, 5, 5, 5, 5, 6, 6, 5, 4, 3, 2, 1, 1]
+  rates_are: mean
+  representatives: 3
+  reserved: {term: reserved-3y}
+  spot: {interruptions: 0.1 /h}
+"""
+
+
+def run(*words: str) -> tuple[int, str]:
+    found = CliRunner().invoke(app, ["horizon", *words, "--quiet"])
+    if found.exception and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found.exit_code, found.stdout
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL, encoding="utf-8")
+    return str(path)
+
+
+def test_all_ways_on_a_narrow_screen(small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    code, text = run(small)
+    assert code == 0
+    assert text.startswith("small: 51,840,000 requests in 1 day")
+    assert all(re.search(rf"^  {way}\b", text, re.MULTILINE) for way in answer.HorizonWay if way != "own")
+    assert max(map(len, text.splitlines())) <= 60
+    assert text.index("Cheapest that meets every SLO") < text.index("Assumptions")
+
+
+def test_json_and_picture(small: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    code, text = run(small, "--format", "json", "--plot", str(tmp_path / "week.png"))
+    found = json.loads(text)
+    assert (code, found["schema"], len(found["strategies"])) == (0, "planner.horizon/v3", 5)
+    assert sum(found["requests_by_hour"]) == pytest.approx(40 * 15 * 86_400)
+    assert (tmp_path / "week.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_written_costs_no_answer(small: str, tmp_path: Path) -> None:
+    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "week.png").symlink_to(tmp_path / "absent" / "week.png")
+    for picture, said, answered in (("week.png", "cannot be written", True), ("absent/a.png", "no directory", False)):
+        done = CliRunner().invoke(app, ["horizon", small, "--quiet", "--plot", str(tmp_path / picture)])
+        assert isinstance(done.exception, PlotError)
+        assert said in str(done.exception)
+        assert done.stdout.startswith("small: ") is answered
+
+
+def test_markdown(small: str) -> None:
+    code, text = run(small, "--format", "md", "--set", "calendar.spot=null")
+    assert code == 0
+    assert "| way | cost |" in text
+    assert "spot: give `calendar.spot.interruptions`" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("calendar=null", "calendar: is missing"),
+        ("buy.price=spot", "buy.price: must be on-demand with a calendar"),
+        ("calendar.hourly=[1, 2]", "`hourly` must have 24 factors, one an hour, got 2."),
+        ("calendar.weekly=[1, 2]", "`weekly` must have 7 factors, Monday to Sunday, got 2."),
+        ("calendar.trace={file: none.csv}", "must have one of `hourly` and `trace`"),
+        ("calendar.autoscaling={min: 5, max: 2}", "`max` must be at least `min`, 5, got 2"),
+        ("calendar.autoscaling={target_utilization: 0}", "target_utilization: must be above 0"),
+        ("calendar.spot={}", "calendar.spot.interruptions: is missing"),
+        ("calendar.reserved.term=spot", "must be one of reserved-1y, reserved-3y"),
+        ("calendar.dayz=3", "unknown key. Did you mean `days`?"),
+        ("calendar.spot.interruptions=often", "must be a rate, got `often`. Write e.g. `0.1 /h` or `1 /min`."),
+        ("calendar.trace.file=none.csv", "must have one of `hourly` and `trace`"),
+        (
+            "calendar.autoscaling.min=99",
+            "must be at most 6 x p3.2xlarge, the most that may be had (`buy.max_gpus` is 6)",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(small: str, change: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        run(small, "--set", change)
+    assert said in str(error.value)
+    assert str(error.value).startswith(f"--set {change}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_what_the_file_has_wrong_is_not_blamed_on_other_overrides(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(SMALL.replace("hourly: [1, 1,", "hourly: ["), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"^\S*wrong\.yaml:9:3: calendar: `hourly` must have 24 factors"):
+        run(str(path), "--set", "calendar.days=2", "--set", "seed=3")
+
+
+def test_the_start_of_a_machine_has_three_digits(small: str) -> None:
+    code, text = run(small, "--set", "calendar.autoscaling.load=19.6 ms")
+    assert code == 0
+    assert "a p3.2xlarge answers 90 s after it is ordered" in " ".join(text.split())
+
+
+def test_a_recording_that_is_not_there_is_named_with_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "trace.yaml"
+    path.write_text(re.sub(r"  hourly: .*\n", "  trace: {file: none.csv}\n", SMALL), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"trace\.yaml:10:17: calendar\.trace\.file: .*no such file"):
+        run(str(path))
+
+
+def test_a_way_that_misses_an_slo_is_never_the_best(small: str) -> None:
+    tight = ("calendar.autoscaling={target_utilization: 100 %, max: 1}", "calendar.spot=null", "streams[0].count=80")
+    code, text = run(small, *(word for change in tight for word in ("--set", change)), "--format", "json")
+    ways = {s["way"]: s for s in json.loads(text)["strategies"]}
+    assert code == 0
+    assert ways["fixed"]["met"]
+    assert not ways["autoscaled"]["met"]
+    assert json.loads(text)["best"] != "autoscaled"
+    assert ways["autoscaled"]["gpus_max"] == 1
+    assert ways["autoscaled"]["short_gpu_hours"] > 0
+
+
+def test_every_key_of_the_json_is_explained() -> None:
+    page = (ROOT / "docs" / "horizons.md").read_text(encoding="utf-8")
+    kinds = (
+        answer.Horizon,
+        answer.Strategy,
+        answer.LoadLevel,
+        answer.ModelSlo,
+        answer.StrategyPart,
+        answer.DayCheck,
+        answer.Band,
+    )
+    keys = {f.name for kind in kinds for f in fields(kind)}
+    assert sorted(key for key in keys if f"`{key}`" not in page) == []
+
+
+@pytest.mark.parametrize("name", ["week", "bursts"])
+def test_shipped_scenarios_are_read(name: str) -> None:
+    from planner.io.load import load_scenario
+
+    loaded = load_scenario(ROOT / "scenarios" / "horizon" / f"{name}.yaml")
+    assert loaded.scenario.calendar is not None

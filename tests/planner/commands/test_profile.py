@@ -1,0 +1,197 @@
+"""`planner profile`: what it says of the zoo's models and of a user's own, and what it refuses."""
+
+import json
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from planner import cli
+from planner.catalog.knowledge import knowledge
+
+OWN = """
+from torch import nn
+
+def factory():
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
+"""
+
+
+@pytest.fixture
+def planner(tmp_path, monkeypatch, capsys):
+    """`planner(...)` in this process: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "140")
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["planner", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+def answer(planner, *words):
+    status, out, err = planner("profile", *words, "--format", "json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def test_a_model_alone(planner):
+    found = answer(planner, "resnet50")
+    assert (found["params"], found["macs"]) == (25_557_032, 4_089_184_256)
+    assert found["bytes_moved"] == pytest.approx(sum(layer["bytes_moved"] for layer in found["layers"]))
+    assert found["flops"] == 2 * found["macs"]
+    assert "latency_s" not in found
+    assert "time_s" not in found["layers"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "rule"),
+    [("resnet50", "V100", "profile"), ("yolov3", "T4", "measured-ratio"), ("convnext_tiny", "B200", "roofline")],
+)
+def test_a_model_on_a_gpu(planner, name, gpu, rule):
+    found = answer(planner, name, "--gpu", gpu, "--batch", 4)
+    assert found["gpu"] == gpu
+    for key in ("latency_s", "memory_bytes", "load_s"):
+        assert 0 < found[key]["low"] <= found[key]["value"] <= found[key]["high"]
+    assert found["bound"] in ("arithmetic", "bandwidth", "overhead")
+    assert sum(found["bound_shares"].values()) == pytest.approx(1)
+    assert found["roofline_s"] == pytest.approx(sum(layer["time_s"] for layer in found["layers"]))
+    assert found["evidence"]
+    if gpu != "T4":  # which rule reaches a T4 depends on what is shipped for it
+        assert found["rule"] == rule
+
+
+def test_probes_count_with_their_own_layers(planner):
+    """A layer model of the V100 fitted to real layers gives LeNet its 11 kernels' time, not a middling model's."""
+    assert answer(planner, "lenet", "--gpu", "V100")["latency_s"]["high"] < 1e-3
+
+
+def test_a_table_for_people(planner):
+    status, out, _ = planner("profile", "resnet50", "--gpu", "V100", "--batch", "4")
+    assert status == 0
+    assert out.startswith("resnet50: 25.56 M parameters, 4.09 G multiply-adds a sample of 3x224x224")
+    for words in ("Bound by arithmetic", "layers that take longest", "grayscale", "-1.9 %", "checkpointing", "L2"):
+        assert words in out
+
+
+def test_markdown(planner):
+    status, out, _ = planner("profile", "lenet", "--format", "md")
+    assert status == 0
+    assert "| layer | type |" in out
+
+
+def test_a_systolic_array(planner):
+    found = {
+        flow: answer(planner, "resnet50", "--device", "tpu-v1", "--dataflow", flow)["array"] for flow in ("ws", "os")
+    }
+    assert found["ws"]["cycles"] != found["os"]["cycles"]
+    assert 0 < found["ws"]["utilization"] < 1
+    assert len(found["ws"]["layers"]) == 54
+    status, out, _ = planner("profile", "resnet50", "--device", "tpu-v1")
+    assert status == 0
+    assert "On tpu-v1, ws:" in out
+
+
+def test_another_resolution(planner):
+    usual, large = (answer(planner, "resnet50", "--resolution", pixels) for pixels in (224, 448))
+    assert large["input_shape"] == [3, 448, 448]
+    assert large["macs"] == pytest.approx(4 * usual["macs"], rel=0.002)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_picture(planner, tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    status, _, err = planner("profile", "alexnet_2012", "--gpu", "GTX580", "--batch", "128", "--plot", f"a.{suffix}")
+    assert status == 0, err
+    if suffix == "png":
+        assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    else:
+        ElementTree.parse(tmp_path / "a.svg")
+
+
+def test_the_picture_shows_why_alexnet_was_split():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from planner.questions.profiling.anatomy import Wish, look
+    from planner.questions.profiling.systolic import Dataflow
+    from planner.show.plots.profiling import fill
+
+    known, library = knowledge(None, None)
+    wish = Wish(
+        model="alexnet_2012",
+        input_shape=None,
+        resolution=None,
+        batch=128,
+        precision="fp32",
+        gpu=known.gpus["GTX580"],
+        device=None,
+        dataflow=Dataflow.WS,
+        measure=False,
+    )
+    figure = Figure()
+    fill(figure, look(wish, library, known.gpus))
+    training = figure.axes[2]
+    (limit,) = (line.get_ydata()[0] for line in training.lines)
+    tops = {}
+    for bar in training.patches:
+        place = round(bar.get_x() + bar.get_width() / 2)
+        tops[place] = max(tops.get(place, 0), bar.get_y() + bar.get_height())
+    by_batch = dict(zip((16, 32, 64, 128, 256), (tops[place] for place in sorted(tops)), strict=True))
+    assert limit == 3.0
+    assert by_batch[64] < by_batch[128] < limit < by_batch[256]
+    (ends,) = (lines.get_segments() for lines in training.collections)
+    band = dict(zip((16, 32, 64, 128, 256), (line[:, 1] for line in ends), strict=True))
+    assert band[128][0] < limit < band[128][1]
+    assert band[64][1] < limit
+
+
+def test_an_own_model(planner, tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+    found = answer(planner, "mine:factory", "--input", "3x8x8", "--gpu", "T4")
+    assert found["macs"] == 27 * 8 * 36 + 8 * 36 * 10
+    assert found["rule"] in ("layer-model", "roofline")
+    assert found["latency_s"]["value"] > 0
+
+
+def test_measured_on_this_machine(planner):
+    pytest.importorskip("torch")
+    found = answer(planner, "lenet", "--device", "cpu", "--measure", "--batch", "2")
+    assert set(found["measured"]["latency_s"]) == {"1", "2", "4", "8"}
+    assert found["measured"]["verdict"].startswith("time ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["resnet5"], "resnet5: its layers are not known. Did you mean resnet50?"),
+        (["mine:factory"], "mine:factory: the shape of its input is not known. Write --input, e.g. --input 3x224x224."),
+        (["resnet50", "--input", "3x8x8"], "resnet50: has its own input. Leave out --input"),
+        (["lenet", "--resolution", "56"], "lenet: resolution 56: its linear layers fit 28 pixels only."),
+        (["resnet50", "--gpu", "V10"], "--gpu V10: is not in the catalog. Did you mean `V100`?"),
+        (["resnet50", "--gpu", "V100", "--precision", "bf16"], "V100: computes nothing in bf16."),
+        (["resnet50", "--precision", "fp8"], "--precision fp8: write one of fp32"),
+        (["resnet50", "--device", "tpu"], "--device tpu: is not known. Did you mean `tpu-v1`?"),
+        (["resnet50", "--device", "tpu-v1", "--dataflow", "rs"], "--dataflow rs: write one of ws, is, os."),
+        (["resnet50", "--dataflow", "os"], "--dataflow os: only systolic arrays have one. Add --device tpu-v1."),
+        (["resnet50", "--device", "cuda:0"], "--device cuda:0: says nothing by itself. Add --measure, or name"),
+        ([":f", "--input", "3x8x8"], ":f: must name a module and a function. Write package.module:factory."),
+        (["m:", "--input", "3x8x8"], "m:: must name a module and a function. Write package.module:factory."),
+        (["resnet50", "--measure"], "--measure runs the model: write --device cpu or --device cuda:0."),
+        (["resnet50", "--format", "csv"], "--format csv: a profile of one model is written as table, json or md."),
+        (["resnet50", "--plot", "a.jpg"], "--plot a.jpg: must end in .png or .svg."),
+        (["resnet50", "--plot", "no/a.png"], "--plot no/a.png: no is no directory."),
+        (["m:f", "--input", "3xx8"], "--input 3xx8: must be sizes with x between. Write e.g. 3x224x224."),
+        (["resnet50", "--batch", "0"], "Invalid value for '--batch'"),
+    ],
+)
+def test_what_is_refused(planner, words, said):
+    status, out, err = planner("profile", *words)
+    assert (status, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert "Traceback" not in err

@@ -1,0 +1,235 @@
+"""A plan at other prices: sums that anyone can check, nothing simulated, and nothing believed that was not replayed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from support.answers import BEST, DEARER, ONE_GPU, PLAN
+from typer.testing import CliRunner
+
+from planner import cli
+from planner.catalog.offers import SHIPPED, CatalogError
+from planner.compare.reprice import RepriceError, read_prices, reprice
+from planner.io.store import read_plan, write_plan
+from planner.model.candidate import Candidate, MachineType, Memory
+from planner.model.plan import NOTHING_TRIED, Bottleneck, PlanWarning
+from planner.model.scenario import PriceKind
+from planner.model.statement import Code, Statement
+from planner.show.documents.plan import render
+from planner.show.text.plan import bound_line
+from planner.show.text.reasons import stale_prices
+from planner.units.writing import Format, Screen
+from planner.words.candidates import candidate_name
+
+NOW = "2026-11-22T08:00:00+00:00"
+PRICES = """sources: {{quote: {{title: A quote, as_of: {as_of}}}}}
+instances:
+  - {{provider: azure, region: eastus, instance: NC6s_v3, gpu: V100, gpu_count: 1, status: {status},
+     prices: {{on-demand: {{usd_per_hour: {azure}, source: quote}}, spot: {{usd_per_hour: 1.1, source: quote}}}}}}
+  - {{provider: aws, region: us-east-1, instance: g5.xlarge, gpu: A10G, gpu_count: 1,
+     prices: {{on-demand: {{usd_per_hour: {aws}, source: quote}}}}}}
+"""
+ASKED = """models: [{{name: a, slo: {{latency: 1 s}}}}]
+streams: [{{model: a, rate: 1 fps}}]
+buy: {{{buy}}}
+"""
+AZURE = replace(BEST.instances[0], price_kind=PriceKind.ON_DEMAND)
+AWS = replace(AZURE, provider="aws", region="us-east-1", instance="g5.xlarge", gpu="A10G", usd_per_hour=4.0, count=3)
+RIVAL = replace(DEARER, instances=(AWS,), cost_usd_per_hour=12.0)
+THREE = replace(DEARER, instances=(replace(AZURE, count=3),))
+RENTED = replace(PLAN, recommendation=replace(BEST, instances=(AZURE,)), alternatives=(THREE, RIVAL))
+
+
+def prices(folder, azure=2.5, aws=4.0, as_of="2026-11-01", status="active", kind=None):
+    path = folder / "p.yaml"
+    path.write_text(PRICES.format(azure=azure, aws=aws, as_of=as_of, status=status), encoding="utf-8")
+    return read_prices(path, kind)
+
+
+def codes(plan):
+    return {warning.what.code for warning in plan.warnings}
+
+
+def test_costs_are_counts_times_prices_and_the_rest_stays(tmp_path):
+    new, found = reprice(RENTED, "plan.json", prices(tmp_path), NOW)
+    best = new.recommendation
+    assert best.cost_usd_per_hour == pytest.approx(2 * 2.5)
+    assert best.cost_usd_per_month == pytest.approx(2 * 2.5 * 730)
+    assert [a.cost_usd_per_hour for a in new.alternatives] == pytest.approx([7.5, 12.0])
+    assert (best.models, best.gpus, best.candidate) == (BEST.models, BEST.gpus, BEST.candidate)
+    assert new.prices_as_of == best.instances[0].price_as_of == "2026-11-01"
+    assert new.created_at == NOW
+    assert not stale_prices(new)
+    assert Statement(code=Code.REPRICED, subjects=(PLAN.created_at, NOW, "p.yaml")) in new.assumptions
+    assert (found.old_usd_per_hour, found.new_usd_per_hour, found.cheaper) == (6.12, 5.0, None)
+    assert "None of the 2 other fleets that met every SLO is cheaper at these prices." in found.notes
+
+
+def test_rejected_fleets_get_their_new_cost(tmp_path):
+    offer = MachineType(provider="azure", region="eastus", instance="NC12s_v3", gpu="V100", gpu_count=2)
+    dominated = replace(ONE_GPU, bottleneck=Bottleneck.COST, subject=offer)
+    one, two = (replace(AZURE.machines, count=count) for count in (1, 2))
+    elsewhere = replace(ONE_GPU, subject=Candidate(machines=(replace(one, region="westus"),)))
+    both = replace(ONE_GPU, subject=Candidate(machines=(two, replace(AWS.machines, count=1)), memory=Memory.SWAPPED))
+    plan = replace(RENTED, rejections=(ONE_GPU, dominated, elsewhere, both))
+    new, found = reprice(plan, "plan.json", prices(tmp_path), NOW)
+    assert [no.cost_usd_per_hour for no in new.rejections] == [2.5, None, pytest.approx(9.0)]
+    assert any("1 candidates were rejected for their old price" in note for note in found.notes)
+    assert [f.role for f in found.fleets] == ["recommended", "alternative", "alternative", "rejected", "rejected"]
+
+
+def test_an_alternative_that_is_cheaper_now_is_said_and_not_taken(tmp_path):
+    new, found = reprice(RENTED, "plan.json", prices(tmp_path, aws=1.0), NOW)
+    assert found.cheaper == candidate_name(RIVAL.candidate)
+    assert new.recommendation.candidate == BEST.candidate
+    place = next(i for i, one in enumerate(new.alternatives, 1) if one.candidate == RIVAL.candidate)
+    assert Code.CHEAPER_NOW in codes(new)
+    assert place in new.pareto
+
+
+def test_nothing_is_said_of_a_bound(tmp_path):
+    new, _ = reprice(RENTED, "plan.json", prices(tmp_path), NOW)
+    assert "not known at these prices" in bound_line(new.recommendation, (), 0.1)
+    write_plan(new, tmp_path / "new.json")
+    assert json.loads((tmp_path / "new.json").read_text())["recommendation"]["lower_bound_usd_per_hour"] is None
+    text = render(read_plan(tmp_path / "new.json"), Format.TABLE, Screen())
+    assert "nan" not in text.lower()
+    assert "prices of 2026-11-01" in text
+
+
+def test_another_kind_of_price(tmp_path):
+    new, _ = reprice(replace(RENTED, alternatives=()), "plan.json", prices(tmp_path, kind=PriceKind.SPOT), NOW)
+    assert new.recommendation.cost_usd_per_hour == pytest.approx(2.2)
+    assert new.recommendation.instances[0].price_kind is PriceKind.SPOT
+
+
+def test_spot_machines_are_warned_of_as_in_a_plan(tmp_path):
+    spot, _ = reprice(replace(RENTED, alternatives=()), "plan.json", prices(tmp_path, kind=PriceKind.SPOT), NOW)
+    (said,) = [warning for warning in spot.warnings if warning.what.code is Code.SPOT]
+    assert said.what.subjects == ("NC6s_v3",)
+    again, _ = reprice(spot, "plan.json", prices(tmp_path, kind=PriceKind.SPOT), NOW)
+    assert [warning for warning in again.warnings if warning.what.code is Code.SPOT] == [said]
+    back, _ = reprice(spot, "plan.json", prices(tmp_path, kind=PriceKind.ON_DEMAND), NOW)
+    assert Code.SPOT not in codes(back)
+
+
+def test_the_same_gpus_elsewhere_need_no_replay(tmp_path):
+    cheap = prices(tmp_path)
+    text = cheap.path.read_text(encoding="utf-8")
+    text += """  - {provider: gcp, region: us-central1, instance: n1-v100, gpu: V100, gpu_count: 1,
+     prices: {on-demand: {usd_per_hour: 1.5, source: quote}}}
+  - {provider: gcp, region: us-west1, instance: n1-v100, gpu: V100, gpu_count: 1, status: retired,
+     prices: {on-demand: {usd_per_hour: 0.5, source: quote}}}
+"""
+    cheap.path.write_text(text, encoding="utf-8")
+    new, found = reprice(RENTED, "plan.json", read_prices(cheap.path), NOW)
+    moved = [fleet for fleet in found.fleets if fleet.role == "same GPUs elsewhere"]
+    assert [fleet.new_usd_per_hour for fleet in moved] == pytest.approx([3.0, 4.5])
+    assert found.cheaper == "2 x n1-v100 (V100, gcp us-central1), resident"
+    assert found.cheaper in [one.what.subjects[0] for one in new.warnings if one.what.code is Code.CHEAPER_NOW]
+    assert new.recommendation.instances[0].provider == "azure"  # what its figures were checked for
+    azure = replace(RENTED, scenario_text=ASKED.format(buy="providers: [azure]"))
+    assert reprice(azure, "plan.json", read_prices(cheap.path), NOW)[1].cheaper is None
+
+
+def test_what_is_no_longer_sold_is_refused_but_to_those_who_ask(tmp_path):
+    retired = prices(tmp_path, status="retired")
+    with pytest.raises(RepriceError, match="NC6s_v3, azure eastus: is no longer sold"):
+        reprice(RENTED, "plan.json", retired, NOW)
+    asked = replace(RENTED, scenario_text=ASKED.format(buy="retired: true"))
+    new, _ = reprice(asked, "plan.json", retired, NOW)
+    assert Statement(code=Code.RETIRED, subjects=("NC6s_v3",)) in [warning.what for warning in new.warnings]
+
+
+def test_stale_prices_are_warned_of_and_old_ones_go(tmp_path):
+    stale = PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=("NC6s_v3", "2026-06-18")))
+    before = replace(RENTED, warnings=(stale,))
+    new, _ = reprice(before, "plan.json", prices(tmp_path), NOW)
+    assert new.warnings == ()
+    again, found = reprice(before, "plan.json", prices(tmp_path, as_of="2026-01-01"), NOW)
+    assert [warning.what.subjects for warning in again.warnings] == [("NC6s_v3", "2026-01-01")]
+    assert stale_prices(again)
+    assert any("2026-01-01" in note for note in found.notes)
+
+
+def test_machines_of_ones_own_keep_their_price(tmp_path):
+    own = replace(AZURE, provider="own", region="", price_as_of="", price_kind=None, usd_per_hour=0.3)
+    new, _ = reprice(
+        replace(RENTED, recommendation=replace(BEST, instances=(own,))), "plan.json", prices(tmp_path), NOW
+    )
+    assert new.recommendation.cost_usd_per_hour == pytest.approx(0.6)
+
+
+def without(plan, **changes):
+    return replace(plan, recommendation=replace(BEST, instances=(replace(AZURE, **changes),)), alternatives=())
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (without(RENTED, instance="NC6_v3"), "p.yaml: has no price of NC6_v3, azure eastus. Did you mean `NC6s_v3`?"),
+        (without(RENTED, region="westus"), "p.yaml: has no price of NC6s_v3, azure westus."),
+        (without(RENTED, gpu_count=2), "has 1 x V100, and the plan 2 x V100. Mend `gpu` and `gpu_count` there."),
+        (without(RENTED, price_kind=PriceKind.RESERVED_1Y), "has no reserved-1y price of NC6s_v3, azure eastus, only"),
+        (without(RENTED, price_kind=None), "plan.json: does not say which kind of price it took for NC6s_v3"),
+        (replace(PLAN, recommendation=NOTHING_TRIED), "plan.json: recommends nothing, so nothing has a price."),
+    ],
+)
+def test_what_has_no_price_is_named_with_the_remedy(tmp_path, plan, said):
+    with pytest.raises(RepriceError) as error:
+        reprice(plan, "plan.json", prices(tmp_path), NOW)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_alternative_without_a_price_is_left_out(tmp_path):
+    unknown = replace(RIVAL, instances=(replace(AWS, instance="g9.xlarge"),))
+    new, found = reprice(replace(RENTED, alternatives=(THREE, unknown)), "plan.json", prices(tmp_path), NOW)
+    assert [a.candidate for a in new.alternatives] == [THREE.candidate]
+    left_out = candidate_name(unknown.candidate)
+    assert any("Left out, for want of a price" in note and left_out in note for note in found.notes)
+
+
+def test_files_of_prices_are_checked_like_a_catalog(tmp_path):
+    assert {i.name for i in read_prices(SHIPPED).instances} >= {"NC6s_v3", "g4dn.xlarge"}
+    with pytest.raises(CatalogError, match="no such file"):
+        read_prices(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("sources: {}\ninstances: [{provider: x}]\n")
+    with pytest.raises(CatalogError, match=r"bad\.yaml:2:13: instances\[0\]"):
+        read_prices(tmp_path / "bad.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"schema": "planner.plan/v2", "x": {}}', "an answer (`planner.plan/v2`)"),
+        ("models: []\nstreams: []\n", "a scenario"),
+    ],
+)
+def test_another_kind_of_file_is_named_in_one_line(tmp_path, text, what):
+    (tmp_path / "p").write_text(text)
+    with pytest.raises(CatalogError) as error:
+        read_prices(tmp_path / "p")
+    assert str(error.value) == f"{tmp_path / 'p'}: is {what}. Name a file like the shipped prices.yaml."
+
+
+def test_a_kind_of_price_that_was_just_named_is_not_asked_for(tmp_path):
+    three_years = replace(prices(tmp_path), kind=PriceKind.RESERVED_3Y)
+    with pytest.raises(
+        RepriceError, match=r"has no reserved-3y price of .*, only .*\. Add it, or leave --price out\.$"
+    ):
+        reprice(RENTED, "plan.json", three_years, NOW)
+
+
+def test_the_command_writes_a_plan_that_other_commands_read(tmp_path):
+    write_plan(RENTED, tmp_path / "plan.json")
+    prices(tmp_path)
+    words = ["reprice", tmp_path / "plan.json", "--prices", tmp_path / "p.yaml"]
+    done = CliRunner().invoke(cli.app, [*map(str, words), "-o", str(tmp_path / "new.json")])
+    assert done.exit_code == 0
+    assert "$6.12/h -> $5.00/h (-18.3 %), $4,468 -> $3,650/month" in " ".join(done.stdout.split())
+    assert read_plan(tmp_path / "new.json").recommendation.cost_usd_per_hour == 5
+    assert json.loads(CliRunner().invoke(cli.app, [*map(str, words), "--format", "json"]).stdout)["cheaper"] is None
+    assert CliRunner().invoke(cli.app, [*map(str, words), "--format", "md"]).stdout.startswith("**2 x NC6s_v3")
+    explained = CliRunner().invoke(cli.app, ["explain", str(tmp_path / "new.json")])
+    assert "prices of 2026-11-01" in explained.stdout

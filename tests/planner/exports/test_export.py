@@ -1,0 +1,509 @@
+"""Exports are read by what they are made for: Triton's protobuf, Kubernetes' schema, Ray Serve's model, OpenMetrics."""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from google.protobuf import text_format
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from support.planning import CATALOG
+from typer.testing import CliRunner
+
+from calibrate.library.lookup import find_profiles
+from calibrate.zoo import zoo
+from planner.cli import app
+from planner.exports import triton
+from planner.exports.fleet import ExportError, machines
+from planner.exports.folder import MARK, write_folder
+from planner.exports.names import dns_names, file_names
+from planner.exports.ray_serve import FILL_IN, TORCHVISION
+from planner.exports.targets import Target, files_of
+from planner.io.demand import sources_of
+from planner.io.load import load_scenario
+from planner.io.store import write_plan
+from planner.model.candidate import Candidate
+from planner.model.plan import Instances, Plan, ReplicaAnswer, WayOfServing
+from planner.model.scenario import Merging, PriceKind
+from planner.search.plan import plan as search
+
+SCENARIO = """
+name: Two doors
+models:
+  - {name: resnet50, slo: {latency: 100 ms}, max_queue_delay: 5 ms}
+  - {name: front.door, profile: vgg16, slo: {latency: 150 ms, attainment: 95 %}}
+streams:
+  - {model: resnet50, count: 12, rate: 15 fps}
+  - {model: resnet50, gamma: {rate: 20 rps, cv: 2}}
+  - {model: front.door, poisson: 100 rps}
+buy: {providers: [azure], gpus: [V100], retired: true, price: spot}
+drop: late
+horizon: 6 s
+replications: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """A real answer; spot prices are not known of that machine, so the price comes from an override."""
+    file = tmp_path_factory.mktemp("scenario") / "doors.yaml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    found = search(
+        load_scenario(file, ["buy.price=on-demand"]),
+        CATALOG,
+        find_profiles([], CATALOG.gpus),
+        created_at="2026-11-22T00:00:00",
+    )
+    assert found.recommendation.feasible
+    return found
+
+
+def spread(plan: Plan) -> Plan:
+    """The same models on two machines of two GPUs: one model on three of them, the other on one, with odd names."""
+    best = plan.recommendation
+    first, second = best.models
+    devices = [
+        replace(best.gpus[0], id=f"box_A/é-{machine}:{device}", host=f"box_A/é-{machine}")
+        for machine in (1, 2)
+        for device in (0, 1)
+    ]
+    ids = [device.id for device in devices]
+    types = replace(best.instances[0], instance="box_A/é", gpu_count=2, count=2)
+    models = (
+        replace(
+            first,
+            name="Door / 1",
+            replicas=tuple(
+                ReplicaAnswer(gpus=(i,), batch_size=8, share=s) for i, s in zip(ids[:3], (0.5, 0.3, 0.2), strict=True)
+            ),
+        ),
+        replace(second, name="door_1", replicas=(ReplicaAnswer(gpus=(ids[1],), batch_size=1, share=1.0),)),
+    )
+    return replace(plan, recommendation=replace(best, instances=(types,), gpus=tuple(devices), models=models))
+
+
+def model_configs(files: Mapping[str, str]) -> dict[str, object]:
+    """Every config.pbtxt as Triton's own protobuf reads it."""
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+    return {
+        path: text_format.Parse(text, ModelConfig()) for path, text in files.items() if path.endswith("config.pbtxt")
+    }
+
+
+def test_triton_reads_what_the_plan_says(plan: Plan) -> None:
+    configs = model_configs(files_of(plan, Target.TRITON))
+    replicas = Counter()
+    for path, config in configs.items():
+        (model,) = (m for m in plan.recommendation.models if m.name == config.name)
+        assert path.split("/")[-2] == config.name
+        assert config.max_batch_size == model.batch_size
+        assert list(config.dynamic_batching.preferred_batch_size) == [model.batch_size]
+        assert config.dynamic_batching.max_queue_delay_microseconds == round(1e6 * model.max_queue_delay_s)
+        policy = config.dynamic_batching.default_queue_policy
+        assert policy.default_timeout_microseconds == round(1e6 * model.slo_s)
+        assert policy.timeout_action == policy.TimeoutAction.REJECT
+        assert not config.input  # what the plan does not know is not made up
+        assert not config.backend
+        profile = {"resnet50": "resnet50", "front.door": "vgg16"}[config.name]
+        assert {key: value.string_value for key, value in config.parameters.items()} == {"profile": profile}
+        replicas[config.name] += sum(group.count * len(group.gpus) for group in config.instance_group)
+    assert replicas == {model.name: len(model.replicas) for model in plan.recommendation.models}
+
+
+def test_triton_machines_are_apart_and_shared_gpus_take_turns(plan: Plan) -> None:
+    configs = model_configs(files_of(spread(plan), Target.TRITON))
+    folders = sorted(path.rsplit("/", 2)[0] for path in configs)
+    assert len(set(folders)) == 2
+    first, second = sorted(set(folders))
+    on_first = {config.name: config for path, config in configs.items() if path.startswith(first)}
+    (name,) = (config.name for path, config in configs.items() if path.startswith(second))
+    assert len(on_first) == 2
+    both = on_first[name].instance_group
+    assert [list(group.gpus) for group in both] == [[0], [1]]
+    turns = [[(r.name, r.count) for r in group.rate_limiter.resources] for group in both]
+    assert turns == [[], [(triton.TURN, 1)]]  # the first GPU serves nothing else
+    (other,) = (config for key, config in on_first.items() if key != name)
+    assert [(list(g.gpus), g.rate_limiter.resources[0].name) for g in other.instance_group] == [([1], triton.TURN)]
+    assert not other.dynamic_batching.preferred_batch_size
+    assert other.max_batch_size == 1
+
+
+@given(st.text(max_size=20), st.integers(0, 2**31 - 1))
+def test_text_of_messages_comes_back(name: str, count: int) -> None:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+    groups = [{"count": count, "kind": triton.Word("KIND_GPU"), "gpus": [0, 3]}] * 2
+    text = "\n".join(triton.write({"name": name, "dynamic_batching": {}, "instance_group": groups}))
+    read = text_format.Parse(text, ModelConfig())
+    assert (read.name, read.HasField("dynamic_batching")) == (name, True)
+    assert [(g.count, list(g.gpus)) for g in read.instance_group] == [(count, [0, 3])] * 2
+
+
+@pytest.mark.parametrize("changed", [lambda plan: plan, spread], ids=["as planned", "odd names"])
+def test_kubernetes_accepts_every_object(plan: Plan, changed) -> None:
+    plan = changed(plan)
+    files = files_of(plan, Target.KUBERNETES)
+    objects = list(yaml.safe_load_all(files["kubernetes.yaml"]))
+    for made in objects:
+        kubernetes_validate.validate(made, kubernetes_validate.latest_version(), strict=True)
+        assert re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", made["metadata"]["name"])
+    pods = [made["spec"] for made in objects if made["kind"] == "Deployment"]
+    limits = [pod["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods]
+    assert sum(limit * pod["replicas"] for limit, pod in zip(limits, pods, strict=True)) == sum(
+        machine.instances.gpu_count for machine in machines(plan.recommendation)
+    )
+    for pod in pods:
+        labels = pod["template"]["metadata"]["labels"]
+        assert pod["selector"]["matchLabels"].items() <= labels.items()
+        folder = pod["template"]["spec"]["containers"][0]["volumeMounts"][0]["subPath"]
+        served = [path for path in files if path.startswith(f"models/{folder}/") and path.endswith("config.pbtxt")]
+        assert len(served) == sum(label.startswith("serves/") for label in labels)
+    services = [made for made in objects if made["kind"] == "Service"]
+    assert len(services) == len({made["metadata"]["name"] for made in services}) == len(plan.recommendation.models)
+    for service in services:
+        picked = service["spec"]["selector"].items()
+        assert any(picked <= pod["template"]["metadata"]["labels"].items() for pod in pods)
+
+
+def test_kubernetes_puts_equal_machines_together(plan: Plan) -> None:
+    best = plan.recommendation
+    devices = tuple(replace(best.gpus[0], id=f"NC6s_v3-{n}:0", host=f"NC6s_v3-{n}") for n in (1, 2, 3))
+    everywhere = tuple(ReplicaAnswer(gpus=(device.id,), batch_size=4, share=1 / 3) for device in devices)
+    same = replace(
+        best,
+        instances=(replace(best.instances[0], count=3),),
+        gpus=devices,
+        models=tuple(replace(model, replicas=everywhere) for model in best.models),
+    )
+    files = files_of(replace(plan, recommendation=same), Target.KUBERNETES)
+    deployments = [d for d in yaml.safe_load_all(files["kubernetes.yaml"]) if d["kind"] == "Deployment"]
+    assert [d["spec"]["replicas"] for d in deployments] == [3]
+    assert len({path.split("/")[1] for path in files if path.startswith("models/")}) == 1
+
+
+def test_own_machines_are_found_by_a_label_and_not_rented(plan: Plan) -> None:
+    own = Instances(
+        provider="own",
+        region="",
+        instance="NC6s_v3",
+        gpu="V100",
+        gpu_count=1,
+        count=1,
+        usd_per_hour=0.3,
+        price_as_of="",
+    )
+    mine = replace(plan, recommendation=replace(plan.recommendation, instances=(own,)))
+    (pod, *_) = yaml.safe_load_all(files_of(mine, Target.KUBERNETES)["kubernetes.yaml"])
+    assert pod["spec"]["template"]["spec"]["nodeSelector"] == {"planner/instance": "nc6s-v3"}
+    with pytest.raises(ExportError, match="nothing to rent"):
+        files_of(mine, Target.SKYPILOT)
+
+
+def test_skypilot_rents_what_was_planned(plan: Plan) -> None:
+    files = files_of(plan, Target.SKYPILOT)
+    ((name, text),) = ((name, text) for name, text in files.items() if name.endswith(".sky.yaml"))
+    task = yaml.safe_load(text)
+    (planned,) = plan.recommendation.instances
+    assert task["num_nodes"] == planned.count
+    assert task["resources"]["infra"] == f"azure/{planned.region}"
+    assert task["resources"]["instance_type"] == f"Standard_{planned.instance}"
+    assert task["resources"]["accelerators"] == {"V100": 1}
+    assert task["resources"]["use_spot"] is False
+    assert all(f"{mounted[2:]}/" in "\n".join(files) for mounted in task["file_mounts"].values())
+    assert f"sky launch -c {name.removesuffix('.sky.yaml')} {name}" in text
+    spot = paid(plan, PriceKind.SPOT)  # as `planner reprice --price spot` leaves it
+    assert yaml.safe_load(files_of(spot, Target.SKYPILOT)[name])["resources"]["use_spot"] is True
+    before = replace(paid(plan, None), scenario_overrides=())
+    assert yaml.safe_load(files_of(before, Target.SKYPILOT)[name])["resources"]["use_spot"] is True
+    older = replace(before, scenario_text="")
+    assert "on demand is assumed" in files_of(older, Target.SKYPILOT)[name]
+
+
+def paid(plan: Plan, kind: PriceKind | None) -> Plan:
+    """The plan with machines paid for in another way; None: as plans of before the field say it."""
+    best = plan.recommendation
+    instances = tuple(replace(one, price_kind=kind) for one in best.instances)
+    return replace(plan, recommendation=replace(best, instances=instances))
+
+
+def test_types_of_machines_that_share_a_name_are_refused(plan: Plan) -> None:
+    (one,) = plan.recommendation.instances
+    both = replace(plan, recommendation=replace(plan.recommendation, instances=(one, replace(one, region="westus"))))
+    with pytest.raises(ExportError, match="share a name"):
+        files_of(both, Target.SKYPILOT)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own
+def test_ray_serve_accepts_the_configuration(plan: Plan) -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    files = files_of(plan, Target.RAY_SERVE)
+    config = ServeDeploySchema.model_validate(yaml.safe_load(files["serve_config.yaml"]))
+    by_name = {application.name: application for application in config.applications}
+    held = 0.0
+    for model in plan.recommendation.models:
+        application = by_name[model.name]
+        (deployment,) = application.deployments
+        assert deployment.num_replicas == len(model.replicas)
+        assert deployment.user_config["max_batch_size"] == model.batch_size
+        assert deployment.user_config["batch_wait_timeout_s"] == model.max_queue_delay_s
+        assert deployment.max_ongoing_requests >= model.batch_size
+        held += deployment.num_replicas * deployment.ray_actor_options.num_gpus
+        module, function = application.import_path.split(":")
+        assert f"def {function}(" in files[f"{module}.py"]
+    assert held <= plan.recommendation.gpu_count
+    assert by_name["resnet50"].args["factory"] == "torchvision.models:resnet50"
+    assert by_name["front.door"].args["factory"] == "torchvision.models:vgg16"  # its profile's
+    odd = yaml.safe_load(files_of(spread(plan), Target.RAY_SERVE)["serve_config.yaml"])["applications"]
+    assert [a["args"]["factory"] for a in odd] == [FILL_IN, FILL_IN]
+    assert len({a["route_prefix"] for a in odd}) == 2
+
+
+def test_models_of_torchvision_are_those_of_the_zoo() -> None:
+    assert {name: zoo.MODELS[name].shape for name in TORCHVISION} == {
+        name: (3, pixels, pixels) for name, (_, pixels) in TORCHVISION.items()
+    }
+
+
+def test_openmetrics_are_the_figures_of_the_plan(plan: Plan) -> None:
+    text = files_of(spread(plan), Target.OPENMETRICS)["plan.prom"]
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert all(family.type == "gauge" and family.documentation for family in families.values())
+    assert text.endswith("# EOF\n")
+    found = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    best = spread(plan).recommendation
+    assert found[("planner_cost_per_hour_usd",)] == pytest.approx(best.cost_usd_per_hour)
+    for model in best.models:
+        key = ("planner_model_latency_seconds", ("model", model.name), ("quantile", "0.99"))
+        assert found[key] == pytest.approx(model.p99_s, rel=1e-8)
+        key = ("planner_model_slo_attainment_ratio", ("estimate", "low"), ("model", model.name))
+        assert found[key] == pytest.approx(model.slo_attainment.low, rel=1e-8)
+    assert families["planner_model_latency_seconds"].unit == "seconds"
+
+
+def test_timeline_is_whole_and_nothing_overlaps_on_a_thread(plan: Plan) -> None:
+    events = json.loads(files_of(plan, Target.PERFETTO)["timeline.json"])["traceEvents"]
+    timeline = plan.timeline
+    assert timeline is not None
+    threads, names = defaultdict(list), {}
+    for event in events:
+        if event["ph"] == "X":
+            threads[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+        if event["ph"] == "M" and event["name"] == "process_name":
+            names[event["pid"]] = event["args"]["name"]
+    for spans in threads.values():
+        spans.sort()
+        assert all(end <= start + 1e-3 for (_, end), (start, _) in pairwise(spans))
+    assert [f"{gpu} (V100)" for gpu in timeline.gpus] == list(names.values())[: len(timeline.gpus)]
+    assert sum(event["ph"] == "X" and event["tid"] == 1 for event in events) == len(timeline.batches.gpu)
+    assert min(event["ts"] for event in events if "ts" in event) >= 0
+    counters = [event for event in events if event["ph"] == "C"]
+    assert len(counters) == len(timeline.memory.gpu) + len(timeline.queue.model)
+
+
+def test_requests_begin_and_end_in_lanes_where_none_overlap(plan: Plan) -> None:
+    events = json.loads(files_of(plan, Target.PERFETTO)["timeline.json"])["traceEvents"]
+    lanes = defaultdict(list)
+    for event in (event for event in events if event["ph"] in "be"):
+        lanes[event["id"]].append(event)
+    begun = 0
+    for found in lanes.values():
+        open_: list[str] = []
+        for event in sorted(found, key=lambda event: event["ts"]):  # stable: as the reader sorts
+            if event["ph"] == "b":
+                assert len(open_) < 2
+                open_.append(event["name"])
+                begun += len(open_) == 1
+            else:
+                assert open_.pop() == event["name"]
+        assert not open_
+    assert begun == len(plan.timeline.requests.gpu)
+
+
+NAMES = st.lists(st.text(max_size=80), min_size=1, max_size=8, unique=True)
+
+
+@given(NAMES)
+def test_names_are_valid_and_stay_apart(names: list[str]) -> None:
+    for made, pattern in (
+        (dns_names(names), r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"),
+        (file_names(names), r"[A-Za-z0-9][\w.-]*"),
+    ):
+        assert list(made) == names
+        assert all(re.fullmatch(pattern, name, re.ASCII) for name in made.values())
+        assert len({name.lower() for name in made.values()}) == len(names)
+
+
+def test_demand_is_the_scenarios_and_adds_up(plan: Plan) -> None:
+    slos = json.loads(files_of(plan, Target.RAY_SERVE)["slo.json"])
+    by_name = {model["name"]: model for model in slos["models"]}
+    assert [source["kind"] for source in by_name["resnet50"]["sources"]] == ["fixed", "gamma"]
+    for model in slos["models"]:
+        offered = sum(source["count"] * source["rate_rps"] for source in model["sources"])
+        assert offered == pytest.approx(model["offered_rps"], rel=0.05)  # which was counted in short replays
+        assert not model["stands_in"]
+    (model, _) = plan.recommendation.models
+    (source,) = sources_of(None, model)  # a plan of an older version
+    assert (source["kind"], source["rate_rps"]) == ("poisson", model.offered_rps)
+
+
+def test_load_goes_to_machines_by_their_shares(plan: Plan) -> None:
+    slos = json.loads(files_of(spread(plan), Target.TRITON)["slo.json"])
+    shares = [[route["share"] for route in model["routes"]] for model in slos["models"]]
+    assert shares == [pytest.approx([0.8, 0.2]), [1.0]]
+    assert set(slos["endpoints"].values()) == {""}
+
+
+REFUSED = {
+    "infeasible": (
+        lambda plan: replace(plan, recommendation=replace(plan.recommendation, feasible=False)),
+        "infeasible",
+    ),
+    "nothing": (
+        lambda plan: replace(plan, recommendation=replace(plan.recommendation, models=())),
+        "serves no model, so there is nothing to export",
+    ),
+    "no GPUs": (
+        lambda plan: replace(plan, recommendation=replace(plan.recommendation, gpus=())),
+        "resnet50 is on no GPU",
+    ),
+    "swapped": (
+        lambda plan: replace(
+            plan,
+            recommendation=replace(
+                plan.recommendation, models=tuple(replace(m, mode="swapped") for m in plan.recommendation.models)
+            ),
+        ),
+        "memory=resident",
+    ),
+    "stages": (
+        lambda plan: replace(
+            plan,
+            recommendation=replace(
+                plan.recommendation,
+                models=tuple(
+                    replace(m, replicas=(ReplicaAnswer(gpus=("a:0", "a:1"), batch_size=1, share=1.0),))
+                    for m in plan.recommendation.models
+                ),
+            ),
+        ),
+        "stages",
+    ),
+    "merged": (lambda plan: replace(plan, merging=(MERGED,)), "merging=none"),
+}
+MERGED = WayOfServing(
+    merging=Merging.LAYERS,
+    candidate=Candidate(machines=()),
+    chosen=True,
+    feasible=True,
+    gpu_count=1,
+    weights_bytes=1,
+    saved_bytes=1,
+    peak_memory_bytes=1,
+    processed_fraction=1.0,
+    merged_accuracy=1.0,
+    cost_usd_per_hour=1.0,
+    training_usd=1.0,
+    retraining_usd_per_month=1.0,
+    total_usd_per_month=1.0,
+    evidence=None,
+    live=(),
+)
+
+
+@pytest.mark.parametrize("target", [Target.TRITON, Target.SKYPILOT, Target.KUBERNETES, Target.RAY_SERVE])
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_no_server_can_do_is_refused(plan: Plan, why: str, target: Target) -> None:
+    changed, said = REFUSED[why]
+    with pytest.raises(ExportError, match=said):
+        files_of(changed(plan), target)
+
+
+@pytest.mark.parametrize("target", Target)
+def test_a_plan_without_models_is_exported_to_nothing(plan: Plan, target: Target) -> None:
+    with pytest.raises(ExportError, match="serves no model, so there is nothing to export"):
+        files_of(REFUSED["nothing"][0](plan), target)
+
+
+def test_folder_keeps_what_is_not_ours(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_folder(out, "triton", {"a.txt": "1", "deep/b.txt": "2"})
+    (out / "deep" / "model.onnx").write_text("mine")
+    write_folder(out, "triton", {"a.txt": "new"})
+    assert (out / "a.txt").read_text() == "new"
+    assert not (out / "deep" / "b.txt").exists()
+    assert (out / "deep" / "model.onnx").read_text() == "mine"
+    (out / "a.txt").write_text("edited")
+    with pytest.raises(ExportError, match=r"a\.txt: was changed since"):
+        write_folder(out, "triton", {"a.txt": "newer"})
+    assert (out / "a.txt").read_text() == "edited"
+    write_folder(out, "triton", {"a.txt": "newer"}, force=True)
+    assert (out / "a.txt").read_text() == "newer"
+    with pytest.raises(ExportError, match="holds an export to `triton`"):
+        write_folder(out, "kubernetes", {"a.txt": "x"}, force=True)
+
+
+def test_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ExportError, match="is not empty, and holds no export"):
+        write_folder(tmp_path, "triton", {"notes.txt": "x"}, force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt"]
+    with pytest.raises(ExportError, match="is no folder"):
+        write_folder(tmp_path / "notes.txt", "triton", {})
+
+
+def test_export_that_was_broken_off_can_be_made_again(tmp_path: Path) -> None:
+    files = {"a.txt": "1", "b.txt": "2"}
+    write_folder(tmp_path, "triton", files)
+    (tmp_path / "b.txt").unlink()
+    mark = json.loads((tmp_path / MARK).read_text())
+    (tmp_path / MARK).write_text(json.dumps({**mark, "files": {}}))
+    write_folder(tmp_path, "triton", files)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", "b.txt", MARK}
+
+
+@pytest.mark.parametrize("target", Target)
+def test_command_writes_and_says_so(plan: Plan, target: Target, tmp_path: Path) -> None:
+    write_plan(plan, tmp_path / "plan.json")
+    asked = ["export", str(tmp_path / "plan.json"), "--to", target, "-o", str(tmp_path / "out")]
+    first, again = CliRunner().invoke(app, asked), CliRunner().invoke(app, asked)
+    assert (first.exit_code, again.exit_code) == (0, 0), (first.output, again.output)
+    assert first.output.startswith(f"Wrote to {tmp_path / 'out'}: ")
+    assert (tmp_path / "out" / MARK).exists()
+
+
+def test_command_refuses_in_one_line(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    from planner.cli import main
+
+    write_plan(REFUSED["infeasible"][0](plan), tmp_path / "no.json")
+    (tmp_path / "list.json").write_text("[1]")
+    for file, said in (("no.json", "infeasible"), ("list.json", "is not a plan"), ("none.json", "no such file")):
+        monkeypatch.setattr(
+            "sys.argv", ["planner", "export", str(tmp_path / file), "--to", "triton", "-o", str(tmp_path / "o")]
+        )
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert file in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "o").exists()
+    wrong = CliRunner().invoke(app, ["export", "p.json", "--to", "helm", "-o", "x"])
+    assert wrong.exit_code == 2
+    assert "kubernetes" in wrong.output

@@ -1,0 +1,402 @@
+"""A Triton model repository becomes a scenario; its configuration is read as Google's own protobuf reads it."""
+
+import pytest
+from support.paths import SCENARIOS
+from typer.testing import CliRunner
+
+from planner import cli
+from planner.imports.from_triton import RepositoryError, read_repository, scenario_name
+from planner.imports.textproto import TextprotoError, parse
+from planner.imports.triton_config import FIELDS, INT_MAX, checked, read_config
+from planner.io.load import ScenarioError, load_scenario
+
+RESNET = """# ONNX, as in the server's own examples
+name: "resnet50"
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+input [
+  { name: "input", data_type: TYPE_FP32, format: FORMAT_NCHW, dims: [ 3, 224, 224 ] }
+]
+output [
+  { name: "probabilities" data_type: TYPE_FP32 dims: [ 1000 ] label_filename: 'labels.txt' }
+]
+dynamic_batching {
+  preferred_batch_size: [ 4, 8 ]
+  max_queue_delay_microseconds: 5000
+  default_queue_policy { timeout_action: REJECT default_timeout_microseconds: 100000 }
+}
+instance_group [ { count: 2, kind: KIND_GPU, gpus: [ 0, 1 ] } ]
+optimization { execution_accelerators { gpu_execution_accelerator : [ { name : "tensorrt"
+  parameters { key: "precision_mode" value: "FP16" } } ] } }
+"""
+BERT = """backend: "pytorch"  max_batch_size: 0x10;
+version_policy: { specific: { versions: [ 1, 3 ] } }
+instance_group < kind: KIND_GPU
+  rate_limiter { resources [ { name: "R1" count: 4 }, { global: True name: "R2" count: 2 } ] priority: 2 } >
+instance_group { kind: KIND_CPU passive: true, count: 01 }
+dynamic_batching { }
+parameters: { key: "tokenizer" value: { string_value: "a \\"quoted\\"\\t\\x41\\101\\u00e9 \\U0001F600"
+                                                      ' and more' } }
+model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_INT64 dims: -1 zero_data: true } } }
+"""
+SEQUENCE = """name: "asr"
+sequence_batching { max_sequence_idle_microseconds: 5000000
+  direct { minimum_slot_utilization: 0.5 }
+  control_input [ { name: "START" control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1.5e0f ] } ] } ] }
+response_cache { enable: true } model_transaction_policy { decoupled: f }
+model_metrics { metric_control [ { metric_identifier { family: "nv" }
+  histogram_options { buckets: [ -1, 1., .5, inf ] } } ] }
+"""
+ENSEMBLE = """platform: "ensemble"
+ensemble_scheduling { step [ { model_name: "resnet50" model_version: -1 input_map { key: "a" value: "b" } },
+                             { model_name: "bert", model_version: -1 } ] }
+"""
+CONFIGS = {"resnet50": RESNET, "bert": BERT, "asr": SEQUENCE, "pipe": ENSEMBLE}
+
+
+def repository(folder, **configs):
+    """A model repository with these configurations, and a model file of 1 MB in version 1 of each."""
+    for name, text in configs.items():
+        (folder / name / "1").mkdir(parents=True)
+        (folder / name / "1" / "model.onnx").write_bytes(bytes(1_000_000))
+        (folder / name / "config.pbtxt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def run(*words):
+    """Exit code, standard output and standard error of the command line."""
+    done = CliRunner().invoke(cli.app, [str(word) for word in words])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+# Against Google's protobuf and Triton's own description
+
+
+def described():
+    return pytest.importorskip("tritonclient.grpc.model_config_pb2").ModelConfig
+
+
+def as_google(message, kind):
+    """What Google's protobuf holds, in the form of `checked`: only what was given, opaque messages empty."""
+    plain = {}
+    for about, got in message.ListFields():
+        wanted = FIELDS[kind][about.name]
+        inner = wanted.removesuffix("*")
+
+        def one(value, inner=inner, about=about):
+            if inner in FIELDS:
+                return as_google(value, inner)
+            if inner == "message":
+                return {}
+            return about.enum_type.values_by_number[value].name if about.enum_type else value
+
+        if about.name == "parameters":  # a map, which reads as a list of entries
+            plain[about.name] = [{"key": key, "value": as_google(got[key], "ModelParameter")} for key in got]
+            continue
+        plain[about.name] = [one(value) for value in got] if wanted.endswith("*") else one(got)
+    return plain
+
+
+def given(plain):
+    """Without defaults, which Google's protobuf does not tell from nothing, and with maps as lists of entries."""
+    if isinstance(plain, dict):
+        return {
+            key: given(value) for key, value in plain.items() if value not in (0, False, "", [], "KIND_AUTO", "REJECT")
+        }
+    return [given(value) for value in plain] if isinstance(plain, list) else plain
+
+
+@pytest.mark.parametrize("name", list(CONFIGS))
+def test_configurations_are_read_as_google_reads_them(name):
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    theirs = text_format.Parse(CONFIGS[name], described()())
+    ours = checked(parse(CONFIGS[name], name), "ModelConfig")
+    assert given(ours) == given(as_google(theirs, "ModelConfig"))
+
+
+def test_strings_are_read_as_google_reads_them():
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    texts = [r'"a\tb\\\"\'\a\b\f\n\r\v"', r"'\101\60\x41\x4a' " + '"\\u00e9\\U0001F600é"', "''"]
+    for text in texts:
+        theirs = text_format.Parse(f"name: {text}", described()()).name
+        assert checked(parse(f"name: {text}", "f"), "ModelConfig")["name"] == theirs
+
+
+REFUSED = [
+    ('name "x"', 'f:1:6: must be `:` or `{`, got `"x"`'),
+    ('name: "x\n"', "f:1:7: must be a text that ends on its line"),
+    ("name: x", "f:1:7: `name` must be a text in quotes, got `x`"),
+    ("name: 1", "f:1:7: `name` must be a text in quotes, got `1`"),
+    ('name: "a" name: "b"', "f:1:1: `name` must have one value, got several. Keep one."),
+    ('name: [ "a" ]', "f:1:1: `name` must have one value"),
+    (r'name: "\xff"', "f:1:7: must be UTF-8 text"),
+    (r'name: "\q"', r"f:1:7: must be a text without `\q`"),
+    ("\n\n max_batchsize: 8", "f:3:2: `max_batchsize` is no field of ModelConfig. Did you mean `max_batch_size`?"),
+    ("max_batch_size: 2147483648", "f:1:17: `max_batch_size` must be a whole number (int32), got `2147483648`"),
+    ("max_batch_size: 1.5", "f:1:17: `max_batch_size` must be a whole number (int32), got `1.5`"),
+    ("max_batch_size: 08", "f:1:17: must be a number, got `08`"),
+    ("max_batch_size: 8x", "f:1:17: must be a number, got `8x`"),
+    ("max_batch_size 8", "f:1:16: must be `:` or `{`, got `8`"),
+    ("max_batch_size: ", "f:1:17: must be a value, got the end of the file"),
+    ("dynamic_batching { max_queue_delay_microseconds: -1 }", "must be a whole number (uint64), got `-1`"),
+    ("dynamic_batching { preferred_batch_size: [ 4, ] }", "f:1:47: must be a value, got `]`"),
+    ("dynamic_batching { preferred_batch_size: [ 4 8 ] }", "f:1:46: must be `,` or `]`, got `8`"),
+    ("dynamic_batching {", "f:1:19: must be a field or `}`, got the end of the file"),
+    ("dynamic_batching { >", "f:1:20: must be a field or `}`, got `>`"),
+    ("dynamic_batching: true", "f:1:19: `dynamic_batching` must be a message in `{}`, got `true`"),
+    ("instance_group { kind: KIND_TPU }", "must be one of KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL, got `KIND_TPU`"),
+    ("instance_group { passive: maybe }", "f:1:27: `passive` must be `true` or `false`, got `maybe`"),
+    ("[a.b.c]: 1", "f:1:1: must be a field, got `[`"),
+    ("}", "f:1:1: must be a field, got `}`"),
+    ("a: @", "f:1:4: must be a field or a value, got `@`"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), REFUSED, ids=[text[:30] for text, _ in REFUSED])
+def test_what_is_no_configuration_is_refused_in_one_line_as_google_refuses_it(text, said):
+    with pytest.raises(TextprotoError) as error:
+        checked(parse(text, "f"), "ModelConfig")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    with pytest.raises((text_format.ParseError, DeprecationWarning)):  # the latter: an escape that Python drops
+        text_format.Parse(text, described()())
+
+
+def test_what_only_the_specification_allows():
+    """Python's protobuf keeps the backslash of `\\?` and takes no blank after a minus."""
+    assert checked(parse(r'name: "\?"', "f"), "ModelConfig") == {"name": "?"}
+    assert checked(parse("max_batch_size: - # minus\n 1", "f"), "ModelConfig") == {"max_batch_size": -1}
+
+
+def test_nesting_ends_somewhere():
+    with pytest.raises(TextprotoError, match="must be nested at most 50 deep"):
+        parse("a {" * 100_000, "f")
+
+
+def test_fields_are_those_of_triton():
+    """Every field of every message that is read, with its type."""
+    found = {}
+    todo = [described().DESCRIPTOR]
+    while todo:
+        message = todo.pop()
+        if message.name in FIELDS:
+            found[message.name] = {field.name for field in message.fields}
+            todo += [field.message_type for field in message.fields if field.message_type]
+    assert {name: set(fields) for name, fields in FIELDS.items()} == found
+    config = described().DESCRIPTOR.fields_by_name
+    cpp = {5: "int32", 3: "int64", 4: "uint64", 13: "uint32", 8: "bool", 9: "string"}
+    for name, wanted in FIELDS["ModelConfig"].items():
+        kind = cpp.get(config[name].type)
+        assert wanted.removesuffix("*") == kind or kind is None
+        assert kind not in INT_MAX or not wanted.startswith("message")
+
+
+# The repository
+
+
+def test_a_repository_is_read(tmp_path):
+    found = read_repository(repository(tmp_path, **CONFIGS, cpu="instance_group { kind: KIND_CPU }"))
+    by_name = {model.name: model for model in found.models}
+    assert set(by_name) == {"resnet50", "bert", "asr"}
+    resnet = by_name["resnet50"].config
+    assert (resnet.max_batch_size, resnet.preferred_batch_sizes, resnet.max_queue_delay_s) == (8, (4, 8), 0.005)
+    assert [str(group) for group in resnet.groups] == ["2 on each of GPU 0, 1"]
+    assert resnet.timeout_s == 0.1
+    assert by_name["resnet50"].weights_bytes == 1_000_000
+    assert by_name["bert"].config.max_batch_size == 16
+    assert [str(group) for group in by_name["bert"].config.groups] == ["1 on every GPU"]
+    assert [line.partition(":")[0] for line in found.left_out] == ["cpu", "pipe"]
+    assert "its models (resnet50, bert) stand by themselves" in found.left_out[1]
+    assert any("rate limiters are not simulated: bert" in line for line in found.warnings)
+    assert any("sequence batching" in line and "asr" in line for line in found.warnings)
+
+
+def test_the_newest_version_that_is_served_is_weighed(tmp_path):
+    repository(tmp_path, bert=BERT)  # serves 1 and 3
+    for version, size in (("2", 7000), ("3", 5000), ("04", 9000), ("x", 9000)):
+        (tmp_path / "bert" / version).mkdir()
+        (tmp_path / "bert" / version / "model.pt").write_bytes(bytes(size))
+    (tmp_path / "bert" / "3" / "note.txt").write_text("small files are no models")
+    (served,) = read_repository(tmp_path).models
+    assert (served.version, served.weights_bytes) == (3, 5000)
+
+
+@pytest.mark.parametrize("name", ["_x", "my model", "x" * 80, "...", "a/b"])
+def test_names_become_names_of_a_scenario(name):
+    assert read_name(scenario_name(name))
+
+
+def read_name(name):
+    from planner.imports.from_triton import NAME
+
+    return NAME.fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({}, "holds no model that GPUs serve. Each model is a directory with a config.pbtxt."),
+        ({"pipe": ENSEMBLE}, "holds no model that GPUs serve. Left out: pipe: is an ensemble"),
+        ({"bert": 'name: "other"'}, "config.pbtxt: `name` must be `bert`, as its directory is called, got `other`"),
+        ({"_a": "", "a": ""}, "a: several models would get this name. Rename one."),
+    ],
+)
+def test_a_repository_that_cannot_be_imported(tmp_path, made, said):
+    with pytest.raises(RepositoryError) as error:
+        read_repository(repository(tmp_path, **made))
+    assert said in str(error.value)
+    with pytest.raises(RepositoryError, match="is no directory"):
+        read_repository(tmp_path / "none")
+
+
+def test_the_directory_above_a_repository_names_what_is_in_it(tmp_path):
+    repository(tmp_path / "b", bert=BERT)
+    repository(tmp_path / "a", bert=BERT)
+    with pytest.raises(RepositoryError) as error:
+        read_repository(tmp_path)
+    wanted = f"Name the repository in it: {tmp_path / 'a'} or {tmp_path / 'b'}."
+    assert str(error.value) == f"{tmp_path}: holds no model that GPUs serve. {wanted}"
+
+
+def test_of_many_that_are_left_out_three_are_named(tmp_path):
+    for name in "abcde":
+        (tmp_path / name).mkdir()
+    with pytest.raises(RepositoryError, match=r"c: has no config\.pbtxt.* And 2 more\.$"):
+        read_repository(tmp_path)
+
+
+def test_a_single_model_is_no_repository(tmp_path):
+    with pytest.raises(RepositoryError, match=r"is one model\. Name the directory above it\."):
+        read_repository(repository(tmp_path, bert=BERT) / "bert")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    repository(tmp_path, bert="")
+    (tmp_path / "bert" / "config.pbtxt").write_bytes(b"\xff\xfe")
+    with pytest.raises(TextprotoError, match=r"config\.pbtxt: is not UTF-8.*Mend the file\."):
+        read_config(tmp_path / "bert" / "config.pbtxt")
+
+
+# The command
+
+
+def test_a_scenario_is_written_that_loads(tmp_path):
+    repository(tmp_path / "repo", **CONFIGS)
+    out = tmp_path / "s.yaml"
+    code, said, _ = run(
+        "from-triton", tmp_path / "repo", "-o", out, "--rate", "10 rps", "--rate", "resnet50=50 rps", "--slo", "200 ms"
+    )
+    assert code == 0
+    assert "pipe: is an ensemble" in said
+    assert "TODO" not in said + out.read_text()
+    scenario = load_scenario(out).scenario
+    assert {m.name: m.max_queue_delay for m in scenario.models} == {"asr": 0, "bert": 0, "resnet50": 0.005}
+    assert {s.model: s.poisson for s in scenario.streams} == {"asr": 10, "bert": 10, "resnet50": 50}
+    assert {m.slo.latency for m in scenario.models} == {0.2}
+    text = out.read_text()
+    assert "batches up to 8 (preferred 4, 8), 2 on each of GPU 0, 1" in text
+    assert "about 1.0 MB, the size of version 1 on disk (evidence: assumed)" in text
+
+
+def test_what_nobody_said_is_left_to_fill_in_line_by_line(tmp_path):
+    repository(tmp_path / "repo", resnet50=RESNET)
+    out = tmp_path / "s.yaml"
+    code, said, _ = run("from-triton", tmp_path / "repo", "-o", out)
+    assert code == 0
+    assert "Still to be written where TODO stands: the rate of resnet50, the latency of resnet50" in " ".join(
+        said.split()
+    )
+    with pytest.raises(ScenarioError) as error:
+        load_scenario(out)
+    latency, rate = error.value.problems
+    assert "models[0].slo.latency: must be a duration, got `TODO`" in latency
+    assert "streams[0].poisson: must be a rate, got `TODO`" in rate
+    load_scenario(out, ["models[0].slo.latency=100ms", "streams[0].poisson=5 rps"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rate", "fast"), "--rate fast: must be a rate, got `fast`. Write e.g. `30 fps` or `20 rps`."),
+        (("--rate", "resnet=1"), "--rate resnet=1: no model is called `resnet`. Did you mean `resnet50`?"),
+        (("--slo", "0"), "--slo 0: must be above 0."),
+        (("--slo", "5 ms"), "--slo resnet50=5 ms: must be above 5 ms, which a batch may wait by its config.pbtxt."),
+    ],
+)
+def test_options_that_cannot_be(tmp_path, words, said):
+    from simulator.errors import InputError
+
+    repository(tmp_path / "repo", resnet50=RESNET)
+    with pytest.raises(InputError) as error:
+        run("from-triton", tmp_path / "repo", "-o", tmp_path / "s.yaml", *words)
+    assert said in str(error.value)
+    assert not (tmp_path / "s.yaml").exists()
+
+
+def test_no_file_is_written_over(tmp_path):
+    from planner.io.store import StoreError
+
+    out = tmp_path / "s.yaml"
+    out.write_text("mine")
+    with pytest.raises(StoreError, match=r"exists already\. Name another file with -o\."):
+        run("from-triton", repository(tmp_path / "repo", resnet50=RESNET), "-o", out)
+    assert out.read_text() == "mine"
+
+
+def test_an_exported_plan_comes_back_with_the_same_batching(tmp_path):
+    from dataclasses import replace
+
+    from support.answers import BEST, GPUS, PLAN, VGG, YOLO
+
+    from planner.exports.fleet import machines
+    from planner.exports.triton import repository as exported
+
+    devices = tuple(replace(c, id=f"NC6s_v3-{i}:0", host=f"NC6s_v3-{i}") for i, c in enumerate(GPUS, 1))
+    ids = {old.id: new.id for old, new in zip(GPUS, devices, strict=True)}
+
+    def moved(model):
+        replicas = tuple(replace(r, gpus=tuple(ids[g] for g in r.gpus)) for r in model.replicas)
+        return replace(model, replicas=replicas, gpus=tuple(ids[g] for g in model.gpus), max_queue_delay_s=0.003)
+
+    models = (moved(VGG), moved(YOLO))
+    plan = replace(PLAN, recommendation=replace(BEST, models=models, gpus=devices))
+    for number, machine in enumerate(machines(plan.recommendation)):
+        folder = tmp_path / str(number)
+        for path, text in exported(plan, machine).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        back = {model.name: model.config for model in read_repository(folder).models}
+        assert set(back) == {served.model.name for served in machine.served}
+        for served in machine.served:
+            config = back[served.model.name]
+            assert config.max_batch_size == served.batch_size
+            assert config.preferred_batch_sizes == (served.batch_size,)
+            assert config.max_queue_delay_s == served.model.max_queue_delay_s
+            assert config.timeout_s == served.model.slo_s
+            assert sum(g.count * len(g.gpus) for g in config.groups) == len(served.devices)
+
+
+def test_an_exported_plan_can_be_imported_and_planned_again(tmp_path):
+    """What the exported files say of profiles is enough for the next plan; without it, that is said at once."""
+    plan, deployed, again = tmp_path / "p.json", tmp_path / "deployed", tmp_path / "again.yaml"
+    rates = ("--set", "streams[visitors].gamma.rate=1 rps", "--set", "streams[recorded].trace.rate=20 rps")
+    assert run("plan", SCENARIOS / "trace.yaml", *rates, "-o", plan, "-q")[0] == 0
+    assert run("export", plan, "--to", "triton", "-o", deployed)[0] == 0
+    (machine,) = (path for path in deployed.iterdir() if path.is_dir())
+    asked = ("--rate", "10 rps", "--slo", "200 ms")
+    code, said, _ = run("from-triton", machine, "-o", again, *asked)
+    assert code == 0
+    assert f"Next: planner plan {again}" in said
+    models = {m.name: (m.profile, m.precision) for m in load_scenario(again).scenario.models}
+    assert models == {"search": ("nvidia_resnext101_32x4d", "fp32"), "tagging": ("nvidia_resnet50", "fp32")}
+    assert run("plan", again, "-o", tmp_path / "q.json", "-q")[0] == 0
+    config = machine / "search" / "config.pbtxt"
+    config.write_text(config.read_text().replace("nvidia_resnext101_32x4d", "mine"))
+    code, said, _ = run("from-triton", machine, "-o", tmp_path / "mine.yaml", *asked)
+    assert code == 0
+    assert "No profile is known of search: before `planner plan`, name one" in " ".join(said.split())
+    assert "Next: planner plan" not in said
+    assert "profile: mine # not known here" in (tmp_path / "mine.yaml").read_text()

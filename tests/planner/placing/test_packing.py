@@ -1,0 +1,178 @@
+"""The duty cycle, and packings against every possible one."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.planning import T4, V100, model, offer, profile, question, scenario, shelf
+
+from planner.model.plan import Bottleneck
+from planner.placing.duty import Portion, duty_cycle
+from planner.placing.packing import Misfit, Packer, Packing
+from planner.placing.sizing import Kind
+from planner.replay.deploying import devices_of
+from planner.search.question import Question
+from simulator.world.hardware import GPU
+
+KIND = Kind.of(offer(V100, 3.06))
+
+
+def asked(
+    models: dict[str, tuple[float, float, float, float]], weights: int = 100_000_000, gpu: GPU = V100, **changes: object
+) -> Question:
+    """A question from (floor_s, slope_s, rps, slo_s) by model; ten cameras each."""
+    made = scenario(
+        [model(name, slo_s) for name, (_, _, _, slo_s) in models.items()],
+        {name: (10, rps / 10) for name, (_, _, rps, _) in models.items()},
+        headroom=0.0,
+        **changes,
+    )
+    library = shelf(*(profile(n, gpu, floor, slope, weights) for n, (floor, slope, _, _) in models.items()))
+    return question(made, [offer(gpu, 3.06)], library)
+
+
+def portions(q: Question) -> list[Portion]:
+    return [Portion(q.sized[name, KIND], 1.0) for name in q.needs]
+
+
+def test_round_is_the_sum_of_its_batches() -> None:
+    q = asked({"a": (0.01, 0.0, 50, 0.1), "b": (0.01, 0.0, 50, 0.1)})
+    duty = duty_cycle(portions(q), KIND, q.rules(False, {}))
+    assert duty is not None
+    assert duty.cycle_s == pytest.approx(0.02)
+    assert duty.batch_sizes == (1, 1)
+    assert duty.worst_s == (pytest.approx(0.03), pytest.approx(0.03))
+    assert not duty.swapped
+
+
+def test_batches_grow_until_all_that_arrives_is_served() -> None:
+    q = asked({"a": (0.01, 0.002, 100, 1.0), "b": (0.01, 0.002, 100, 1.0)})
+    duty = duty_cycle(portions(q), KIND, q.rules(False, {}))
+    assert duty is not None
+    for p, b in zip(portions(q), duty.batch_sizes, strict=True):
+        assert b >= p.rate_rps * duty.cycle_s - 1e-6
+    assert duty.cycle_s == pytest.approx(sum(0.01 + 0.002 * b for b in duty.batch_sizes))
+
+
+def test_models_that_do_not_fit_together_take_turns_or_are_refused() -> None:
+    q = asked({"a": (0.01, 0.001, 5, 1.0), "b": (0.01, 0.001, 5, 1.0)}, weights=9_000_000_000)
+    assert duty_cycle(portions(q), KIND, q.rules(False, {})) is None
+    swapped = duty_cycle(portions(q), KIND, q.rules(True, {}))
+    assert swapped is not None
+    assert swapped.swapped
+    assert swapped.cycle_s == pytest.approx(2 * 9e9 / 12e9)  # loads take longer than batches and hide them
+
+
+def pack(q: Question, devices: int, swap: bool = False) -> Packing | Misfit:
+    return Packer(list(q.needs), q.sized, q.rules(swap, {})).pack(devices_of(q.offers, (devices,)))
+
+
+def test_weights_that_fit_no_gpu_together_are_spread() -> None:
+    q = asked(dict.fromkeys("abcd", (0.005, 0.001, 5, 0.5)), weights=7_000_000_000)
+    found = pack(q, 2)
+    assert isinstance(found, Packing)
+    by_card = [
+        {p.portion.sized.model for p in found.placed if p.devices[0].id == device}
+        for device in ("1xV100-1:0", "1xV100-2:0")
+    ]
+    assert sorted(map(len, by_card)) == [2, 2]
+    refused = pack(q, 1)
+    assert isinstance(refused, Misfit)
+    assert refused.bottleneck is Bottleneck.MEMORY
+    assert refused.observed == 800_000_000 + 4 * 7_000_000_000 + 20_000_000
+
+
+def test_demand_above_one_gpu_is_served_by_several() -> None:
+    q = asked({"a": (0.002, 0.004, 500, 0.5)})  # 4.125 ms each at best: 2.04 GPUs
+    found = pack(q, 3)
+    assert isinstance(found, Packing)
+    assert len(found.placed) == 3
+    assert sum(p.portion.share for p in found.placed) == pytest.approx(1.0)
+    assert found.work <= 1.0
+    short = pack(q, 2)
+    assert isinstance(short, Packing)
+    assert short.work > 1.0  # and the search refuses it
+
+
+MODELS = st.dictionaries(
+    st.sampled_from("abcde"),
+    st.tuples(
+        st.floats(0.002, 0.03), st.floats(0.0005, 0.006), st.floats(5, 120), st.sampled_from([0.05, 0.1, 0.2, 0.4])
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+@settings(max_examples=40)
+@given(MODELS, st.integers(1, 3), st.sampled_from([100_000_000, 3_000_000_000]))
+def test_packs_whatever_can_be_packed_whole(
+    models: dict[str, tuple[float, float, float, float]], count: int, weights: int
+) -> None:
+    """Where some way to put whole models on GPUs passes the duty-cycle test, one as good is found."""
+    q = asked(models, weights)
+    if set(q.needs) != {m for m, _ in q.sized}:
+        return
+    found, best = pack(q, count), brute_force(q, count)
+    if best <= 1:
+        assert isinstance(found, Packing)
+        assert found.strain <= 1 + 1e-9
+
+
+def brute_force(q: Question, count: int) -> float:
+    """Least strain of the most strained GPU over all ways to put whole models on GPUs."""
+    rules = q.rules(False, {})
+    best = float("inf")
+    for places in product(range(count), repeat=len(q.needs)):
+        strains = []
+        for device in set(places):
+            here = [p for p, place in zip(portions(q), places, strict=True) if place == device]
+            duty = duty_cycle(here, KIND, rules)
+            work = sum(p.sized.least_work for p in here)
+            strains.append(duty.strain if duty and work <= 1 else float("inf"))
+        best = min(best, max(strains))
+    return best
+
+
+@settings(max_examples=30)
+@given(MODELS, st.integers(1, 4))
+def test_every_request_has_a_place_and_no_gpu_is_overfull(
+    models: dict[str, tuple[float, float, float, float]], count: int
+) -> None:
+    q = asked(models, 2_000_000_000)
+    if set(q.needs) != {m for m, _ in q.sized}:
+        return
+    found = pack(q, count)
+    if isinstance(found, Misfit):
+        return
+    for name in q.needs:
+        placed = [p for p in found.placed if p.portion.sized.model == name]
+        assert sum(p.portion.share for p in placed) == pytest.approx(1.0)
+        assert len({p.devices[0].id for p in placed}) == len(placed)
+    for device in {p.devices[0].id for p in found.placed}:
+        here = [p for p in found.placed if p.devices[0].id == device]
+        weights = sum(p.portion.sized.profile.weight_bytes for p in here)
+        workspace = max(p.portion.sized.profile.workspace(p.batch_size_max) for p in here)
+        assert 800_000_000 + weights + workspace <= V100.memory_bytes
+
+
+def test_models_apart_share_no_gpu_with_others() -> None:
+    q = asked({"a": (0.002, 0.0001, 300, 0.003), "b": (0.02, 0.005, 60, 0.2), "c": (0.02, 0.005, 60, 0.2)})
+    rules = q.rules(swap=False, tightness={})
+    devices = devices_of(q.offers, (5,))
+    packing = Packer(list(q.needs), q.sized, rules, apart=["a"]).pack(devices)
+    assert isinstance(packing, Packing)
+    held = {m: {c.id for p in packing.placed if p.portion.sized.model == m for c in p.devices} for m in q.needs}
+    assert len(held["a"]) > 1
+    assert not held["a"] & (held["b"] | held["c"])
+    assert isinstance(Packer(list(q.needs), q.sized, rules, apart=["a"]).pack(devices[:1]), Misfit)
+
+
+def test_host_memory_must_hold_all_its_weights() -> None:
+    made = scenario([model("a", 1.0), model("b", 1.0)], {"a": (1, 1.0), "b": (1, 1.0)})
+    library = shelf(*(profile(n, T4, 0.01, 0.001, 5_000_000_000) for n in "ab"))
+    q = question(made, [offer(T4, 0.5, host_memory_bytes=8_000_000_000)], library)
+    found = pack(q, 1, swap=True)
+    assert isinstance(found, Misfit)
+    assert (found.bottleneck, found.observed, found.limit) == (Bottleneck.HOST_MEMORY, 10_000_000_000, 8_000_000_000)

@@ -1,0 +1,478 @@
+"""Predictions: laws of their parts, errors on what others measured, and what plans make of them."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.paths import ROOT
+from support.planning import CATALOG, T4, V100, loaded, model, profile, scenario
+
+from benchmarks.__main__ import PARTS
+from benchmarks.predictions import FILES, Case, all_cases, layer_spread, pixels, rows, t4_from_v100, table
+from calibrate.layers.facts import facts
+from calibrate.library.lookup import Library, find_profiles
+from planner import cli
+from planner.compare.gate import weak
+from planner.io.store import read_plan, write_plan
+from planner.model.plan import Estimate, Plan, Rule
+from planner.model.scenario import BuySpec, Predict, Scenario
+from planner.placing.sizing import held_bytes
+from planner.prediction import transfer
+from planner.prediction.predict import BATCHES, REACHED, End, Predictor, at_least, interpolated, roofline_s, work_of
+from planner.prediction.transfer import (
+    Pair,
+    SampleWork,
+    Transferred,
+    around,
+    floor_and_slope,
+    layer_model,
+    measured_ratio,
+    pixel_scale,
+    sheet_ratio,
+)
+from planner.search.plan import plan
+from planner.show.documents.plan import render
+from planner.units.writing import Format, Screen
+from planner.words.statements import rejection_reason
+from simulator.world.profile import Evidence, Profile
+
+L4 = CATALOG.gpus["L4"]
+SHIPPED = find_profiles((), CATALOG.gpus)
+here = pytest.mark.skipif(not all(map(rows, FILES)), reason="the files of pytorch-image-models are not here")
+
+
+def case(name: str) -> Case:
+    return next(c for c in all_cases() if c.name.startswith(name))
+
+
+def library(*profiles: Profile) -> Library:
+    return Library({(p.model, p.gpu, p.precision): p for p in profiles})
+
+
+# What others measured
+
+
+@here
+def test_another_gpu_from_five_probes() -> None:
+    found = case("RTX 4090 from the RTX 3090 and five probes")
+    assert len(found.seen) > 1400
+    assert found.median <= 0.08
+    assert found.p90 <= 0.25
+    assert 0.75 <= found.inside <= 0.90
+
+
+@here
+def test_probes_err_less_than_data_sheets() -> None:
+    probes = case("RTX 4090 from the RTX 3090 and five probes")
+    sheets = case("RTX 4090 from the RTX 3090 and both data sheets")
+    assert probes.median < 0.5 * sheets.median
+    assert sheets.inside >= 0.75
+
+
+@here
+def test_a_processor_from_its_own_five_probes_and_layers_is_honest_where_the_error_is_large() -> None:
+    found = case("i9 CPU from its five probes")
+    assert found.median > 0.1
+    assert 0.75 <= found.inside <= 0.90
+
+
+@here
+def test_held_out_models_from_the_others_on_the_gpu() -> None:
+    found = case("RTX 3090 from four fifths")
+    assert found.median < 0.15
+    assert 0.75 <= found.inside <= 0.90
+
+
+@here
+def test_the_usual_spread_of_a_handful_of_probes_is_that_of_the_rtx_3090() -> None:
+    assert round(layer_spread(), 2) == transfer.LAYER_SPREAD
+
+
+@pytest.mark.parametrize("known", [1, 2, 4, 8, 16, 32, 64, 128, 256])
+def test_a_t4_from_a_v100_and_any_one_point_is_within_the_band_at_every_batch(known: int) -> None:
+    told = list(t4_from_v100(known))
+    assert len(told) == 8
+    assert [seen for one, seen in told if not one.low <= seen <= one.high] == []
+
+
+def test_one_point_narrows_the_band() -> None:
+    widths = [max(one.high / one.low for one, _ in t4_from_v100(known)) for known in (None, 64)]
+    assert widths[1] < 0.8 * widths[0]
+
+
+@here
+@pytest.mark.parametrize("gpu", ["RTX3090", "RTX4090"])
+def test_time_scales_with_pixels_at_full_batch(gpu: str) -> None:
+    found = pixels(gpu)
+    assert found.median <= 0.03
+    assert found.inside >= 0.75
+
+
+@here
+def test_single_pictures_on_a_processor_do_not_scale_with_pixels() -> None:
+    assert pixels("i9-10940X").median > 0.2
+
+
+def test_overhead_is_not_scaled_with_pixels_but_warned_of() -> None:
+    full, no_warning = pixel_scale(0.318, 1024, floor_s=0.010, before=224, after=448)
+    assert (full.value, no_warning) == (pytest.approx(4 * 0.318), "")
+    small, warning = pixel_scale(0.011, 1, floor_s=0.010, before=224, after=448)
+    assert small.low == pytest.approx(0.011)
+    assert small.high == pytest.approx(0.044)
+    assert small.low < small.value < small.high
+    assert "91 % may be overhead" in warning.replace("91%", "91 %")
+    assert "measure at 448 pixels" in warning
+
+
+@here
+def test_the_table_in_the_docs_is_what_the_command_gives() -> None:
+    docs = (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
+    assert "\n".join(table(all_cases())) in docs
+
+
+def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    PARTS["predictions"]()
+    assert "\n".join(table(all_cases())) in capsys.readouterr().out
+
+
+# Laws of the parts
+
+
+def test_a_band_of_80_percent() -> None:
+    ten = around(0.010, 0.1)
+    assert (round(ten.low * 1e3, 1), round(ten.high * 1e3, 1)) == (8.8, 11.4)
+    drawn = np.exp(np.random.default_rng(1).normal(log(0.010), 0.1, 100_000))
+    assert np.mean((drawn >= ten.low) & (drawn <= ten.high)) == pytest.approx(0.8, abs=0.005)
+
+
+def test_both_ratios_are_found_again() -> None:
+    shares = (0.05, 0.1, 0.2, 0.3, 0.4)
+    pairs = [Pair(f"m{u}", u, 1.0, u * 0.2 + (1 - u) * 0.8) for u in shares]
+    found = measured_ratio(pairs)
+    assert (found.arithmetic, found.other) == (pytest.approx(0.2, abs=0.01), pytest.approx(0.8, abs=0.01))
+    assert found(0.3) == pytest.approx(0.62, abs=0.002)
+    assert found.spread < transfer.RATIO_SPREAD
+    assert found.probes == tuple(pair.model for pair in pairs)
+
+
+def test_one_probe_is_one_ratio_with_a_wider_band() -> None:
+    found = measured_ratio([Pair("resnet50", 0.3, 0.010, 0.015)])
+    assert found(0.1) == found(0.9) == found(None) == pytest.approx(1.5)
+    assert found.spread == transfer.ONE_RATIO_SPREAD > transfer.RATIO_SPREAD
+
+
+def test_data_sheets_that_disagree_have_a_wider_band() -> None:
+    alike, apart = sheet_ratio((10, 5), (100, 50)), sheet_ratio((10, 40), (100, 50))
+    assert (alike(None), alike.spread) == (pytest.approx(2), transfer.SHEET_SPREAD)
+    assert apart.spread == pytest.approx(log(8) / 2)
+
+
+def test_a_large_batch_tells_the_slope_and_a_small_one_the_floor() -> None:
+    batches = (1, 2, 4, 8, 16, 32, 64)
+    form, unknown = floor_and_slope(batches, [(0.010**3 + (0.001 * b) ** 3) ** (1 / 3) for b in batches], 0.0005)
+    assert unknown == 0
+    assert (form.a, form.c) == (pytest.approx(0.010, rel=0.02), pytest.approx(0.001, rel=0.02))
+    large = Transferred(form, 1.0, 0.5, ((64.0, 0.128),))
+    assert large(64).value == 0.128
+    assert large(128).value == pytest.approx(0.256, rel=0.05)
+    assert large(1).value == pytest.approx(0.010, rel=0.05)
+    small = Transferred(form, 1.0, 0.5, ((1.0, 0.010),))
+    assert small(64).high / small(64).low > 2 * large(32).high / large(32).low
+
+
+def test_a_series_under_its_knee_says_little_of_its_work() -> None:
+    """ResNet-50 on a V100 is flat up to batch 4; a T4 is not. NVIDIA's series: facts of both GPUs, fp32."""
+    v100 = {1: 10.37, 2: 10.24, 4: 10.46}
+    t4 = {1: 10.7, 2: 11.26, 4: 12.73, 8: 22.41}
+    work_ms = 8.22e9 / (REACHED * 15.7e12) * 1e3
+    form, unknown = floor_and_slope(list(v100), list(v100.values()), work_ms)
+    assert unknown == transfer.ROOFLINE_SPREAD
+    assert form(4) == pytest.approx(10.46, rel=0.05)
+    told = Transferred(form, 15.7 / 8.1, unknown)
+    for batch, truth in t4.items():
+        assert told(batch).low <= truth <= told(batch).high
+
+
+def test_costs_of_a_layer_model_are_found_again() -> None:
+    rng = np.random.default_rng(1)
+    works = [SampleWork(*(10 ** rng.uniform(-1, 1, 4) * np.array([1e9, 1e8, 1e7, 0.1]))) for _ in range(200)]
+    costs = (1e-13, 2e-12, 5e-12, 1e-3)
+    times = [sum(c * t for c, t in zip(costs, w.terms, strict=True)) * exp(rng.normal(0, 0.02)) for w in works]
+    found = layer_model([f"m{i}" for i in range(200)], works, times)
+    assert found.costs == pytest.approx(costs, rel=0.05)
+    assert found.spread == pytest.approx(0.02, rel=0.3)
+
+
+def test_few_models_do_not_show_their_own_spread() -> None:
+    works = [SampleWork(k * 1e9, k * 1e8, 1e6, 0.01) for k in (1, 2, 3, 4, 5)]
+    assert layer_model(list("abcde"), works, [0.001 * k for k in (1, 2, 3, 4, 5)]).spread == transfer.LAYER_SPREAD
+
+
+# Rules in order of trust
+
+ON_V100 = [profile(name, V100, 0.004, 0.001) for name in ("one", "two", "three")]
+
+
+def test_what_was_measured_needs_no_prediction() -> None:
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    assert known.get("one", "V100") is ON_V100[0]
+    exact, between, past = (known.predict("one", "V100", None, batch) for batch in (4, 3, 64))
+    assert exact is not None
+    assert between is not None
+    assert past is not None
+    assert exact.latency_s.low == exact.latency_s.high == pytest.approx(0.008)
+    assert between.latency_s.low < 0.007 < between.latency_s.high
+    assert between.rule is Rule.PROFILE
+    assert past.evidence is Evidence.EXTRAPOLATED
+    assert past.latency_s.high / past.latency_s.low > between.latency_s.high / between.latency_s.low
+
+
+def test_probes_go_before_data_sheets() -> None:
+    on_l4 = [profile(name, L4, 0.004, 0.003) for name in ("one", "two")]
+    found = Predictor(library(*ON_V100, *on_l4), CATALOG.gpus).predict("three", "L4")
+    assert found is not None
+    assert (found.rule, found.source, found.probes) == (Rule.MEASURED_RATIO, "V100", ("one", "two"))
+    assert found.evidence is Evidence.TRANSFERRED
+    assert found.latency_s.low < 0.052 < found.latency_s.high  # as long as the probes with the same times
+
+
+def test_without_probes_data_sheets_tell_with_a_wider_band() -> None:
+    found = Predictor(library(*ON_V100), CATALOG.gpus).predict("one", "L4")
+    assert found is not None
+    assert (found.rule, found.probes, found.evidence) == (Rule.DATA_SHEETS, (), Evidence.ASSUMED)
+    assert found.latency_s.high / found.latency_s.low > 1.5
+
+
+def test_weaker_evidence_of_the_source_stays() -> None:
+    weak_one = replace(ON_V100[0], memory_evidence=Evidence.ASSUMED)
+    on_l4 = profile("two", L4, 0.004, 0.003)
+    found = Predictor(library(weak_one, ON_V100[1], on_l4), CATALOG.gpus).predict("one", "L4")
+    assert found is not None
+    assert (found.rule, found.evidence) == (Rule.MEASURED_RATIO, Evidence.ASSUMED)
+
+
+def test_layers_alone_tell_with_the_widest_band() -> None:
+    found = Predictor(library(*ON_V100), CATALOG.gpus).predict("resnet50", "L4", "fp32", 8)
+    assert found is not None
+    assert (found.rule, found.evidence) == (Rule.ROOFLINE, Evidence.ASSUMED)
+    assert found.latency_s.value == pytest.approx(roofline_s(facts("resnet50"), L4, "fp32", 8))
+    assert Predictor(library(*ON_V100), CATALOG.gpus).predict("unheard_of", "L4") is None
+
+
+def measured_by_layers(name: str) -> Profile:
+    times = [b * 1e-13 * sum(work_of(facts(name), b, "fp32").terms[:2]) + 0.001 for b in (1, 2, 4, 8, 16)]
+    made = profile(name, L4, 0.001, 0.001)
+    return replace(made, latency=replace(made.latency, y=tuple(times)))
+
+
+def test_models_measured_on_the_gpu_tell_of_another_by_its_layers() -> None:
+    others = ("resnet18", "resnet34", "vgg16", "resnet101", "convnext_tiny")
+    known = Predictor(library(*map(measured_by_layers, others)), CATALOG.gpus)
+    found = known.predict("resnet50", "L4", None, 8)
+    assert found is not None
+    assert (found.rule, set(found.probes)) == (Rule.LAYER_MODEL, set(others))
+    assert found.evidence is Evidence.EXTRAPOLATED
+    seen = measured_by_layers("resnet50").latency(8)
+    assert found.latency_s.low < seen < found.latency_s.high
+
+
+def test_bytes_are_exact_and_bandwidth_is_the_devices() -> None:
+    on_t4 = replace(profile("two", T4, 0.004, 0.003), load=replace(ON_V100[0].load, bytes_per_s=6e9))
+    told = Predictor(library(*ON_V100, on_t4), CATALOG.gpus).predicted_pair("one", "T4")
+    assert told is not None
+    footprint = told.footprint
+    assert footprint.weight_bytes == ON_V100[0].weight_bytes
+    assert footprint.load(footprint.weight_bytes) == pytest.approx(footprint.weight_bytes / 6e9)
+    memory = told.prediction(16).memory_bytes
+    assert memory.value == pytest.approx(footprint.weight_bytes + 16 * 2e7)
+    assert footprint.weight_bytes < memory.low < memory.high
+
+
+def test_the_bad_end_is_slower_larger_and_possible() -> None:
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    low, value, high = (known.at(end).get("one", "L4") for end in End)
+    assert low is not None
+    assert value is not None
+    assert high is not None
+    assert low.latency(8) < value.latency(8) < high.latency(8)
+    assert held_bytes(low, 8, 1) < held_bytes(high, 8, 1)
+    assert high.load.bytes_per_s < low.load.bytes_per_s <= L4.pcie_bytes_per_s
+    assert list(high.latency.y) == sorted(high.latency.y)
+    assert high.predicted
+    assert known.get("one", "L4") is known.get("one", "L4")
+
+
+def test_shipped_models_are_foretold_on_every_gpu() -> None:
+    known = Predictor(SHIPPED, CATALOG.gpus)
+    for name in ("yolov3", "nvidia_resnet50", "resnet50_v2", "bert_base"):
+        for gpu in CATALOG.gpus:
+            found = known.predict(name, gpu)
+            assert found is not None
+            assert 0 < found.latency_s.low <= found.latency_s.value <= found.latency_s.high < 100
+    assert BATCHES[0] == 1
+
+
+def test_interpolation_keeps_the_profiles_own_band() -> None:
+    told = interpolated(SHIPPED.profiles["nvidia_resnet50", "V100", "fp32"], 24)
+    assert told.latency_s.low < told.latency_s.value < told.latency_s.high < 1.1 * told.latency_s.value
+
+
+@pytest.mark.parametrize("gpu", ["V100", "B200", "GTX580"])
+def test_no_time_is_below_operations_over_the_peak(gpu: str) -> None:
+    known = Predictor(SHIPPED, CATALOG.gpus)
+    for name in ("vgg16", "resnet50", "bert_base", "lenet"):
+        for batch in (64, 1000):
+            found = known.predict(name, gpu, "fp32", batch)
+            assert found is not None
+            measured = SHIPPED.get(name, "V100", "fp32")
+            flops = facts(name).flops if measured is None or found.rule is Rule.ROOFLINE else measured.flops_per_sample
+            assert flops is not None
+            assert found.latency_s.low >= 0.999 * flops * batch / CATALOG.gpus[gpu].fp32_flops
+            assert found.latency_s.low <= found.latency_s.value <= found.latency_s.high
+
+
+def test_a_series_under_its_knee_rises_past_its_end() -> None:
+    """Published up to batch 4, 8.4 to 8.5 ms: a batch of 64 takes no 8.5 ms."""
+    told = Predictor(SHIPPED, CATALOG.gpus).predict("resnet50", "V100", "fp32", 64)
+    assert told is not None
+    assert told.rule is Rule.PROFILE
+    assert told.latency_s.value == pytest.approx(64 * 8.178e9 / (REACHED * 15.7e12), rel=0.05)
+    assert told.latency_s.high / told.latency_s.low > 3
+
+
+def test_a_value_under_its_limit_is_raised_with_its_band() -> None:
+    assert at_least(Estimate(value=4.0, low=2.0, high=8.0), 5.0) == Estimate(value=5.0, low=5.0, high=10.0)
+
+
+def test_a_layer_model_is_fitted_to_launches_not_passes() -> None:
+    """LeNet starts 11 kernels, a ResNet-50 174: it does not take a ResNet's overhead."""
+    told = Predictor(SHIPPED, CATALOG.gpus).predict("lenet", "V100", "fp32", 1)
+    assert told is not None
+    assert told.rule is Rule.LAYER_MODEL
+    assert 1e-5 < told.latency_s.low < told.latency_s.high < 1e-3
+
+
+# What a plan makes of it
+
+CAMERAS = {"one": (4, 10.0)}
+
+
+def answer(known: Library, gpus: tuple[str, ...], **changes: object) -> Plan:
+    buy = BuySpec(gpus=gpus, providers=("aws", "azure"), retired=True)
+    asked = scenario([model("one", 0.2)], CAMERAS, buy=buy, **changes)
+    return asked_of(asked, known)
+
+
+def asked_of(asked: Scenario, known: Library) -> Plan:
+    return plan(loaded(asked), CATALOG, known, created_at="2026-08-01T12:00:00+00:00")
+
+
+ONE = library(replace(ON_V100[0], layers=ON_V100[0].layers))
+
+
+def test_without_any_profile_the_plan_is_foretold_and_says_so_on_every_figure() -> None:
+    found = answer(ONE, ("L4",))
+    best = found.recommendation
+    assert best.feasible
+    assert best.predicted
+    assert all(m.predicted and m.evidence.rank > Evidence.FITTED.rank for m in best.models)
+    assert all(g.predicted for g in best.gpus)
+    assert [(p.model, p.gpu, p.rule) for p in found.predictions] == [("one", "L4", Rule.DATA_SHEETS)]
+    shown = render(found, Format.TABLE, Screen())
+    assert shown.startswith("Predicted, not measured: ")
+    (gpu_row,) = [line for line in shown.splitlines() if " L4 " in line and "%" in line]
+    assert gpu_row.count("~") == 6
+    model_rows = [line for line in shown.splitlines() if line.startswith("  one ")]  # of a table in two parts
+    assert sum(row.count("~") for row in model_rows) == 5
+    assert "~: predicted, nobody measured that model on that GPU" in shown
+    assert shown.rstrip().splitlines()[-1].endswith("planner calibrate --device cuda:0 --models one")
+    assert "Measure this next" in shown
+    assert [line for line in weak(found) if "one: evidence is assumed, predicted" in line]
+
+
+def test_the_plan_is_made_at_the_bad_end() -> None:
+    found = answer(ONE, ("L4",))
+    told = Predictor(ONE, CATALOG.gpus).predicted_pair("one", "L4")
+    assert told is not None
+    assert found.recommendation.models[0].mean_s >= told.latency_s[1.0].high * (1 - 1e-9)
+
+
+def test_profiles_go_before_predictions_and_cheaper_gpus_are_named() -> None:
+    found = answer(ONE, ("V100", "L4"))
+    assert {g.kind for g in found.recommendation.gpus} == {"V100"}
+    assert not found.recommendation.predicted
+    assert found.predictions == ()
+    assert [o.gpu for o in found.outlooks] == ["L4"]
+    (next_one,) = found.measure_next
+    assert (next_one.model, next_one.gpu) == ("one", "L4")
+    cost = found.outlooks[0].cost_usd_per_hour
+    assert cost.low <= cost.value <= cost.high
+    assert cost.value < found.recommendation.cost_usd_per_hour
+
+
+def test_what_no_measured_gpu_can_do_others_might() -> None:
+    found = asked_of(
+        scenario([model("one", 0.2)], CAMERAS, buy=BuySpec(gpus=("V100", "L4"), retired=True, max_cost=1.0)),
+        ONE,
+    )
+    assert not found.recommendation.feasible
+    assert [o.gpu for o in found.outlooks] == ["L4"]
+    assert "Might do it, were it measured" in render(found, Format.TABLE, Screen())
+
+
+def test_what_is_measured_best_of_all_asks_for_no_measurement() -> None:
+    sure = Evidence.MEASURED
+    only = replace(ON_V100[0], latency_evidence=sure, memory_evidence=sure, load_evidence=sure)
+    found = answer(library(only), ("V100",))
+    assert (found.outlooks, found.measure_next) == ((), ())
+
+
+def test_predict_never_refuses_what_has_no_profile() -> None:
+    found = answer(ONE, ("L4",), predict=Predict.NEVER)
+    assert not found.recommendation.feasible
+    assert found.outlooks == ()
+    assert any(rejection_reason(no) == "no profile of one on L4" for no in found.rejections)
+
+
+def test_a_foretold_plan_is_read_again(tmp_path: Path) -> None:
+    found = answer(ONE, ("L4",))
+    write_plan(found, tmp_path / "plan.json")
+    raw = json.loads((tmp_path / "plan.json").read_text())
+    assert raw["recommendation"]["models"][0]["predicted"] is True
+    assert raw["predictions"][0]["latency_s"].keys() == {"value", "low", "high"}
+    assert read_plan(tmp_path / "plan.json").recommendation.predicted
+
+
+SCENARIO: Mapping[str, object] = {
+    "models": [{"name": "nvidia_resnet50", "slo": {"latency": "200 ms", "attainment": "95 %"}}],
+    "streams": [{"model": "nvidia_resnet50", "count": 4, "rate": "10 fps"}],
+    "buy": {"gpus": ["L4"], "providers": ["aws"]},
+    "horizon": "10 s",
+    "replications": 2,
+}
+
+
+def test_strict_refuses_a_foretold_plan_with_5_and_its_placement_can_be_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(json.dumps(SCENARIO))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["planner", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return (end.value.code or 0, *capsys.readouterr())
+
+    code, out, err = run("plan", "scenario.yaml", "--strict", "-o", "plan.json")
+    assert code == 5, err
+    assert "evidence is assumed, predicted, weaker than fitted" in err
+    assert out.startswith("Predicted, not measured: ")
+    code, out, err = run("simulate", "scenario.yaml", "--plan", "plan.json")
+    assert code == 0, err
+    assert "~: predicted" in out

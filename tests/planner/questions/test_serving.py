@@ -1,0 +1,252 @@
+"""`planner validate` on the real processor: what is missing is measured, requests are served, the run is kept."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.paths import ROOT
+from support.worlds import profile
+
+from calibrate.serving.served import batch_sizes, doublings
+from planner.catalog.offers import load_catalog
+from planner.cli import main
+from planner.io.load import load_scenario
+from planner.questions.validation import serving
+from planner.questions.validation.fitting import Pace, offered_work
+from planner.questions.validation.recording import read_recording
+from planner.questions.validation.serving import Processor, load_error, run_error
+from planner.questions.validation.speed import speed_of
+from simulator.clock.records import Outcome
+from simulator.world.profile import FitQuality
+
+SCENARIO = """
+name: Two of LeNet
+models:
+  - {name: one, profile: lenet, slo: {latency: 1 s}}
+  - {name: two, profile: lenet, slo: {latency: 1 s}}
+streams:
+  - {model: one, poisson: 20 rps}
+  - {model: two, count: 2, rate: 5 fps}
+drop: late
+context: 0 B
+validate: {load: 5 %, batch_size: 2, delay_scale: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the scenario, one run of it kept, and the profiles that it measured."""
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "two.yaml").write_text(SCENARIO)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "SECONDS_PER_POINT", 0.05)
+        code, _, _ = planner(patch, "validate", folder / "two.yaml", "--record", folder / "run.json.gz", *on(folder))
+    assert code == 0
+    return folder
+
+
+def on(folder: Path, seconds: float = 1) -> list[str]:
+    return ["--device", "cpu", "--profiles", str(folder / "profiles"), "--duration", f"{seconds}s", "--quiet"]
+
+
+def planner(patch: pytest.MonkeyPatch, *words: object, err: io.StringIO | None = None) -> tuple[int, str, str]:
+    """The command in this process: exit code, what it printed."""
+    import contextlib
+
+    import torch
+
+    torch.set_num_threads(1)
+    patch.setenv("OMP_NUM_THREADS", "1")
+    patch.setattr(sys, "argv", ["planner", *map(str, words)])
+    out, err = io.StringIO(), err or io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0), out.getvalue(), err.getvalue()
+
+
+def test_every_request_is_accounted_for(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    assert found.stopped == ""
+    assert found.machine["gpu"].startswith("cpu-")
+    for requests in found.result.requests.values():
+        assert len(requests.arrival_s) > 10
+        assert np.all(np.diff(requests.arrival_s) >= 0)
+        done = requests.outcome == Outcome.FINISHED
+        assert np.array_equal(done, np.isfinite(requests.finish_s))
+        assert np.all(requests.finish_s[done] > requests.arrival_s[done])
+    ran = sum(int(batches.count.sum()) for batches in found.result.batches)
+    started = sum(np.count_nonzero(r.outcome % 3 == 0) for r in found.result.requests.values())
+    assert ran == started
+
+
+def test_the_memory_limit_holds_and_the_overhead_is_told(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    (device,) = found.result.deployment.devices
+    assert found.result.memory[device.id].used_bytes.max() <= device.memory_bytes
+    assert len(found.launch_s[device.id]) == sum(len(batches.count) for batches in found.result.batches)
+    assert found.held[device.id].weight_bytes["one"] > 100_000
+
+
+def test_it_is_rehearsed_before_and_after(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    before, after = found.rehearsals
+    for rehearsal in (before, after):
+        assert {(actions.kind, actions.model) for actions in rehearsal} == {("run", "one"), ("run", "two")}
+        assert {1, 2} <= {int(size) for actions in rehearsal for size in actions.batch}
+        assert all(np.all(actions.actual_s > 0) for actions in rehearsal)
+    assert speed_of(found.rehearsals).run.keys() == {"one", "two"}
+
+
+def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
+    found = read_recording(bench / "run.json.gz")
+    rates = {m: len(r.arrival_s) / found.result.duration_s for m, r in found.result.requests.items()}
+    pace = Pace(run=speed_of(found.rehearsals[:1]).run)
+    assert offered_work(found.result.deployment, rates, pace) == pytest.approx(0.05, rel=0.3)
+
+
+def test_a_kept_run_is_compared_without_torch(bench: Path) -> None:
+    code = (
+        "import sys; from planner.cli import main; sys.modules['torch'] = None\n"
+        f"sys.argv = ['planner', 'validate', '--replay', {str(bench / 'run.json.gz')!r}, '--format', 'json']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=bench)
+    assert done.returncode == 0, done.stderr
+    raw = json.loads(done.stdout)
+    assert raw["schema"] == "planner.validation/v1"
+    assert [model["name"] for model in raw["models"]] == ["one", "two"]
+    assert raw["overhead"]["batches"] > 0
+
+
+def test_profiles_are_measured_once(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (journal,) = (bench / "profiles").rglob("journal.jsonl")
+    before = journal.read_bytes()
+    code, out, err = planner(monkeypatch, "validate", bench / "two.yaml", *on(bench, 0.3))
+    assert code == 0, err
+    assert "Likely cause:" in out
+    assert journal.read_bytes() == before
+
+
+def interrupted(folder: Path, after_s: float) -> tuple[int, bytes]:
+    """`planner validate` with Ctrl-C so long after it said that it serves: exit code and output."""
+    command = [sys.executable, "-m", "planner", "validate", "two.yaml", "--record", "cut.json"]
+    command += ["--device", "cpu", "--profiles", "profiles", "--duration", "60s"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stderr
+        while not (line := process.stderr.readline()).startswith(b"Serving"):
+            assert line, "it ended before it served"
+        time.sleep(after_s)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    return process.returncode, out
+
+
+def test_a_run_that_is_interrupted_is_kept(bench: Path) -> None:
+    # Torch is still being imported when it says that it serves, for as long as the machine takes.
+    for after_s in (3, 6, 12, 24):
+        code, out = interrupted(bench, after_s)
+        if code not in (130, -signal.SIGINT):
+            break
+    assert code == 0
+    assert b"Stopped early: interrupted" in out
+    assert read_recording(bench / "cut.json").result.duration_s < 60
+
+
+def test_a_run_is_compared_whatever_happens_after_it(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = bench / "gone"
+    folder.mkdir()
+
+    class Person(io.StringIO):
+        """Reads that it rehearses again, takes the recording's folder away, and presses Ctrl-C."""
+
+        def write(self, text: str) -> int:
+            if "Rehearsing again" in text:
+                folder.rmdir()
+                signal.raise_signal(signal.SIGINT)
+            return super().write(text)
+
+    words = [word for word in on(bench, 2) if word != "--quiet"]
+    code, out, err = planner(
+        monkeypatch, "validate", bench / "two.yaml", "--record", folder / "cut.json", *words, err=Person()
+    )
+    assert code == 2
+    assert "Stopped early: second rehearsal: interrupted" in out
+    assert "Likely cause:" in out
+    assert "cut.json: cannot be written: No such file or directory" in err
+
+
+def test_each_precision_of_a_model_is_measured(bench: Path) -> None:
+    (bench / "both.yaml").write_text(SCENARIO.replace("{name: one,", "{name: one, precision: bf16,"))
+    kind = read_recording(bench / "run.json.gz").machine["gpu"]
+    given = serving.ValidationBench(device="cpu", catalog=load_catalog([]), directories=(bench / "profiles",))
+    assert serving.missing(load_scenario(bench / "two.yaml"), given, kind) == []
+    assert serving.missing(load_scenario(bench / "both.yaml"), given, kind) == ["lenet"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--replay", "a", "b.yaml"], "either a scenario or --replay"),
+        ([], "either a scenario or --replay"),
+        (["--replay", "a", "--seed", "1"], "leave out --record, --duration, --seed and --set"),
+        (["b.yaml", "--format", "csv"], "table, json or md"),
+        (["two.yaml", "--record", "two.yaml"], "is the scenario itself"),
+        (["two.yaml", "--record", "nowhere/run.json"], "its folder is not there"),
+        (["two.yaml", "--record", "folder.json"], "folder.json: is a folder"),
+        (["two.yaml", "--record", "run.txt"], "run.txt: a recording is named .json or .json.gz"),
+        (["two.yaml", "--duration", "soon"], "--duration must be a duration"),
+        (["--replay", "two.yaml"], "is not JSON"),
+        (["--replay", "missing.json"], "no such file"),
+        (["two.yaml", "--device", "tpu"], "tpu"),
+    ],
+)
+def test_bad_usage_is_said_in_a_line(words: list[str], said: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.yaml").write_text(SCENARIO)
+    (tmp_path / "folder.json").mkdir()
+    code, out, err = planner(monkeypatch, "validate", *words)
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert "Traceback" not in err
+
+
+def test_a_model_that_cannot_be_run_is_named(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(SCENARIO.replace("lenet", "lanet"))
+    loaded = load_scenario(path)
+    with pytest.raises(serving.DeploymentError, match="lanet: is no model that can be run"):
+        serving.calibrate(loaded, None, ["lanet"])  # type: ignore[arg-type]
+
+
+def test_what_other_programs_do_is_seen() -> None:
+    before = Processor(0.0, 100.0, 10.0)
+    assert Processor(10.0, 118.0, 13.0).others_cores(before) == 1.5
+    assert Processor(10.0, None, 13.0).others_cores(before) is None
+    assert Processor.now().own_s > 0
+
+
+def test_batches_up_to_the_largest() -> None:
+    assert batch_sizes(1) == doublings(1) == (1,)
+    assert batch_sizes(6) == (1, 2, 3, 4, 5, 6)
+    assert batch_sizes(40) == (*range(1, 17), 32, 40)
+    assert doublings(6) == (1, 2, 4, 6)
+    assert doublings(8) == (1, 2, 4, 8)
+
+
+def test_errors_that_profiles_state() -> None:
+    from dataclasses import replace
+
+    made = profile("a")
+    assert run_error(made) == serving.UNKNOWN_ERROR
+    assert run_error(replace(made, latency_fit=FitQuality(form="joined", band=0.07))) == pytest.approx(0.0411, abs=1e-4)
+    assert load_error({}) == serving.UNKNOWN_ERROR
+    assert load_error({"fits": {"load.pageable": {"error_mean": 0.04}}}) == pytest.approx(0.0501, abs=1e-4)

@@ -1,0 +1,548 @@
+"""Training scenarios: answers are what was published, deadline and budget choose, bad inputs are one line each."""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from support.paths import SCENARIOS
+
+from calibrate.library.lookup import SHIPPED, find_profiles
+from planner import cli
+from planner.catalog.offers import load_catalog
+from planner.io.load import ScenarioError
+from planner.io.strict_yaml import parse
+from planner.questions.training.closed_forms import END_TO_END, SECONDS_PER_DAY, SECONDS_PER_YEAR
+from planner.questions.training.plan import TrainingOption, TrainingPlan, train
+from planner.questions.training.scenario import load_training, schema
+from planner.questions.training.speed import Limit, measured_steps
+from planner.show.documents.training import render
+from planner.show.text.training import length
+from planner.units.writing import Format, Screen
+from simulator.world.profile import Evidence
+
+SCENARIOS = SCENARIOS / "training"
+FILES = sorted(SCENARIOS.glob("*.yaml"))
+CATALOG = load_catalog()
+LIBRARY = find_profiles((), CATALOG.gpus)
+KEYS = {
+    "gpu", "gpu_count", "instance", "global_batch", "fits", "memory_bytes", "step_s", "time_s", "cost_usd", "energy_j",
+    "bottleneck", "evidence",
+}  # fmt: skip
+
+
+LLAMA = "{layers: 32, hidden: 4096, heads: 32, sequence: 8192, vocabulary: 128256, params: 8.03e9}"
+
+
+WITH_V100 = ("buy.gpus=[V100, A100-80GB, H100, L4]", "buy.retired=true")
+"""Most that was published is of GPUs that can no longer be rented."""
+
+
+def answer(name: str, *overrides: str) -> TrainingPlan:
+    given = (*WITH_V100, *overrides) if name == "resnet50" else overrides
+    return train(load_training(SCENARIOS / f"{name}.yaml", given), CATALOG, LIBRARY)
+
+
+def only(plan: TrainingPlan, gpu: str, count: int, price: str | None = None) -> TrainingOption:
+    (found,) = [
+        o for o in plan.options if (o.gpu, o.gpu_count) == (gpu, count) and price in (None, o.price_kind)
+    ]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenarios_are_answered_and_fit_the_schema(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith("# yaml-language-server: $schema=training.schema.json\n")
+    jsonschema.validate(parse(text).data, schema())
+    plan = answer(path.stem)
+    for form in (Format.TABLE, Format.MD):
+        assert plan.name in render(plan, form, Screen(100))
+    document = json.loads(render(plan, Format.JSON, Screen()))
+    assert document["schema"] == "planner.training/v1"
+    assert all(option.keys() >= KEYS for option in document["options"])
+    for o in plan.options:
+        assert 0 < o.time_s.low <= o.time_s.mid <= o.time_s.high
+        assert 0 < o.cost_usd.low <= o.cost_usd.mid <= o.cost_usd.high
+        assert o.memory_bytes == pytest.approx(sum(o.memory.values()), rel=1e-6)
+        assert o.fits == (o.memory_bytes <= o.memory_limit_bytes)
+        assert o.fits or o.bottleneck is Limit.MEMORY
+    assert document["cheapest"] in document["options"]
+    assert document["fastest"] in document["options"]
+
+
+def test_committed_schema_is_the_one_that_is_written() -> None:
+    assert (SCENARIOS / "training.schema.json").read_text() == json.dumps(schema(), indent=2) + "\n"
+
+
+# What was published
+
+
+def test_gpt3_takes_355_years_or_1024_gpus() -> None:
+    plan = answer("gpt3")
+    alone, many = only(plan, "V100", 1), only(plan, "A100-80GB", 1024)
+    assert alone.time_s.mid / SECONDS_PER_YEAR == pytest.approx(355, rel=0.005)
+    assert alone.cost_usd.mid == pytest.approx(4.67e6, rel=0.01)
+    assert not alone.fits
+    assert alone.gpus_needed > 150
+    assert many.time_s.mid / SECONDS_PER_DAY == pytest.approx(33.9, rel=0.01)
+    assert many.fits
+    assert many.parallel == "data 8, tensor 8, pipeline 16"
+    assert many.evidence is Evidence.PUBLISHED
+    assert plan.fastest == many
+
+
+def test_llama_is_told_by_a_band_not_by_one_utilization() -> None:
+    plan = answer(
+        "gpt3", "speed=[]", "train.recompute=selective", "train.accumulation=4", "parallel={zero: 3}",
+        f"model={{transformer: {LLAMA}}}",
+        "data.tokens=15e12", "network.bandwidth=400 GB/s",
+        "buy={own: [{name: h100, gpu: H100, gpu_count: 8, price: $20/h, count: 128}], max_gpus: 1024}",
+        "counts=[1024]",
+    )  # fmt: skip
+    (o,) = plan.options
+    hours = [t / 3600 * 1024 for t in (o.time_s.low, o.time_s.mid, o.time_s.high)]
+    assert hours[0] < 1.46e6 < hours[2]
+    assert hours[2] / hours[0] == pytest.approx(END_TO_END[2] / END_TO_END[0], rel=0.001)
+    assert o.fits
+
+
+def test_opts_days_lie_in_the_band_of_other_runs() -> None:
+    """56 days on the calendar, 20 of them steps: told before anything is known of the run, and after."""
+    (before,) = answer("opt").options
+    days = [t / SECONDS_PER_DAY for t in (before.time_s.low, before.time_s.high)]
+    assert days[0] < 56 < days[1] < 5 * days[0]
+    rate = "speed=[{gpu: A100-80GB, achieved: 147 TFLOP/s}]"
+    (steps,), (goodput,) = answer("opt", rate).options, answer("opt", rate, "goodput=36 %").options
+    assert steps.time_s.mid / SECONDS_PER_DAY == pytest.approx(20.0, rel=0.01)
+    assert goodput.time_s.mid / SECONDS_PER_DAY == pytest.approx(56, rel=0.02)
+
+
+def test_dawnbench_has_its_cheapest_and_its_fastest() -> None:
+    plan = answer("dawnbench")
+    assert plan.cheapest is not None
+    assert plan.fastest is not None
+    published = {8: (2.958, 72.40), 32: (0.495, 48.48), 128: (0.301, 118.07)}
+    for count, (hours, usd) in published.items():
+        o = only(plan, "V100", count)
+        assert o.time_s.mid / 3600 == pytest.approx(hours, rel=1e-6)
+        assert o.cost_usd.mid == pytest.approx(usd, rel=0.002)
+    assert (plan.cheapest.gpu_count, plan.fastest.gpu_count) == (32, 128)
+
+
+def test_deadline_and_budget_choose() -> None:
+    late = answer("dawnbench", "deadline=20 min")
+    assert late.cheapest is not None
+    assert late.cheapest.gpu_count == 128
+    poor = answer("dawnbench", "budget=$100")
+    assert poor.fastest is not None
+    assert poor.fastest.gpu_count == 32
+    neither = answer("dawnbench", "budget=$40")
+    assert neither.cheapest is neither.fastest is None
+    assert "None keeps the limits" in render(neither, Format.TABLE, Screen())
+
+
+def test_alexnet_would_just_fit_on_one_gpu_and_two_halve_it() -> None:
+    plan = answer("alexnet")
+    one, two = only(plan, "GTX580", 1), only(plan, "GTX580", 2)
+    assert one.memory["weights"] == one.memory["optimizer"] == pytest.approx(244e6, rel=0.01)
+    assert one.memory["activations"] > one.memory["weights"] * 3
+    assert one.fits
+    assert one.memory_range_bytes.high > 3e9  # if all that kernels wrote is kept, it does not
+    assert two.memory_range_bytes.high < 3e9
+    assert two.memory_bytes == pytest.approx(0.54 * one.memory_bytes, rel=0.05)
+    assert two.time_s.low < 6 * SECONDS_PER_DAY < two.time_s.high  # five to six days, as its authors say
+
+
+def test_a_loader_bound_step_is_found_with_the_workers_that_end_it() -> None:
+    starved = answer("lenet").options[0]
+    assert starved.bottleneck is Limit.LOADER
+    assert starved.time_s.mid == pytest.approx(8.92, rel=0.001)
+    assert starved.workers_enough == 3
+    fed = answer("lenet", f"data.loader.workers={starved.workers_enough}").options[0]
+    assert fed.bottleneck is not Limit.LOADER
+    assert fed.time_s.mid == pytest.approx(4.37, rel=0.001)
+    stored = answer("lenet", "data.loader.workers=8", "data.bytes=784 B", "data.storage=10 MB/s").options[0]
+    assert stored.bottleneck is Limit.LOADER
+    assert stored.time_s.mid == pytest.approx(120_000 * 784 / 10e6, rel=0.001)
+
+
+# How the work is divided
+
+
+WIDE = ("speed=[]", "utilization=50 %", "counts=[128]", "parallel={tensor: 8}", "goodput=100 %")
+"""GPT-3 on 16 machines of 8 A100, each GPU at half its peak while it computes."""
+
+
+def divided(*overrides: str) -> TrainingOption:
+    (found,) = answer("gpt3", *WIDE, *overrides).options
+    return found
+
+
+def test_a_pipeline_answers_with_its_bubble() -> None:
+    full, empty = (divided("parallel={tensor: 8, pipeline: 16}", f"train.accumulation={n}") for n in (96, 1))
+    ideal_s = [o.step_s / o.global_batch for o in (full, empty)]
+    assert ideal_s[1] / ideal_s[0] == pytest.approx((1 + 15) / 1 / ((96 + 15) / 96), rel=0.06)
+    assert empty.bottleneck is Limit.OVERHEAD
+    assert full.bottleneck is Limit.ARITHMETIC
+    assert empty.memory["activations"] == pytest.approx(full.memory["activations"] / 16)  # one of 16 under way
+
+
+def test_stages_wait_for_what_they_hand_over() -> None:
+    pipeline = ("parallel={tensor: 8, pipeline: 16}", "train.accumulation=16")
+    quick, slow = (divided(*pipeline, f"network.bandwidth={rate}") for rate in ("400 GB/s", "0.1 GB/s"))
+    sent_bytes = 2048 * 12288 * 2
+    # The others follow at the pace of the slowest link, forward and backward, where that is slower than a stage.
+    assert slow.step_s > 2 * (15 + 15) * sent_bytes / 0.1e9 > quick.step_s
+    assert slow.bottleneck is Limit.NETWORK
+
+
+def test_divided_layers_travel_by_the_link_they_have() -> None:
+    inside, across = (divided(f"parallel={{tensor: {n}, zero: 2}}", "network.bandwidth=12.5 GB/s") for n in (8, 32))
+    per_gpu_s = [o.step_s / o.global_batch for o in (inside, across)]
+    assert per_gpu_s[1] > 2 * per_gpu_s[0]
+    assert across.bottleneck is Limit.NETWORK
+    assert across.memory["weights"] == pytest.approx(inside.memory["weights"] / 4)
+
+
+def test_a_stated_step_of_whole_models_gets_the_bubble_of_divided_ones() -> None:
+    changes = ("data.loader=", "counts=[4]", "buy.max_gpus=4")
+    (copies,) = answer("lenet", *changes).options
+    (stages,) = answer("lenet", *changes, "parallel={pipeline: 4}").options
+    whole_s = 64 / 27460
+    assert copies.step_s < whole_s < stages.step_s  # one micro-batch: each stage waits for all others
+    assert stages.parallel == "pipeline 4"
+
+
+def test_zero_saves_memory_and_its_third_stage_sends_more() -> None:
+    stages = [divided(f"parallel={{tensor: 8, zero: {n}}}", "parallel.overlap=false") for n in range(4)]
+    held = [o.memory["weights"] + o.memory["gradients"] + o.memory["optimizer"] for o in stages]
+    assert held == sorted(held, reverse=True)
+    assert held[3] == pytest.approx(held[0] / 16)
+    assert [o.parallel for o in stages][3] == "data 16, tensor 8, ZeRO-3"
+    assert stages[3].step_s > stages[2].step_s
+
+
+def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
+    plan = answer("gpt3")
+    assert plan.warnings == ("The model is whole on each of 1 GPU: tensor 8 x pipeline 16 do not divide that.",)
+    assert only(plan, "V100", 1).parallel == "one GPU"
+
+
+# What would change if
+
+
+SMALL = (
+    "buy={gpus: [V100], max_gpus: 8, providers: [azure], retired: true}",
+    "counts=[1]",
+    "prices=[]",
+    "deadline=",
+    "budget=",
+)
+
+
+def changed(*overrides: str) -> TrainingOption:
+    return answer("resnet50", *SMALL, "train.global_batch=64", "train.precision=fp32", *overrides).options[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "time", "memory"),
+    [
+        ("data.used=50 %", 0.5, 1.0),
+        ("train.epochs=45", 0.5, 1.0),
+        ("model.pixels=160", 0.52, 0.6),
+        ("model.channels=1", 0.98, 1.0),
+        ("train.recompute=full", 1.33, 0.30),
+        ("train.accumulation=4", 1.16, 0.37),
+        ("train.optimizer=adam", 1.0, 1.02),
+        ("train.global_batch=32", 1.04, 0.60),
+        ("data.loader.workers=1", 1.0, 1.0),
+    ],
+)
+def test_changes_move_what_they_should(change: str, time: float, memory: float) -> None:
+    before, after = changed("data.loader="), changed("data.loader=", change) if "loader" not in change else changed()
+    assert after.time_s.mid / before.time_s.mid == pytest.approx(time, rel=0.12)
+    assert after.memory_bytes / before.memory_bytes == pytest.approx(memory, rel=0.12)
+
+
+def test_a_profile_goes_before_vendors_peaks() -> None:
+    measured, predicted = changed(), changed("model.profile=nobody")
+    stated = changed("model.profile=nobody", "utilization=40 %")
+    assert [option.source.split(" (")[0] for option in (measured, predicted, stated)] == [
+        "inference measured on it, times 3 to 4.9",
+        "inference predicted",
+        "the vendor's peaks and the model's layers, at 40 % of them",
+    ]
+    assert measured.evidence.rank <= predicted.evidence.rank < stated.evidence.rank
+    assert stated.evidence is Evidence.ASSUMED
+    assert measured.time_s.low < predicted.time_s.high
+    assert predicted.time_s.low < measured.time_s.high
+
+
+def test_commitments_are_paid_whole() -> None:
+    """Three years of eight T4 at their price an hour, of which a run uses days."""
+    asked = ("counts=[8]", "deadline=", "prices=[on-demand, reserved-3y]", "buy={instances: [g4dn.xlarge]}")
+    rented, reserved = sorted(answer("resnet50", *asked).options, key=lambda o: o.price_kind)
+    assert (rented.price_kind, reserved.price_kind) == ("on-demand", "reserved-3y")
+    assert (rented.commitment_usd, rented.commitment_used) == (0, None)
+    hourly = reserved.cost_usd.mid / (reserved.time_s.mid / 3600)
+    assert reserved.commitment_usd == pytest.approx(hourly * 3 * 8760)
+    assert reserved.commitment_used == pytest.approx(reserved.time_s.mid / (3 * 8760 * 3600))
+    assert reserved.cost_usd.mid < rented.cost_usd.mid < reserved.commitment_usd
+    between = f"budget=${1.5 * rented.cost_usd.high:.0f}"
+    afforded = answer("resnet50", *asked, between)
+    assert {o.price_kind: o.within_budget for o in afforded.options} == {"on-demand": True, "reserved-3y": False}
+    assert afforded.cheapest is not None
+    assert afforded.cheapest.price_kind == "on-demand"
+    assert answer("resnet50", *asked, "budget=").cheapest == replace(rented, pareto=True)
+    shown = render(answer("resnet50", *asked, "budget="), Format.TABLE, Screen())
+    assert "paid in any case" in shown
+
+
+def test_asynchronous_gradients_are_late() -> None:
+    plan = answer("resnet50", *SMALL, "counts=[4]", "parallel.synchronous=false", "parallel.epochs_per_staleness=0.05")
+    o = plan.options[0]
+    assert o.staleness == 3
+    together = answer("resnet50", *SMALL, "counts=[4]").options[0]
+    assert o.step_s > together.step_s  # what each sends and fetches is not hidden behind anything
+    assert o.steps == pytest.approx(1.15 * together.steps)
+
+
+def test_spot_machines_are_cheaper_and_interrupted() -> None:
+    plan = answer("resnet50", "buy={gpus: [A100-80GB], providers: [aws], max_gpus: 8}")
+    spot, asked = only(plan, "A100-80GB", 8, "spot"), only(plan, "A100-80GB", 8, "on-demand")
+    assert spot.time_s.mid > asked.time_s.mid
+    assert spot.cost_usd.mid < asked.cost_usd.mid
+    stormy = answer("resnet50", "buy={gpus: [A100-80GB], providers: [aws], max_gpus: 8}",
+                    "interruptions={spot_mean_time_between: 30 min, restart: 20 min}")  # fmt: skip
+    assert only(stormy, "A100-80GB", 8, "spot").time_s.mid > 1.5 * spot.time_s.mid
+
+
+def test_bought_machines_cost_annuity_and_electricity() -> None:
+    plan = answer(
+        "resnet50",
+        "buy={gpus: [V100], max_gpus: 8, providers: [azure], retired: true}",
+        "purchase={used: 90 %}",
+        "deadline=",
+        "budget=",
+    )
+    o = only(plan, "V100", 8, "purchase")
+    assert o.instance == "DGX-1V"
+    assert o.cost_usd.mid / (o.time_s.mid / 3600) == pytest.approx(54_714 / (8760 * 0.9) + 3.5 * 1.3 * 0.12, rel=1e-3)
+    assert o.usd_per_tflops == pytest.approx(149_000 / 1000)  # eight times 125 TFLOP/s with amp
+
+
+def test_three_years_of_rent_for_each_tflops() -> None:
+    plan = answer("resnet50", "buy={gpus: [V100], providers: [aws], retired: true}", "prices=[reserved-3y]")
+    printed = {"p3.2xlarge": 292, "p3.8xlarge": 292, "p3.16xlarge": 292}
+    found = {o.instance: o.usd_per_tflops for o in plan.options}
+    for instance, usd in printed.items():
+        assert found[instance] == pytest.approx(usd * 120 / 125, rel=0.003)  # the lecture's V100 has 120 TFLOP/s
+
+
+def test_a_training_that_never_ends_is_told_so() -> None:
+    plan = answer("resnet50", "interruptions.mean_time_between=1 s")
+    assert plan.cheapest is plan.fastest is None
+    text = render(plan, Format.TABLE, Screen(100))
+    assert "None comes to an end: machines fail before a checkpoint is written." in text
+    assert json.loads(render(plan, Format.JSON, Screen()))["options"][0]["time_s"]["mid"] is None
+
+
+def test_co2_is_told_only_with_a_grid() -> None:
+    assert changed().co2_kg is None
+    o = changed("grid=400")
+    assert o.co2_kg == pytest.approx(o.energy_j / 3.6e6 * 0.4)
+
+
+def test_epochs_to_a_target_grow_with_the_batch() -> None:
+    points = "train.epochs_to_target=[{global_batch: 3200, epochs: 35}, {global_batch: 57344, epochs: 77}]"
+    plan = answer("resnet50", "train.epochs=", points, "train.global_batch=3200", *SMALL, "train.accumulation=100")
+    assert plan.options[0].steps == pytest.approx(35 * 1_281_167 / 3200)
+
+
+def test_measured_steps_never_fall() -> None:
+    measured = {"training": {"sgd": {"1": {"step_s": 0.2}, "2": {"step_s": 0.1}, "16": {"step_s": 0.5}}}}
+    assert measured_steps(measured, "sgd") == {1.0: 0.2, 2.0: 0.2, 16.0: 0.5}
+    assert measured_steps(measured, "adam") == {}
+
+
+def test_measured_memory_and_steps_go_before_all(tmp_path: Path) -> None:
+    """A profile as calibration writes it: a slope of 30 MB a sample, a step of 0.4 s for 64."""
+    raw = json.loads((SHIPPED / "V100" / "nvidia_resnet50.json").read_text()) | {"model": "mine"}
+    points = {str(b): {"values": {"activations_bytes": 1e7 + 3e7 * b}} for b in (1, 8, 64)}
+    raw["measured"] = {
+        "training": {"sgd": {"1": {"step_s": 0.03}, "64": {"step_s": 0.4}}},
+        "points": {"memory.sgd": points},
+    }
+    (tmp_path / "mine.json").write_text(json.dumps(raw))
+    library = find_profiles((tmp_path,), CATALOG.gpus)
+    changes = [*SMALL, "train.global_batch=64", "train.precision=fp32", "model.profile=mine", "data.loader="]
+    o = train(load_training(SCENARIOS / "resnet50.yaml", changes), CATALOG, library).options[0]
+    assert o.memory["activations"] == pytest.approx(64 * 3e7)
+    assert o.step_s == pytest.approx(0.4, rel=0.01)
+    assert o.evidence is Evidence.MEASURED
+    assert o.source == "training steps measured on it"
+
+
+def test_lengths_of_time() -> None:
+    told = [length(t) for t in (4.37, 290, 12 * 3600, 34 * 86_400, 355 * SECONDS_PER_YEAR, math.inf)]
+    assert told == ["4.37 s", "4.83 min", "12 h", "34 days", "355 years", "never"]
+
+
+def test_what_is_left_out_is_said() -> None:
+    plan = answer("resnet50", "counts=[1, 3, 4]", "train.precision=bf16", "buy={gpus: [V100, H100], retired: true}")
+    assert plan.warnings == (
+        "Left out: 3 GPUs, which do not divide a batch of 1024.",
+        "Left out: V100, which cannot compute in bf16.",
+    )
+    assert "The oldest price is of 20" in render(answer("resnet50"), Format.TABLE, Screen())
+
+
+# Bad inputs
+
+GOOD = """\
+model: {zoo: resnet50}
+data: {samples: 1000, loader: {workers: 2, rate: 100 /s}}
+train: {epochs: 2, global_batch: 64}
+counts: [1, 2, 4]
+buy: {own: [{name: mine, gpu: T4, price: $0.5/h, count: 4}]}
+"""
+MOE = "{transformer: {layers: 2, hidden: 64, heads: 4, sequence: 128, params: 671e9, experts: 256}}"
+BAD = {
+    "a batch that no GPU count divides": (
+        ("global_batch: 64", "global_batch: 63"), ("[1, 2, 4]", "[2, 4]"),
+        "s.yaml:3:34: train.global_batch: 63 is divided by none of 2, 4 GPUs. Write a batch"),
+    "zero epochs": (("epochs: 2", "epochs: 0"), "s.yaml:3:17: train.epochs: must be above 0, got 0."),
+    "a loader rate of 0": (("100 /s", "0"), "s.yaml:2:50: data.loader.rate: must be above 0, got 0. Write e.g."),
+    "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
+    "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs`?"),
+    "an unknown optimizer": (("epochs: 2", "epochs: 2, optimizer: adm"), "got `adm`. Did you mean `adam`?"),
+    "an unknown precision": (("epochs: 2", "epochs: 2, precision: int4"), "must be one of fp32, tf32, amp, bf16, fp16"),
+    "an unknown model": (("resnet50", "resnet5"), "model.zoo: resnet5: its layers are not known. Did you mean"),
+    "two models": (("zoo: resnet50", "zoo: vgg16, factory: 'a:b', input: [3]"), "got `zoo` and `factory`. Keep one."),
+    "no model": (("{zoo: resnet50}", "{}"), "model: must have one of `zoo`, `factory` and `transformer`, got none."),
+    "no epochs": (("epochs: 2, ", ""), "train: must have one of `epochs` and `epochs_to_target`."),
+    "two batches": (("epochs: 2", "epochs: 2, micro_batch: 3"), "must have one of `global_batch` and `micro_batch`."),
+    "a GPU nobody knows": (("counts", "speed: [{gpu: V900, step: 1 s}]\ncounts"), "speed[0].gpu: `V900` is not"),
+    "a speed twice": (
+        ("counts", "speed: [{gpu: T4, step: 1 s, rate: 3 /s}]\ncounts"),
+        "speed[0]: must have one of achieved, rate, step, run, got `rate` and `step`. Keep one."),
+    "negative money": (("counts", "budget: -3\ncounts"), "budget: must not be negative, got -3."),
+    "storage of no bytes": (("samples: 1000", "samples: 1000, storage: 1 GB/s"), "`storage` and `bytes` together"),
+    "ZeRO 3 and a pipeline": (
+        ("counts", "parallel: {zero: 3, pipeline: 2}\ncounts"), "parallel.zero: must be below 3 with a pipeline"),
+    "parts that no count divides": (
+        ("counts", "parallel: {tensor: 3}\ncounts"),
+        "parallel: tensor 3 x pipeline 1 divide none of 1, 2, 4 GPUs. Write other parts, or other `counts`."),
+    "more stages than layers": (
+        ("[1, 2, 4]", "[64]\nparallel: {pipeline: 64}"),
+        "parallel.pipeline: must be at most 54, the layers of resnet50"),
+    "lateness where nothing is late": (
+        ("counts", "parallel: {epochs_per_staleness: 0.1}\ncounts"), "needs `synchronous: false`"),
+    "a sequence divided alone": (("counts", "parallel: {sequence_parallel: true}\ncounts"), "needs `tensor` above 1"),
+    "attention that is not there": (("epochs: 2", "epochs: 2, recompute: selective"), "Write full."),
+    "heads that do not divide the width": (
+        ("zoo: resnet50", "transformer: {layers: 2, hidden: 64, heads: 7, sequence: 8}"),
+        "must divide `hidden`, 64, got 7"),
+    "counts that nobody offers": (("[1, 2, 4]", "[8]"), "no machine on offer makes up 8 GPUs at fp32."),
+}  # fmt: skip
+
+
+@pytest.fixture
+def planner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str, str]]:
+    """`planner(...)` in this process: exit code, standard output, standard error."""
+
+    def run(*words: str) -> tuple[Any, str, str]:
+        monkeypatch.setattr(sys, "argv", ["planner", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_line(name: str, tmp_path: Path, planner: Callable[..., tuple[Any, str, str]]) -> None:
+    *changes, said = BAD[name]
+    text = GOOD
+    for old, new in changes:  # type: ignore[misc]
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    code, out, err = planner("train", str(path))
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert str(said) in err.replace(str(tmp_path) + "/", "")
+
+
+def test_the_good_one_is_good(tmp_path: Path, planner: Callable[..., tuple[Any, str, str]]) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(GOOD)
+    code, out, err = planner("train", str(path), "--format", "json", "--set", "train.precision=amp")
+    assert (code, err) == (0, "")
+    assert sorted(option["gpu_count"] for option in json.loads(out)["options"]) == [1, 2, 4]
+    assert planner("train", str(path), "--format", "csv")[0] == 2
+    assert planner("train", str(path), "--set", "deadline=1 ms")[0] == 3
+
+
+@pytest.mark.parametrize("words", [["--device", "cpu"], ["--batch", "3"], ["--measure", "--plot", "x.png"]])
+def test_options_that_would_do_nothing_are_refused(words: list[str], planner: Any) -> None:
+    code, out, err = planner("train", str(SCENARIOS / "lenet.yaml"), *words)
+    assert (code, out) == (2, "")
+    assert "does nothing with" in err
+
+
+def test_options_are_drawn(tmp_path: Path, planner: Any) -> None:
+    path = tmp_path / "options.svg"
+    assert planner("train", str(SCENARIOS / "dawnbench.yaml"), "--plot", str(path), "--set", "budget=$100")[0] == 0
+    drawn = path.read_text()
+    assert "32 V100, on-demand" in drawn
+    assert "budget $100" in drawn
+    assert planner("train", str(SCENARIOS / "dawnbench.yaml"), "--plot", "options.gif")[0] == 2
+
+
+def test_the_answer_is_printed_even_where_its_picture_fails(tmp_path: Path, planner: Any) -> None:
+    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    path = tmp_path / "options.svg"
+    path.symlink_to(tmp_path / "absent" / "options.svg")
+    code, out, err = planner("train", str(SCENARIOS / "dawnbench.yaml"), "--plot", str(path))
+    assert code == 2
+    assert "cannot be written" in err
+    assert "Cheapest: 4 x p3.16xlarge (32 V100)" in out
+
+
+def test_a_newcomer_gets_a_scenario_that_trains(tmp_path: Path, planner: Any) -> None:
+    path = tmp_path / "mine.yaml"
+    assert planner("init", "--training", str(path))[0] == 0
+    jsonschema.validate(parse(path.read_text()).data, schema())
+    code, out, err = planner("train", str(path))
+    assert (code, err) == (0, "")
+    assert out.startswith("My training: ")
+    assert json.loads(planner("schema", "--training")[1]) == schema()
+
+
+def test_a_mixture_of_experts_without_active_parameters_is_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    text = GOOD.replace("{zoo: resnet50}", MOE).replace("samples: 1000", "tokens: 1e12")
+    path.write_text(text)
+    (warning,) = load_training(path).warnings
+    assert "a mixture of 256 experts is computed with all its parameters, 671B" in warning
+    path.write_text(text.replace("experts: 256", "experts: 256, active_params: 37e9"))
+    assert load_training(path).warnings == ()
+    path.write_text(text.replace(", experts: 256", ""))
+    (warning,) = load_training(path).warnings
+    assert "If it is a mixture of experts, give `experts` and `active_params`." in warning
+
+
+def test_a_list_is_no_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("- 1\n")
+    with pytest.raises(ScenarioError, match="must be a mapping with `model`, `data` and `train`, got a list"):
+        load_training(path)

@@ -1,0 +1,187 @@
+"""Training told against public tables: timm's throughputs and batches on an RTX 3090, Zeus' epochs to a target.
+
+Skipped where the tables are not at hand.
+"""
+
+import csv
+import re
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.paths import PUBLIC
+
+from calibrate.layers.facts import facts
+from planner.questions.training.closed_forms import END_TO_END, STEP_OVER_INFERENCE, epoch_law, step_from_inference
+from planner.questions.training.memory import largest_batch, states, vision_activation_bytes
+from planner.questions.training.relatives import (
+    Ladder,
+    Network,
+    fit_law,
+    half_octave_up,
+    held_out,
+    hits,
+    likeness,
+    relatives,
+)
+
+TIMM, ZEUS = PUBLIC / "timm", PUBLIC / "zeus"
+LADDER = Ladder(memory_bytes=24e9, context_bytes=0.9e9, state_bytes=14)
+"""Of an RTX 3090 with amp and momentum: weights, their casts, gradients and momentum take 4 + 2 + 4 + 4 bytes."""
+MOST = 512
+"""Batch at which timm's runs begin; a smaller one was cut by memory."""
+THIN = re.compile(r"mobilenetv[23]|mnasnet|ghostnet|lcnet|fbnet|spnasnet|tinynet|mixnet|efficientnet_(b[0-4]|lite)")
+FULL = re.compile(r"resnet\d|wide_resnet|vgg|vit_(base|large)|deit_(base|small)|regnetx_0[3-9]|resnext|densenet")
+
+timm = pytest.mark.skipif(not TIMM.is_dir(), reason="timm's tables are not here")
+zeus = pytest.mark.skipif(not ZEUS.is_dir(), reason="Zeus' tables are not here")
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def trained() -> list[tuple[Network, float, int]]:
+    """Networks in both tables at the same resolution: inference over training throughput, and training's batch."""
+    told: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows(TIMM / "benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv"):
+        told.setdefault((row["model"].split(".")[0], row["infer_img_size"]), row)
+    found = []
+    for row in rows(TIMM / "benchmark-train-amp-nchw-pt112-cu113-rtx3090.csv"):
+        size = row["train_img_size"]
+        other = told.get((row["model"], size))
+        if other is None or float(other["infer_gmacs"]) < 0.02:
+            continue
+        network = Network(
+            name=row["model"],
+            params=float(other["param_count"]) * 1e6,
+            macs=float(other["infer_gmacs"]) * 1e9,
+            activations=float(other["infer_macts"]) * 1e6,
+            pixels=int(size),
+        )
+        ratio = float(other["infer_samples_per_sec"]) / float(row["train_samples_per_sec"])
+        found.append((network, ratio, int(row["train_batch_size"])))
+    return found
+
+
+@timm
+def test_largest_batch_of_networks_that_the_fit_has_not_seen(trained: list[tuple[Network, float, int]]) -> None:
+    """Each of some 490 networks is predicted by others, ten folds, and so are twenty at a time."""
+    cut = [(n, batch) for n, _, batch in trained if batch < MOST]
+    known = [(n, LADDER.per_activation(n, batch)) for n, batch in cut]
+    batches = [batch for _, batch in cut]
+    assert len(cut) > 400
+    told = [LADDER.largest(n, held) for (n, _), held in zip(known, held_out(known, relatives), strict=True)]
+    assert hits(batches, told) >= 0.70
+    by_law = [LADDER.largest(n, held) for (n, _), held in zip(known, held_out(known, fit_law), strict=True)]
+    assert hits(batches, by_law) < hits(batches, told)  # relatives are worth something
+
+    twenties = []
+    for seed in range(10):
+        chosen = set(np.random.default_rng(seed).permutation(len(cut))[:20].tolist())
+        tell = relatives([pair for i, pair in enumerate(known) if i not in chosen])
+        predicted = [LADDER.largest(cut[i][0], tell(cut[i][0])) for i in chosen]
+        twenties.append(hits([batches[i] for i in chosen], predicted))
+    assert statistics.median(twenties) >= 0.70
+
+
+ZOO = {"convnext_tiny": "convnext_tiny", "efficientnet_b0": "efficientnet_b0", "inceptionv3": "inception_v3",
+       "resnet101": "resnet101", "resnet152": "resnet152", "vgg16": "vgg16", "vgg19": "vgg19",
+       "vit_b_16": "vit_base_patch16_224"}  # fmt: skip
+"""Of the zoo, those that timm trained at a batch that memory had cut, by both names."""
+
+
+@timm
+def test_largest_batch_by_layers_as_planner_train_tells_it(trained: list[tuple[Network, float, int]]) -> None:
+    known = {n.name: (n.pixels, batch) for n, _, batch in trained if batch < MOST}
+    told, batches = [], []
+    for zoo, name in ZOO.items():
+        pixels, batch = known[name]
+        layers = facts(zoo).at(pixels)
+        fixed = states(layers.params, "amp", "momentum")
+        told.append(largest_batch(fixed, vision_activation_bytes(layers, "amp"), LADDER.context_bytes, 24e9))
+        batches.append(batch)
+    assert hits(batches, told) >= 0.70
+
+
+@timm
+def test_one_factor_for_steps_from_inference_as_planner_train_uses_it(
+    trained: list[tuple[Network, float, int]],
+) -> None:
+    errors = [abs(step_from_inference(1.0, n.depthwise).mid / ratio - 1) for n, ratio, _ in trained]
+    assert statistics.median(errors) <= 0.12
+
+
+@timm
+def test_steps_from_inference(trained: list[tuple[Network, float, int]]) -> None:
+    known = [(n, ratio) for n, ratio, _ in trained]
+    for way in (fit_law, relatives):
+        told = held_out(known, way)
+        errors = [abs(t / ratio - 1) for t, (_, ratio) in zip(told, known, strict=True)]
+        assert statistics.median(errors) <= 0.12
+    # Inference of another torch, two years younger and faster: the band of one torch for both lies below.
+    low, mid, high = statistics.quantiles([ratio for _, ratio in known], n=10)[::4]
+    assert STEP_OVER_INFERENCE[0] <= low < mid < high <= 1.1 * STEP_OVER_INFERENCE[2]
+
+
+@timm
+def test_depthwise_networks_are_flagged_and_others_are_not(trained: list[tuple[Network, float, int]]) -> None:
+    thin = [n.depthwise for n, *_ in trained if THIN.match(n.name)]
+    full = [n.depthwise for n, *_ in trained if FULL.match(n.name)]
+    assert len(thin) > 30 < len(full)
+    assert statistics.mean(thin) > 0.95
+    assert statistics.mean(full) < 0.02
+    flagged, others = ([ratio for n, ratio, _ in trained if n.depthwise is flag] for flag in (True, False))
+    assert statistics.median(flagged) > 1.15 * statistics.median(others)
+
+
+def epochs(dataset: str, target: float) -> dict[int, list[float]]:
+    """Epochs to the target, by batch, a figure for each seed that reached it."""
+    found: dict[int, list[float]] = {}
+    for row in rows(ZEUS / "summary_train.csv"):
+        reached = re.fullmatch(r"[\d.]+", row["target_epoch"])
+        if row["dataset"] == dataset and float(row["target_metric"]) == target and reached:
+            found.setdefault(int(row["batch_size"]), []).append(float(row["target_epoch"]))
+    return found
+
+
+@zeus
+@pytest.mark.parametrize(
+    ("dataset", "target", "least"), [("cifar100", 0.35, 16), ("cifar100", 0.5, 32), ("librispeech", 50.0, 16)]
+)
+def test_epochs_grow_with_the_batch_as_the_law_says(dataset: str, target: float, least: int) -> None:
+    """Every batch between the smallest and the largest is predicted by all others."""
+    known = {batch: found for batch, found in epochs(dataset, target).items() if batch >= least and len(found) > 1}
+    errors = []
+    for out in sorted(known)[1:-1]:
+        law = epoch_law([(batch, e) for batch, found in known.items() if batch != out for e in found])
+        errors.append(abs(law(out) / statistics.mean(known[out]) - 1))
+    assert statistics.median(errors) < 0.15
+    assert max(errors) < 0.40
+
+
+@zeus
+def test_seeds_differ_by_a_tenth() -> None:
+    known = {batch: found for batch, found in epochs("cifar100", 0.65).items() if 16 <= batch <= 128}
+    law = epoch_law([(batch, e) for batch, found in known.items() for e in found])
+    assert 0.08 < law.spread < 0.20
+    inside = [law.range(b).low <= e <= law.range(b).high for b, found in known.items() for e in found]
+    assert statistics.mean(inside) > 0.6
+
+
+def test_the_ladder_has_two_steps_to_each_doubling() -> None:
+    assert [half_octave_up(b) for b in (1, 2, 3, 4, 6, 8, 64, 96, 256, 384)] == [2, 3, 4, 6, 8, 12, 96, 128, 384, 512]
+    assert hits([64, 64, 64], [63.9, 64, 95.9]) == pytest.approx(2 / 3)
+
+
+def test_relatives_are_told_by_their_names() -> None:
+    assert likeness("resnet50", "resnet101") == pytest.approx(6 / 9)
+    assert likeness("tf_efficientnet_b0", "efficientnet_b1") > 0.9
+    assert likeness("resnet50", "vgg16") == 0
+
+
+def test_utilization_of_long_runs_spans_less_than_five_times() -> None:
+    assert END_TO_END[2] / END_TO_END[0] < 5

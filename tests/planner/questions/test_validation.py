@@ -1,0 +1,615 @@
+"""Validation: what is compared, how honest the intervals are, what is named as the cause; recordings as files."""
+
+import json
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+from support import worlds
+from support.paths import SCENARIOS
+
+from calibrate.serving.served import Actions, Held
+from planner.io.load import load_scenario, schema
+from planner.io.store import StoreError
+from planner.questions.validation.answer import DEVICE_METRICS, MODEL_METRICS, Validation, error_of
+from planner.questions.validation.comparison import least_and_most, validate
+from planner.questions.validation.fitting import Pace, fit, offered_work, tight_bytes
+from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
+from planner.questions.validation.rehearsal import SIGHTINGS, at_once, rehearsal_s, turns
+from planner.questions.validation.simulating import stretched
+from planner.questions.validation.speed import RehearsedSpeed, of_size, speed_of
+from planner.show.text.validation import BEGIN, DISTURBING_CORES, END, pooled, render, renew
+from planner.units.writing import Format, Screen
+from simulator.clock.metrics import summarise
+from simulator.clock.records import Outcome, SimulationResult
+from simulator.clock.run import DeploymentError, simulate
+from simulator.world.curves import Interpolated
+from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Scheduling
+from simulator.world.model import Layer
+from simulator.world.workload import Poisson, Stream, Trace, Workload
+
+SCENARIOS = sorted((SCENARIOS / "validation").glob("*.yaml"))
+
+
+class Shelf:
+    """A profile of any model that is asked for."""
+
+    def get(self, model: str, gpu: str, precision: str | None = None, /):
+        size = 2 * 10**8 if model == "resnet50" else 10**8
+        latency_s = [0.008 + 0.002 * n for n in range(1, 9)]
+        made = worlds.profile(model, latency_s, cv=0.05, layers=[Layer(model, size)])
+        return replace(made, workspace=Interpolated((1, 8), (10**7, 10**7)))
+
+
+def case(name: str, *overrides: str):
+    path = next(p for p in SCENARIOS if p.stem == name)
+    return fit(load_scenario(path, overrides), worlds.CARD, Shelf())
+
+
+def acted(result: SimulationResult, world: Deployment) -> tuple[Actions, ...]:
+    """What an executor would note: every batch and load, with what its profile says."""
+    profiles = {s.model: s.replicas[0].profile for s in world.services}
+    runs = [
+        Actions(
+            kind="run",
+            model=b.model,
+            device=b.device,
+            start_s=b.start_s,
+            batch=b.count,
+            expected_s=np.array([profiles[b.model].latency(n) for n in b.count]),
+            actual_s=b.finish_s - b.start_s,
+        )
+        for b in result.batches
+    ]
+    loads = [
+        Actions(
+            kind="load",
+            model=load.model,
+            device=load.device,
+            start_s=np.array([load.start_s]),
+            batch=np.zeros(1, dtype=np.int32),
+            expected_s=np.array([profiles[load.model].load(load.size_bytes)]),
+            actual_s=np.array([load.finish_s - load.start_s]),
+        )
+        for load in result.loads
+    ]
+    return (*runs, *loads)
+
+
+def recorded(
+    world: Deployment, workload: Workload, *, seed: int = 7, slower: float = 1.0, duration_s: float = 10.0, **known
+) -> Recording:
+    """A run as a device would give it whose run times are `slower` times what its profiles say."""
+    real = stretched(world, {s.model: {1: slower} for s in world.services})
+    result = simulate(real, workload, duration_s, seed)
+    return Recording(
+        scenario="made up",
+        scenario_text="",
+        created_at="2026-08-01T12:00:00+00:00",
+        machine={"gpu": "round", "host_cpu": "some", "torch": "2.13.0"},
+        result=replace(result, deployment=world),
+        warmup_s=0.0,
+        actions=acted(result, world),
+        launch_s={d.id: np.full(10, 1e-4) for d in world.devices},
+        held={
+            d.id: Held(
+                limit_bytes=d.memory_bytes,
+                counted_peak_bytes=int(result.memory[d.id].used_bytes.max()),
+                workspace_bytes={},
+                weight_bytes={},
+                allocated_peak_bytes=None,
+                context_bytes=None,
+            )
+            for d in world.devices
+        },
+        **known,
+    )
+
+
+@pytest.fixture(scope="module")
+def swapping() -> Recording:
+    made = case("swap-round-robin")
+    return kept(recorded(made.deployment, made.workload, duration_s=5.0))
+
+
+@pytest.fixture(scope="module")
+def found(swapping: Recording) -> Validation:
+    return validate(swapping)
+
+
+def busy() -> tuple[Deployment, Workload]:
+    world = worlds.deployment(
+        worlds.service(worlds.profile("a", [0.01, 0.015, 0.02], cv=0.1), batch=BatchingPolicy(3), slo_s=0.05),
+        worlds.service(worlds.profile("b", 0.02, cv=0.1), slo_s=0.1, drop=Drop.LATE),
+        memory_bytes=10**9,
+    )
+    return world, Workload((Stream("a", Poisson(50)), Stream("b", Poisson(10))))
+
+
+# Fitting a scenario to a device
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_scenario_fits_a_device_at_the_load_it_names(path: Path) -> None:
+    loaded = load_scenario(path)
+    made = fit(loaded, worlds.CARD, Shelf())
+    assert offered_work(made.deployment, made.workload.rates_rps()) == pytest.approx(loaded.scenario.validate.load)
+    assert len(made.deployment.devices) == loaded.scenario.validate.processes
+    result = simulate(made.deployment, made.workload, 5.0)
+    assert result.request_count > 20
+    assert all(np.all(r.outcome <= Outcome.RUNNING) for r in result.requests.values())
+
+
+def test_the_scenarios_are_those_that_were_asked_for() -> None:
+    found = {path.stem: load_scenario(path).scenario for path in SCENARIOS}
+    assert {s.validate.load for s in found.values()} >= {0.3, 0.6, 0.8, 0.95}
+    assert {len(s.models) for s in found.values()} == {1, 2, 4}
+    swapped = {s.scheduling for s in found.values() if s.validate.memory_share == 0.5}
+    assert swapped == {Scheduling.ROUND_ROBIN, Scheduling.SWAP_AWARE}
+    assert any(stream.gamma and stream.gamma.cv == 4 for s in found.values() for stream in s.streams)
+    assert any(s.validate.processes == 2 for s in found.values())
+    assert any(s.validate.delay_scale and s.validate.batch_size > 1 for s in found.values())
+
+
+def test_a_slow_device_gets_as_much_less_to_do_as_it_is_slow() -> None:
+    path = next(p for p in SCENARIOS if p.stem == "batching")
+    pace = Pace(run={"resnet50": {1: 2.0}})
+    usual, slow = case("batching"), fit(load_scenario(path), worlds.CARD, Shelf(), pace)
+    assert slow.workload.rates_rps()["resnet50"] == pytest.approx(usual.workload.rates_rps()["resnet50"] / 2)
+    (one,), (two,) = usual.deployment.services, slow.deployment.services
+    assert two.slo.latency_s == pytest.approx(2 * one.slo.latency_s)
+    assert two.replicas[0].batching.max_queue_delay_s == pytest.approx(2 * one.replicas[0].batching.max_queue_delay_s)
+    assert two.replicas[0].profile == one.replicas[0].profile
+
+
+def test_slos_and_waits_are_in_run_times() -> None:
+    (one,) = case("batching").deployment.services
+    assert one.slo.latency_s == pytest.approx(5 * 0.024)
+    assert one.replicas[0].batching == BatchingPolicy(8, pytest.approx(2 * 0.010))
+
+
+def test_half_of_the_weights_fit() -> None:
+    made = case("swap-round-robin")
+    (device,) = made.deployment.devices
+    assert device.memory_bytes == device.context_bytes + 10**7 + (2 + 1 + 1 + 1) * 10**8 // 2
+    result = simulate(made.deployment, made.workload, 5.0)
+    assert len(result.loads) > 10
+    assert max(result.memory[device.id].used_bytes) <= device.memory_bytes
+
+
+def test_memory_always_holds_the_largest_model() -> None:
+    shelf = Shelf()
+    pair = tuple(worlds.service(shelf.get(name, "")) for name in ("resnet50", "b"))
+    assert tight_bytes(pair, 0.1, 0) == 2 * 10**8 + 10**7
+
+
+def test_models_are_dealt_to_processes() -> None:
+    made = case("two-processes")
+    assert [s.replicas[0].devices for s in made.deployment.services] == [("process-1",), ("process-2",)]
+    assert {d.memory_bytes for d in made.deployment.devices} == {worlds.CARD.memory_bytes // 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "said"),
+    [
+        ("one-30", "validate.batch_size=9", "validate.batch_size must be at most 8"),
+        ("one-30", "validate.processes=2", "2 processes need as many models, got 1"),
+        ("batching", "validate.delay_scale=1000", "Make delay_scale less or slo_scale more"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(name: str, override: str, said: str) -> None:
+    with pytest.raises(DeploymentError) as caught:
+        case(name, override)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_nobody_measured_is_refused() -> None:
+    class Empty:
+        def get(self, *_):
+            return None
+
+    with pytest.raises(DeploymentError, match="no profile of resnet50 on round"):
+        fit(load_scenario(SCENARIOS[0]), worlds.CARD, Empty())
+
+
+def test_the_validate_section_is_in_the_schema() -> None:
+    import yaml
+
+    checker = Draft202012Validator(schema())
+    for path in SCENARIOS:
+        raw = yaml.safe_load(path.read_text())
+        assert checker.is_valid(raw)
+        assert not checker.is_valid({**raw, "validate": {**raw["validate"], "lod": 0.5}}), "an unknown key"
+
+
+# Recordings
+
+
+def test_a_recording_comes_back_as_it_was(swapping: Recording, tmp_path: Path) -> None:
+    for name in ("run.json", "run.json.gz"):
+        write_recording(swapping, tmp_path / name)
+        again = read_recording(tmp_path / name)
+        assert encode(again) == encode(swapping)
+        assert summarise(again.result) == summarise(swapping.result)
+    assert (tmp_path / "run.json.gz").stat().st_size < (tmp_path / "run.json").stat().st_size / 3
+
+
+def test_times_are_kept_to_the_microsecond() -> None:
+    world, workload = busy()
+    before = recorded(world, workload)
+    after = kept(before)
+    for model, requests in before.result.requests.items():
+        found = after.result.requests[model]
+        np.testing.assert_array_equal(found.outcome, requests.outcome)
+        for name in ("arrival_s", "start_s", "finish_s"):
+            np.testing.assert_allclose(getattr(found, name), getattr(requests, name), atol=1.01e-6)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "it ends too early"),
+        (b"\x1f\x8bnonsense", "cannot be unpacked by gzip"),
+        (b"[]", "has schema `None`"),
+        (b'{"schema": "planner.plan/v2"}', "has schema `planner.plan/v2`"),
+        (b'{"schema": "planner.recording/v1"}', "scenario: is missing"),
+    ],
+)
+def test_what_is_no_recording_is_refused_in_a_line(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "bad.json.gz"
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=said) as caught:
+        read_recording(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_write_that_fails_leaves_the_older_recording(swapping: Recording, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_recording(swapping, path)
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as if the disk were full
+    try:
+        with pytest.raises(StoreError, match=r"cannot be written: .*with --record\.$"):
+            write_recording(swapping, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_damaged_recording_is_refused(swapping: Recording, tmp_path: Path) -> None:
+    raw = encode(swapping)
+    next(iter(raw["requests"].values()))["start"].pop()
+    path = tmp_path / "cut.json"
+    path.write_text(json.dumps(raw))
+    with pytest.raises(StoreError, match="start: must have as many entries as `arrival`"):
+        read_recording(path)
+
+
+# Comparing
+
+
+def test_a_device_that_is_its_profile_lies_in_the_intervals() -> None:
+    inside = of = 0
+    world, workload = busy()
+    for seed in range(12):
+        found = validate(recorded(world, workload, seed=seed)).coverage
+        inside, of = inside + found.inside, of + found.of
+    # 95 % are expected of figures that move together within a run: 12 runs are about 12 x 3 independent ones,
+    # of which 85 % or more lie inside with a probability of 98 %.
+    assert of > 150
+    assert inside / of >= 0.85
+
+
+def test_a_slower_device_is_seen_and_named() -> None:
+    found = validate(recorded(*busy(), slower=1.3))
+    assert found.coverage.share < 0.7
+    assert all(model.error["p50_s"] < -0.1 for model in found.models)
+    assert "30" in found.likely_cause
+    assert "longer than expected" in found.likely_cause
+
+
+def test_a_faster_device_is_named_too() -> None:
+    assert "% less than expected" in validate(recorded(*busy(), slower=0.8)).likely_cause
+
+
+def test_a_stated_error_widens_the_intervals_until_they_hold() -> None:
+    world, workload = busy()
+    sure = validate(recorded(world, workload, slower=1.1))
+    unsure = validate(recorded(world, workload, slower=1.1, run_error={"a": 0.08, "b": 0.08}))
+    assert sure.coverage.share < unsure.coverage.share
+    assert unsure.coverage.share >= 0.85
+
+
+def test_arrivals_are_those_of_the_run() -> None:
+    world, workload = busy()
+    found = validate(recorded(world, workload))
+    for model in found.models:
+        low, high = model.intervals["throughput_rps"]
+        assert high - low < 0.1 * model.measured["throughput_rps"]
+
+
+def took(model: str, device: str, ratios: list[float], *, at_s: float, kind: str = "run", size: int = 1) -> Actions:
+    """One action after another, each expected to take 0.1 s."""
+    actual_s = 0.1 * np.array(ratios)
+    return Actions(
+        kind=kind,
+        model=model,
+        device=device,
+        start_s=at_s + np.cumsum(actual_s) - actual_s,
+        batch=np.full(len(ratios), size, dtype=np.int32),
+        expected_s=np.full(len(ratios), 0.1),
+        actual_s=actual_s,
+    )
+
+
+def by_turns(*, beside: float) -> tuple[Actions, ...]:
+    """Two processes, each alone for a second, then both at once, when they take `beside` times as long."""
+    parts = [("resnet50", "process-1"), ("tiny_yolov3", "process-2")]
+    alone = [took(model, device, [1.0] * 10, at_s=n) for n, (model, device) in enumerate(parts)]
+    both = [took(model, device, [beside] * 5, at_s=2.0) for model, device in parts]
+    return (*alone, *both)
+
+
+def rehearsal(run: float, load: float) -> tuple[Actions, ...]:
+    """Of two models whose batches take `run` times as long as they should, more or less, and loads `load` times."""
+    runs = [took(model, "gpu", [0.9 * run, run, 1.1 * run], at_s=0.0) for model in ("a", "b")]
+    return (*runs, took("a", "gpu", [load], at_s=1.0, kind="load"))
+
+
+def test_speed_is_the_mean_of_both_rehearsals() -> None:
+    found = speed_of((rehearsal(1.2, 2.0), rehearsal(1.0, 1.0)))
+    assert found.run == {"a": {1: pytest.approx(1.1)}, "b": {1: pytest.approx(1.1)}}
+    assert found.load == pytest.approx({"a": 1.5})
+    assert (found.before, found.after) == (pytest.approx(1.2), pytest.approx(1.0))
+    assert found.cv == pytest.approx(0.1)
+    assert found.run_error["a"] == {1: pytest.approx(0.1 / np.sqrt(6))}
+    assert found.slowdown == {}
+
+
+def test_sizes_that_a_profile_has_wrong_say_nothing_of_others() -> None:
+    """Batches of 1 take 1.2 times what the profile says, batches of 8, which no queue forms here, 0.5 times."""
+    runs = (took("a", "gpu", [1.2] * 4, at_s=0.0), took("a", "gpu", [0.5] * 4, at_s=1.0, size=8))
+    found = speed_of((runs, runs))
+    assert found.run == {"a": {1: pytest.approx(1.2), 8: pytest.approx(0.5)}}
+    assert [of_size(found.run["a"], n) for n in (1, 3, 8, 16)] == pytest.approx([1.2, 1.0, 0.5, 0.5])
+    assert (found.cv, found.drift) == (pytest.approx(0.0), pytest.approx(0.0)), "no noise, but another profile"
+    assert found.before == pytest.approx(np.sqrt(1.2 * 0.5))
+
+
+def test_a_size_that_not_every_rehearsal_saw_twice_is_left_out() -> None:
+    both = [took("a", "gpu", [level] * 4, at_s=0.0) for level in (1.0, 1.4)]
+    stray = took("a", "gpu", [1.4], at_s=1.0, size=3)
+    found = speed_of(((both[0],), (both[1], stray)))
+    assert found.run == {"a": {1: pytest.approx(1.2)}}
+    assert found.after == pytest.approx(1.4)
+
+
+def test_sizes_that_were_seen_once_are_thrown_together() -> None:
+    """Else nothing would be known of noise and drift, and intervals would have no width."""
+    once = tuple(took("a", "gpu", [ratio], at_s=size, size=size) for size, ratio in ((1, 0.9), (2, 1.0), (4, 1.1)))
+    found = speed_of((once, once))
+    assert found.run == {"a": {0: pytest.approx(1.0)}}
+    assert (found.cv, found.run_error["a"][0]) == (pytest.approx(0.1), pytest.approx(0.1 / np.sqrt(6)))
+    assert found.drift > 0
+
+
+def test_a_load_of_nothing_says_nothing() -> None:
+    empty = replace(took("a", "gpu", [1.0], at_s=2.0, kind="load"), expected_s=np.zeros(1))
+    assert speed_of(((*rehearsal(1.0, 2.0), empty),)).load == {"a": pytest.approx(2.0)}
+
+
+def test_drift_is_what_neighbouring_stretches_differ_by() -> None:
+    flat = [(took("a", "gpu", [level] * 4, at_s=0.0),) for level in (1.2, 1.0)]
+    found = speed_of(flat)
+    # Halves do not differ, the rehearsals do: an Allan variance of (0 + 0 + ln(1.2)^2) / 3 / 2.
+    assert found.drift == pytest.approx(np.log(1.2) / np.sqrt(6) * np.sqrt(1.5))
+    assert speed_of((flat[0], flat[0])).drift == pytest.approx(0.0)
+
+
+def test_processes_that_overlap_tell_how_much_they_slow_each_other_down() -> None:
+    found = speed_of((by_turns(beside=1.5),))
+    assert found.slowdown == pytest.approx({"process-1": 1.5, "process-2": 1.5})
+    assert found.run == {model: {1: pytest.approx(1.0)} for model in ("resnet50", "tiny_yolov3")}, (
+        "what overlaps is not the speed alone"
+    )
+    assert found.after is None
+
+
+def test_a_run_nobody_rehearsed_has_no_speed() -> None:
+    assert speed_of(()) == RehearsedSpeed()
+
+
+def test_a_device_as_slow_as_it_was_rehearsed_lies_in_the_intervals() -> None:
+    world, workload = busy()
+    slow = (rehearsal(1.3, 1.0), rehearsal(1.3, 1.0))
+    found = validate(recorded(world, workload, slower=1.3, rehearsals=slow))
+    assert found.coverage.share >= 0.85
+    assert "expected" in found.likely_cause
+    assert "right before, batches took 1.3 times what profiles say, right after 1.3" in render(
+        found, Format.TABLE, Screen(200)
+    )
+
+
+def test_all_models_take_turns_in_a_rehearsal() -> None:
+    made = case("four-models")
+    found = turns(made, 10.0)
+    sizes = {model: np.unique(demand.arrival_s, return_counts=True)[1] for model, demand in found.items()}
+    assert all(set(counts) == {1, 2} for counts in sizes.values())
+    assert max(map(len, sizes.values())) - min(map(len, sizes.values())) <= 1
+    assert max(demand.arrival_s.max() for demand in found.values()) < 10.0
+
+
+def test_a_rehearsal_sees_every_size_or_in_little_time_every_doubling() -> None:
+    made = case("batching")
+    for lasts_s, sizes in ((10.0, {1, 2, 3, 4, 5, 6, 7, 8}), (0.5, {1, 2, 4, 8})):
+        (found,) = turns(made, lasts_s).values()
+        seen = np.unique(np.unique(found.arrival_s, return_counts=True)[1], return_counts=True)
+        assert set(seen[0]) == sizes
+        assert min(seen[1]) >= SIGHTINGS or lasts_s < 1
+
+
+@pytest.mark.parametrize("name", ["one-30", "one-60", "one-95", "two-models", "swap-round-robin"])
+def test_a_rehearsal_keeps_the_device_as_busy_as_the_run(name: str) -> None:
+    made = case(name)
+    again = Workload(tuple(Stream(m, Trace(d.arrival_s, 60.0)) for m, d in turns(made, 60.0).items()))
+    run, rehearsed = (
+        summarise(simulate(made.deployment, asked, 60.0)).devices["process-1"] for asked in (made.workload, again)
+    )
+    assert rehearsed.utilization + rehearsed.load_share == pytest.approx(run.utilization + run.load_share, abs=0.08)
+
+
+def test_batches_at_once_are_those_of_a_busy_period() -> None:
+    assert [at_once(load) for load in (0.05, 0.3, 0.6, 0.8, 0.95)] == [1, 1, 2, 5, 20]
+
+
+def test_a_rehearsal_lasts_a_fifth_of_the_run_and_ten_seconds_at_most() -> None:
+    assert rehearsal_s(30) == 6
+    assert rehearsal_s(600) == 10
+
+
+def test_processes_slow_each_other_down() -> None:
+    made = case("two-processes")
+    free = validate(recorded(made.deployment, made.workload))
+    tied = validate(recorded(made.deployment, made.workload, rehearsals=(by_turns(beside=2.0),)))
+    for before, after in zip(free.models, tied.models, strict=True):
+        factor = after.simulated["p50_s"] / before.simulated["p50_s"]
+        assert 1.1 < factor < 2
+
+
+def test_loading_is_compared(found: Validation) -> None:
+    assert found.device.measured["load_share"] > 0.02
+    low, high = found.device.intervals["load_share"]
+    assert low <= found.device.measured["load_share"] <= high
+    assert found.device.error["peak_memory_bytes"] == 0
+    assert {one.kind for one in found.timings} == {"run", "load"}
+
+
+def test_the_same_recording_gives_the_same_bytes(swapping: Recording, found: Validation) -> None:
+    assert render(found, Format.JSON, Screen()) == render(validate(kept(swapping)), Format.JSON, Screen())
+
+
+def test_a_run_that_stopped_early_is_compared_as_far_as_it_came() -> None:
+    world, workload = busy()
+    whole = recorded(world, workload)
+    result = simulate(world, workload, 5.0, 7)
+    found = validate(replace(whole, result=result, actions=(), launch_s={}, stopped="interrupted after 5 s"))
+    text = render(found, Format.TABLE, Screen())
+    assert "Stopped early: interrupted after 5 s" in text
+    assert found.duration_s == 5
+
+
+def test_other_programs_are_mentioned() -> None:
+    world, workload = busy()
+    alone = replace(recorded(world, workload, duration_s=2.0), others_cores=0.1)
+    assert "Disturbed" not in render(validate(alone, 3), Format.TABLE, Screen())
+    beside = render(validate(replace(alone, others_cores=1.5), 3), Format.TABLE, Screen())
+    assert "Disturbed: other programs kept 1.5 cores busy meanwhile." in beside
+
+
+def test_a_run_in_which_nothing_finished_is_said() -> None:
+    world, _ = busy()
+    nothing = Workload((Stream("a", Trace(np.empty(0), 10.0)), Stream("b", Trace(np.empty(0), 10.0))))
+    found = validate(replace(recorded(world, nothing), launch_s={}))
+    assert "-" in render(found, Format.TABLE, Screen())
+    json.loads(render(found, Format.JSON, Screen()))
+
+
+def test_errors_are_relative_or_points() -> None:
+    assert error_of("p50_s", 0.104, 0.100) == pytest.approx(0.04)
+    assert error_of("slo_attainment", 0.98, 0.99) == pytest.approx(-0.01)
+    assert least_and_most(np.array([np.nan, 2.0, 1.0])) == (1.0, 2.0)
+
+
+# What people and programs read
+
+
+def test_json_has_the_same_metrics_on_both_sides(found: Validation) -> None:
+    raw = json.loads(render(found, Format.JSON, Screen()))
+    assert raw["schema"] == "planner.validation/v1"
+    for row in raw["models"]:
+        assert set(row) == {"name", "measured", "simulated", "error", "intervals"}
+        assert all(set(row[part]) == set(MODEL_METRICS) for part in ("measured", "simulated", "error", "intervals"))
+    assert set(raw["device"]["measured"]) == set(DEVICE_METRICS)
+    assert set(raw["coverage"]) == {"inside", "of", "fixed", "share"}
+    assert {"overhead", "machine", "speed", "timings", "largest_error", "likely_cause"} <= set(raw)
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_the_table_fits_the_screen(found: Validation, width: int) -> None:
+    text = render(found, Format.TABLE, Screen(width))
+    assert max(map(len, text.splitlines())) <= width
+    for said in ("Largest error:", "Likely cause:", "Intervals (95 % for one run):", "Harness:", "What actions took"):
+        assert said in text
+
+
+def test_the_page_is_made_from_recordings(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings" / "some-machine"
+    folder.mkdir(parents=True)
+    write_recording(recorded(*busy(), duration_s=2.0), folder / "busy.json.gz")
+    document = tmp_path / "page.md"
+    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    renew(document, tmp_path / "recordings")
+    text = document.read_text()
+    assert text.startswith(f"before\n{BEGIN}")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    assert "## some-machine" in text
+    assert "by profiles alone, as if nobody had rehearsed" in text
+    assert "host cpu some, torch 2.13.0, recorded 2026-08-01" in text
+    renew(document, tmp_path / "recordings")
+    assert document.read_text() == text
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("mine")
+    with pytest.raises(StoreError, match="has no"):
+        renew(document, tmp_path)
+    assert document.read_text() == "mine"
+
+
+RECORDINGS = Path("scenarios/validation/recordings")
+
+
+@pytest.fixture(scope="module", params=sorted(path.name for path in RECORDINGS.iterdir()))
+def committed(request) -> list[Validation]:
+    """All runs of one machine, compared with what the simulator says today."""
+    return [validate(read_recording(path)) for path in sorted((RECORDINGS / request.param).glob("*.json.gz"))]
+
+
+def errors(answers: list[Validation], metric: str) -> np.ndarray:
+    """Sizes of the errors of one metric, over all models of all runs."""
+    found = np.array([model.error[metric] for answer in answers for model in answer.models])
+    return np.abs(found[np.isfinite(found)])
+
+
+@pytest.mark.parametrize("metric", ["p50_s", "p95_s"])
+def test_latency_errs_by_less_than_ten_percent_in_the_median(committed: list[Validation], metric: str) -> None:
+    assert np.median(errors(committed, metric)) < 0.10
+
+
+def test_the_share_within_the_slo_errs_by_less_than_two_points_on_average(committed: list[Validation]) -> None:
+    assert np.mean(errors(committed, "slo_attainment")) < 0.02
+
+
+def test_measured_figures_lie_in_their_intervals(committed: list[Validation]) -> None:
+    assert pooled(committed).share >= 0.85
+
+
+def test_every_scenario_is_recorded_rehearsed_and_undisturbed(committed: list[Validation]) -> None:
+    assert len(committed) == len(SCENARIOS)
+    assert all(answer.speed.after and not answer.stopped for answer in committed)
+    assert all((answer.others_cores or 0.0) <= DISTURBING_CORES for answer in committed)
+
+
+def test_the_page_shows_what_the_committed_recordings_give(tmp_path: Path) -> None:
+    page = tmp_path / "validation.md"
+    page.write_text(Path("docs/validation.md").read_text())
+    renew(page, RECORDINGS)
+    assert page.read_text() == Path("docs/validation.md").read_text()

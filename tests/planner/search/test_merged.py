@@ -1,0 +1,186 @@
+"""Swap, merge or buy: plans that weigh the ways, what they say of it, and where the ways break even."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.paths import SCENARIOS
+
+from calibrate.joint.curve import Point, SharedCurve, curve_document
+from calibrate.library.lookup import find_profiles
+from planner.catalog.offers import load_catalog
+from planner.io.load import load_scenario
+from planner.io.store import read_plan, to_json, write_plan
+from planner.model.candidate import Memory
+from planner.model.plan import Plan, WayOfServing
+from planner.model.scenario import Merging
+from planner.model.statement import Code
+from planner.placing.sharing import MergeError, layers_of
+from planner.questions.merging.breakeven import Breakeven, breakeven, with_load
+from planner.search.plan import plan
+from planner.show.documents.plan import render
+from planner.show.text.explain import explain
+from planner.show.text.merging import breakeven_json, breakeven_table
+from planner.units.writing import Format, Screen
+from simulator.world.profile import Evidence
+from simulator.world.sharing import groups
+
+CATALOG = load_catalog()
+LIBRARY = find_profiles((), CATALOG.gpus)
+QUICK = ("replications=2", "horizon=8", "confidence=0.5")
+
+
+def answer(name: str, *overrides: str) -> Plan:
+    loaded = load_scenario(SCENARIOS / f"{name}.yaml", (*QUICK, *overrides))
+    return plan(loaded, CATALOG, LIBRARY, created_at="2026-08-01T12:00:00+00:00")
+
+
+@pytest.fixture(scope="module")
+def city() -> Plan:
+    return answer("city")
+
+
+def by(found: Plan, merging: Merging, more: int = 0) -> WayOfServing:
+    return next(w for w in found.merging if w.merging is merging and w.gpus_added == more)
+
+
+def test_a_city_with_much_in_common_merges(city: Plan) -> None:
+    chosen = next(way for way in city.merging if way.chosen)
+    swapped, bought = by(city, Merging.NONE), by(city, Merging.NONE, 1)
+    assert city.recommendation.feasible
+    assert chosen.merging in (Merging.STEM, Merging.LAYERS)
+    assert (swapped.feasible, bought.feasible) == (False, True)
+    assert swapped.processed_fraction < 0.95 < chosen.processed_fraction
+    assert bought.cost_usd_per_hour == pytest.approx(2 * chosen.cost_usd_per_hour)
+    assert chosen.total_usd_per_month < bought.total_usd_per_month
+    assert city.recommendation.candidate.merging is chosen.merging
+
+
+def test_memory_shrinks_as_more_is_shared(city: Plan) -> None:
+    none, stem, layers = (by(city, m).weights_bytes for m in (Merging.NONE, Merging.STEM, Merging.LAYERS))
+    assert none > stem > layers
+    for way in city.merging:
+        assert way.weights_bytes == pytest.approx(none - way.saved_bytes, abs=20)
+        assert [x.saved_bytes for x in way.live] == sorted(x.saved_bytes for x in way.live)
+        assert way.live == () or way.live[-1].saved_bytes == way.saved_bytes
+
+
+def test_merged_models_lose_accuracy_and_say_on_what_that_rests(city: Plan) -> None:
+    assert all(
+        0.95 <= m.accuracy.lost_is_wrong <= 0.97 for m in city.recommendation.models if m.slo_attainment.mean == 1
+    )
+    assert {m.evidence for m in city.recommendation.models} == {Evidence.ASSUMED}
+    assert Code.ACCURACY_ASSUMED in {w.what.code for w in city.warnings}
+    assert any("rule `gemel`" in one.text for one in city.assumptions if one.code is Code.OF_MERGING)
+
+
+def test_explain_says_why(city: Plan) -> None:
+    text = " ".join(explain(city, Screen()).split())
+    assert "Swap, merge or buy - Chosen: merged" in text
+    assert "misses an SLO" in text
+    assert "a month more" in text
+    assert "Partial successes count at once: half of the" in text
+
+
+def test_every_form_of_the_answer_has_the_table(city: Plan, tmp_path: Path) -> None:
+    assert "Each on its own, merged, or one more GPU" in render(city, Format.TABLE, Screen())
+    assert "#### Each on its own, merged, or one more GPU" in render(city, Format.MD, Screen())
+    write_plan(city, tmp_path / "plan.json")
+    assert json.loads(to_json(read_plan(tmp_path / "plan.json"))) == json.loads(to_json(city))
+
+
+@pytest.mark.parametrize("name", ["city-medium", "city-low"])
+def test_cities_with_less_in_common_take_turns(name: str) -> None:
+    found = answer(name, "horizon=4")
+    chosen = next(way for way in found.merging if way.chosen)
+    assert (chosen.merging, chosen.candidate.memory, chosen.gpus_added) == (Merging.NONE, Memory.SWAPPED, 0)
+    assert all(w.total_usd_per_month > chosen.total_usd_per_month for w in found.merging if not w.chosen)
+    saved = {w.merging: w.saved_bytes / w.weights_bytes for w in found.merging}
+    assert saved[Merging.LAYERS] < (0.1 if name == "city-low" else 0.6)
+
+
+def test_the_edge_box_need_not_merge() -> None:
+    found = answer("edge-box", "merging=auto")
+    chosen = next(way for way in found.merging if way.chosen)
+    assert (chosen.candidate.merging, chosen.candidate.memory) == (Merging.NONE, Memory.SWAPPED)
+    assert {w.merging for w in found.merging} == {Merging.NONE, Merging.STEM, Merging.LAYERS}
+    bought = by(found, Merging.NONE, 1)
+    assert bought.feasible
+    assert bought.cost_usd_per_hour == pytest.approx(0.60)
+    assert any("products, hygiene, returns: layers are not known" in one.text for one in found.assumptions)
+    assert Code.TRAINING_COST_UNKNOWN not in {w.what.code for w in found.warnings}  # for nothing is trained
+
+
+def small(tmp_path: Path, text: str = "") -> Path:
+    """Three networks in the memory of two."""
+    path = tmp_path / "small.yaml"
+    models = "".join(
+        f"  - {{name: {m}, profile: resnet50_v2, layers: resnet50, slo: {{latency: 100 ms, attainment: 95 %}}}}\n"
+        for m in "abc"
+    )
+    streams = "".join(f"  - {{model: {m}, count: 2, rate: 20 fps}}\n" for m in "abc")
+    box = "{name: box, gpu: V100, memory: 1.05 GB, price: $1/h, count: 3}"
+    path.write_text(f"models:\n{models}streams:\n{streams}buy: {{own: [{box}]}}\nreplications: 2\nhorizon: 6\n{text}")
+    return path
+
+
+def test_what_was_measured_counts_before_what_is_assumed(tmp_path: Path) -> None:
+    """A curve with one point of which c bears nothing: only a and b share."""
+    largest = groups({m: layers_of("resnet50") for m in "ab"})[0]
+    curve = SharedCurve(dict.fromkeys("abc", 102_000_000), (Point((largest,), {"a": 0.99, "b": 0.97, "c": 1.0}, 9.0),))
+    (tmp_path / "curve.json").write_text(json.dumps(curve_document(curve, dict.fromkeys("abc", 0.9))))
+    loaded = load_scenario(small(tmp_path, "merging: layers\nsharing: {curve: curve.json}\n"))
+    found = plan(loaded, CATALOG, LIBRARY, created_at="2026-08-01T12:00:00+00:00")
+    way = by(found, Merging.LAYERS)
+    assert (way.saved_bytes, way.merged_accuracy, way.evidence) == (largest.layer_bytes, 0.97, Evidence.MEASURED)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("merging: layers\nsharing: {curve: none.json}\n", "none.json: no such file"),
+        ("merging: layers\nsharing: {table: none.csv}\n", "none.csv: no such file"),
+    ],
+)
+def test_files_that_are_missing(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        plan(load_scenario(small(tmp_path, text)), CATALOG, LIBRARY, created_at="2026-08-01T12:00:00+00:00")
+    assert "\n" not in str(caught.value)
+
+
+def test_one_source_of_accuracy_is_enough(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"sharing\.curve: cannot stand beside `table`"):
+        load_scenario(small(tmp_path, "sharing: {curve: a, table: b}\n"))
+
+
+@pytest.fixture(scope="module")
+def crossing(tmp_path_factory: pytest.TempPathFactory) -> Breakeven:
+    path = small(tmp_path_factory.mktemp("crossing"), "merging: auto\n")
+    return breakeven(load_scenario(path), CATALOG, LIBRARY, (0.1, 1.0), (1, 3))
+
+
+def test_break_even_against_load_and_models(crossing: Breakeven) -> None:
+    assert [row.at for row in crossing.by_load] == [0.1, 1.0]
+    assert [row.at for row in crossing.by_models] == [1, 3]
+    assert crossing.by_models[0].wins == "resident"  # one model has nothing to share
+    costs = {cell.way: cell.usd_per_month for cell in crossing.by_load[1].cells}
+    assert costs["merged layers"] <= costs["resident"]
+    assert list(costs) == ["resident", "swapped", "merged stem", "merged layers"]
+    quiet, busy = ({c.way: c.usd_per_month for c in row.cells} for row in crossing.by_load)
+    assert all(busy[way] >= quiet[way] for way in busy)
+
+
+def test_break_even_for_people_and_machines(crossing: Breakeven) -> None:
+    text = breakeven_table(crossing, Screen())
+    assert "Against load" in text
+    assert "Against the number of models" in text
+    data = json.loads(to_json(breakeven_json(crossing)))
+    assert [row["wins"] for row in data["by_load"]] == [row.wins for row in crossing.by_load]
+
+
+def test_break_even_wants_numbers_that_can_be(tmp_path: Path) -> None:
+    loaded = load_scenario(small(tmp_path))
+    with pytest.raises(MergeError, match="the scenario has 3 models"):
+        breakeven(loaded, CATALOG, LIBRARY, (1.0,), (4,))
+    with pytest.raises(MergeError, match="must be above 0"):
+        with_load(loaded, 0)

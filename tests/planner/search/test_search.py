@@ -1,0 +1,514 @@
+"""The lower bound against brute force, fleets in order of price, and answers and refusals from end to end."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from itertools import product
+from math import isnan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from support import planning
+from support.planning import T4, V100, Shelf, model, offer, profile, question, scenario, shelf
+
+from planner.catalog.offers import Offer
+from planner.model.plan import Bottleneck, Plan
+from planner.model.scenario import (
+    BuySpec,
+    FailureSpec,
+    MemoryPolicy,
+    Objective,
+    OwnMachine,
+    Phase,
+    PriceKind,
+    Scenario,
+    StreamSpec,
+)
+from planner.model.statement import Code, Statement
+from planner.placing import fleets as cost
+from planner.placing.fleets import Fleet, cost_usd_per_hour, dominates, gpu_count, machines_of
+from planner.placing.packing import Packing
+from planner.placing.sizing import Kind
+from planner.replay.run import seed_of
+from planner.replay.warnings import warnings_of
+from planner.search.question import Question, undominated
+from planner.search.rejections import missed_slo
+from planner.search.search import Effort, FleetSearch, NothingToPlanError, evaluate, silent
+from planner.units import reading as units
+from planner.words.candidates import candidate_name, machines_name, subject_name
+from planner.words.statements import rejection_remedy, warning_line
+from simulator.world.deployment import Drop
+from simulator.world.workload import Stream, Trace, Workload
+
+OFFERS = (offer(T4, 0.526), offer(T4, 1.8, gpu_count=4), offer(V100, 3.06), offer(V100, 11.0, gpu_count=4))
+LIBRARY = shelf(
+    *(profile(n, V100, floor_s, slope_s) for n, floor_s, slope_s in (("a", 0.004, 0.002), ("b", 0.008, 0.004))),
+    *(profile(n, T4, 3 * floor_s, 3 * slope_s) for n, floor_s, slope_s in (("a", 0.004, 0.002), ("b", 0.008, 0.004))),
+)
+
+
+def asked(rate_a: float = 300, rate_b: float = 200, **changes: object) -> Scenario:
+    models = [model("a", 0.2), model("b", 0.3, 0.95)]
+    return scenario(models, {"a": (10, rate_a / 10), "b": (10, rate_b / 10)}, **changes)
+
+
+def can_carry(q: Question, fleet: Fleet) -> bool:
+    """Whether some sharing of the work, split at will between kinds, leaves every kind its headroom."""
+    kinds = list(dict.fromkeys(map(Kind.of, q.offers)))
+    cells = [(m, k) for m in q.needs for k in kinds if (m, k) in q.sized]
+    room = [
+        (1 - q.scenario.headroom)
+        * sum(n * o.gpu_count for o, n in zip(q.offers, fleet, strict=True) if Kind.of(o) == kind)
+        for kind in kinds
+    ]
+    found = linprog(
+        [0.0] * len(cells),
+        A_ub=[[q.sized[m, k].least_work * (k == kind) for m, k in cells] for kind in kinds],
+        b_ub=room,
+        A_eq=[[float(m == name) for m, _ in cells] for name in q.needs],
+        b_eq=[1.0] * len(q.needs),
+        bounds=[(0, 1 if room[kinds.index(k)] else 0) for _, k in cells],
+    )
+    return bool(found.success)
+
+
+@settings(max_examples=25)
+@given(st.floats(20, 900), st.floats(20, 500), st.sampled_from([0.0, 0.1, 0.3]))
+def test_lower_bound_is_the_least_over_all_fleets(rate_a: float, rate_b: float, headroom: float) -> None:
+    q = question(asked(rate_a, rate_b, headroom=headroom, memory=MemoryPolicy.AUTO), OFFERS, LIBRARY)
+    fleets = product(range(4), range(6), range(4), range(2))
+    by_price = sorted(fleets, key=lambda fleet: cost_usd_per_hour(q.offers, fleet))
+    least = next(fleet for fleet in by_price if can_carry(q, fleet))
+    bound = q.program().lower_bound_usd_per_hour()
+    assert bound == pytest.approx(cost_usd_per_hour(q.offers, least), rel=1e-5)
+
+
+def proposed(q: Question, objective: Objective = Objective.COST) -> Fleet:
+    found = q.program().propose(objective)
+    assert found is not None
+    assert found.fleet is not None
+    return found.fleet
+
+
+def test_resident_weights_raise_the_bound() -> None:
+    heavy = shelf(*(profile(n, T4, 0.004, 0.002, 6_000_000_000) for n in "abcde"))
+    light = scenario([model(n, 0.5) for n in "abcde"], dict.fromkeys("abcde", (1, 1.0)))
+    assert question(light, [OFFERS[0]], heavy).program().lower_bound_usd_per_hour() == pytest.approx(2 * 0.526)
+    turns = replace(light, memory=MemoryPolicy.SWAP)
+    assert question(turns, [OFFERS[0]], heavy).program().lower_bound_usd_per_hour() == pytest.approx(0.526)
+
+
+def test_fleets_come_in_order_of_price_and_none_is_part_of_a_refused_one() -> None:
+    q = question(asked(), OFFERS, LIBRARY)
+    refused: list[Fleet] = []
+    for _ in range(8):
+        found = q.program().propose(Objective.COST, refused)
+        assert found is not None
+        assert found.proven
+        fleet = found.fleet
+        assert fleet is not None
+        assert not any(all(n <= had for n, had in zip(fleet, no, strict=True)) for no in refused)
+        refused.append(fleet)
+    costs = [cost_usd_per_hour(q.offers, fleet) for fleet in refused]
+    assert costs == sorted(costs)
+
+
+def test_limits_on_what_may_be_bought_are_kept() -> None:
+    few = proposed(question(asked(buy=BuySpec(max_gpus=3)), OFFERS, LIBRARY))
+    assert gpu_count(OFFERS, few) <= 3
+    one = (replace(OFFERS[2], count_max=1), OFFERS[0])
+    assert proposed(question(asked(900, 500), one, LIBRARY), Objective.GPUS)[0] == 1
+    assert question(asked(buy=BuySpec(max_gpus=1)), OFFERS[:1], LIBRARY).program().propose() is None
+
+
+def test_dearer_offers_of_the_same_gpus_are_refused_by_name() -> None:
+    kept, refused = undominated([offer(T4, 0.752, name="big"), *OFFERS[:2], offer(T4, 8.0, 8)], whole_hosts=False)
+    assert [o.instance for o in kept] == ["4xT4", "1xT4"]  # 0.45 and 0.526 dollars a GPU
+    assert [(no.bottleneck, no.limit) for no in refused] == [
+        (Bottleneck.COST, pytest.approx(0.526)),
+        (Bottleneck.COST, pytest.approx(3.6)),
+    ]
+
+
+def test_label_names_machines_and_gpus() -> None:
+    assert machines_name(machines_of(OFFERS, (2, 0, 0, 1))) == "2 x 1xT4 (T4) + 1 x 4xV100 (4 x V100)"
+
+
+OWN = BuySpec(
+    own=(
+        OwnMachine(name="small", gpu="T4", price=0.5, count=8),
+        OwnMachine(name="large", gpu="V100", price=3.0, count=4),
+    )
+)
+
+
+def planned(asked: Scenario, library: Shelf = LIBRARY) -> Plan:
+    return planning.planned(asked, library)
+
+
+def test_plan_keeps_every_slo_and_says_what_it_costs() -> None:
+    answer = planned(asked(buy=OWN)).recommendation
+    assert answer is not None
+    assert answer.feasible
+    assert all(m.slo_met and m.draws_kept and m.draws_kept.low >= 0.5 for m in answer.models)
+    assert answer.cost_usd_per_hour == pytest.approx(sum(i.count * i.usd_per_hour for i in answer.instances))
+    assert answer.cost_usd_per_month == pytest.approx(730 * answer.cost_usd_per_hour)
+    assert answer.cost_usd_per_hour >= answer.lower_bound_usd_per_hour * (1 - 1e-6)
+    assert {device for m in answer.models for device in m.gpus} <= {g.id for g in answer.gpus}
+
+
+def test_alternatives_are_other_fleets_and_the_pareto_set_names_some_of_them() -> None:
+    found = planned(asked(buy=OWN))
+    assert found.recommendation is not None
+    labels = [
+        candidate_name(found.recommendation.candidate),
+        *(candidate_name(a.candidate) for a in found.alternatives),
+    ]
+    assert len(set(labels)) == len(labels) > 1
+    assert all(a.feasible for a in found.alternatives)
+    assert set(found.pareto) <= set(range(len(labels)))
+    assert found.pareto
+
+
+def test_fewest_gpus_is_never_more_than_the_cheapest_plan_has() -> None:
+    cheapest = planned(asked(600, 300, buy=OWN)).recommendation
+    fewest = planned(asked(600, 300, buy=OWN, objective=Objective.GPUS)).recommendation
+    assert cheapest is not None
+    assert fewest is not None
+    assert fewest.gpu_count <= cheapest.gpu_count
+
+
+def test_swapping_serves_what_does_not_fit_together() -> None:
+    heavy = shelf(*(profile(n, T4, 0.01, 0.002, 8_000_000_000) for n in "ab"))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, host_memory=32_000_000_000),))
+    light = scenario([model("a", 5.0, 0.9), model("b", 5.0, 0.9)], {"a": (1, 1.0), "b": (1, 1.0)}, buy=box)
+    turns = planned(replace(light, memory=MemoryPolicy.AUTO, horizon=60.0), heavy).recommendation
+    assert turns is not None
+    assert turns.feasible
+    assert {m.mode for m in turns.models} == {"swapped"}
+    assert turns.gpus[0].swaps_per_s > 0
+    resident = planned(light, heavy)
+    assert not resident.recommendation.models
+    assert {no.bottleneck for no in resident.rejections} == {Bottleneck.MEMORY, Bottleneck.GPU_COUNT}
+
+
+def test_the_end_of_the_measured_batches_is_named_where_larger_ones_would_carry_more() -> None:
+    found = {}
+    for slope_s in (0.001, 0.01):  # twice the batch carries 24 % more, and 3 %
+        busy = scenario([model("a", 0.5)], {"a": (20, 30.0)}, buy=BuySpec(gpus=("V100",), retired=True))
+        found[slope_s] = planned(busy, shelf(profile("a", V100, 0.010, slope_s)))
+    near, far = (plan.recommendation.models[0].bottleneck for plan in found.values())
+    assert (near, far) == (Bottleneck.BATCH_RANGE, Bottleneck.COMPUTE)
+    near, far = ([w.what for w in plan.warnings if w.what.code is Code.BATCHES_END] for plan in found.values())
+    assert near == [Statement(code=Code.BATCHES_END, subjects=("a on V100",))]
+    assert far == []
+
+
+def test_model_over_two_gpus_is_planned_as_stages() -> None:
+    wide = shelf(profile("a", T4, 0.02, 0.002, 20_000_000_000))
+    pair = BuySpec(own=(OwnMachine(name="pair", gpu="T4", gpu_count=2, price=1.0, count=2),))
+    answer = planned(scenario([model("a", 0.5)], {"a": (4, 5.0)}, buy=pair), wide).recommendation
+    assert answer is not None
+    assert answer.feasible
+    assert answer.models[0].gpus == ("pair-1:0", "pair-1:1")
+
+
+@pytest.mark.parametrize(
+    ("buy", "bottleneck", "remedy"),
+    [
+        (replace(OWN, max_gpus=1), Bottleneck.GPU_COUNT, "`buy.max_gpus: 4` or more"),
+        (replace(OWN, max_cost=1.0), Bottleneck.COST, "`buy.max_cost: $7.00/h` or more"),
+    ],
+)
+def test_limit_that_leaves_no_fleet_is_named(buy: BuySpec, bottleneck: Bottleneck, remedy: str) -> None:
+    found = planned(asked(500, 500, buy=buy))
+    assert not found.recommendation.feasible
+    named = [no for no in found.rejections if no.bottleneck is bottleneck]
+    assert [rejection_remedy(no) for no in named] == [remedy]
+    assert named[0].observed > named[0].limit
+
+
+def test_memory_that_a_refusal_of_a_fleet_asks_for_is_enough() -> None:
+    def found(memory_bytes: int) -> Plan:
+        mine = OwnMachine(name="mine", gpu="V100", memory=memory_bytes, price=0.3)
+        return planned(asked(30, 20, buy=BuySpec(own=(mine,)), context=812_345_678))
+
+    refused = next(no for no in found(1_000_000_000).rejections if no.bottleneck is Bottleneck.MEMORY)
+    wanted = re.search(r"at least ([\d.]+) GB", rejection_remedy(refused))
+    assert wanted
+    enough = found(round(float(wanted[1]) * 1e9))
+    assert all(no.bottleneck is not Bottleneck.MEMORY for no in enough.rejections)
+
+
+def test_deployment_one_names_is_replayed_even_if_too_small() -> None:
+    q = question(asked(900, 500), OFFERS, LIBRARY)
+    trial = evaluate(q, OFFERS[0], 1)
+    assert not trial.replay.met
+    assert trial.replay.requests > 0
+    wide = shelf(profile("a", T4, 0.02, 0.002, 20_000_000_000))
+    alone = question(scenario([model("a", 0.5)], {"a": (1, 1.0)}), [offer(T4, 1.0, gpu_count=2)], wide)
+    with pytest.raises(NothingToPlanError, match="no GPUs are left that can hold a"):
+        evaluate(alone, offer(T4, 0.5), 1)
+
+
+def test_frames_that_may_not_be_dropped_are_all_served() -> None:
+    answer = planned(asked(buy=OWN, drop=Drop.NEVER)).recommendation
+    assert answer is not None
+    assert answer.feasible
+    assert all(m.dropped_fraction == 0 for m in answer.models)
+
+
+def test_search_that_is_cut_off_proves_less_but_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven kinds of machine of odd sizes and prices, which the solver cannot settle at its root."""
+    offers = [
+        offer(T4, 0.5 * n + 0.013 * n * n % 0.3, n, host_memory_bytes=10**9 * n) for n in (2, 3, 5, 7, 11, 13, 17)
+    ]
+    q = question(asked(3000, 2000), offers, LIBRARY)
+    whole = q.program().propose()
+    assert whole is not None
+    assert whole.proven
+    monkeypatch.setattr(cost, "NODES_MAX", 0)
+    cut = q.program().propose()
+    assert cut is not None
+    assert not cut.proven
+    assert cut.bound <= whole.bound + 1e-9
+    bound = q.program().lower_bound_usd_per_hour()
+    assert bound is not None
+    assert bound <= whole.bound + 1e-9
+
+
+def test_more_host_memory_is_never_stood_in_for_by_less() -> None:
+    small, large, unknown = (offer(T4, 0.5, host_memory_bytes=held) for held in (8 * 10**9, 64 * 10**9, None))
+    assert dominates(large, small, whole_hosts=False)
+    assert dominates(unknown, unknown, whole_hosts=False)
+    for a, b in ((small, large), (unknown, small), (small, unknown)):
+        assert not dominates(a, b, whole_hosts=False)
+    assert not dominates(small, offer(T4, 4.0, 4, host_memory_bytes=32 * 10**9), whole_hosts=False)
+
+
+def test_label_tells_regions_apart_where_it_must() -> None:
+    two = (offer(T4, 0.5), offer(T4, 0.6, region="eu-west-1", host_memory_bytes=10**10))
+    assert machines_name(machines_of(two, (1, 2), two)) == "1 x 1xT4 (T4, aws us-east-1) + 2 x 1xT4 (T4, aws eu-west-1)"
+    q = question(asked(100, 60), two, LIBRARY)
+    labels = {candidate_name(evaluate(q, one, 2).candidate) for one in two}
+    assert labels == {"2 x 1xT4 (T4, aws us-east-1), resident", "2 x 1xT4 (T4, aws eu-west-1), resident"}
+
+
+RARE = replace(scenario([model("a", 0.2, 0.99)], {}, buy=OWN), streams=(StreamSpec(model="a", poisson=3.0),))
+"""Thirty requests in one replication: 690 must be in time to prove 99 % at one of six looks."""
+
+
+def test_slo_is_not_given_up_while_more_replications_would_prove_it() -> None:
+    answer = planned(RARE).recommendation
+    assert answer is not None
+    assert answer.feasible
+    assert answer.replications > RARE.replications
+
+
+def test_too_few_requests_ask_for_time_and_not_for_gpus() -> None:
+    """40 runs of 1 s bring 120 frames, all in time. What is advised must do."""
+    short = replace(RARE, horizon=1.0, warmup=0.0)
+    found = planned(short)
+    assert found.recommendation is not None
+    assert not found.recommendation.feasible
+    refused = [no for no in found.rejections if no.bottleneck is Bottleneck.EVIDENCE]
+    assert len(refused) == 1
+    assert refused[0].observed < refused[0].limit
+    assert Code.MORE_GPUS not in {one.code for no in found.rejections for one in no.remedies}
+    advised = re.search(r"`horizon: (.+?)`", rejection_remedy(refused[0]))
+    assert advised
+    assert any(advised[0] in warning_line(warning) for warning in found.warnings)
+    again = planned(replace(short, horizon=units.duration(advised[1]))).recommendation
+    assert again is not None
+    assert again.feasible
+    unasked = planned(replace(short, horizon=None)).recommendation
+    assert unasked is not None
+    assert unasked.feasible
+
+
+def test_model_without_any_judged_request_is_no_near_miss() -> None:
+    never = replace(RARE, models=(*RARE.models, model("b", 0.3)))
+    never = replace(never, streams=(*RARE.streams, StreamSpec(model="b", poisson=1e-6)), horizon=2.0)
+    q = question(never, OFFERS, LIBRARY)
+    seen = evaluate(q, OFFERS[0], 1).replay
+    assert isnan(seen.attainment["b"].mean)
+    assert seen.nearness < (True, -1.0)
+    assert missed_slo(evaluate(q, OFFERS[0], 1)).bottleneck is Bottleneck.EVIDENCE
+
+
+def test_what_is_not_random_is_replayed_once() -> None:
+    aligned = replace(RARE, streams=(StreamSpec(model="a", count=10, rate=30.0, phase=Phase.ALIGNED),))
+    answer = planned(aligned).recommendation
+    assert answer is not None
+    assert answer.feasible
+    assert (answer.replications, answer.requests) == (1, 3000)
+
+
+def test_no_two_scenario_seeds_share_a_replication() -> None:
+    seeds = [seed_of(seed, stage, i) for seed in (0, 1, 2, 2**31, 2**32 - 1) for stage in (0, 1) for i in range(40)]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_headroom_is_kept_by_repaired_packings_too() -> None:
+    on_fleet = FleetSearch(question(asked(headroom=0.3), OFFERS, LIBRARY), silent)._on(OFFERS[:1], (1,), swap=False)
+    busy = Packing((), strain=0.5, worst="a", work=0.8, busiest="a")
+    for repaired in (False, True):
+        miss = on_fleet._miss_unreplayed(busy, repaired=repaired)
+        assert miss is not None
+        assert (miss.rejection.observed, miss.rejection.limit) == (0.8, 0.7)
+
+
+def test_model_with_a_tight_slo_gets_gpus_of_its_own() -> None:
+    """Beside others it waits for their batches, on however many GPUs; alone it does not."""
+    trial = FleetSearch(q := tight_beside_three(), silent).try_fleet(q.offers, (6,))
+    assert trial
+    assert trial.replay.met
+    beside = {c.id for m in "bcd" for p in trial.placed(m) for c in p.devices}
+    assert not beside & {c.id for p in trial.placed("a") for c in p.devices}
+
+
+def tight_beside_three(**changes: object) -> Question:
+    models = [model("a", 0.003), model("b", 0.3), model("c", 0.2), model("d", 0.15)]
+    made = scenario(models, {"a": (6, 30.0), "b": (10, 20.0), "c": (8, 15.0), "d": (6, 15.0)}, **changes)
+    library = shelf(profile("a", V100, 0.002, 0.0001), *(profile(m, V100, 0.008, 0.004) for m in "bcd"))
+    return question(made, [offer(V100, 3.06)], library)
+
+
+def test_more_gpus_are_named_as_remedy_only_where_they_help() -> None:
+    q = tight_beside_three()
+    search = FleetSearch(q, silent)
+    for gpus in (4, 5, 6):
+        search.try_fleet(q.offers, (gpus,))
+    ways_out = {subject_name(no.subject)[0]: rejection_remedy(no) for no in search.settled()}
+    assert "2 more GPUs" in ways_out["4"]
+    assert "one more GPU" in ways_out["5"]
+    assert "6" not in ways_out
+
+
+def test_more_gpus_are_no_remedy_where_they_did_not_help() -> None:
+    """A run time that is often longer than the SLO is so on however many GPUs."""
+    made = scenario([model("a", 0.0022)], {"a": (4, 30.0)}, horizon=60.0)
+    noisy = replace(profile("a", V100, 0.002, 0.0001), latency_cv=0.3)
+    q = question(made, [offer(V100, 3.06)], shelf(noisy))
+    search = FleetSearch(q, silent)
+    for gpus in (4, 5, 6):
+        assert search.try_fleet(q.offers, (gpus,)) is None
+    assert len(search.settled()) == 3
+    assert all("GPU" not in rejection_remedy(no) and "latency SLO" in rejection_remedy(no) for no in search.settled())
+
+
+def test_refusal_of_the_nearest_miss_quotes_its_confirmation() -> None:
+    search = FleetSearch(q := tight_beside_three(), silent)
+    search.try_fleet(q.offers, (5,))
+    shown = search.closest()
+    assert shown
+    (refused,) = search.settled()
+    assert refused.observed == shown.replay.attainment["a"].mean
+
+
+def test_models_take_turns_where_memory_holds_their_batches_back() -> None:
+    """Together with both models' weights there is room for batches of two: 20 frames a second, where 30 come."""
+    pair = shelf(*(profile(n, T4, 0.1, 0.001, 1_000_000_000) for n in "ab"))
+    box = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.3, memory=2_850_000_000),))
+    models = [model(n, 2.5, 0.95) for n in "ab"]
+    asked_both = scenario(models, dict.fromkeys("ab", (5, 3.0)), buy=box, horizon=60.0, headroom=0.0)
+    resident = planned(asked_both, pair)
+    assert not resident.recommendation.feasible
+    turns = planned(replace(asked_both, memory=MemoryPolicy.AUTO), pair).recommendation
+    assert turns is not None
+    assert turns.feasible
+    assert {m.mode for m in turns.models} == {"swapped"}
+    assert all(m.batch_size > 2 for m in turns.models)
+    assert turns.gpus[0].swaps_per_s > 0
+
+
+def test_every_fleet_that_was_refused_is_named_also_those_tried_for_alternatives() -> None:
+    tight = scenario([model("a", 0.05), model("b", 0.3)], {"a": (10, 60.0), "b": (10, 30.0)})
+    q = question(tight, OFFERS, LIBRARY)
+    search = FleetSearch(q, silent)
+    best = search.best(q.program(), Objective.COST)
+    assert best is not None
+    before = set(search.tried)
+    search.others(best)
+    failed = [key for key, trial in search.tried.items() if trial is None]
+    assert set(failed) - before
+    for key in failed:
+        assert any(no.subject.machines == machines_of(*key) for no in search.rejections)
+
+
+def test_prices_are_as_old_as_those_of_the_answer() -> None:
+    found = plan_of_two_kinds()
+    assert found.recommendation is not None
+    assert found.alternatives
+    assert found.prices_as_of == min(i.price_as_of for i in found.recommendation.instances)
+    assert found.prices_as_of > min(i.price_as_of for a in found.alternatives for i in a.instances)
+
+
+def plan_of_two_kinds() -> Plan:
+    """Rented: the T4's price is younger than the V100's."""
+    rented = BuySpec(instances=("g4dn.xlarge", "NC6s_v3"), retired=True)
+    return planned(asked(60, 30, buy=rented))
+
+
+def test_assumptions_speak_of_the_kinds_in_use_only() -> None:
+    found = plan_of_two_kinds()
+    assert found.recommendation is not None
+    assert {g.kind for g in found.recommendation.gpus} == {"T4"}
+    about = {one.code: one.subjects for one in found.assumptions}
+    assert about[Code.IDLE_POWER] == ("T4",)
+    assert about[Code.POWER_BY_PACE] == ("b on T4", "a on T4")
+
+
+def said(asked: Scenario, offers: Sequence[Offer] = OFFERS, streams: Sequence[Stream] = ()) -> str:
+    """All warnings on a deployment of one machine."""
+    q = question(asked, offers, LIBRARY)
+    given = Workload(tuple(streams)) if streams else q.workload
+    found = warnings_of(asked, given, evaluate(q, offers[0], 1), date(2026, 7, 25))
+    return "\n".join(map(warning_line, found))
+
+
+def test_warnings_name_what_the_replays_left_out() -> None:
+    recorded = Stream("a", Trace(np.arange(0.0, 3600.0), 3600.0))
+    whole = said(RARE, streams=[Stream("a", Trace(np.arange(0.0, 10.0), 10.0))])
+    assert "recording" not in whole
+    assert "of 10 s of a recording of 60 min were replayed, not the whole of it: `horizon: 60 min`" in said(
+        RARE, streams=[recorded]
+    )
+    rarely = said(replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=0.0)))
+    assert "outages are to be expected" in rarely
+    often = said(replace(RARE, failures=FailureSpec(mean_time_between=0.5, recovery=0.0)))
+    assert "outages" not in often
+    spot = [offer(T4, 0.2, price_kind=PriceKind.SPOT)]
+    assert "spot machines (1xT4) may be taken away" in said(RARE, spot)
+    given = replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=60.0))
+    assert "spot machines" not in said(given, spot)
+
+
+def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
+    """So tight that the dozen cheapest fleets miss; then machines of a kind are left out down to the last."""
+    tight = scenario([model("a", 0.06), model("b", 0.1)], {"a": (10, 60.0), "b": (10, 30.0)})
+    search = FleetSearch(question(tight, OFFERS, LIBRARY), silent)
+    found = search.best(search.question.program(), Objective.COST, Effort(first=2, halvings=4))
+    assert found is not None
+    assert found.replay.met
+    for offer_left_out in found.offers:
+        fewer = tuple(n - (o == offer_left_out) for o, n in zip(found.offers, found.fleet, strict=True))
+        assert search.try_fleet(found.offers, fewer) is None
+
+
+def test_what_a_request_a_right_answer_and_a_stream_cost() -> None:
+    """Ten cameras at 30 fps send 1.08 million requests an hour, of which a model is right in 80 %."""
+    sharp = replace(model("a", 0.2, 0.99), accuracy=0.8)
+    cameras = planned(scenario([sharp], {"a": (10, 30.0)}, buy=OWN)).recommendation
+    unit = cameras.unit_costs
+    assert unit is not None
+    assert unit.per_million_requests == pytest.approx(cameras.cost_usd_per_hour / 1.08, rel=0.01)
+    assert unit.per_million_right == pytest.approx(unit.per_million_requests / 0.8, rel=0.02)
+    assert unit.per_stream_month == pytest.approx(cameras.cost_usd_per_month / 10)
+    at_random = planned(RARE).recommendation.unit_costs
+    assert at_random is not None
+    assert at_random.per_stream_month is None

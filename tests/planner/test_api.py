@@ -1,0 +1,111 @@
+"""Every command as a call; docs/python.md, which is run as a test, has a session."""
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+import typer
+from support.answers import PLAN
+
+import planner
+from planner import cli
+from simulator.errors import InputError
+
+STUDY, WEEK = "scenarios/studies/deadline.yaml", "scenarios/horizon/week.yaml"
+SHOWN_BY_OTHERS = {"prices_status"}
+"""What says nothing that another call does not: `prices_show` gives the dates."""
+
+
+def commands():
+    """Their names, as calls."""
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        for below in getattr(command, "commands", {"": None}):
+            yield f"{name} {below}".strip().replace(" ", "_").replace("-", "_")
+
+
+@pytest.mark.parametrize("name", sorted({*commands()} - SHOWN_BY_OTHERS))
+def test_every_command_is_a_call(name):
+    assert callable(getattr(planner, name))
+    assert name in planner.__all__
+
+
+def test_no_module_takes_the_place_of_a_call():
+    modules = [module.name for module in pkgutil.iter_modules(planner.__path__)]
+    for name in set(modules) - {"__main__"}:
+        importlib.import_module(f"planner.{name}")
+    assert not {*planner.__all__} & {*modules}
+    assert all(callable(getattr(planner, name)) for name in planner.__all__)
+
+
+def test_what_a_person_can_mend_is_one_kind_of_error(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.yaml"):
+        planner.plan(tmp_path / "absent.yaml")
+    with pytest.raises(InputError, match="Titan"):
+        planner.simulate("scenarios/trace.yaml", "Titan", 1)
+    with pytest.raises(InputError, match="either gpu and count, or plan"):
+        planner.simulate("scenarios/trace.yaml", "V100")
+    for count in (0, 10**9):
+        with pytest.raises(InputError, match=f"from 1 to 10,000, got {count}"):
+            planner.simulate("scenarios/trace.yaml", "V100", count)
+    with pytest.raises(InputError, match=r'Write \["headroom=1 %"\]'):
+        planner.plan("scenarios/trace.yaml", overrides="headroom=1 %")
+
+
+PRICES = "planner/catalog/data/prices.yaml"
+WORDS = {
+    "to: must be one of triton, .* got x": lambda here: planner.export(PLAN, "x", here),
+    "check_day: must be one of fixed, .* got x": lambda _: planner.horizon(WEEK, check_day="x"),
+    "engine: must be one of local, ray, got x": lambda here: planner.study(STUDY, here / "out", engine="x"),
+    "workers: must be from 1 to 1,024, got -1": lambda here: planner.study(STUDY, here / "out", workers=-1),
+    "what: must be one of latency, .* got x": lambda here: planner.profiles_plot("vgg16", here / "a.png", "x"),
+    "kind: must be one of on-demand, .* got x": lambda _: planner.reprice(PLAN, PRICES, "x"),
+    "dataflow x: write one of": lambda _: planner.profile("lenet", dataflow="x"),
+    "batch: must be from 1 to 1,000,000, got 0": lambda _: planner.profile("lenet", batch=0),
+    "resolution: must be from 8 to 16,384, got -4": lambda _: planner.profile("resnet50", resolution=-4),
+    "duration_s: must be above 0, and a day at most, got -1": lambda _: planner.validate(WEEK, duration_s=-1),
+}
+
+
+@pytest.mark.parametrize("said", WORDS)
+def test_words_and_numbers_that_are_none_of_those_known(said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        WORDS[said](tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+WRITES = {
+    "write_plan": lambda file: planner.write_plan(PLAN, file),
+    "report": lambda file: planner.report(file, file),
+    "validate": lambda file: planner.validate(file, record=file),
+    "profiles_plot": lambda file: planner.profiles_plot("vgg16", file),
+    "trace_import": lambda file: planner.trace_import("scenarios/data/bursts.csv", file),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_nothing_is_written_over_what_is_something_else(name, tmp_path):
+    file = tmp_path / "scenario.yaml"
+    text = Path("scenarios/trace.yaml").read_text(encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(
+        InputError, match=r"scenario\.yaml: (exists|must end|is the)|must end in .csv, got .*scenario\.yaml"
+    ):
+        WRITES[name](file)
+    assert file.read_text(encoding="utf-8") == text
+
+
+class Served(Exception):
+    """Instead of serving for so long."""
+
+
+@pytest.mark.parametrize(("horizon", "asked_s", "lasts_s"), [("7 s", None, 7), ("7 s", 2, 2), (None, None, 30)])
+def test_a_run_lasts_as_long_as_with_the_command(horizon, asked_s, lasts_s, monkeypatch):
+    def serve(_loaded, _bench, duration_s, *_):
+        raise Served(duration_s)
+
+    monkeypatch.setattr("planner.questions.validation.serving.record", serve)
+    overrides = [f"horizon={horizon or 'null'}"]
+    with pytest.raises(Served) as served:
+        planner.validate("scenarios/video.yaml", duration_s=asked_s, overrides=overrides)
+    assert served.value.args == (lasts_s,)

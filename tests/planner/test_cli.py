@@ -1,0 +1,504 @@
+"""The command line as a person meets it: what README shows, exit codes, pipes, terminals, interruptions."""
+
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import typer
+from support.answers import BEST, INFEASIBLE, PLAN
+from support.paths import ROOT
+from support.shown import SHOWN, chains
+
+from planner import cli
+from planner.compare.gate import ConditionError, crossed, parse_conditions, weak
+from planner.io.store import read_plan, write_plan
+from planner.show.text.plan import headline
+
+VIDEO = "scenarios/video.yaml"
+TRACE = "scenarios/trace.yaml"
+PLANNER = [sys.executable, "-m", "planner"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of one's own, with the scenarios and the catalog in it."""
+    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    shutil.copytree(ROOT / "planner/catalog/data", tmp_path / "planner/catalog/data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+@pytest.fixture
+def planner(here, monkeypatch, capsys):
+    """`planner(...)` in this process, as if piped: exit code, standard output, standard error."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["planner", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return run
+
+
+def apart(*words, **options):
+    """The same in a process of its own."""
+    return subprocess.run([*PLANNER, *words], capture_output=True, text=True, check=False, timeout=60, **options)
+
+
+@pytest.mark.parametrize("chain", chains(SHOWN), ids=lambda chain: "_".join(chain[0][0][1:4]))
+def test_what_readme_shows_runs(planner, chain):
+    for words, code in chain:
+        exit_code, out, err = planner(*words[1:])
+        assert "Traceback" not in err
+        assert out, words
+        assert exit_code == code, (words, err)
+        if words[1:] == ["plan", VIDEO]:
+            readme_shows(out)
+            can_be_rented_at_half_the_price_of_retired_machines(read_plan(Path("plan.json")).recommendation)
+
+
+def can_be_rented_at_half_the_price_of_retired_machines(best):
+    """Four V100s, which can no longer be rented, would be $12.24/h."""
+    assert best.feasible
+    assert best.predicted
+    assert {gpu.kind for gpu in best.gpus} <= {"T4", "A10G"}
+    assert best.cost_usd_per_hour < 12.24 / 1.8
+    assert best.lower_bound_usd_per_hour > 0.8 * best.cost_usd_per_hour
+    assert {model.mode for model in best.models} == {"resident"}
+
+
+def readme_shows(out):
+    """The answer at the top: all of it but what is assumed. UPDATE_README=1 writes it anew.
+
+    That a price is old is said or not by the day one asks.
+    """
+    readme = ROOT / "README.md"
+    (before, assumption_lines, rest), title = out.partition("Assumptions\n"), "Measure this next\n"
+    shown = f"{before}{assumption_lines}  ...\n\n{title}{rest.partition(title)[2]}"
+    before, fence, rest = readme.read_text(encoding="utf-8").partition("```text\n")
+    answer, end, after = rest.partition("```")
+    if os.environ.get("UPDATE_README"):
+        readme.write_text("".join((before, fence, shown, end, after)), encoding="utf-8")
+    else:
+        dateless = [re.sub(r"^  - the price of .*\n", "", text, flags=re.M) for text in (answer, shown)]
+        assert dateless[0] == dateless[1]
+
+
+def test_readme_shows_every_command():
+    shown = " ".join(command for command, _ in SHOWN)
+    assert [path for path, _ in commands() if f"planner {path}" not in shown] == []
+
+
+def commands():
+    """Every command with its options."""
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        for below, one in getattr(command, "commands", {"": command}).items():
+            yield f"{name} {below}".strip(), one
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands()))
+def test_every_command_and_option_has_help_and_a_place_in_the_docs(path, command):
+    docs = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert f"`planner {path}" in docs
+    assert command.help
+    for option in command.params:
+        assert option.param_type_name == "argument" or option.help, option.name
+        assert all(f"`{word}" in docs for word in option.opts if word.startswith("-"))
+
+
+def test_help_is_quick_and_light():
+    words = [sys.executable, "-X", "importtime", "-c", "import planner.cli"]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stderr
+    modules = {line.rsplit("|", 1)[1].strip() for line in loaded.splitlines() if line.startswith("import time:")}
+    assert not modules & {"numpy", "scipy", "simpy", "pydantic", "yaml", "rich"}
+    times_s = []
+    for _ in range(3):  # of the processor, which does not count what others run
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert apart("--help", cwd=ROOT).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times_s) < 0.5
+
+
+def test_help_says_what_exit_codes_mean(planner):
+    code, out, _ = planner("--help")
+    assert code == 0
+    assert [line.split()[0] for line in out.split("Exit codes:")[1].splitlines()[1:8]] == [*list("012345"), "130"]
+
+
+def test_a_plan_is_answered_and_kept(planner, here):
+    code, out, err = planner("plan", TRACE)
+    assert code == 0
+    kept = read_plan(here / "plan.json")
+    assert out.splitlines()[0] == headline(kept)
+    assert out.endswith("\nPlan kept in plan.json. Why so: planner explain plan.json\n")
+    assert err == ""
+
+
+def test_json_stands_alone_and_is_what_the_file_holds(planner, here):
+    code, out, err = planner("plan", TRACE, "--format", "json")
+    assert (code, err) == (0, "")
+    assert not (here / "plan.json").exists()
+    _, again, _ = planner("plan", TRACE, "--format", "json", "-o", "kept.json")
+    first, second, kept = (json.loads(text) for text in (out, again, (here / "kept.json").read_text()))
+    assert second == kept
+    assert first | {"created_at": ""} == second | {"created_at": ""}
+    assert first["recommendation"]["models"][0]["slo_attainment"].keys() == {"mean", "low", "high"}
+
+
+def test_a_simulation_has_the_keys_of_a_plan(planner):
+    code, out, _ = planner("simulate", VIDEO, "--gpu", "V100", "--count", "8", "--format", "json")
+    run = json.loads(out)
+    _, out, _ = planner("plan", TRACE, "--format", "json")
+    best = json.loads(out)["recommendation"]
+    assert code == 0
+    assert (run["schema"], len(run["gpus"])) == ("planner.simulation/v2", 8)
+    assert run["requests"] > 0
+    assert run["wall_s"] > 0
+    assert run["models"][0].keys() == best["models"][0].keys()
+    assert run["policies"].keys() == json.loads(out)["policies"].keys()
+    assert run["gpus"][0].keys() == best["gpus"][0].keys()
+
+
+@pytest.mark.parametrize("scenario", [TRACE, "scenarios/edge-box.yaml"])
+def test_a_plan_is_replayed_as_it_is(planner, here, scenario):
+    planner("plan", scenario, "-o", "kept.json")
+    best = json.loads((here / "kept.json").read_text())["recommendation"]
+    words = ("simulate", scenario, "--plan", "kept.json", "--format", "json")
+    code, out, _ = planner(*words)
+    run = json.loads(out)
+    assert code == 0
+    assert [m["replicas"] for m in run["models"]] == [m["replicas"] for m in best["models"]]
+    assert [m["slo_attainment"] for m in run["models"]] == [m["slo_attainment"] for m in best["models"]]
+    assert run["gpus"] == best["gpus"]
+    assert run["cost_usd_per_hour"] == best["cost_usd_per_hour"]
+    other = json.loads(planner(*words, "--seed", "7")[1])
+    assert [m["replicas"] for m in other["models"]] == [m["replicas"] for m in best["models"]]
+    assert other["models"] != run["models"]
+
+
+def test_a_plan_of_another_question_is_not_replayed(planner, here):
+    planner("plan", TRACE, "-o", "kept.json")
+    code, out, err = planner("simulate", VIDEO, "--plan", "kept.json")
+    assert (code, out) == (2, "")
+    assert err.startswith("--plan: places other models than the scenario has: ")
+    kept = json.loads((here / "kept.json").read_text())
+    kept["recommendation"]["models"][0]["replicas"][0]["batch_size"] = 100_000
+    (here / "kept.json").write_text(json.dumps(kept))
+    code, _, err = planner("simulate", TRACE, "--plan", "kept.json")
+    assert code == 2
+    assert "batch size must be from 1 to" in err
+    kept["recommendation"]["models"][0]["replicas"][0]["gpus"] = ["elsewhere:0"]
+    (here / "kept.json").write_text(json.dumps(kept))
+    code, _, err = planner("simulate", TRACE, "--plan", "kept.json")
+    assert (code, "runs on `elsewhere:0`, which is not among `gpus`" in err) == (2, True)
+
+
+OWNED = """\
+models: [{name: frcnn, profile: faster_rcnn, slo: {latency: 2 s, attainment: 95 %}}]
+streams: [{model: frcnn, count: 2, rate: 1 fps}]
+buy: {own: [{name: box, gpu: V100, memory: MEMORY, count: 6, price: $0.1/h}]}
+"""
+
+
+def test_gpus_of_ones_own_come_first_with_the_memory_they_have(planner, here):
+    words = ("simulate", "own.yaml", "--gpu", "V100", "--count", "1", "--format", "json")
+    (here / "own.yaml").write_text(OWNED.replace("MEMORY", "6 GB"))
+    run = json.loads(planner(*words)[1])
+    assert (run["gpus"][0]["memory_bytes"], run["cost_usd_per_hour"]) == (6_000_000_000, 0.1)
+    (here / "own.yaml").write_text(OWNED.replace("MEMORY", "1.3 GB"))
+    code, out, err = planner(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("frcnn on V100: context, weights and one sample take ")
+    assert " of 1.30 GB. Remedy: a GPU with " in err
+
+
+def test_too_few_gpus_exit_3(planner):
+    code, out, _ = planner("simulate", VIDEO, "--gpu", "V100", "--count", "1")
+    assert code == 3
+    assert "SLO MISSED" in out
+
+
+def test_a_lost_frame_is_counted_under_both_rules(planner):
+    words = ("simulate", "scenarios/edge-box.yaml", "--gpu", "V100", "--count", "1", "--format", "json")
+    changes = ("streams.0.rate=800 fps", "models[doors].accuracy=90 %", "replications=2")
+    code, out, _ = planner(*words, *(word for change in changes for word in ("--set", change)))
+    doors = next(m for m in json.loads(out)["models"] if m["name"] == "doors")
+    assert code == 3
+    assert doors["accuracy"]["lost_is_wrong"] == pytest.approx(0.9 * doors["slo_attainment"]["mean"])
+    assert doors["accuracy"]["lost_is_wrong"] < doors["accuracy"]["reuse_last"] < 0.9
+
+
+def test_machines_to_buy_are_listed(planner):
+    _, out, _ = planner("prices", "show", "--gpu", "V100")
+    assert re.search(r"^DGX-1V +8 x V100 +\$149,000 +\$18,625 +retired +2023-03-06$", out, re.M)
+    code, out, _ = planner("prices", "show", "--gpu", "P100-SXM2")
+    assert (code, out.splitlines()[0].split()[0]) == (0, "to")
+    _, out, _ = planner("prices", "show", "--provider", "azure")
+    assert "DGX" not in out
+
+
+def test_an_infeasible_question_exits_3_and_says_why(planner):
+    code, out, _ = planner("plan", VIDEO, "--set", "buy.max_gpus=1")
+    assert code == 3
+    assert out.startswith("No feasible plan")
+    assert "What was refused, and why" in out
+
+
+def test_a_policy_changes_the_replay(planner):
+    words = ("simulate", "scenarios/edge-box.yaml", "--gpu", "V100", "--count", "1", "--format", "json")
+    lru, mru = (json.loads(planner(*words, "--policy", f"eviction={name}")[1]) for name in ("lru", "mru"))
+    assert lru["requests"] == mru["requests"]
+    assert lru["gpus"][0]["swaps_per_s"] != mru["gpus"][0]["swaps_per_s"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plan", "SCENARIO"),
+        ("plan missing.yaml", "missing.yaml"),
+        (f"plan {VIDEO} --fail-on cost", "--fail-on cost: is no condition. Write e.g. `cost>5`"),
+        (f"plan {VIDEO} --fail-on coast>5", "unknown metric `coast`. Did you mean `cost`?"),
+        (f"plan {VIDEO} --fail-on cost>5fps", "unknown unit `fps`"),
+        (f"plan {VIDEO} --fail-on gpus>1.5", "must be a whole number, got `1.5`"),
+        (f"plan {VIDEO} --format xml", "xml"),
+        (f"plan {VIDEO} --catalog nowhere", "nowhere"),
+        (f"plan {VIDEO} --profiles nowhere", "nowhere"),
+        (f"plan {VIDEO} --set seed=-1", "seed"),
+        (f"plan {VIDEO} --seed -1", "seed"),
+        ("plans", "plans"),
+        ("explain", "PLAN"),
+        ("explain missing.json", "missing.json: no such file."),
+        ("explain scenarios/video.yaml", "is not JSON"),
+        ("explain scenarios", "is a directory"),
+        (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100`?"),
+        (f"simulate {VIDEO} --gpu H100 --count 1 --set predict=never", "no profile of yolov3"),
+        (f"simulate {VIDEO} --gpu V100 --count 0", "--count"),
+        (f"simulate {VIDEO} --gpu V100 --count 1 --policy evict=mru", "Did you mean `eviction`?"),
+        (f"simulate {VIDEO} --gpu V100 --count 1 --policy eviction=best", "best"),
+        ("init scenarios/video.yaml", "scenarios/video.yaml: exists already"),
+        ("init nowhere/mine.yaml", "nowhere/mine.yaml: cannot be written"),
+        ("profiles show vgg", "no profile of `vgg`. Did you mean `vgg16`?"),
+        ("profiles show vgg16 --gpu T4", "no profile of `vgg16` on `T4`. Known: V100."),
+        ("prices show --gpu X", "no price of `X`. Known:"),
+        ("trace describe missing.csv", "missing.csv: no such file"),
+        ("trace import scenarios/data/bursts.csv --rate 5ms", "unknown unit `ms`"),
+        ("trace import scenarios/data/bursts.csv -o nowhere/x.csv", "nowhere/x.csv"),
+    ],
+)
+def test_bad_usage_and_input_exit_2_in_words(planner, words, said):
+    code, out, err = planner(*words.split())
+    assert code == 2, err
+    assert out == ""
+    assert said in err
+    assert "Traceback" not in err
+    assert "internal error" not in err
+
+
+def test_an_unwritable_output_loses_nothing(planner):
+    code, out, err = planner("plan", TRACE, "-o", "nowhere/plan.json")
+    assert code == 2
+    assert re.match(r"Predicted, not measured: \d+ x .*: \$[\d.]+/h, ", out)
+    assert err == "nowhere/plan.json: cannot be written: No such file or directory. Name another file with -o.\n"
+
+
+@pytest.mark.parametrize("target", [TRACE, "./scenarios/../scenarios/trace.yaml", "notes.json"])
+def test_only_plans_are_replaced_by_a_plan(planner, here, target):
+    (here / "notes.json").write_text('{"notes": "mine"}')
+    before = (here / target).read_bytes()
+    code, out, err = planner("plan", TRACE, "-o", target)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "Name another file with -o" in err
+    assert (here / target).read_bytes() == before
+
+
+def test_a_plan_nobody_named_replaces_no_other_file_either(planner, here):
+    (here / "plan.json").write_text("[1, 2]")
+    assert planner("plan", TRACE)[0] == 2
+    assert (here / "plan.json").read_text() == "[1, 2]"
+    (here / "plan.json").write_text("")
+    assert planner("plan", TRACE)[0] == 0
+    assert planner("plan", TRACE)[0] == 0
+    assert read_plan(here / "plan.json").recommendation
+
+
+def test_a_missed_slo_comes_before_a_threshold(planner):
+    code, _, err = planner("plan", VIDEO, "--set", "buy.max_gpus=1", "--fail-on", "gpus>=1", "--strict", "-q")
+    assert code == 3
+    assert "--fail-on gpus>=1: it is" in err
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("cost>5", True),
+        ("cost > $6.12/h", False),
+        ("cost>=$6.12/h", True),
+        ("cost<=$1/h", False),
+        ("gpus>=2", True),
+        ("gpus<2", False),
+        ("p99>80 ms", True),
+        ("p99>0.0813", False),
+        ("attainment<99.5 %", True),
+        ("attainment<0.99", False),
+    ],
+)
+def test_conditions(condition, holds):
+    assert bool(crossed(PLAN, parse_conditions([condition]))) is holds
+
+
+def test_several_conditions_are_all_checked():
+    said = crossed(PLAN, parse_conditions(["cost>5", "gpus>5", "p99>=80 ms"]))
+    assert said == ["--fail-on cost>5: it is $6.12/h.", "--fail-on p99>=80 ms: it is 81.2 ms."]
+    with pytest.raises(ConditionError):
+        parse_conditions(["cost>5", "cost=5"])
+
+
+def test_strict_names_what_is_weak():
+    assert [line.split(":")[1].strip() for line in weak(PLAN)] == ["yolov3"]
+    assert "stale" in weak(replace(PLAN, created_at="2027-01-01T00:00:00Z"))[-1]
+    assert weak(replace(PLAN, recommendation=replace(BEST, models=BEST.models[:1]))) == []
+
+
+def test_explain_reads_only_the_plan(planner, here):
+    write_plan(INFEASIBLE, here / "old.json")
+    code, out, _ = planner("explain", "old.json")
+    assert code == 0
+    assert "What binds each model, tightest first" in out
+    (here / "cut.json").write_text((here / "old.json").read_text()[:2000])
+    code, out, err = planner("explain", "cut.json")
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"cut.json:\d+:\d+: is not JSON: .*\n", err)
+
+
+def test_an_internal_error_is_one_line(planner, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("division by\nzero")
+
+    monkeypatch.setattr("planner.io.load.load_scenario", broken)
+    code, _, err = planner("plan", VIDEO)
+    assert code == 1
+    assert err.startswith("planner: internal error: ZeroDivisionError: division by zero. PLANNER_DEBUG=1")
+    assert err.count("\n") == 1
+    monkeypatch.setenv("PLANNER_DEBUG", "1")
+    monkeypatch.setattr(sys, "argv", ["planner", "plan", VIDEO])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+def test_a_reader_that_leaves_is_no_error(here):
+    run = subprocess.Popen([*PLANNER, "plan", TRACE], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert run.stdout is not None
+    run.stdout.close()
+    assert run.wait(60) == 0
+    assert run.stderr is not None
+    assert run.stderr.read() == b""
+    run.stderr.close()
+
+
+def test_a_full_disk_is_said(here):
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([*PLANNER, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr) == (2, "standard output: cannot be written: No space left on device.\n")
+
+
+def test_plain_ascii_where_nothing_else_is_known(here):
+    run = subprocess.run(
+        [*PLANNER, "plan", TRACE], capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+    )
+    assert b" +- " in run.stdout
+    assert run.stdout.isascii()
+
+
+def test_an_interruption_exits_130(here):
+    words = ("plan", "scenarios/fleet.yaml", "--set", "replications=1000", "--set", "horizon=10000")
+    written = read_terminal(run := in_terminal(*words), until="trying")
+    run.process.send_signal(signal.SIGINT)
+    written += read_terminal(run)
+    assert run.process.wait(30) == 130
+    assert "Traceback" not in written
+    assert "$" not in written  # no answer, nor a part of one
+
+
+@dataclass
+class Terminal:
+    """A command that runs in a terminal of 80 columns."""
+
+    process: subprocess.Popen[bytes]
+    screen: int
+
+
+def in_terminal(*words, **variables):
+    """Start a command in a terminal."""
+    main, terminal = pty.openpty()
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    env |= {"TERM": "xterm", "COLUMNS": "80"} | variables
+    run = subprocess.Popen([*PLANNER, *words], stdout=terminal, stderr=terminal, env=env, start_new_session=True)
+    os.close(terminal)
+    return Terminal(run, main)
+
+
+def read_terminal(run, until=None):
+    """What it writes: all, or up to a word."""
+    written = ""
+    with suppress(OSError):  # Linux says so where the other end has closed
+        while until is None or until not in written:
+            written += os.read(run.screen, 65536).decode(errors="replace")
+    return written
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        (("report", "plan.json", "-o", "plan.json"), ".html"),
+        (("trace", "import", "scenarios/data/bursts.csv", "-o", VIDEO), ".csv"),
+        (("horizon", "scenarios/horizon/week.yaml", "--plot", VIDEO), ".png"),
+        (("merge", "analyze", "resnet50", "--plot", VIDEO), ".png"),
+        (("merge", "breakeven", "scenarios/city.yaml", "--plot", VIDEO), ".png"),
+        (("study", "scenarios/studies/deadline.yaml", "-o", "s", "--plot", VIDEO), ".png"),
+        (("train", "scenarios/training/resnet50.yaml", "--plot", VIDEO), ".png or .svg"),
+    ],
+)
+def test_nothing_is_written_over_what_is_something_else(planner, here, words, ends):
+    write_plan(PLAN, here / "plan.json")
+    kept = {name: (here / name).read_bytes() for name in ("plan.json", VIDEO)}
+    code, _, err = planner(*words)
+    assert code == 2
+    assert f"must end in {ends}" in " ".join(err.split())
+    assert {name: (here / name).read_bytes() for name in kept} == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [
+        (("plan", TRACE), "confirming 1 x"),
+        (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x V100"),
+    ],
+)
+def test_a_terminal_gets_colours_and_a_progress_bar(here, words, doing):
+    text = read_terminal(run := in_terminal(*words))
+    assert run.process.wait(60) == 0
+    assert "\x1b[1m" in text
+    assert re.search(rf"[━╸] \d:\d\d:\d\d {doing}", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
+
+
+def test_no_color_is_respected(here):
+    text = read_terminal(run := in_terminal("plan", TRACE, "--quiet", NO_COLOR="1"))
+    assert run.process.wait(60) == 0
+    assert "\x1b" not in text
+    assert max(len(line) for line in text.split("\r\n")) <= 80

@@ -1,0 +1,123 @@
+"""Units: what people write becomes SI to the last digit; what they did not mean is refused."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from planner.units.reading import Bytes, Duration, Fraction, PricePerHour, Rate, duration, fraction, memory, price, rate
+
+
+@pytest.mark.parametrize(
+    ("quantity", "written", "si"),
+    [
+        (duration, "100 ms", 0.1),
+        (duration, "39.9 ms", 0.0399),
+        (duration, "250us", 0.00025),
+        (duration, "250 \N{MICRO SIGN}s", 0.00025),
+        (duration, "2 s", 2),
+        (duration, "5 min", 300),
+        (duration, "12 h", 43200),
+        (duration, "3 days", 259200),
+        (duration, 0.05, 0.05),
+        (duration, "0.05", 0.05),
+        (duration, 0, 0),
+        (rate, "30 fps", 30),
+        (rate, "30fps", 30),
+        (rate, "30 rps", 30),
+        (rate, "30 /s", 30),
+        (rate, "900 /min", 15),
+        (rate, "7 /h", 7 / 3600),
+        (rate, 12.5, 12.5),
+        (memory, "16 GB", 16e9),
+        (memory, "16 GiB", 16 * 2**30),
+        (memory, "1.5 MB", 1.5e6),
+        (memory, "4 KiB", 4096),
+        (memory, 1000, 1000),
+        (fraction, "95 %", 0.95),
+        (fraction, "99.9%", 0.999),
+        (fraction, 0.99, 0.99),
+        (fraction, 1, 1),
+        (price, "$2.50/h", 2.5),
+        (price, "$ 2.50 /h", 2.5),
+        (price, "2.50 $/h", 2.5),
+        (price, "2.5 USD/hour", 2.5),
+        (price, "$1825/month", 2.5),
+        (price, "$8760/year", 1),
+        (price, 0.3, 0.3),
+    ],
+)
+def test_what_people_write(quantity, written, si):
+    assert quantity(written) == si
+
+
+@pytest.mark.parametrize(
+    ("quantity", "written", "fragments"),
+    [
+        (duration, "100 msec", ["unknown unit `msec` for a duration", "Did you mean `ms`?", "Known: us,"]),
+        (duration, "30 fps", ["unknown unit `fps` for a duration"]),
+        (duration, "soon", ["must be a duration, got `soon`. Write e.g. `100 ms` or `2 s`."]),
+        (duration, "", ["must be a duration, got ``."]),
+        (duration, -1, ["must not be negative, got -1"]),
+        (duration, "-5 ms", ["must not be negative, got -5 ms"]),
+        (duration, float("nan"), ["must be finite, got nan"]),
+        (duration, float("inf"), ["must be finite"]),
+        (duration, "1e400 s", ["must be finite, got 1e400 s"]),
+        (duration, True, ["must be a duration, got true"]),
+        (duration, None, ["must be a duration, got none"]),
+        (duration, [1], ["got a list"]),
+        (duration, {"s": 1}, ["got a mapping"]),
+        (rate, "30 feet", ["unknown unit `feet` for a rate", "fps"]),
+        (rate, 0, ["must be above 0, got 0. Write e.g. `30 fps`"]),
+        (memory, "16 Gb", ["unknown unit `Gb`", "Did you mean `GB`?", "GiB"]),
+        (fraction, 99, ["must be between 0 and 1, got 99. Write 0.99 or 99 %."]),
+        (fraction, "120 %", ["must be between 0 and 1, got 120 %. Write e.g. `0.95` or `95 %`."]),
+        (fraction, -0.1, ["must be between 0 and 1, got -0.1"]),
+        (fraction, float("nan"), ["must be between 0 and 1, got nan"]),
+        (price, "$2.50", ["must say for how long", "`$2.50/h`"]),
+        (price, "$1,800/month", ["must be a price, got `1,800/month`"]),
+        (price, "2 EUR/h", ["unknown unit `EUR/h` for a price", "$/h"]),
+        (price, 0, ["must be above 0"]),
+    ],
+)
+def test_what_is_refused(quantity, written, fragments):
+    with pytest.raises(ValueError, match=r"must|unknown") as error:
+        quantity(written)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@given(st.decimals(min_value="0.001", max_value=1_000_000, places=3))
+def test_a_unit_scales_without_rounding_twice(number):
+    assert duration(f"{number} ms") == float(number / 1000)
+    assert duration(f"{number} s") == duration(float(number)) == float(number)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_quantity_or_a_value_error(text):
+    for quantity in (duration, rate, memory, fraction, price):
+        try:
+            outcome = quantity(text) >= 0
+        except ValueError as error:
+            outcome = bool(re.search(r"Write |Known:", str(error)))
+        assert outcome
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantity"),
+    [(Duration, duration), (Rate, rate), (Bytes, memory), (Fraction, fraction), (PricePerHour, price)],
+)
+def test_examples_fit_the_json_schema_and_the_type(kind, quantity):
+    adapter = TypeAdapter(kind)
+    pattern = adapter.json_schema()["anyOf"][1]["pattern"]
+    for example in quantity.examples:
+        assert re.search(pattern, example)
+        assert adapter.validate_python(example) == quantity(example)
+
+
+def test_bytes_are_whole():
+    assert TypeAdapter(Bytes).validate_python("0.8 GB") == 800_000_000
+    assert isinstance(TypeAdapter(Bytes).validate_python(1.5), int)

@@ -1,0 +1,100 @@
+"""Statements: every code has one sentence; what lacks a subject or a figure is refused where it is read."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from support.answers import ONE_GPU, PLAN
+
+from planner.io.store import StoreError, read_plan, to_json
+from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
+from planner.model.scenario import Merging
+from planner.model.statement import Code, Statement
+from planner.words.candidates import candidate_name, machine_name, subject_name
+from planner.words.statements import (
+    ADDITIONS,
+    ASSUMPTIONS,
+    MEASUREMENTS,
+    REASONS,
+    REMEDIES,
+    WARNINGS,
+    rejection_line,
+    remedies,
+)
+
+TABLES = (REASONS, REMEDIES, ADDITIONS, WARNINGS, ASSUMPTIONS, MEASUREMENTS)
+T4 = Machines(provider="aws", region="us-east-1", instance="g4dn.xlarge", gpu="T4", gpu_count=1, count=2)
+V100 = Machines(provider="azure", region="eastus", instance="NC24s_v3", gpu="V100", gpu_count=4, count=1)
+
+
+def test_every_code_has_one_sentence():
+    assert Counter(code for table in TABLES for code in table) == Counter(Code)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "name"),
+    [
+        (Candidate(machines=(T4,)), "2 x g4dn.xlarge (T4)"),
+        (
+            Candidate(machines=(T4, V100), memory=Memory.SWAPPED),
+            "2 x g4dn.xlarge (T4) + 1 x NC24s_v3 (4 x V100), swapped",
+        ),
+        (
+            Candidate(machines=(replace(T4, ambiguous=True),), memory=Memory.RESIDENT, merging=Merging.LAYERS),
+            "2 x g4dn.xlarge (T4, aws us-east-1), resident, merged layers",
+        ),
+    ],
+)
+def test_names_of_candidates(candidate, name):
+    assert candidate_name(candidate) == name
+    assert candidate.gpu_count == sum(one.count * one.gpu_count for one in candidate.machines)
+
+
+def test_names_of_what_else_is_rejected():
+    offer = MachineType(provider="azure", region="eastus", instance="NC24s_v3", gpu="V100", gpu_count=4)
+    assert machine_name(offer) == "NC24s_v3 (4 x V100, azure eastus)"
+    models = ("a", "b", "c")
+    assert [subject_name(OnGpu(gpu="T4", models=models[:n])) for n in (0, 1, 3)] == ["T4", "a on T4", "3 models on T4"]
+
+
+def test_remedies_are_alternatives_and_what_they_leave_open_follows():
+    changes = [
+        Statement(code=Code.FEWER_CAMERAS, subjects=("a",), figures={"left": 28, "count": 40}),
+        Statement(code=Code.MORE_GPUS, figures={"gpu_count": 3}),
+    ]
+    open_ = [Statement(code=Code.OTHERS_MISS_TOO, subjects=("a", "b", "c"))]
+    assert remedies(changes, open_) == (
+        "drop to 28 of 40 cameras of a, or 3 more GPUs; that is for a alone, b, c miss too"
+    )
+
+
+def test_a_rejection_in_one_line():
+    assert rejection_line(ONE_GPU) == (
+        "1 x NC6s_v3 (V100), resident: vgg16 would wait 131 ms in the worst case while its GPU serves other models. "
+        "Remedy: raise vgg16's latency SLO to 131 ms."
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("rejections", Statement(code=Code.LONG_WAIT, subjects=("vgg16",))),
+        ("rejections", Statement(code=Code.LONG_WAIT, figures={"worst_s": 0.1})),
+        ("rejections", Statement(code=Code.SPOT, subjects=("g5.xlarge",))),
+        ("assumptions", Statement(code=Code.TOO_DEAR)),
+    ],
+)
+def test_a_statement_that_cannot_be_said_is_refused(tmp_path, place, why):
+    broken = replace(ONE_GPU, why=why) if place == "rejections" else why
+    path = tmp_path / "plan.json"
+    path.write_text(to_json(replace(PLAN, **{place: (broken,)})), encoding="utf-8")
+    with pytest.raises(StoreError, match=rf"plan\.json: {place}\[0\]: lacks a subject or a figure of its code"):
+        read_plan(path)
+
+
+def test_a_plan_of_version_1_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({**json.loads(to_json(PLAN)), "schema": "planner.plan/v1"}), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"has schema `planner\.plan/v1`.* Run `planner plan` again\.$"):
+        read_plan(path)
