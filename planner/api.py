@@ -393,11 +393,11 @@ def profiles_plot(
     catalog: Files = (),
 ) -> "Profile":
     """A picture of what a model costs: `latency`, `memory` or `layers`."""
-    from calibrate.io.plot import What
+    from calibrate.io.plot import Picture
     from planner.show.plots.pictures import draw
 
     library = knowledge(paths(catalog), paths(profiles))[1]
-    return draw(library, model, gpu, precision, choice(What, "what", what), Path(out))
+    return draw(library, model, gpu, precision, choice(Picture, "what", what), Path(out))
 
 
 def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[Instance]":

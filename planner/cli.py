@@ -23,7 +23,7 @@ from planner.commands.simulate import simulate
 from planner.commands.study import study
 from planner.commands.train import train
 from planner.commands.validate import validate
-from planner.console.output import PLAIN, Status, emit, note, shortened
+from planner.console.output import PLAIN, ExitCode, emit, note, shortened
 
 app = typer.Typer(**PLAIN)
 
@@ -87,12 +87,12 @@ def fail(error: Exception) -> NoReturn:
 
     if text := str(error) if isinstance(error, InputError) else unusable(error):
         note("\n".join(map(shortened, text.split("\n"))))
-        sys.exit(Status.INPUT)
+        sys.exit(ExitCode.INPUT)
     if os.environ.get("PLANNER_DEBUG"):
         raise error
     what = " ".join(f"{type(error).__name__}: {error}".split())
     note(f"planner: internal error: {what[:300]}. PLANNER_DEBUG=1 shows where; please report it.")
-    sys.exit(Status.INTERNAL)
+    sys.exit(ExitCode.INTERNAL)
 
 
 def keep_standard_output() -> None:

@@ -13,7 +13,7 @@ import pytest
 from support.paths import ROOT
 
 from calibrate.library.lookup import PRECISIONS, find_profiles
-from planner.catalog.files import ENTRIES, Status
+from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.model import plan as plans
 from planner.model import scenario
@@ -225,7 +225,7 @@ def test_prices_and_months() -> None:
             gpu_count=1,
             usd_per_hour=usd_per_hour,
             price_kind=scenario.PriceKind.ON_DEMAND,
-            status=Status.ACTIVE,
+            status=SaleStatus.ACTIVE,
             as_of="2026-07-20",
             source="",
             memory_bytes=16 * 10**9,

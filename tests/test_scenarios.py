@@ -6,7 +6,7 @@ import pytest
 from support.paths import SCENARIOS
 
 from calibrate.library.lookup import find_profiles
-from planner.catalog.files import Status
+from planner.catalog.files import SaleStatus
 from planner.catalog.offers import load_catalog, offers
 from planner.io.load import load_scenario
 from planner.model.plan import Bottleneck, Plan, Recommendation
@@ -65,7 +65,7 @@ SHIPPED = sorted(SCENARIOS.glob("*.yaml"))
 def test_nothing_that_is_no_longer_sold_is_offered(path: Path) -> None:
     found, _ = offers(CATALOG, load_scenario(path).scenario.buy)
     assert found
-    assert all(offer.status is Status.ACTIVE for offer in found)
+    assert all(offer.status is SaleStatus.ACTIVE for offer in found)
 
 
 def test_the_edge_box_serves_all_by_swapping() -> None:

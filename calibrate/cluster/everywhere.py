@@ -35,7 +35,7 @@ FAILED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class NodeKind:
     """A kind of GPU, or machines without one, and what to ask Ray for to get such a machine."""
 
     name: str
@@ -162,7 +162,7 @@ class _Kinds:
                 self.ray.kill(actor)
         return max(codes)
 
-    def start(self, kind: Kind, files: Any) -> Any:
+    def start(self, kind: NodeKind, files: Any) -> Any:
         """The sweep on a machine of this kind, once Ray has one."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -198,7 +198,7 @@ class _Kinds:
             print(line, flush=True)
 
 
-def kinds(nodes: Iterable[Mapping[str, Any]], device: str) -> list[Kind]:
+def kinds(nodes: Iterable[Mapping[str, Any]], device: str) -> list[NodeKind]:
     """The kinds of a cluster to measure: a machine of each of Ray's accelerator types; for `cpu` one without a GPU."""
     alive = [node for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     if device == "cpu":
@@ -210,19 +210,19 @@ def kinds(nodes: Iterable[Mapping[str, Any]], device: str) -> list[Kind]:
     return [by_name[name] for name in sorted(by_name)]
 
 
-def _without_gpu(nodes: Sequence[Mapping[str, Any]]) -> Kind:
+def _without_gpu(nodes: Sequence[Mapping[str, Any]]) -> NodeKind:
     for node in nodes:
         if not node["Resources"].get("GPU"):
-            return Kind("cpu", 0, node=node["NodeID"])
+            return NodeKind("cpu", 0, node=node["NodeID"])
     raise ClusterError("--engine ray: the cluster has no machine without a GPU.")
 
 
-def kinds_of(node: Mapping[str, Any]) -> list[Kind]:
+def kinds_of(node: Mapping[str, Any]) -> list[NodeKind]:
     """Kinds of one machine's GPUs; where Ray does not know their type, they are a kind of their own."""
     types = [name for name in node["Resources"] if name.startswith(TYPE)]
     if not types:
-        return [Kind(f"GPU of {node['NodeManagerHostname']}", 1, node=node["NodeID"])]
-    return [Kind(name.removeprefix(TYPE), 1, {name: 0.001}) for name in types]
+        return [NodeKind(f"GPU of {node['NodeManagerHostname']}", 1, node=node["NodeID"])]
+    return [NodeKind(name.removeprefix(TYPE), 1, {name: 0.001}) for name in types]
 
 
 def held(out: Path) -> dict[str, bytes]:

@@ -94,7 +94,7 @@ class ReplayTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class StopRule:
     """When a run has been repeated enough."""
 
     width: float = 0.01
@@ -143,13 +143,13 @@ class Repeats:
         return tuple(sample.device_s for sample in self.samples if sample.device_s is not None)
 
 
-def repeat(timer: Timer, run: Callable[[], object], rule: Rule = Rule()) -> Repeats:
+def repeat(timer: Timer, run: Callable[[], object], rule: StopRule = StopRule()) -> Repeats:
     """Warms up until times are stable, then repeats until the median is known or time is up."""
     before = warm_up(timer, run, rule)
     return sample(timer, run, rule, before)
 
 
-def warm_up(timer: Timer, run: Callable[[], object], rule: Rule = Rule()) -> tuple[Sample, ...]:
+def warm_up(timer: Timer, run: Callable[[], object], rule: StopRule = StopRule()) -> tuple[Sample, ...]:
     """Runs until times are stable."""
     runs = [timer.time(run)]
     start_s = timer.now_s()  # the first run may compile for a minute; that is no reason to end the warm-up
@@ -161,7 +161,7 @@ def warm_up(timer: Timer, run: Callable[[], object], rule: Rule = Rule()) -> tup
 def sample(
     timer: Timer,
     run: Callable[[], object],
-    rule: Rule = Rule(),
+    rule: StopRule = StopRule(),
     before: Sequence[Sample] = (),
     before_each: Callable[[], object] = bool,
 ) -> Repeats:
@@ -179,7 +179,7 @@ def sample(
     return Repeats(tuple(samples), tuple(before), stop)
 
 
-def warmed_up(samples_s: Sequence[float], elapsed_s: float, rule: Rule) -> bool:
+def warmed_up(samples_s: Sequence[float], elapsed_s: float, rule: StopRule) -> bool:
     """True where the last runs are as fast as those before, or warming up has taken the time of the repeats.
 
     With 3 runs and 3 %: 5, 3, 2, 2.01, 2, 2 no (median 3, then 2); 2.01, 2, 2, 2, 2, 2 yes.
@@ -193,7 +193,7 @@ def warmed_up(samples_s: Sequence[float], elapsed_s: float, rule: Rule) -> bool:
     return abs(last_s - before_s) <= rule.warm_up_change * before_s
 
 
-def enough(samples_s: Sequence[float], elapsed_s: float, rule: Rule) -> Stop | None:
+def enough(samples_s: Sequence[float], elapsed_s: float, rule: StopRule) -> Stop | None:
     """Why to stop after these samples; None to go on.
 
     Looked at now and then only: deciding after every sample would stop at the first that is narrow by chance, and cost

@@ -39,7 +39,7 @@ SAYS_WHO = {"png": "Software", "svg": "Creator"}
 """Where a picture says what made it."""
 
 
-class What(StrEnum):
+class Picture(StrEnum):
     """Pictures of a model."""
 
     LATENCY = "latency"
@@ -70,17 +70,17 @@ def check_picture(
         raise PlotError(f"{option} {path}: {path.parent} is no directory. Name a file in one that exists.")
 
 
-def plot(profile: Profile, measured: Mapping[str, Any], what: What, path: Path) -> None:
+def plot(profile: Profile, measured: Mapping[str, Any], what: Picture, path: Path) -> None:
     """Draw one of the pictures of `profile` to `path`, a PNG. `measured` is its file's mapping of that name."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.") from None
-    draw: dict[What, Callable[[Figure, Profile, Mapping[str, Any]], None]] = {
-        What.LATENCY: _latency,
-        What.MEMORY: _memory,
-        What.LAYERS: _layers,
+    draw: dict[Picture, Callable[[Figure, Profile, Mapping[str, Any]], None]] = {
+        Picture.LATENCY: _latency,
+        Picture.MEMORY: _memory,
+        Picture.LAYERS: _layers,
     }
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.8), layout="constrained")

@@ -104,7 +104,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PointOutcome:
     """The result of measuring one point."""
 
     point: Point
@@ -124,7 +124,7 @@ class Outcome:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> "Outcome":
+    def from_json(cls, raw: Mapping[str, Any]) -> "PointOutcome":
         """The outcome that `to_json` wrote; ValueError where none can have been written so."""
         outcome = cls(**{**raw, "point": Point.from_json(raw["point"]), "status": Status(raw["status"])})
         key = outcome.point.key
@@ -147,7 +147,7 @@ def _is_point(point: Point) -> bool:
     )
 
 
-def _are_figures(outcome: Outcome) -> bool:
+def _are_figures(outcome: PointOutcome) -> bool:
     """True where all values and times are possible, and those are there without which the point was not measured."""
     if outcome.status is Status.OK:
         needed = NEEDED.get(outcome.point.what)

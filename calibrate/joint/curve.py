@@ -23,7 +23,7 @@ class CurveError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """One sharing that was trained."""
 
     sharing: Sharing
@@ -44,7 +44,7 @@ class SharedCurve:
 
     models: Mapping[str, int]
     """Bytes of all weights, by model."""
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     """In the order they were trained."""
 
 
@@ -84,15 +84,15 @@ def _size(value: Any) -> int:
     return int(value)
 
 
-def _point(raw: Mapping[str, Any], listed: Sequence[Group]) -> Point:
+def _point(raw: Mapping[str, Any], listed: Sequence[Group]) -> CurvePoint:
     chosen = tuple(listed[int(i)] for i in raw["groups"])
     accuracy = {str(model): float(value) for model, value in raw["accuracy"].items()}
     if min((int(i) for i in raw["groups"]), default=0) < 0 or not math.isfinite(int(raw["saved_bytes"])):
         raise ValueError("groups: must be numbers of groups")
-    return Point(chosen, accuracy, float(raw.get("wall_s") or 0.0))
+    return CurvePoint(chosen, accuracy, float(raw.get("wall_s") or 0.0))
 
 
-def _possible(where: str, point: Point, raw: Mapping[str, Any], curve: SharedCurve) -> None:
+def _possible(where: str, point: CurvePoint, raw: Mapping[str, Any], curve: SharedCurve) -> None:
     """Refuses a point that contradicts itself."""
     if not all(0 <= value < math.inf for value in point.accuracy.values()):
         raise CurveError(f"{where}.accuracy: must be numbers, got {dict(point.accuracy)}. Look at the task's metric.")

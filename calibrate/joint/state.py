@@ -137,7 +137,7 @@ def _file(read: Reader, key: str) -> str:
     return name
 
 
-class Work:
+class JointWork:
     """The folder of one training. Only one process has it."""
 
     def __init__(self, folder: Path, spec: JointSpec, device: str, *, resume: bool) -> None:

@@ -14,9 +14,9 @@ from calibrate.devices import provenance
 from calibrate.devices.device import DeviceError, find_device
 from calibrate.io.files import FileError, parse_json, printable, read_json
 from calibrate.io.process import end_with
-from calibrate.joint.curve import Point, SharedCurve, curve_document
+from calibrate.joint.curve import CurvePoint, SharedCurve, curve_document
 from calibrate.joint.spec import CURVE, JointSpec, SpecError, read_spec
-from calibrate.joint.state import JointError, Progress, Work
+from calibrate.joint.state import JointError, JointWork, Progress
 from calibrate.joint.training import Say, Training, build, met, tied, weights_of
 from simulator.world.sharing import (
     LEAST_SHARE,
@@ -44,7 +44,7 @@ class Joint:
     """Provenance."""
 
     @property
-    def work(self) -> Work:
+    def work(self) -> JointWork:
         return self.training.work
 
     def run(self) -> None:
@@ -149,9 +149,9 @@ def weight_bytes(model: Any) -> int:
     return sum(tensor.nbytes for tensor in model.state_dict().values())
 
 
-def point_of(tried: Mapping[str, Any]) -> Point:
+def point_of(tried: Mapping[str, Any]) -> CurvePoint:
     """A sharing that was tried, as the curve has it."""
-    return Point(tuple(map(group_of, tried["groups"])), tried["accuracy"], tried["wall_s"])
+    return CurvePoint(tuple(map(group_of, tried["groups"])), tried["accuracy"], tried["wall_s"])
 
 
 def group_of(raw: Mapping[str, Any]) -> Group:
@@ -170,7 +170,7 @@ def described(group: Group) -> str:
 def train(spec: JointSpec, folder: Path, device: str, *, resume: bool, say: Say) -> None:
     """Train as the spec says, in a folder; JointError, SharingError or DeviceError in one line where that cannot be."""
     machine = provenance.read(find_device(device))
-    with Work(folder, spec, device, resume=resume) as work:
+    with JointWork(folder, spec, device, resume=resume) as work:
         nets = {task.name: build(task, spec.seed) for task in spec.tasks}
         training = Training(work, spec, nets, say)
         Joint(training, {name: net.layers for name, net in nets.items()}, machine).run()

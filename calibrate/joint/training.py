@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from calibrate.io.files import one_line
 from calibrate.joint.spec import JointSpec, TaskSpec
-from calibrate.joint.state import JointError, Progress, Weights, Work
+from calibrate.joint.state import JointError, JointWork, Progress, Weights
 from calibrate.layers.modules import WHOLE, Tracer
 from calibrate.tasks import Batches, Task
 from simulator.world.model import LayerFacts
@@ -162,7 +162,7 @@ def restore(modules: Modules, weights: Weights) -> None:
 class Training:
     """How models are trained, alone or together."""
 
-    work: Work
+    work: JointWork
     spec: JointSpec
     nets: Mapping[str, Net]
     say: Say

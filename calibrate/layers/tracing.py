@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from calibrate.devices.timer import CpuTimer, CudaTimer, Rule, repeat
+from calibrate.devices.timer import CpuTimer, CudaTimer, StopRule, repeat
 from calibrate.io.files import one_line
 from calibrate.io.points import Settings
 from calibrate.layers.facts import SCALED, SHIPPED, Facts, LayerWork, Product, to_document
@@ -33,7 +33,7 @@ SECONDS_A_BATCH = 3.0
 """At most, for timing one batch size."""
 
 
-class TraceError(ValueError):
+class TracingError(ValueError):
     """A model that cannot be traced; the text is one line."""
 
 
@@ -56,7 +56,9 @@ def _pass(built: Built, settings: Settings) -> Facts:
     except Exception as error:
         shape = "x".join(map(str, built.shape))
         text = one_line(f"{type(error).__name__}: {error}")
-        raise TraceError(f"{built.name}: cannot be traced with input {shape}: {text}. Run it once yourself.") from error
+        raise TracingError(
+            f"{built.name}: cannot be traced with input {shape}: {text}. Run it once yourself."
+        ) from error
     return Facts(
         model=built.name,
         input_shape=built.shape,
@@ -155,7 +157,7 @@ def times(built: Built, device: str, batches: Sequence[int]) -> dict[int, float]
     """Median seconds of a batch, by batch size."""
     module = built.module.to(device)
     timer = CpuTimer() if device == "cpu" else CudaTimer(torch.device(device).index or 0)
-    rule = Rule(seconds=SECONDS_A_BATCH)
+    rule = StopRule(seconds=SECONDS_A_BATCH)
     found = {}
     for batch in batches:
         inputs = built.make_input(batch, device, Settings())
@@ -193,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.out.write_text(found, encoding="utf-8")
         else:
             print(found)
-    except (ZooError, TraceError) as error:
+    except (ZooError, TracingError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

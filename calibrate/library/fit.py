@@ -101,7 +101,7 @@ class LoadFit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class FitWork:
     """The work of a batch, and the most that the device was seen to do; None: not known."""
 
     flops_per_sample: float | None = None
@@ -225,7 +225,7 @@ def fit_load(copies: Iterable[tuple[float, float]]) -> LoadFit:
     )
 
 
-def regime(fit: Fit, batch: float, work: Work) -> str:
+def regime(fit: Fit, batch: float, work: FitWork) -> str:
     """The bound of a batch: `overhead` below the knee, else `arithmetic` or `bandwidth`, whichever is nearer its peak.
 
     `unknown` where neither can be compared with a measured peak.
@@ -239,7 +239,7 @@ def regime(fit: Fit, batch: float, work: Work) -> str:
     return "arithmetic" if (arithmetic or 0.0) >= (bandwidth or 0.0) else "bandwidth"
 
 
-def doubts(fit: Fit, samples: Mapping[int, Sequence[float]], work: Work) -> list[str]:
+def doubts(fit: Fit, samples: Mapping[int, Sequence[float]], work: FitWork) -> list[str]:
     """Doubts about a latency fit and its samples (seconds by batch), each with a remedy."""
     found = [_few_samples(samples), _few_points(fit), _wide(samples), _no_knee(fit), _too_fast(fit, work)]
     return [text for text in found if text]
@@ -389,7 +389,7 @@ def _no_knee(fit: Fit) -> str:
     )
 
 
-def _too_fast(fit: Fit, work: Work) -> str:
+def _too_fast(fit: Fit, work: FitWork) -> str:
     points = list(zip(fit.curve.x, fit.curve.y, strict=True))
     shares = [(work.arithmetic_share(x, y) or 0.0, x) for x, y in points]
     share, batch = max(shares)

@@ -58,7 +58,7 @@ class Arena:
 
 
 @dataclass(slots=True)
-class Group:
+class ResidentGroup:
     """One layer in the simulator's sense: tensors that come and go together."""
 
     host: list[torch.Tensor]
@@ -79,7 +79,7 @@ class Weights:
     def __init__(self, device: Device, *, pinned: bool) -> None:
         self.device = device
         self.pinned = pinned and device.kind == "cuda"
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ResidentGroup] = {}
         self._arena = Arena(0)
         self._copies: Any = torch.cuda.Stream(device.label) if device.kind == "cuda" else None  # type: ignore[no-untyped-call]
 
@@ -100,7 +100,7 @@ class Weights:
                     "Free memory, raise `ulimit -l`, or serve with swap.pinned: false"
                 )
             host = pinned
-        self.groups[key] = Group(host, [[holder] for holder in named.values()])
+        self.groups[key] = ResidentGroup(host, [[holder] for holder in named.values()])
         self._hide(self.groups[key])
 
     def _join(self, model: str, key: str, named: Mapping[str, Any]) -> None:
@@ -135,7 +135,7 @@ class Weights:
         for group in groups:
             self._show(group)
 
-    def _fetch(self, groups: Sequence[Group]) -> None:
+    def _fetch(self, groups: Sequence[ResidentGroup]) -> None:
         for group in groups:
             group.here = [self._room(tensor) for tensor in group.host]
             for target, source in zip(group.here, group.host, strict=True):
@@ -155,12 +155,12 @@ class Weights:
                 self._arena.give(tensor)
             group.here = []
 
-    def _show(self, group: Group) -> None:
+    def _show(self, group: ResidentGroup) -> None:
         for holders, tensor in zip(group.holders, group.here, strict=True):
             for holder in holders:
                 holder.data = tensor
 
-    def _hide(self, group: Group) -> None:
+    def _hide(self, group: ResidentGroup) -> None:
         """Holders show an empty tensor: a model whose weights are away cannot run by accident."""
         for holders, tensor in zip(group.holders, group.host, strict=True):
             for holder in holders:

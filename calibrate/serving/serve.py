@@ -178,7 +178,7 @@ def in_one_line(error: BaseException, device: Device) -> str:
 class Runner:
     """A real model with its inputs at hand."""
 
-    model: measure.Model
+    model: measure.MeasuredModel
     inputs: Any
     """Of the largest batch, on the device; a smaller batch takes its first samples."""
 
@@ -231,7 +231,7 @@ class Bench:
         if settings.channels_last:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         replica = service.replicas[0]
-        model = measure.Model(built, module, self.device, settings)
+        model = measure.MeasuredModel(built, module, self.device, settings)
         runner = Runner(model, model.inputs(replica.batching.max_batch_size))
         self.runners.append(runner)
         (planned,) = stages(service, replica, deployment.swap, None)

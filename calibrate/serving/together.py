@@ -29,7 +29,7 @@ HEAD_START_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ServingJob:
     """What one process serves."""
 
     deployment: Deployment
@@ -44,7 +44,7 @@ class Job:
 class Peer:
     """One of the processes."""
 
-    job: Job
+    job: ServingJob
     process: Any
     pipe: Connection
 
@@ -83,7 +83,7 @@ def serve_together(
     context = get_context("spawn")
     stop = context.RawValue("b", 0)
     jobs = [
-        Job(part, _of(part, demand), {s.model: models[s.model] for s in part.services}, device, duration_s, seed)
+        ServingJob(part, _of(part, demand), {s.model: models[s.model] for s in part.services}, device, duration_s, seed)
         for part in (alone(deployment, gpu) for gpu in deployment.devices)
     ]
     peers = [_begun(context, job, stop) for job in jobs]
@@ -108,7 +108,7 @@ def _of(part: Deployment, demand: Mapping[str, Demand]) -> dict[str, Demand]:
     return {service.model: demand[service.model] for service in part.services if service.model in demand}
 
 
-def _begun(context: Any, job: Job, stop: Any) -> Peer:
+def _begun(context: Any, job: ServingJob, stop: Any) -> Peer:
     mine, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(job, theirs, stop), daemon=True)
     process.start()
@@ -134,7 +134,7 @@ def _part(peer: Peer, at_s: float) -> Served:
     return served
 
 
-def _lost(job: Job, ended_s: float, why: str) -> Served:
+def _lost(job: ServingJob, ended_s: float, why: str) -> Served:
     """What is known of a process that took its records with it: the requests that arrived."""
     gpu = job.deployment.devices[0]
     nothing = np.empty(0)
@@ -169,7 +169,7 @@ def _unseen(gpu: Gpu) -> Held:
 # In the process
 
 
-def _serve(job: Job, pipe: Connection, stop: Any) -> None:
+def _serve(job: ServingJob, pipe: Connection, stop: Any) -> None:
     """Serve one part; Ctrl-C goes to all processes of a terminal, and only the one that asked answers it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     arguments = (job.deployment, job.demand, job.models, job.device, job.duration_s, job.seed)

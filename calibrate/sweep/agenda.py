@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.sweep.request import LARGEST_BATCH, Request
 
 DOUBLINGS_MAX = 12
@@ -17,7 +17,7 @@ ENDS_LADDER = (Status.OUT_OF_MEMORY, Status.TIMED_OUT)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PointGroup:
     """Points that one worker measures: a model as it is set, or the device alone."""
 
     model: str
@@ -30,11 +30,11 @@ class Group:
         return f"{self.model}{self.settings.suffix} at {self.settings.precision}" if self.model else "device"
 
 
-def groups(request: Request) -> list[Group]:
+def groups(request: Request) -> list[PointGroup]:
     """All groups of a request, in the order they are measured: what needs the device alone comes first."""
-    probes = [Group("", Settings())] if "device" in request.modes else []
+    probes = [PointGroup("", Settings())] if "device" in request.modes else []
     models = request.models if {"inference", "training"} & set(request.modes) else ()
-    return probes + [Group(model, settings) for model in models for settings in request.settings]
+    return probes + [PointGroup(model, settings) for model in models for settings in request.settings]
 
 
 def probe_names(device_kind: str) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ def probe_names(device_kind: str) -> tuple[str, ...]:
 
 
 def agenda(
-    request: Request, group: Group, done: Mapping[str, Outcome], seed: int, probes: Sequence[str]
+    request: Request, group: PointGroup, done: Mapping[str, PointOutcome], seed: int, probes: Sequence[str]
 ) -> list[Point]:
     """Points to measure next and after that, without those `done`, as far as they can be known.
 
@@ -66,7 +66,7 @@ def agenda(
 PointMaker = Callable[..., Point]
 
 
-def _maker(group: Group) -> PointMaker:
+def _maker(group: PointGroup) -> PointMaker:
     def make(what: What, batch: int = 0, optimizer: str = "") -> Point:
         return Point(what=what, model=group.model, batch=batch, optimizer=optimizer, settings=group.settings)
 
@@ -74,7 +74,7 @@ def _maker(group: Group) -> PointMaker:
 
 
 def _ladder(
-    request: Request, point: PointMaker, done: Mapping[str, Outcome], seed: int, timed: What, optimizer: str
+    request: Request, point: PointMaker, done: Mapping[str, PointOutcome], seed: int, timed: What, optimizer: str
 ) -> list[Point]:
     """Memory upward, then times of what fitted. A batch not tried yet counts as fitting until it is known."""
     steps: list[Point] = []

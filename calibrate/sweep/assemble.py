@@ -14,7 +14,7 @@ from typing import Any
 
 from calibrate.devices.provenance import KINDS, differing
 from calibrate.io.files import Fault, FileError, one_line, read_json, replacing
-from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.library import fit
 from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_name
 from calibrate.library.possible import NOISE
@@ -43,9 +43,9 @@ class Measured:
     model: str
     settings: Settings
     provenance: Mapping[str, Any]
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, PointOutcome]
     """By the point's key."""
-    probes: Mapping[str, Outcome]
+    probes: Mapping[str, PointOutcome]
     """By the probe's name."""
 
     @property
@@ -53,11 +53,11 @@ class Measured:
         """As profiles name it: `resnet50.448px`, `my.package.factory.3x64x64`."""
         return profile_name(self.model, self.input_shape or (), self.settings.suffix)
 
-    def one(self, what: What) -> Outcome | None:
+    def one(self, what: What) -> PointOutcome | None:
         """The outcome of a kind that is measured once, if it went well."""
         return next((o for o in self.outcomes.values() if o.point.what is what and o.status is Status.OK), None)
 
-    def by_batch(self, what: What, optimizer: str = "") -> dict[int, Outcome]:
+    def by_batch(self, what: What, optimizer: str = "") -> dict[int, PointOutcome]:
         """Outcomes of a kind that went well, by ascending batch size."""
         found = {
             o.point.batch: o
@@ -208,11 +208,11 @@ def _layer_value(m: Measured, name: str) -> float | None:
     return (layers.values.get(name) or None) if layers else None
 
 
-def _work(m: Measured, weights: float) -> fit.Work:
+def _work(m: Measured, weights: float) -> fit.FitWork:
     """The work of a batch, and the device's measured peaks at this precision."""
     half = "bf16" if str(m.provenance["gpu"]).startswith("cpu-") else "fp16"  # as `calibrate.sweep.measure.AUTOCAST`
     precision = half if m.settings.precision == "amp" else m.settings.precision
-    return fit.Work(
+    return fit.FitWork(
         flops_per_sample=_layer_value(m, "flops_per_sample"),
         bytes_per_sample=2 * (_layer_value(m, "activation_bytes_per_sample") or 0.0),
         weight_bytes=weights,
@@ -221,7 +221,7 @@ def _work(m: Measured, weights: float) -> fit.Work:
     )
 
 
-def _doubted_or_fitted(m: Measured, latency: Mapping[int, float], work: fit.Work, fitted: fit.Fit) -> dict[str, Any]:
+def _doubted_or_fitted(m: Measured, latency: Mapping[int, float], work: fit.FitWork, fitted: fit.Fit) -> dict[str, Any]:
     """The fit; or batches faster than the best matrix product, on a kind whose peak the catalog has.
 
     No plan may exceed that peak, so the reader raises such a batch where need be, and no fit can pass through it. A
@@ -255,7 +255,7 @@ def _load(m: Measured, weights: int) -> tuple[dict[str, float], float | None, st
     return load, from_pageable and min(from_pageable, load["bytes_per_s"]), "measured", []
 
 
-def _load_fit(outcome: Outcome, kind: str) -> fit.LoadFit | None:
+def _load_fit(outcome: PointOutcome, kind: str) -> fit.LoadFit | None:
     """Through parts of the model of several sizes, from its first tensors to all."""
     sizes = [part for part in outcome.details.get("sizes", []) if part.get(kind)]
     return fit.fit_load((part["bytes"], median(part[kind])) for part in sizes) if len(sizes) > 1 else None
@@ -281,12 +281,12 @@ def _unmeasured_load(
     return {"t0_s": 0.0, "bytes_per_s": UNKNOWN_HOST_BYTES_PER_S}, None, "assumed", [assumption]
 
 
-def _busy_w(times: Mapping[int, Outcome]) -> float | None:
+def _busy_w(times: Mapping[int, PointOutcome]) -> float | None:
     """Power while the largest batch runs that it is known of: full batches are what a busy device runs."""
     return next((o.values["power_w"] for o in reversed(list(times.values())) if o.values.get("power_w")), None)
 
 
-def _disturbed(times: Mapping[int, Outcome]) -> list[str]:
+def _disturbed(times: Mapping[int, PointOutcome]) -> list[str]:
     """Clocks that fell, and other processes that were there, while batches were timed."""
     falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
     fell = [batch for batch, share in falls.items() if share > CLOCK_FALL]
@@ -307,7 +307,7 @@ def _training_doubts(m: Measured) -> list[str]:
         samples = {batch: o.samples["step_s"] for batch, o in m.by_batch(What.TRAINING, optimizer).items()}
         if samples:
             fitted = fit.fit_latency({batch: median(taken) for batch, taken in samples.items()})
-            found += [f"Training with {optimizer}: {text}" for text in fit.doubts(fitted, samples, fit.Work())]
+            found += [f"Training with {optimizer}: {text}" for text in fit.doubts(fitted, samples, fit.FitWork())]
     return found
 
 
@@ -328,7 +328,7 @@ def _clock_fall(values: Mapping[str, float]) -> float:
     return 1 - end / start if start and end is not None else 0.0
 
 
-def limits(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
+def limits(outcomes: Iterable[PointOutcome]) -> dict[str, dict[str, int]]:
     """Largest batch that fitted in memory and the smallest that did not, by `inference` and `training.<optimizer>`."""
     found: dict[str, dict[str, int]] = {}
     for outcome in outcomes:
@@ -357,7 +357,7 @@ def _failures(m: Measured) -> list[str]:
     return doubts
 
 
-def _measured(m: Measured, fitted: fit.Fit, work: fit.Work) -> dict[str, Any]:
+def _measured(m: Measured, fitted: fit.Fit, work: fit.FitWork) -> dict[str, Any]:
     """Everything that planning does not need: where it was measured, the raw points, and what follows from them."""
     return {
         "provenance": {**m.provenance, **_how(m)},
@@ -394,7 +394,7 @@ def _fits(m: Measured, fitted: fit.Fit) -> dict[str, Any]:
     return {name: one.to_json() for name, one in fits.items()}
 
 
-def _value_by_batch(outcomes: Mapping[int, Outcome], name: str) -> dict[int, float]:
+def _value_by_batch(outcomes: Mapping[int, PointOutcome], name: str) -> dict[int, float]:
     return {batch: o.values[name] for batch, o in outcomes.items() if o.values.get(name)}
 
 
@@ -409,7 +409,7 @@ def _steps(m: Measured, optimizer: str) -> dict[str, dict[str, float]]:
 # Points in files
 
 
-def points_json(outcomes: Iterable[Outcome]) -> dict[str, Any]:
+def points_json(outcomes: Iterable[PointOutcome]) -> dict[str, Any]:
     """Outcomes by kind (and optimizer), then by batch, 0 where there is none; `outcomes_of` reads them."""
     kinds = list(What)
     listed: dict[str, dict[str, Any]] = {}
@@ -420,7 +420,7 @@ def points_json(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     return listed
 
 
-def _point_json(outcome: Outcome) -> dict[str, Any]:
+def _point_json(outcome: PointOutcome) -> dict[str, Any]:
     raw: dict[str, Any] = {"status": str(outcome.status)}
     if outcome.message:
         raw["message"] = one_line(outcome.message, 200)
@@ -432,14 +432,14 @@ def _point_json(outcome: Outcome) -> dict[str, Any]:
     return raw | {"took_s": _short(outcome.took_s, 3)}
 
 
-def outcomes_of(points: Mapping[str, Any], model: str, settings: Settings, layers: Any = ()) -> list[Outcome]:
+def outcomes_of(points: Mapping[str, Any], model: str, settings: Settings, layers: Any = ()) -> list[PointOutcome]:
     """The outcomes that `points_json` wrote, `layers` in their place."""
     found = []
     for kind, by_key in points.items():
         for key, raw in by_key.items():
             point = _point(kind, key, model, settings)
             details = {"layers": layers} if point.what is What.LAYERS and layers else raw.get("details", {})
-            found.append(Outcome.from_json({**raw, "point": asdict(point), "details": details}))
+            found.append(PointOutcome.from_json({**raw, "point": asdict(point), "details": details}))
     return found
 
 
@@ -454,7 +454,7 @@ def _point(kind: str, key: str, model: str, settings: Settings) -> Point:
 
 
 def device_json(
-    provenance: Mapping[str, Any], probes: Mapping[str, Outcome], profiles: Sequence[Mapping[str, Any]]
+    provenance: Mapping[str, Any], probes: Mapping[str, PointOutcome], profiles: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The device file: the device as a kind of GPU (`simulator.world.hardware.GPU`), and every probe with its samples.
 
@@ -545,7 +545,7 @@ def _above(rate: float) -> float:
 # Files
 
 
-def write(outcomes: Sequence[Outcome], header: Header, out: Path) -> list[Path]:
+def write(outcomes: Sequence[PointOutcome], header: Header, out: Path) -> list[Path]:
     """Profiles and the device file under `out/<gpu>`, joined with what earlier runs on the same device left there.
 
     Each is written whole or not at all. Raises `JournalError` after all that can be written is.
@@ -575,8 +575,8 @@ def file_name(m: Measured) -> str:
     return f"{m.name}.json" if m.settings.precision == "fp32" else f"{m.name}.{m.settings.precision}.json"
 
 
-def _by_model(outcomes: Sequence[Outcome]) -> dict[tuple[str, Settings], list[Outcome]]:
-    found: dict[tuple[str, Settings], list[Outcome]] = {}
+def _by_model(outcomes: Sequence[PointOutcome]) -> dict[tuple[str, Settings], list[PointOutcome]]:
+    found: dict[tuple[str, Settings], list[PointOutcome]] = {}
     for outcome in outcomes:
         if outcome.point.what is not What.PROBE:
             found.setdefault((outcome.point.model, outcome.point.settings), []).append(outcome)
@@ -599,7 +599,7 @@ def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:
     return replace(m, outcomes={o.point.key: o for o in old} | dict(m.outcomes))
 
 
-def _kept_probes(path: Path, provenance: Mapping[str, Any], errors: list[str]) -> dict[str, Outcome]:
+def _kept_probes(path: Path, provenance: Mapping[str, Any], errors: list[str]) -> dict[str, PointOutcome]:
     try:
         kept = _read(path)
         if kept is None or not _same(path, kept["provenance"], provenance, errors):

@@ -8,7 +8,7 @@ from typing import Any
 from calibrate.devices.provenance import differing
 from calibrate.io.files import FileError, parse_json, read_bytes
 from calibrate.io.lines import Lines, Writer, open_lines, whole_lines
-from calibrate.io.points import Outcome
+from calibrate.io.points import PointOutcome
 from calibrate.io.reader import NAME
 from simulator.errors import InputError
 
@@ -41,14 +41,14 @@ class Journal:
 
     lines: Lines
     header: Header
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, PointOutcome]
     """By the point's key, in the order they were written."""
 
     @property
     def path(self) -> Path:
         return self.lines.path
 
-    def append(self, outcome: Outcome) -> None:
+    def append(self, outcome: PointOutcome) -> None:
         """Keep `outcome` for good."""
         key = outcome.point.key
         if key in self.outcomes:
@@ -67,7 +67,7 @@ class Content:
 
     path: Path
     header: Header | None = None
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, PointOutcome] = field(default_factory=dict)
 
     def read(self, lines: Sequence[bytes]) -> int:
         """Take the lines; how many there are, without a last one of anything that a loss of power left."""
@@ -77,7 +77,7 @@ class Content:
                 if self.header is None:
                     self.header = _header(raw)
                     continue
-                outcome = Outcome.from_json(raw)
+                outcome = PointOutcome.from_json(raw)
             except (ValueError, TypeError, KeyError, AttributeError):
                 if self.header and number == len(lines):
                     return number - 1
@@ -120,7 +120,7 @@ def open_journal(path: Path, provenance: Mapping[str, Any], seed: int, *, resume
     return Journal(lines, header, {})
 
 
-def read_journal(path: Path) -> tuple[Header, list[Outcome]]:
+def read_journal(path: Path) -> tuple[Header, list[PointOutcome]]:
     """Header and outcomes of a journal, which another process may still be writing."""
     content = Content(path)
     try:

@@ -18,11 +18,11 @@ import torch
 
 from calibrate.devices.device import Cpu, Device, OutOfMemoryError
 from calibrate.devices.nvml import counter_energy_j, mean_power_w
-from calibrate.devices.timer import Repeats, Rule, Timer, sample, warm_up
+from calibrate.devices.timer import Repeats, StopRule, Timer, sample, warm_up
 from calibrate.io.points import Point, Settings, What
 from calibrate.zoo.zoo import Built, floats, tensors
 
-DEFAULT = Rule()
+DEFAULT = StopRule()
 CASTS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """Precisions in which the weights themselves are kept."""
 AUTOCAST = {"cuda": torch.float16, "cpu": torch.bfloat16}
@@ -50,7 +50,9 @@ class Figures(NamedTuple):
     details: dict[str, Any]
 
 
-def measure(built: Built, device: Device, point: Point, rule: Rule = DEFAULT, timer: Timer | None = None) -> Figures:
+def measure(
+    built: Built, device: Device, point: Point, rule: StopRule = DEFAULT, timer: Timer | None = None
+) -> Figures:
     """The figures of one point on an open device, its model built on the CPU, where it is left.
 
     Raises `OutOfMemoryError`, with all that was allocated given back; `ValueError`, in one line, for what cannot be
@@ -75,7 +77,7 @@ def measure(built: Built, device: Device, point: Point, rule: Rule = DEFAULT, ti
 # Kinds of points
 
 
-def load(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def load(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Weights from pageable and pinned memory to memory already allocated, unloading, loading from disk, peak."""
     with _on_host(built, point.settings) as module:
         weights = _weights(module)
@@ -96,13 +98,13 @@ def load(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -
     return _figures(values, samples, details | _host(device))
 
 
-def memory(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def memory(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Most memory held by one batch, or by a training step once the optimizer has its state."""
     with _on_device(built, device, point.settings) as model:
         return _training_memory(model, point) if point.optimizer else _inference_memory(model, point)
 
 
-def latency(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def latency(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Run time of one inference batch, and its energy."""
     with _on_device(built, device, point.settings) as model:
         inputs = model.inputs(point.batch)
@@ -116,10 +118,10 @@ def latency(built: Built, device: Device, point: Point, rule: Rule, timer: Timer
     return _figures(values | seen.values, samples, details)
 
 
-def training(built: Built, device: Device, point: Point, rule: Rule, timer: Timer) -> Figures:
+def training(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Figures:
     """Time of one training step unsplit, then of its parts with the device waited for after each."""
     with _on_device(built, device, point.settings, training=True) as model:
-        inputs, step = model.inputs(point.batch), Step(model, point.optimizer)
+        inputs, step = model.inputs(point.batch), MeasuredStep(model, point.optimizer)
         _refuse_nan(step.forward(inputs), f"{point.key}: loss")
         repeats, seen = _timed(lambda: step.run(inputs), device, rule, timer)
         samples = {"step_s": list(repeats.wall_s), "device_s": list(repeats.device_s)}
@@ -132,7 +134,7 @@ def training(built: Built, device: Device, point: Point, rule: Rule, timer: Time
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class MeasuredModel:
     """A model on the device, as its settings want it."""
 
     built: Built
@@ -158,10 +160,10 @@ class Model:
         return torch.autocast(self.device.kind, dtype=AUTOCAST[self.device.kind])
 
 
-class Step:
+class MeasuredStep:
     """A training step in parts. With a learning rate of 0 the work is the same, and the weights stay as they are."""
 
-    def __init__(self, model: Model, optimizer: str, learning_rate: float = 0.0) -> None:
+    def __init__(self, model: MeasuredModel, optimizer: str, learning_rate: float = 0.0) -> None:
         parameters = [parameter for parameter in model.module.parameters() if parameter.requires_grad]
         self.model = model
         self.optimizer: Any
@@ -236,13 +238,13 @@ def _on_host(built: Built, settings: Settings) -> Iterator[Any]:
 
 
 @contextmanager
-def _on_device(built: Built, device: Device, settings: Settings, *, training: bool = False) -> Iterator[Model]:
+def _on_device(built: Built, device: Device, settings: Settings, *, training: bool = False) -> Iterator[MeasuredModel]:
     """The model ready to run on the device, and back on the CPU afterwards, without gradients and in eval mode."""
     with _on_host(built, settings) as module:
         try:
             device.empty_caches()
             module.to(device.label).train(training)
-            yield Model(built, _compiled(module) if settings.compile else module, device, settings)
+            yield MeasuredModel(built, _compiled(module) if settings.compile else module, device, settings)
         finally:
             module.zero_grad(set_to_none=True)
             module.to("cpu").eval()
@@ -329,7 +331,7 @@ class Loads:
     """Takes the times of bringing weights to a device."""
 
     device: Device
-    rule: Rule
+    rule: StopRule
     timer: Timer
     cool: Cooler
 
@@ -440,7 +442,7 @@ def _read_from_storage_bytes() -> int | None:
 # Memory
 
 
-def _inference_memory(model: Model, point: Point) -> Figures:
+def _inference_memory(model: MeasuredModel, point: Point) -> Figures:
     weights_bytes = _bytes(_weights(model.module))
     sizes: dict[str, float | None] = {"weights_bytes": weights_bytes}
 
@@ -456,11 +458,11 @@ def _inference_memory(model: Model, point: Point) -> Figures:
     return _figures(sizes | _peak_values(peaks), {}, {"device_bytes_by": peaks.method} | _host(model.device))
 
 
-def _training_memory(model: Model, point: Point) -> Figures:
+def _training_memory(model: MeasuredModel, point: Point) -> Figures:
     """By kind: activations are the peak of forward and backward less the rest; on small batches the optimizer's own
     temporaries (`update_bytes`) can lie above that."""
     model.module.train()
-    step = Step(model, point.optimizer)
+    step = MeasuredStep(model, point.optimizer)
     weights, gradients = _bytes(_weights(model.module)), _first_step(step, point)
     state = _bytes(step.state())
     both_ways = model.device.peaks(lambda: step.forth_and_back(model.inputs(point.batch)), weights + state)
@@ -476,7 +478,7 @@ def _training_memory(model: Model, point: Point) -> Figures:
     return _figures(kinds | _peak_values(peaks), {}, details)
 
 
-def _first_step(step: Step, point: Point) -> int:
+def _first_step(step: MeasuredStep, point: Point) -> int:
     """Runs the step that gives the optimizer its state; bytes of the gradients."""
     inputs = step.model.inputs(point.batch)
     _refuse_nan(step.forward(inputs), f"{point.key}: loss")
@@ -508,7 +510,7 @@ class _Seen(NamedTuple):
     details: dict[str, Any]
 
 
-def _timed(run: Callable[[], object], device: Device, rule: Rule, timer: Timer) -> tuple[Repeats, _Seen]:
+def _timed(run: Callable[[], object], device: Device, rule: StopRule, timer: Timer) -> tuple[Repeats, _Seen]:
     """Repeats until the median is known, with the device's clocks once warm and at the end, then its energy."""
     before = warm_up(timer, run, rule)
     start_mhz = device.nvml.clock_mhz()
@@ -562,7 +564,7 @@ def _readings(
     return readings
 
 
-def _parts(step: Step, inputs: Any, rule: Rule, timer: Timer) -> dict[str, list[float]]:
+def _parts(step: MeasuredStep, inputs: Any, rule: StopRule, timer: Timer) -> dict[str, list[float]]:
     parts: dict[str, list[float]] = {"forward_s": [], "backward_s": [], "optimizer_s": []}
     runs = {"forward_s": lambda: step.forward(inputs), "backward_s": step.backward, "optimizer_s": step.update}
     for _ in _rounds(max(rule.at_least, 2 * FEW), rule, timer):
@@ -571,7 +573,7 @@ def _parts(step: Step, inputs: Any, rule: Rule, timer: Timer) -> dict[str, list[
     return parts
 
 
-def _rounds(count: int, rule: Rule, timer: Timer) -> Iterator[int]:
+def _rounds(count: int, rule: StopRule, timer: Timer) -> Iterator[int]:
     """Counts up to `count`, fewer where half the time of the rule is used up, at least one."""
     start_s = timer.now_s()
     for i in range(count):

@@ -25,7 +25,7 @@ import torch
 
 from calibrate.devices.memory_log import tree_rss_bytes
 from calibrate.devices.nvml import Nvml, find
-from calibrate.devices.timer import CpuTimer, CudaTimer, Repeats, Rule, repeat
+from calibrate.devices.timer import CpuTimer, CudaTimer, Repeats, StopRule, repeat
 from calibrate.io.points import Settings
 from calibrate.io.process import cores
 from calibrate.library.fit import fit_load
@@ -544,7 +544,7 @@ def _device_s(work: Work, device: torch.device, seconds: float) -> list[float]:
 def _repeats(work: Work, device: torch.device, seconds: float) -> Repeats:
     timer = CudaTimer(device.index or 0) if device.type == "cuda" else CpuTimer()
     warm_up_s = min(0.2, seconds / 4)
-    return repeat(timer, work, Rule(seconds=seconds, at_most=REPEATS_MAX, warm_up_s=warm_up_s, warm_up_runs=1))
+    return repeat(timer, work, StopRule(seconds=seconds, at_most=REPEATS_MAX, warm_up_s=warm_up_s, warm_up_runs=1))
 
 
 def _wake(device: torch.device) -> None:

@@ -17,11 +17,11 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler
 
 from calibrate.devices.device import Device, find_device
-from calibrate.devices.timer import CpuTimer, Rule, Sample
+from calibrate.devices.timer import CpuTimer, Sample, StopRule
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, Settings, What
-from calibrate.sweep.measure import Model, Step, measure
-from calibrate.zoo.zoo import Built, Task, build
+from calibrate.sweep.measure import MeasuredModel, MeasuredStep, measure
+from calibrate.zoo.zoo import Built, ZooTask, build
 
 POOL = 512
 """Different samples at most; an epoch draws from them."""
@@ -100,7 +100,7 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EpochPart:
     """Times and losses of a part of an epoch."""
 
     took_s: float
@@ -138,7 +138,9 @@ class Run:
         training = self.training
         steps = max(1, training.samples // training.batch)
         ready = self.loading()
-        step = Step(Model(self.built, self.built.module, self.device, self.settings), training.optimizer, LEARNING_RATE)
+        step = MeasuredStep(
+            MeasuredModel(self.built, self.built.module, self.device, self.settings), training.optimizer, LEARNING_RATE
+        )
         measured, epoch = [], []
         for count in [steps] if training.workers else split(steps):
             measured.append(self.step_s())
@@ -147,7 +149,7 @@ class Run:
             measured.append(self.step_s())
         return self.report(ready, measured, epoch)
 
-    def report(self, ready: Loading, measured: Sequence[tuple[float, float]], epoch: Sequence[Part]) -> Trained:
+    def report(self, ready: Loading, measured: Sequence[tuple[float, float]], epoch: Sequence[EpochPart]) -> Trained:
         """The steps measured before and between, beside the epoch in its parts."""
         real = [step_s for part in epoch for step_s in part.steps_s]
         # Means, not medians: an epoch is a sum, and disturbances are in it.
@@ -181,7 +183,7 @@ class Run:
             batch,
             sampler=RandomSampler(self.samples, replacement=True, num_samples=count * batch),
             num_workers=self.training.workers,
-            collate_fn=list if self.built.task is Task.DETECTION else None,
+            collate_fn=list if self.built.task is ZooTask.DETECTION else None,
         )
         return iter(loader)
 
@@ -209,12 +211,12 @@ class Run:
             optimizer=training.optimizer,
             settings=self.settings,
         )
-        rule = Rule(seconds=training.seconds / SPLIT, at_least=3)
+        rule = StopRule(seconds=training.seconds / SPLIT, at_least=3)
         timer = BusyTimer() if self.device.kind == "cpu" else None
         samples = measure(self.built, self.device, point, rule, timer).samples
         return mean(samples["step_s"]), mean(samples["device_s"])
 
-    def part(self, step: Step, count: int) -> Part:
+    def part(self, step: MeasuredStep, count: int) -> EpochPart:
         """Train for so many steps, from where the last part ended."""
         self.built.module.to(self.device.label).train()
         steps_s, losses = [], []
@@ -229,7 +231,7 @@ class Run:
             self.device.synchronise()
             steps_s.append(time.perf_counter() - step_start_s)
             losses.append(loss.item())
-        return Part(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s, losses)
+        return EpochPart(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s, losses)
 
 
 def split(steps: int) -> list[int]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calibrate.io.points import Outcome, Point, Settings, Status
+from calibrate.io.points import Point, PointOutcome, Settings, Status
 from calibrate.io.process import ending, last_line
 from simulator.errors import InputError
 
@@ -92,7 +92,7 @@ class Worker:
             raise WorkerError(self._cause_of_death()[1]) from None
         self._greeting("built", limit_s, WorkerError)
 
-    def measure(self, point: Point, limit_s: float) -> Outcome:
+    def measure(self, point: Point, limit_s: float) -> PointOutcome:
         """The outcome of `point`. Whatever kills the worker costs this point alone."""
         started_s = time.monotonic()
         try:
@@ -101,10 +101,10 @@ class Worker:
         except (TimeoutError, BrokenPipeError, EOFError) as error:
             took_s = time.monotonic() - started_s
             if isinstance(error, TimeoutError):
-                return Outcome(point=point, status=Status.TIMED_OUT, message=str(error), took_s=took_s)
+                return PointOutcome(point=point, status=Status.TIMED_OUT, message=str(error), took_s=took_s)
             status, message = self._cause_of_death()
-            return Outcome(point=point, status=status, message=message, took_s=took_s)
-        return Outcome.from_json(reply["outcome"])
+            return PointOutcome(point=point, status=status, message=message, took_s=took_s)
+        return PointOutcome.from_json(reply["outcome"])
 
     def end(self) -> None:
         """End it, and all processes it started."""

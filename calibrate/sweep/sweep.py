@@ -15,9 +15,9 @@ from statistics import fmean, median
 from types import FrameType
 
 from calibrate.devices.memory_log import MemoryLog, reader
-from calibrate.io.points import Outcome, Point, Status, What
+from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.library.lookup import DEVICE_FILE
-from calibrate.sweep.agenda import Group, agenda, groups, probe_names
+from calibrate.sweep.agenda import PointGroup, agenda, groups, probe_names
 from calibrate.sweep.journal import Journal, JournalError, open_journal
 from calibrate.sweep.request import Request
 from calibrate.sweep.supervisor import Job, NoDeviceError, StoppedError, Worker, WorkerError
@@ -77,12 +77,12 @@ class Sweep:
         budget_s = self.request.budget_s
         return float("inf") if budget_s is None else self.started_s + budget_s - time.monotonic()
 
-    def outcomes(self, group: Group) -> list[Outcome]:
+    def outcomes(self, group: PointGroup) -> list[PointOutcome]:
         """Outcomes of a group so far."""
         kept = self.journal.outcomes.values() if self.journal else ()
         return [outcome for outcome in kept if _belongs(outcome, group)]
 
-    def points(self, group: Group) -> list[Point]:
+    def points(self, group: PointGroup) -> list[Point]:
         """Points of a group not yet measured; none where it cannot be."""
         if group.name in self.unusable:
             return []
@@ -199,7 +199,7 @@ def _measure_all(sweep: Sweep) -> None:
         sweep.end_worker()
 
 
-def _measure_group(sweep: Sweep, group: Group) -> None:
+def _measure_group(sweep: Sweep, group: PointGroup) -> None:
     """All points of a group, in a process of its own: a new one after each point that did not go well."""
     assert sweep.journal
     built = False
@@ -216,7 +216,7 @@ def _measure_group(sweep: Sweep, group: Group) -> None:
         sweep.end_worker()
 
 
-def _build(sweep: Sweep, group: Group) -> None:
+def _build(sweep: Sweep, group: PointGroup) -> None:
     request = sweep.request
     started_s = time.monotonic()
     sweep.worker = sweep.worker or Worker(request.device, sweep.check)
@@ -247,7 +247,7 @@ def _measure(sweep: Sweep, point: Point) -> bool:
     return outcome.status is Status.OK
 
 
-def _show(sweep: Sweep, outcome: Outcome) -> None:
+def _show(sweep: Sweep, outcome: PointOutcome) -> None:
     assert sweep.journal
     points, seconds = sweep.left()
     done = len(sweep.journal.outcomes)
@@ -256,7 +256,7 @@ def _show(sweep: Sweep, outcome: Outcome) -> None:
     say(f"{done}/{done + points}  {what}: {came}  ({_about(seconds)} left)", passing=outcome.status is Status.OK)
 
 
-def _headline(outcome: Outcome) -> str:
+def _headline(outcome: PointOutcome) -> str:
     """The figure most worth seeing."""
     for name, unit in (("wall_s", "a batch"), ("step_s", "a step")):
         if taken := outcome.samples.get(name):
@@ -363,16 +363,16 @@ def _summary(sweep: Sweep) -> list[str]:
     return lines
 
 
-def _missing(sweep: Sweep) -> list[Group]:
+def _missing(sweep: Sweep) -> list[PointGroup]:
     """Groups of which no figure was measured."""
     return [group for group in groups(sweep.request) if not any(map(_timed, sweep.outcomes(group)))]
 
 
-def _timed(outcome: Outcome) -> bool:
+def _timed(outcome: PointOutcome) -> bool:
     return outcome.status is Status.OK and outcome.point.what in (What.LATENCY, What.TRAINING, What.PROBE)
 
 
-def _belongs(outcome: Outcome, group: Group) -> bool:
+def _belongs(outcome: PointOutcome, group: PointGroup) -> bool:
     point = outcome.point
     return point.model == group.model and point.settings == group.settings
 

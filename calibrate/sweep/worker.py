@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from calibrate.devices import provenance
 from calibrate.devices.device import Cpu, Device, find_device
 from calibrate.io.files import one_line
-from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.io.process import end_with
 from calibrate.sweep.supervisor import Job
 
@@ -76,12 +76,12 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
         from calibrate.sweep import probes
 
         return lambda point: probes.run(point.probe, device.label, job.seconds_per_point)
-    from calibrate.devices.timer import Rule
+    from calibrate.devices.timer import StopRule
     from calibrate.sweep.measure import measure
     from calibrate.zoo.zoo import build
 
     device.open(job.memory_bytes or default_limit_bytes(device))
-    rule = Rule(seconds=job.seconds_per_point)
+    rule = StopRule(seconds=job.seconds_per_point)
     built = build(job.model, job.input_shape)
     refuse_unfit(built, job.settings, device)
 
@@ -123,7 +123,7 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
         raise ValueError(f"{built.name}: its output is not a number (NaN). Correct the model or its weights")
 
 
-def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any, Any, Any]]) -> Outcome:
+def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any, Any, Any]]) -> PointOutcome:
     """The outcome of a point, or in one line why it has no figures."""
     from calibrate.devices.device import OutOfMemoryError
 
@@ -133,8 +133,8 @@ def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any,
     except (Exception, SystemExit) as error:
         ended = isinstance(error, OutOfMemoryError) or device.is_out_of_memory(error)
         status = Status.OUT_OF_MEMORY if ended else Status.FAILED
-        return Outcome(point=point, status=status, message=in_one_line(error), took_s=time.monotonic() - started_s)
-    outcome = Outcome(
+        return PointOutcome(point=point, status=status, message=in_one_line(error), took_s=time.monotonic() - started_s)
+    outcome = PointOutcome(
         point=point,
         status=Status.OK,
         values=values,
@@ -145,7 +145,7 @@ def measured(device: Device, point: Point, measure: Callable[[Point], tuple[Any,
     try:
         json.dumps(outcome.to_json(), allow_nan=False)
     except (TypeError, ValueError) as error:
-        return Outcome(point=point, status=Status.FAILED, message=f"its figures: {in_one_line(error)}")
+        return PointOutcome(point=point, status=Status.FAILED, message=f"its figures: {in_one_line(error)}")
     return outcome
 
 

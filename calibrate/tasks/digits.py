@@ -19,7 +19,7 @@ Label = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Batches:
+class DigitBatches:
     """Pictures and their classes, in batches; in a new random order at each pass where that is wanted."""
 
     pictures: Tensor
@@ -64,8 +64,8 @@ def task(model: nn.Module, label: Label) -> Task:
     classes = label(digits)
     return Task(
         model,
-        Batches(images[~judging], classes[~judging], shuffled=True),
-        Batches(images[judging], classes[judging], shuffled=False),
+        DigitBatches(images[~judging], classes[~judging], shuffled=True),
+        DigitBatches(images[judging], classes[judging], shuffled=False),
     )
 
 

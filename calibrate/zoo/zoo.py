@@ -28,7 +28,7 @@ class ZooError(ValueError):
     """A model cannot be had; the text is one line."""
 
 
-class Task(StrEnum):
+class ZooTask(StrEnum):
     """The input of a model, and the loss of a training step."""
 
     CLASSIFICATION = "classification"
@@ -48,7 +48,7 @@ class Entry:
     make: Callable[[], "nn.Module"]
     shape: tuple[int, ...]
     """Shape of one sample."""
-    task: Task = Task.CLASSIFICATION
+    task: ZooTask = ZooTask.CLASSIFICATION
     fixed: str = ""
     """Why its resolution cannot be chosen; empty where it can."""
 
@@ -62,7 +62,7 @@ class Built:
     """On the CPU, in eval mode."""
     shape: tuple[int, ...]
     """Shape of one sample at the model's own resolution."""
-    task: Task
+    task: ZooTask
     fixed: str = ""
     """Why its resolution cannot be chosen; empty where it can."""
 
@@ -73,10 +73,10 @@ class Built:
         shape = self._shape_at(settings.resolution)
         # The meta device has no random numbers, and needs none.
         generator = None if device == "meta" else torch.Generator(device).manual_seed(SEED)
-        if self.task is Task.TOKENS:
+        if self.task is ZooTask.TOKENS:
             return torch.randint(VOCABULARY, (batch, *shape), device=device, generator=generator)
         samples = torch.rand(batch, *shape, device=device, generator=generator)
-        return list(samples) if self.task is Task.DETECTION else samples
+        return list(samples) if self.task is ZooTask.DETECTION else samples
 
     def forward(self, module: Any, inputs: Any) -> Any:
         """Inference with `module`: the built one, or what compiling it gave."""
@@ -85,9 +85,9 @@ class Built:
     def loss(self, module: Any, inputs: Any) -> "Tensor":
         """The loss of a training step, as `Task` has it; `module` is in train mode. Targets are made on the way."""
         match self.task:
-            case Task.CLASSIFICATION:
+            case ZooTask.CLASSIFICATION:
                 return _cross_entropy(module(inputs))
-            case Task.DETECTION:
+            case ZooTask.DETECTION:
                 return _total(module(inputs, [_boxes(picture) for picture in inputs]).values())
         outputs = floats(module(inputs))
         return _total(output.square().mean() for output in outputs)
@@ -150,7 +150,7 @@ def build(name: str, input_shape: tuple[int, ...] | None = None) -> Built:
 def _own(name: str, shape: tuple[int, ...] | None) -> Entry:
     if shape is None:
         raise ZooError(f"{name}: the shape of its input is not known. Write --input, e.g. --input 3x224x224.")
-    return Entry(lambda: _call(name), shape, Task.OTHER)
+    return Entry(lambda: _call(name), shape, ZooTask.OTHER)
 
 
 def _call(name: str) -> "nn.Module":
@@ -290,22 +290,22 @@ def _picture(pixels: int) -> tuple[int, int, int]:
 LECTURE = ("yolov3", "tiny_yolov3", "resnet152", "resnet50", "vgg16", "faster_rcnn", "inceptionv3", "ssd_vgg")
 """The eight of the lecture's table, named as the shipped profiles name them."""
 MODELS: Mapping[str, Entry] = {
-    "yolov3": Entry(_network("YoloV3"), _picture(416), Task.OTHER),
-    "tiny_yolov3": Entry(_network("TinyYoloV3"), _picture(416), Task.OTHER),
+    "yolov3": Entry(_network("YoloV3"), _picture(416), ZooTask.OTHER),
+    "tiny_yolov3": Entry(_network("TinyYoloV3"), _picture(416), ZooTask.OTHER),
     "resnet152": Entry(_resnet("resnet152"), _picture(224)),
     "resnet50": Entry(_resnet("resnet50"), _picture(224)),
     "vgg16": Entry(_vision("vgg16"), _picture(224)),
     "faster_rcnn": Entry(
         _detector("fasterrcnn_resnet50_fpn", ("rpn.head.cls_logits", "rpn.head.bbox_pred", "roi_heads.box_predictor")),
         _picture(800),
-        Task.DETECTION,
+        ZooTask.DETECTION,
         "it scales every picture to 800 pixels itself",
     ),
     "inceptionv3": Entry(_vision("inception_v3", init_weights=False), _picture(299)),
     "ssd_vgg": Entry(
         _detector("ssd300_vgg16", ("head",), score_thresh=0.05),
         _picture(300),
-        Task.DETECTION,
+        ZooTask.DETECTION,
         "it scales every picture to 300 pixels itself",
     ),
     "lenet": Entry(_network("lenet"), (1, 28, 28), fixed="its linear layers fit 28 pixels only"),
@@ -318,6 +318,6 @@ MODELS: Mapping[str, Entry] = {
     "efficientnet_b0": Entry(_vision("efficientnet_b0"), _picture(224)),
     "vit_b_16": Entry(_vision("vit_b_16"), _picture(224), fixed="its positions fit 224 pixels only"),
     "convnext_tiny": Entry(_vision("convnext_tiny"), _picture(224)),
-    "bert_base": Entry(_bert, (128,), Task.TOKENS, "it reads 128 tokens, no picture"),
+    "bert_base": Entry(_bert, (128,), ZooTask.TOKENS, "it reads 128 tokens, no picture"),
 }
 GROUPS: Mapping[str, Sequence[str]] = {"all": tuple(MODELS), "lecture": LECTURE}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from calibrate.io.files import printable
-from planner.io.strict_yaml import Document, YamlError, parse, read_text
+from planner.io.strict_yaml import YamlDocument, YamlError, parse, read_text
 from planner.model.scenario import Name, PriceKind
 from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
 from planner.units.reading import did_you_mean
@@ -21,7 +21,7 @@ Place = tuple[str | int, ...]
 """Where something stands in a document: keys and indices, outermost first."""
 
 
-class Status(StrEnum):
+class SaleStatus(StrEnum):
     """Availability of an instance."""
 
     ACTIVE = "active"
@@ -132,7 +132,7 @@ class InstanceEntry:
     gpu: Name
     gpu_count: Count
     host_memory_gb: Gigabytes | None = None
-    status: Status = Status.ACTIVE
+    status: SaleStatus = SaleStatus.ACTIVE
     prices: Annotated[dict[PriceKind, PriceEntry], Field(min_length=1)]
 
 
@@ -147,7 +147,7 @@ class PurchaseEntry:
     usd: Usd
     power_w: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
     """Most that the whole machine draws; the limits of its GPUs where not given."""
-    status: Status = Status.ACTIVE
+    status: SaleStatus = SaleStatus.ACTIVE
     """`retired`: no longer made."""
     source: str
     """One of the file's sources."""
@@ -172,7 +172,7 @@ class CatalogFile:
     """A file of the catalog that has been read, and all that is wrong with it."""
 
     path: Path
-    document: Document
+    document: YamlDocument
     entries: Any
     errors: list[str]
 
@@ -233,7 +233,7 @@ def _adapter(schema: type) -> TypeAdapter[Any]:
     return TypeAdapter(schema)
 
 
-def _line(path: Path, document: Document, where: Place, text: str, at_key: bool = False) -> str:
+def _line(path: Path, document: YamlDocument, where: Place, text: str, at_key: bool = False) -> str:
     """`prices.yaml:12:6: instances[3].gpu_count: must be ...`, at the nearest place that stands in the file."""
     where = tuple(part for part in where if part != "[key]")
     places = document.keys if at_key else document.places
@@ -245,7 +245,7 @@ def _line(path: Path, document: Document, where: Place, text: str, at_key: bool 
     return f"{path}:{line}:{column}: {printable(sentence)}"
 
 
-def _explain(path: Path, document: Document, problem: Any, schema: type) -> str:
+def _explain(path: Path, document: YamlDocument, problem: Any, schema: type) -> str:
     """One error of pydantic as a line."""
     kind, where = problem["type"], problem["loc"]
     if kind != UNKNOWN_KEY:

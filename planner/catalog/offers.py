@@ -13,7 +13,7 @@ from planner.catalog.files import (
     Place,
     PriceEntry,
     PriceFile,
-    Status,
+    SaleStatus,
     instead,
     read_all,
 )
@@ -62,7 +62,7 @@ class Instance:
     gpu: str
     gpu_count: int
     host_memory_bytes: int | None
-    status: Status
+    status: SaleStatus
     prices: Mapping[PriceKind, Price]
 
     @property
@@ -83,7 +83,7 @@ class Purchase:
     usd: float
     power_w: float | None
     """Most that the whole machine draws; None where it is not known."""
-    status: Status
+    status: SaleStatus
     as_of: str
     source: str
 
@@ -115,7 +115,7 @@ class Offer:
     """The whole machine."""
     price_kind: PriceKind | None
     """None for machines of one's own."""
-    status: Status
+    status: SaleStatus
     as_of: str
     """ISO date of the price; empty for machines of one's own."""
     source: str
@@ -175,7 +175,7 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
 def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:
     """Machines that may be bought under `buy`, and what is refused for no longer being made."""
     wanted = [p for p in catalog.purchases if not buy.gpus or p.gpu in buy.gpus]
-    gone = [p for p in wanted if p.status is Status.RETIRED and not buy.retired]
+    gone = [p for p in wanted if p.status is SaleStatus.RETIRED and not buy.retired]
     rejections = [
         _not_offered(
             MachineType(provider="", region="", instance=p.machine, gpu=p.gpu, gpu_count=p.gpu_count),
@@ -210,7 +210,7 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
             Statement(code=Code.NO_PRICE, subjects=(buy.price,)),
             Statement(code=Code.OTHER_PRICE, subjects=(buy.price, *others)),
         )
-    if instance.status is Status.RETIRED and not buy.retired:
+    if instance.status is SaleStatus.RETIRED and not buy.retired:
         return _not_offered(
             instance.machine,
             Bottleneck.RETIRED,
@@ -278,7 +278,7 @@ def _own_offer(catalog: Catalog, machine: OwnMachine) -> Offer:
         gpu_count=machine.gpu_count,
         usd_per_hour=machine.price,
         price_kind=None,
-        status=Status.ACTIVE,
+        status=SaleStatus.ACTIVE,
         as_of="",
         source="the scenario",
         memory_bytes=machine.memory or gpu.memory_bytes,

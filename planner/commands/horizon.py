@@ -39,7 +39,7 @@ def horizon(
     quiet: Quiet = False,
 ) -> None:
     """Compare ways to keep GPUs over days: fixed, by the hour, autoscaled, reserved, spot, your own."""
-    from planner.console.output import Status, emit, note, progress
+    from planner.console.output import ExitCode, emit, note, progress
     from planner.show.documents.horizons import render
     from planner.units.writing import stdout_screen
 
@@ -65,4 +65,4 @@ def horizon(
         horizon_plot(answer, plot)
         if not quiet:
             note(f"Wrote {plot}.")
-    raise typer.Exit(Status.FEASIBLE if answer.best else Status.INFEASIBLE)
+    raise typer.Exit(ExitCode.FEASIBLE if answer.best else ExitCode.INFEASIBLE)

@@ -7,7 +7,7 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set
-from planner.console.output import Status, emit, note, progress
+from planner.console.output import ExitCode, emit, note, progress
 from planner.units.writing import Format, stdout_screen
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def plan(
     for line in [*over, *too_weak]:
         note(line)
     failures = {
-        Status.INPUT: not kept,
-        Status.INFEASIBLE: not answer.feasible,
-        Status.THRESHOLD: bool(over),
-        Status.WEAK: bool(too_weak),
+        ExitCode.INPUT: not kept,
+        ExitCode.INFEASIBLE: not answer.feasible,
+        ExitCode.THRESHOLD: bool(over),
+        ExitCode.WEAK: bool(too_weak),
     }
-    raise typer.Exit(next((status for status, failed in failures.items() if failed), Status.FEASIBLE))
+    raise typer.Exit(next((status for status, failed in failures.items() if failed), ExitCode.FEASIBLE))
 
 
 def target_of(out: Path | None, form: Format) -> Path | None:

@@ -7,7 +7,7 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set
-from planner.console.output import Status, emit, progress
+from planner.console.output import ExitCode, emit, progress
 from planner.units.writing import Format, stdout_screen
 
 
@@ -45,4 +45,4 @@ def simulate(
             scenario, gpu, count, plan=kept, overrides=changes, catalog=catalog, profiles=profiles, progress=tell
         )
     emit(render(answer, form, stdout_screen()))
-    raise typer.Exit(Status.FEASIBLE if answer.feasible else Status.INFEASIBLE)
+    raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

@@ -98,11 +98,11 @@ def notes(ran: "Ran", directory: Path, written: list[str], resume: bool) -> Iter
 
 def status(ran: "Ran") -> int:
     """The exit code: 0 where some point is feasible."""
-    from planner.console.output import Status
+    from planner.console.output import ExitCode
 
     if ran.lost:
-        return Status.INTERNAL
-    return Status.FEASIBLE if any(point.feasible for point in ran.answer.points) else Status.INFEASIBLE
+        return ExitCode.INTERNAL
+    return ExitCode.FEASIBLE if any(point.feasible for point in ran.answer.points) else ExitCode.INFEASIBLE
 
 
 @contextmanager

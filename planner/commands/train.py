@@ -37,7 +37,7 @@ def train(
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
     from calibrate.io.plot import check_picture
-    from planner.console.output import Status, emit
+    from planner.console.output import ExitCode, emit
     from planner.show.documents.training import check_text, render
     from planner.show.plots.profiling import FORMS
     from planner.show.plots.training import draw
@@ -56,7 +56,7 @@ def train(
     emit(render(plan, form, stdout_screen()))
     if plot:
         draw(plan, plot)
-    raise typer.Exit(Status.FEASIBLE if plan.cheapest else Status.INFEASIBLE)
+    raise typer.Exit(ExitCode.FEASIBLE if plan.cheapest else ExitCode.INFEASIBLE)
 
 
 def refuse(measure: bool, *, only: Mapping[str, object], never: Mapping[str, object]) -> None:

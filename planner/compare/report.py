@@ -8,9 +8,9 @@ from planner.compare.reprice import Repriced, relative
 from planner.io.store import to_json
 from planner.model.plan import Interval
 from planner.units.writing import (
-    Column,
     Format,
     Screen,
+    TextColumn,
     counted,
     dollars,
     gigabytes,
@@ -209,18 +209,18 @@ def counts(diff: Diff, name: str) -> str:
     return f"{LABELS[name]} differs for {differ or 'none'} of {len(mine)}{more}"
 
 
-def columns(figures: Sequence[FigureChange]) -> list[Column]:
+def columns(figures: Sequence[FigureChange]) -> list[TextColumn]:
     """Figures side by side."""
     noise = all(f.verdict is FigureVerdict.NOISE for f in figures)
     columns = [
-        Column("", ["" if noise else SIGNS.get(f.verdict, Sign.CHANGED) for f in figures]),
-        Column("of", [f.of or "all" for f in figures]),
-        Column("figure", [label(f.name) for f in figures]),
-        Column("old", [with_interval(f.name, f.old) for f in figures], right=True),
-        Column("new", [with_interval(f.name, f.new) for f in figures], right=True),
-        Column("difference", [difference_of(f) for f in figures], right=True),
-        Column("", [relative_of(f) for f in figures], right=True),
-        Column("intervals", ["" if noise else intervals(f) for f in figures]),
+        TextColumn("", ["" if noise else SIGNS.get(f.verdict, Sign.CHANGED) for f in figures]),
+        TextColumn("of", [f.of or "all" for f in figures]),
+        TextColumn("figure", [label(f.name) for f in figures]),
+        TextColumn("old", [with_interval(f.name, f.old) for f in figures], right=True),
+        TextColumn("new", [with_interval(f.name, f.new) for f in figures], right=True),
+        TextColumn("difference", [difference_of(f) for f in figures], right=True),
+        TextColumn("", [relative_of(f) for f in figures], right=True),
+        TextColumn("intervals", ["" if noise else intervals(f) for f in figures]),
     ]
     return [column for column in columns if any(column.cells) or column.title == "difference"]
 
@@ -322,29 +322,29 @@ def reprice_headline(repriced: Repriced) -> str:
     return line if repriced.feasible else f"No feasible plan. The closest: {line}"
 
 
-def machine_columns(repriced: Repriced) -> list[Column]:
+def machine_columns(repriced: Repriced) -> list[TextColumn]:
     """What an hour of each machine costs."""
     m = repriced.machines
     return [
-        Column("machine", [x.machine for x in m]),
-        Column("price", [str(x.price_kind or "your own") for x in m]),
-        Column("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in m], right=True),
-        Column("of", [x.old_as_of or "-" for x in m]),
-        Column("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in m], right=True),
-        Column("of", [x.new_as_of or "-" for x in m]),
-        Column("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in m], right=True),
+        TextColumn("machine", [x.machine for x in m]),
+        TextColumn("price", [str(x.price_kind or "your own") for x in m]),
+        TextColumn("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in m], right=True),
+        TextColumn("of", [x.old_as_of or "-" for x in m]),
+        TextColumn("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in m], right=True),
+        TextColumn("of", [x.new_as_of or "-" for x in m]),
+        TextColumn("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in m], right=True),
     ]
 
 
-def fleet_columns(repriced: Repriced) -> list[Column]:
+def fleet_columns(repriced: Repriced) -> list[TextColumn]:
     """What each fleet costs."""
     f = repriced.fleets[:SHOWN]
     return [
-        Column("fleet", [x.label for x in f]),
-        Column("", [x.role for x in f]),
-        Column("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in f], right=True),
-        Column("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in f], right=True),
-        Column("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in f], right=True),
+        TextColumn("fleet", [x.label for x in f]),
+        TextColumn("", [x.role for x in f]),
+        TextColumn("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in f], right=True),
+        TextColumn("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in f], right=True),
+        TextColumn("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in f], right=True),
     ]
 
 

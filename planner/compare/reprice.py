@@ -7,7 +7,7 @@ from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
 
-from planner.catalog.files import Status
+from planner.catalog.files import SaleStatus
 from planner.catalog.offers import OWN, Instance, Price, load_prices, retired_machines, spot_machines, stale
 from planner.io.demand import scenario_of
 from planner.model.candidate import Candidate, Machines
@@ -130,7 +130,7 @@ class PriceList:
 
     def sells(self, instance: Instance) -> bool:
         """Whether a machine is still sold, or those that are not count too."""
-        return self.retired or instance.status is not Status.RETIRED
+        return self.retired or instance.status is not SaleStatus.RETIRED
 
     def elsewhere(self, old: Instances, buy: BuySpec) -> Instances:
         """The cheapest machines with the same GPUs at the same kind of price, of all that may be rented."""
@@ -437,7 +437,7 @@ def warnings(
             remedy = Statement(code=Code.AS_SAID, text=f"look it up and write a newer one into {prices.path}")
             yield PlanWarning(what=what, remedies=(remedy,))
         listed = prices.by_place.get((i.provider, i.region, i.instance))
-        if listed and listed.status is Status.RETIRED:
+        if listed and listed.status is SaleStatus.RETIRED:
             yield retired_machines([i.instance])
     if cheaper is not None:
         figures = {"cost_usd_per_hour": cheaper.cost_usd_per_hour}

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import inf
 
 from planner.catalog.cost import usd_per_tflops
-from planner.catalog.files import Status
+from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, Instance, Purchase
 from planner.model.scenario import PriceKind
 from planner.questions.training.sources import YEARS
 from planner.units.reading import HOURS_PER_YEAR
-from planner.units.writing import Column, Screen, dollars, table
+from planner.units.writing import Screen, TextColumn, dollars, table
 from simulator.world.hardware import GPU
 
 BOUGHT = "bought"
@@ -74,7 +74,7 @@ def _rents(catalog: Catalog, rented: Sequence[Instance]) -> Iterator[SpeedPrice]
                     gpu_count=instance.gpu_count,
                     kind=str(kind),
                     usd=YEARS * HOURS_PER_YEAR * price.usd_per_hour,
-                    sold=instance.status is Status.ACTIVE,
+                    sold=instance.status is SaleStatus.ACTIVE,
                     as_of=price.as_of,
                 )
 
@@ -87,7 +87,7 @@ def _purchases(catalog: Catalog, bought: Sequence[Purchase]) -> Iterator[SpeedPr
             gpu_count=machine.gpu_count,
             kind=BOUGHT,
             usd=machine.usd,
-            sold=machine.status is Status.ACTIVE,
+            sold=machine.status is SaleStatus.ACTIVE,
             as_of=machine.as_of,
         )
 
@@ -100,14 +100,14 @@ def speed_price_table(rows: Sequence[SpeedPrice], screen: Screen) -> str:
         return "-" if usd is None else f"${usd:,.0f}"
 
     columns = [
-        Column("machine", [one.machine for one in rows]),
-        Column("GPUs", [f"{one.gpu_count} x {one.gpu.name}" for one in rows]),
-        Column("price", [one.kind + ("" if one.sold else ", retired") for one in rows]),
-        Column(f"{YEARS} years", [dollars(one.usd) for one in rows], right=True),
-        Column("double", [each(double_flops(one.gpu), one) for one in rows], right=True),
-        Column("single", [each(one.gpu.fp32_flops, one) for one in rows], right=True),
-        Column("tensor", [each(one.gpu.tensor_fp16_flops, one) for one in rows], right=True),
-        Column("as of", [one.as_of for one in rows]),
+        TextColumn("machine", [one.machine for one in rows]),
+        TextColumn("GPUs", [f"{one.gpu_count} x {one.gpu.name}" for one in rows]),
+        TextColumn("price", [one.kind + ("" if one.sold else ", retired") for one in rows]),
+        TextColumn(f"{YEARS} years", [dollars(one.usd) for one in rows], right=True),
+        TextColumn("double", [each(double_flops(one.gpu), one) for one in rows], right=True),
+        TextColumn("single", [each(one.gpu.fp32_flops, one) for one in rows], right=True),
+        TextColumn("tensor", [each(one.gpu.tensor_fp16_flops, one) for one in rows], right=True),
+        TextColumn("as of", [one.as_of for one in rows]),
     ]
     note = (
         f"Dollars for a TFLOP/s of peak: rent of {YEARS} years, or the price of a machine to keep. tensor: fp16 on"

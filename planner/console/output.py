@@ -30,7 +30,7 @@ PLAIN: dict[str, Any] = {
 """Help and errors as plain text; errors of the planner itself are handled in `main`."""
 
 
-class Status(IntEnum):
+class ExitCode(IntEnum):
     """Exit codes. Where several apply, the lowest."""
 
     FEASIBLE = 0

@@ -13,7 +13,7 @@ class ExportError(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServedModel:
     """A model on one machine."""
 
     model: ModelAnswer
@@ -31,7 +31,7 @@ class Machine:
     name: str
     instances: Instances
     """Its type."""
-    served: tuple[Served, ...]
+    served: tuple[ServedModel, ...]
 
     def replicas_on(self, device: int) -> int:
         """How many replicas, of all models, run on a GPU."""
@@ -72,14 +72,14 @@ def machines(best: Recommendation) -> list[Machine]:
     return [machine for machine in found if machine.served]
 
 
-def served_on(best: Recommendation, host: str) -> tuple[Served, ...]:
+def served_on(best: Recommendation, host: str) -> tuple[ServedModel, ...]:
     """Models that a host serves."""
     devices = [gpu.id for gpu in best.gpus if gpu.host == host]
     served = [served_by(model, devices) for model in best.models]
     return tuple(one for one in served if one is not None)
 
 
-def served_by(model: ModelAnswer, devices: Sequence[str]) -> Served | None:
+def served_by(model: ModelAnswer, devices: Sequence[str]) -> ServedModel | None:
     """A model's replicas on some GPUs; None where it has none there."""
     here = [replica for replica in model.replicas if replica.gpus[0] in devices]
     if not here:
@@ -87,7 +87,7 @@ def served_by(model: ModelAnswer, devices: Sequence[str]) -> Served | None:
     # Where a model is asked nothing, its replicas count alike.
     total = sum(replica.share for replica in model.replicas)
     share = sum(replica.share for replica in here) / total if total else len(here) / len(model.replicas)
-    return Served(
+    return ServedModel(
         model=model,
         batch_size=max(replica.batch_size for replica in here),
         devices=tuple(sorted(devices.index(replica.gpus[0]) for replica in here)),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import printable
-from planner.exports.fleet import Machine, Served
+from planner.exports.fleet import Machine, ServedModel
 from planner.exports.kubernetes import as_yaml
 from planner.exports.names import file_names
 from planner.io.demand import scenario_of
@@ -86,7 +86,7 @@ def made_by(model: str, spec: ModelSpec | None) -> tuple[str, list[int] | str]:
     return (f"torchvision.models:{known}", [3, pixels, pixels]) if known else (FILL_IN, FILL_IN)
 
 
-def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:
+def deployment(here: Sequence[tuple[Machine, ServedModel]]) -> dict[str, Any]:
     """Replicas of one model.
 
     What is not let in waits at the proxy, which asks again at growing intervals: so twice as many are let in as can be
@@ -109,7 +109,7 @@ def deployment(here: Sequence[tuple[Machine, Served]]) -> dict[str, Any]:
     }
 
 
-def part_of_gpu(here: Sequence[tuple[Machine, Served]]) -> float:
+def part_of_gpu(here: Sequence[tuple[Machine, ServedModel]]) -> float:
     """Share of a GPU that one replica holds: a GPU of three gives each a third. The least, where GPUs differ.
 
     So the placement of the plan always fits; Ray counts in ten-thousandths.

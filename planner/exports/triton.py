@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrate.io.files import printable
-from planner.exports.fleet import Machine, Served
+from planner.exports.fleet import Machine, ServedModel
 from planner.exports.names import file_names
 from planner.io.demand import scenario_of
 from planner.model.plan import ModelAnswer, Plan, Policies
@@ -60,7 +60,7 @@ def parameters_of(plan: Plan) -> dict[str, dict[str, str]]:
     return {name: {key: value for key, value in of.items() if value} for name, of in parameters.items()}
 
 
-def config(plan: Plan, machine: Machine, served: Served, folder: str, parameters: Mapping[str, str]) -> str:
+def config(plan: Plan, machine: Machine, served: ServedModel, folder: str, parameters: Mapping[str, str]) -> str:
     """`config.pbtxt` of one model on one machine."""
     noted = [{"key": key, "value": {"string_value": value}} for key, value in parameters.items()]
     fields = {
@@ -73,7 +73,7 @@ def config(plan: Plan, machine: Machine, served: Served, folder: str, parameters
     return "\n".join([*headline(machine, served), TO_FILL_IN, *write(fields), ""])
 
 
-def headline(machine: Machine, served: Served) -> Iterator[str]:
+def headline(machine: Machine, served: ServedModel) -> Iterator[str]:
     """The plan's figures as comments."""
     model, share = served.model, f"{100 * served.share:.4g} % of " if served.share < 1 else ""
     yield (
@@ -86,7 +86,7 @@ def headline(machine: Machine, served: Served) -> Iterator[str]:
     )
 
 
-def batching(served: Served, policies: Policies) -> dict[str, Any]:
+def batching(served: ServedModel, policies: Policies) -> dict[str, Any]:
     """The dynamic batcher. Where the plan drops late frames, Triton refuses those that waited for all of the SLO."""
     fields: dict[str, Any] = {}
     if served.batch_size > 1:
@@ -100,7 +100,7 @@ def batching(served: Served, policies: Policies) -> dict[str, Any]:
     return {"dynamic_batching": fields} if fields else {}
 
 
-def instance_groups(machine: Machine, served: Served) -> list[dict[str, Any]]:
+def instance_groups(machine: Machine, served: ServedModel) -> list[dict[str, Any]]:
     """So many copies on which GPUs; those that share a GPU take turns."""
     groups = []
     for device in sorted(set(served.devices)):

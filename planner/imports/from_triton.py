@@ -16,7 +16,7 @@ from calibrate.library.lookup import PRECISIONS, Library
 from planner.imports.triton_config import TritonConfig, read_config
 from planner.io.store import StoreError
 from planner.units.reading import Quantity, did_you_mean, duration, rate
-from planner.units.writing import Column, Screen, counted, names, table
+from planner.units.writing import Screen, TextColumn, counted, names, table
 from simulator.errors import InputError
 
 CONFIG = "config.pbtxt"
@@ -35,7 +35,7 @@ class RepositoryError(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class TritonModel:
     """A model that Triton serves on GPUs."""
 
     name: str
@@ -63,7 +63,7 @@ class Repository:
     """Contents of a model repository."""
 
     path: Path
-    models: tuple[Served, ...]
+    models: tuple[TritonModel, ...]
     left_out: tuple[str, ...]
     """Folders that are not imported, each with its reason."""
     warnings: tuple[str, ...]
@@ -75,7 +75,7 @@ def read_repository(path: Path) -> Repository:
         raise RepositoryError(f"{path}: is no directory. Name the one that `tritonserver --model-repository` gets.")
     if (path / CONFIG).exists():
         raise RepositoryError(f"{path}: is one model. Name the directory above it.")
-    models: list[Served] = []
+    models: list[TritonModel] = []
     left_out: list[str] = []
     for folder in sorted(path.glob("[!.]*/")):
         match read_model(folder):
@@ -89,7 +89,7 @@ def read_repository(path: Path) -> Repository:
     return Repository(path=path, models=tuple(models), left_out=tuple(left_out), warnings=tuple(warnings_of(models)))
 
 
-def refuse_namesakes(path: Path, models: Sequence[Served]) -> None:
+def refuse_namesakes(path: Path, models: Sequence[TritonModel]) -> None:
     """RepositoryError where two models would get the same name in the scenario."""
     counts = Counter(model.name for model in models)
     if twice := sorted(name for name, count in counts.items() if count > 1):
@@ -106,7 +106,7 @@ def why_none(path: Path, left_out: Sequence[str]) -> str:
     return f"Left out: {' '.join(left_out[:3])}{more}"
 
 
-def read_model(folder: Path) -> Served | str:
+def read_model(folder: Path) -> TritonModel | str:
     """One model, or why it is left out."""
     if not (folder / CONFIG).exists():
         return f"{folder.name}: has no {CONFIG}. Triton may do without, this import does not: write one."
@@ -121,7 +121,7 @@ def read_model(folder: Path) -> Served | str:
         return f"{folder.name}: runs on processors only, and plans are about GPUs."
     version = newest(folder, config)
     size = None if config.backend in CODE else size_bytes(folder, version)
-    return Served(name=scenario_name(folder.name), config=config, weights_bytes=size, version=version)
+    return TritonModel(name=scenario_name(folder.name), config=config, weights_bytes=size, version=version)
 
 
 def scenario_name(name: str) -> str:
@@ -144,7 +144,7 @@ def size_bytes(folder: Path, version: int | None) -> int | None:
     return sum(size for size in sizes if size >= NOTE_BYTES) or None
 
 
-def warnings_of(models: Sequence[Served]) -> Iterator[str]:
+def warnings_of(models: Sequence[TritonModel]) -> Iterator[str]:
     """Properties of the repository that a scenario cannot hold."""
     kinds = {
         "sequence batching keeps a sequence on one instance, which is not simulated": lambda config: config.stateful,
@@ -164,16 +164,16 @@ def gathers_nothing(config: TritonConfig) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ImportWishes:
     """Rate and latency of each model by the options, in people's units."""
 
     rates: Mapping[str, str]
     latencies: Mapping[str, str]
 
 
-def wishes(repository: Repository, rates: Sequence[str], latencies: Sequence[str]) -> Wishes:
+def wishes(repository: Repository, rates: Sequence[str], latencies: Sequence[str]) -> ImportWishes:
     """`10 rps` for every model, `resnet50=10 rps` for one; the latter count more."""
-    return Wishes(by_model(repository, "--rate", rate, rates), by_model(repository, "--slo", duration, latencies))
+    return ImportWishes(by_model(repository, "--rate", rate, rates), by_model(repository, "--slo", duration, latencies))
 
 
 def by_model(repository: Repository, option: str, read: Quantity, texts: Sequence[str]) -> dict[str, str]:
@@ -195,7 +195,7 @@ def by_model(repository: Repository, option: str, read: Quantity, texts: Sequenc
     return found
 
 
-def short_waits(repository: Repository, wished: Wishes) -> None:
+def short_waits(repository: Repository, wished: ImportWishes) -> None:
     """RepositoryError where a batch may wait for longer than its SLO."""
     for model in repository.models:
         latency = wished.latencies.get(model.name)
@@ -209,7 +209,7 @@ class Import:
     """A repository with what its reader and the library know of its models."""
 
     repository: Repository
-    wished: Wishes
+    wished: ImportWishes
     profiled: Mapping[str, bool]
     """By model: True where a profile is known."""
 
@@ -277,13 +277,13 @@ class Import:
             lines += ["", *screen.wrap(self.unprofiled)]
         return "\n".join(lines) + "\n"
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[TextColumn]:
         """The models as a table."""
         rows = [self.row(model) for model in self.repository.models]
         right = {"batch", "wait", "on disk"}
-        return [Column(title, [row[title] for row in rows], title in right) for title in rows[0]]
+        return [TextColumn(title, [row[title] for row in rows], title in right) for title in rows[0]]
 
-    def row(self, model: Served) -> dict[str, str]:
+    def row(self, model: TritonModel) -> dict[str, str]:
         """One model by columns."""
         config = model.config
         return {
@@ -324,7 +324,7 @@ BUY = (
 )
 
 
-def model_lines(model: Served, wished: Wishes, profiled: bool) -> Iterator[str]:
+def model_lines(model: TritonModel, wished: ImportWishes, profiled: bool) -> Iterator[str]:
     """One model of the scenario, below what Triton says of it."""
     yield f"  # {comment(described(model.config))}."
     if model.weights_bytes is not None:

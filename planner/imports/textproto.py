@@ -48,7 +48,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TextprotoValue:
     """A value, and where it stands."""
 
     kind: str
@@ -64,7 +64,7 @@ class Field:
 
     place: str
     """Place of its first value."""
-    values: list[Value]
+    values: list[TextprotoValue]
     listed: bool
     """True where some stand in `[...]`, as only repeated fields may."""
 
@@ -74,10 +74,10 @@ Message = dict[str, Field]
 
 def parse(text: str, name: str) -> Message:
     """The message in a text; errors name it `name`."""
-    return Reader(text, name).message("", 0)
+    return TextprotoReader(text, name).message("", 0)
 
 
-class Reader:
+class TextprotoReader:
     """Reads tokens, one ahead."""
 
     def __init__(self, text: str, name: str) -> None:
@@ -145,7 +145,7 @@ class Reader:
         else:
             fields[name.text] = Field(old.place, [*old.values, *values], old.listed or listed)
 
-    def items(self, colon: bool, depth: int) -> list[Value]:
+    def items(self, colon: bool, depth: int) -> list[TextprotoValue]:
         """Values in brackets."""
         self.take()
         if self.skip("]"):
@@ -157,32 +157,32 @@ class Reader:
             self.refuse("`,` or `]`")
         return values
 
-    def value(self, colon: bool, depth: int) -> Value:
+    def value(self, colon: bool, depth: int) -> TextprotoValue:
         """One value; only a message may follow its field without a colon."""
         start, place = self.token, self.place(self.token.start)
         if self.skip("{", "<"):
-            return Value("message", self.message(CLOSING[start.text], depth + 1), place)
+            return TextprotoValue("message", self.message(CLOSING[start.text], depth + 1), place)
         if not colon:
             self.refuse("`:` or `{`")
         if start.kind == "string":
-            return Value("string", self.string(), place)
+            return TextprotoValue("string", self.string(), place)
         return self.scalar(place)
 
-    def scalar(self, place: str) -> Value:
+    def scalar(self, place: str) -> TextprotoValue:
         """A word or a number; of words only those that mean one may follow a minus."""
         negative = self.skip("-")
         kind, text = self.token.kind, self.token.text
         if kind == "word" and not negative:
-            return Value(kind, self.take().text, place)
+            return TextprotoValue(kind, self.take().text, place)
         if kind == "word" and text.lower() in ("inf", "infinity", "nan"):
-            return Value("float", -float(self.take().text), place)
+            return TextprotoValue("float", -float(self.take().text), place)
         if kind not in ("int", "float"):
             self.refuse("a value")
         if len(text) > LONGEST_NUMBER:
             self.refuse(f"a number of at most {LONGEST_NUMBER} digits")
         self.take()
         number = whole(text) if kind == "int" else float(text.rstrip("fF"))
-        return Value(kind, -number if negative else number, place)
+        return TextprotoValue(kind, -number if negative else number, place)
 
     def string(self) -> str:
         """Texts that stand side by side are one."""

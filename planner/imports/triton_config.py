@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.imports.textproto import Message, TextprotoError, Value, parse
+from planner.imports.textproto import Message, TextprotoError, TextprotoValue, parse
 from planner.io.strict_yaml import read_text
 from planner.units.reading import did_you_mean
 
@@ -210,7 +210,7 @@ def checked(message: Message, kind: str) -> dict[str, object]:
     return plain
 
 
-def typed(value: Value, wanted: str, name: str) -> object:
+def typed(value: TextprotoValue, wanted: str, name: str) -> object:
     """One value, if it is what its field wants."""
     found = converted(value, wanted)
     if found is None:
@@ -219,7 +219,7 @@ def typed(value: Value, wanted: str, name: str) -> object:
     return found
 
 
-def converted(value: Value, wanted: str) -> object:
+def converted(value: TextprotoValue, wanted: str) -> object:
     """The value as its field keeps it; None where it is of another kind."""
     match value.kind, value.value:
         case "string", text if wanted == "string":

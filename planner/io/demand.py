@@ -9,7 +9,7 @@ from planner.model.scenario import Phase, PriceKind, Scenario, StreamSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class DemandSource:
     """A group of like sources, as `check_slo.py` draws them."""
 
     kind: str
@@ -50,7 +50,7 @@ def sources_of(scenario: Scenario | None, model: ModelAnswer) -> list[dict[str, 
     known = [source for spec in specs if (source := source_of(spec))]
     left_rps = model.offered_rps - sum(source.count * source.rate_rps for source in known)
     if len(known) < max(1, len(specs)) and left_rps > 0:
-        known.append(Source(kind="poisson", count=1, rate_rps=left_rps))
+        known.append(DemandSource(kind="poisson", count=1, rate_rps=left_rps))
     return [asdict(source) for source in known]
 
 
@@ -59,13 +59,13 @@ def recorded(scenario: Scenario | None, model: ModelAnswer) -> bool:
     return scenario is None or any(spec.trace for spec in scenario.streams if spec.model == model.name)
 
 
-def source_of(spec: StreamSpec) -> Source | None:
+def source_of(spec: StreamSpec) -> DemandSource | None:
     """A group of a scenario; None for a recording, whose times the plan does not hold."""
     if spec.rate:
         phase = Phase(spec.phase).value
-        return Source(kind="fixed", count=spec.count, rate_rps=spec.rate, phase=phase, jitter_s=spec.jitter)
+        return DemandSource(kind="fixed", count=spec.count, rate_rps=spec.rate, phase=phase, jitter_s=spec.jitter)
     if spec.poisson:
-        return Source(kind="poisson", count=spec.count, rate_rps=spec.poisson)
+        return DemandSource(kind="poisson", count=spec.count, rate_rps=spec.poisson)
     if spec.gamma:
-        return Source(kind="gamma", count=spec.count, rate_rps=spec.gamma.rate, cv=spec.gamma.cv)
+        return DemandSource(kind="gamma", count=spec.count, rate_rps=spec.gamma.rate, cv=spec.gamma.cv)
     return None

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from calibrate.io.files import printable
-from planner.io.strict_yaml import Document, Problem, YamlError, parse, read_text
+from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.checked import adapter, written
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
@@ -91,7 +91,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
     return Loaded(scenario, sha256.hexdigest(), path, traces, text, tuple(overrides))
 
 
-def parsed(text: str, path: Path) -> Document:
+def parsed(text: str, path: Path) -> YamlDocument:
     """The document in a text; ScenarioError where it is no YAML, or an answer of ours."""
     try:
         document = parse(text)
@@ -202,7 +202,7 @@ DOCUMENTS = {
 class ScenarioReader:
     """Turns a document into a scenario and gathers the problems on the way."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: YamlDocument) -> None:
         self.document = document
         self.problems = document.problems
         self.overridden: dict[Steps, str] = {}

@@ -74,7 +74,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     """A text as plain values, and the line and column of each."""
 
     data: Any
@@ -95,17 +95,17 @@ def read_text(path: Path) -> str:
         raise ValueError(f"{error}. {remedy}") from None
 
 
-def parse(text: str) -> Document:
+def parse(text: str) -> YamlDocument:
     """Plain values of one YAML document; YamlError where nothing can be made of it."""
-    reader = Reader(text)
-    document = Document(None, {}, {}, reader.problems)
+    reader = YamlReader(text)
+    document = YamlDocument(None, {}, {}, reader.problems)
     root = reader.document()
     budget = iter(range(MAX_NODES))
     document.data = plain(root, (), document, budget)
     return document
 
 
-def plain(node: Node, path: Steps, document: Document, budget: Iterator[int]) -> Any:
+def plain(node: Node, path: Steps, document: YamlDocument, budget: Iterator[int]) -> Any:
     """The node's plain value; its places are noted. Aliases are written out, so the budget bounds what they make."""
     if next(budget, None) is None:
         raise YamlError(Problem(node.line, node.column, "aliases make the document too large. Write the values out."))
@@ -126,7 +126,7 @@ def scalar(text: str) -> Any:
     return next((read(text) for pattern, read in CORE if pattern.fullmatch(text)), text)
 
 
-class Reader:
+class YamlReader:
     """Builds nodes from the parser's events, one at a time, so that a bomb is seen before it goes off."""
 
     def __init__(self, text: str) -> None:

@@ -53,7 +53,7 @@ class Estimate:
     high: float
 
 
-class Rule(StrEnum):
+class PredictionRule(StrEnum):
     """How a figure was predicted, the most trusted first."""
 
     PROFILE = "profile"
@@ -75,7 +75,7 @@ class Prediction:
     model: str
     gpu: str
     precision: str
-    rule: Rule
+    rule: PredictionRule
     source: str
     """GPU whose profile was carried over; empty where none was."""
     probes: tuple[str, ...]

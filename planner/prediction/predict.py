@@ -14,7 +14,7 @@ from math import exp, hypot, inf, log, log1p
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
 from calibrate.library.lookup import PRECISIONS, Library
-from planner.model.plan import Estimate, Prediction, Rule
+from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
@@ -90,7 +90,7 @@ class PredictedPair:
     model: str
     gpu: GPU
     precision: str
-    rule: Rule
+    rule: PredictionRule
     source: str
     """GPU whose profile was carried over; empty where none was."""
     probes: tuple[str, ...]
@@ -170,11 +170,11 @@ class PredictedPair:
         """The rule in words, with its probes: `measured ratio to V100 (nvidia_resnet50)`."""
         probes = f" ({', '.join(self.probes)})" if self.probes else ""
         match self.rule:
-            case Rule.MEASURED_RATIO:
+            case PredictionRule.MEASURED_RATIO:
                 return f"its time on {self.source} times a ratio measured with probes{probes}"
-            case Rule.LAYER_MODEL:
+            case PredictionRule.LAYER_MODEL:
                 return f"a layer model of {self.gpu.name} from {len(self.probes)} models measured on it"
-            case Rule.DATA_SHEETS:
+            case PredictionRule.DATA_SHEETS:
                 return (
                     f"its time on {self.source} times the ratio of the data sheets of {self.source} and {self.gpu.name}"
                 )
@@ -284,7 +284,7 @@ class Predictor:
             model=source.model,
             gpu=gpu,
             precision=source.precision,
-            rule=Rule.MEASURED_RATIO if measured else Rule.DATA_SHEETS,
+            rule=PredictionRule.MEASURED_RATIO if measured else PredictionRule.DATA_SHEETS,
             source=source.gpu,
             probes=ratio.probes,
             evidence=weakest(Evidence.TRANSFERRED if measured else Evidence.ASSUMED, from_evidence),
@@ -382,7 +382,7 @@ class Predictor:
         def time_s(batch: float) -> Estimate:
             return _times(fitted(work_of(layers, batch, precision)), batch)
 
-        yield self._from_facts(layers, model, gpu, precision, Rule.LAYER_MODEL, time_s, fitted.probes)
+        yield self._from_facts(layers, model, gpu, precision, PredictionRule.LAYER_MODEL, time_s, fitted.probes)
 
     def _layer_model(self, gpu: str, precision: str) -> LayerModel | None:
         measured = [p for (_, name, kind), p in self.library.profiles.items() if (name, kind) == (gpu, precision)]
@@ -408,7 +408,7 @@ class Predictor:
             return around(roofline_s(layers, gpu, precision, batch), ROOFLINE_SPREAD)
 
         try:
-            yield self._from_facts(layers, model, gpu, precision, Rule.ROOFLINE, time_s, ())
+            yield self._from_facts(layers, model, gpu, precision, PredictionRule.ROOFLINE, time_s, ())
         except PrecisionError:
             return
 
@@ -418,7 +418,7 @@ class Predictor:
         model: str,
         gpu: GPU,
         precision: str,
-        rule: Rule,
+        rule: PredictionRule,
         time_s: Callable[[float], Estimate],
         probes: tuple[str, ...],
     ) -> PredictedPair:
@@ -431,7 +431,7 @@ class Predictor:
             rule=rule,
             source="",
             probes=probes,
-            evidence=Evidence.EXTRAPOLATED if rule is Rule.LAYER_MODEL else Evidence.ASSUMED,
+            evidence=Evidence.EXTRAPOLATED if rule is PredictionRule.LAYER_MODEL else Evidence.ASSUMED,
             latency_s=times,
             footprint=self._footprint(model, gpu, precision),
             known=None,
@@ -471,7 +471,7 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
         model=profile.model,
         gpu=profile.gpu,
         precision=profile.precision,
-        rule=Rule.PROFILE,
+        rule=PredictionRule.PROFILE,
         source=profile.gpu,
         probes=(),
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),

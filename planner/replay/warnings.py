@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import date
 from math import floor
 
-from planner.catalog.files import Status
+from planner.catalog.files import SaleStatus
 from planner.catalog.offers import retired_machines, spot_machines, stale
 from planner.model.plan import (
     Bottleneck,
@@ -98,7 +98,7 @@ def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarni
     for offer in trial.bought:
         if stale(offer.as_of, today):
             yield PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(offer.instance, offer.as_of)))
-    retired = [offer.instance for offer in trial.bought if offer.status is Status.RETIRED]
+    retired = [offer.instance for offer in trial.bought if offer.status is SaleStatus.RETIRED]
     if retired:
         yield retired_machines(retired)
     spot = [offer.instance for offer in trial.bought if offer.price_kind is PriceKind.SPOT]

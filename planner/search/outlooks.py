@@ -27,7 +27,7 @@ OTHER_PRECISIONS = ("fp16", "int8")
 
 
 @dataclass(frozen=True)
-class Ahead:
+class LookAhead:
     """What is worth knowing that nobody measured."""
 
     outlooks: tuple[Outlook, ...] = ()
@@ -57,17 +57,17 @@ def look_ahead(
     best: Trial | None,
     shown: Trial | None,
     shared: Merged = NOTHING_SHARED,
-) -> Ahead:
+) -> LookAhead:
     """GPUs that might be cheaper than the best plan, and what to measure: there first, else on the plan's own GPUs."""
     if shown is not None and any(p.portion.sized.profile.predicted for p in shown.packing.placed):
-        return Ahead(measure_next=tuple(_widest(question, catalog, predictor, shown, shared)))
+        return LookAhead(measure_next=tuple(_widest(question, catalog, predictor, shown, shared)))
     limit = best.cost_usd_per_hour if best else question.scenario.buy.max_cost or inf
     kinds = list(_cheaper_kinds(question, catalog, predictor, limit, shared)) if predictor else []
     kinds.sort(key=lambda kind: kind.outlook.cost_usd_per_hour.value)
     if kinds:
         outlooks = tuple(kind.outlook for kind in kinds[:OUTLOOKS_MAX])
-        return Ahead(outlooks, tuple(_on_kind(kinds[0], best)))
-    return Ahead(measure_next=tuple(_weakest(shown)) if shown else ())
+        return LookAhead(outlooks, tuple(_on_kind(kinds[0], best)))
+    return LookAhead(measure_next=tuple(_weakest(shown)) if shown else ())
 
 
 def other_precisions(

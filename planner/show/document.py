@@ -219,7 +219,7 @@ class Table(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Code(OnPage):
+class CodeBlock(OnPage):
     """A text as it is, of several lines."""
 
     holds: ClassVar[str] = "text"
@@ -227,7 +227,7 @@ class Code(OnPage):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts(Block):
+class FactList(Block):
     """Names and values."""
 
     holds: ClassVar[str] = "pairs"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.show.document import Block, Document, Facts, Items, Section, Table, Text, View, visible
+from planner.show.document import Block, Document, FactList, Items, Section, Table, Text, View, visible
 from planner.show.terminal import plain
 from planner.units import writing
 
@@ -35,7 +35,7 @@ def block_lines(block: Block) -> Iterator[str]:
             yield from (f"- {text}" for text in block.texts)
         case Table():
             yield from writing.markdown(plain(block.columns))
-        case Facts():
+        case FactList():
             yield from (f"- {name}: {value}" for name, value in block.pairs)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from planner.show.document import Block, Code, Column, Document, Items, Section, Table, Text, Tone, View, visible
+from planner.show.document import Block, CodeBlock, Column, Document, Items, Section, Table, Text, Tone, View, visible
 from planner.units import writing
 from planner.units.writing import Screen, fit
 
@@ -35,7 +35,7 @@ def block_lines(block: Block, screen: Screen) -> Iterator[str]:
             yield from item_lines(block, screen)
         case Table():
             yield from table_lines(block, screen)
-        case Code():
+        case CodeBlock():
             yield from block.text.splitlines()
 
 
@@ -93,7 +93,7 @@ def table_lines(table: Table, screen: Screen) -> Iterator[str]:
         yield from screen.wrap(table.rest, MARGIN)
 
 
-def plain(columns: Sequence[Column], shown: int | None = None) -> list[writing.Column]:
+def plain(columns: Sequence[Column], shown: int | None = None) -> list[writing.TextColumn]:
     """Columns of texts alone."""
     seen = [column for column in columns if not column.page_only]
-    return [writing.Column(column.title, column.texts[:shown], column.right) for column in seen]
+    return [writing.TextColumn(column.title, column.texts[:shown], column.right) for column in seen]

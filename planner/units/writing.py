@@ -72,7 +72,7 @@ def stdout_screen() -> Screen:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """One column of a table."""
 
     title: str
@@ -90,7 +90,7 @@ class Column:
         return [text.rjust(self.width) if self.right else text.ljust(self.width) for text in (self.title, *self.cells)]
 
 
-def fit(columns: Sequence[Column], width: int) -> list[list[Column]]:
+def fit(columns: Sequence[TextColumn], width: int) -> list[list[TextColumn]]:
     """Columns in as many tables as the width asks for; each begins with the first column, which names its rows."""
     key, tables = columns[0], [[columns[0]]]
     for column in columns[1:]:
@@ -101,7 +101,9 @@ def fit(columns: Sequence[Column], width: int) -> list[list[Column]]:
     return tables
 
 
-def table(columns: Sequence[Column], screen: Screen, indent: int = 2, bad: frozenset[int] = frozenset()) -> list[str]:
+def table(
+    columns: Sequence[TextColumn], screen: Screen, indent: int = 2, bad: frozenset[int] = frozenset()
+) -> list[str]:
     """Lines of a table, split into several where the screen is narrow. Rows in `bad` stand out."""
     lines: list[str] = []
     for part in fit(columns, screen.width - indent):
@@ -111,7 +113,7 @@ def table(columns: Sequence[Column], screen: Screen, indent: int = 2, bad: froze
     return lines
 
 
-def markdown(columns: Sequence[Column]) -> list[str]:
+def markdown(columns: Sequence[TextColumn]) -> list[str]:
     """The same table in Markdown."""
 
     def row(cells: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ UNITS: dict[str, Callable[[float], str]] = {
 }
 
 
-class Figure(float):
+class Amount(float):
     """A number that a template asks for in a unit: `{needed_bytes:gb}`."""
 
     def __format__(self, unit: str) -> str:
@@ -254,7 +254,7 @@ def said(template: Template, statement: Statement) -> str:
     if callable(template):
         return template(statement)
     subjects = statement.subjects
-    figures = {name: Figure(value) for name, value in statement.figures.items()}
+    figures = {name: Amount(value) for name, value in statement.figures.items()}
     words = {
         "all": ", ".join(subjects),
         "some": names_and_more(subjects[:-1]),

@@ -59,7 +59,7 @@ class Interruptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class FleetTimeline:
     """Machines over time: each row holds from its time to the next row's."""
 
     at_s: Floats
@@ -136,7 +136,7 @@ def constant(machines: int, duration_s: float) -> Wishes:
 
 def timeline(
     wishes: Wishes, start_s: float, *, ahead: bool = False, interruptions: Interruptions | None = None, seed: int = 1
-) -> Timeline:
+) -> FleetTimeline:
     """Machines over time as they are wanted; those wanted from the beginning answer from the beginning.
 
     `start_s`: from the order of a machine until it answers. `ahead`: wishes are a timetable, machines are ordered so
@@ -204,7 +204,9 @@ class _Struck:
             ordered_s, answers_s = warned_s, warned_s + start_s
 
 
-def _counted(machines: Sequence[tuple[float, float, float]], duration_s: float, taken: int, orders: int) -> Timeline:
+def _counted(
+    machines: Sequence[tuple[float, float, float]], duration_s: float, taken: int, orders: int
+) -> FleetTimeline:
     """How many are paid, and how many answer, at every moment."""
     ordered_s, answers_s, ends_s = np.array(machines).reshape(-1, 3).clip(0, duration_s).T
     answers_s = np.minimum(answers_s, ends_s)
@@ -216,4 +218,4 @@ def _counted(machines: Sequence[tuple[float, float, float]], duration_s: float, 
     ready = np.cumsum(np.bincount(row, np.concatenate([[0.0], none, ones, -ones]))).astype(float)
     before_end = at_s < duration_s
     changed = np.append(True, (np.diff(paid) != 0) | (np.diff(ready) != 0)) & before_end
-    return Timeline(at_s[changed], paid[changed], ready[changed], duration_s, taken, orders)
+    return FleetTimeline(at_s[changed], paid[changed], ready[changed], duration_s, taken, orders)

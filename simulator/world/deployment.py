@@ -9,7 +9,7 @@ from simulator.world.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class SLO:
-    """A promise: at least `attainment` of all requests answered within `latency_s`."""
+    """An SLO: at least `attainment` of all requests answered within `latency_s`."""
 
     latency_s: float
     attainment: float = 0.99

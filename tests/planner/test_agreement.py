@@ -17,7 +17,7 @@ from planner.catalog.offers import load_catalog
 from planner.exports.targets import Target, files_of
 from planner.io.load import Loaded, ScenarioError, load_scenario, workload
 from planner.model.calendar import CalendarSpec
-from planner.model.plan import Rule
+from planner.model.plan import PredictionRule
 from planner.model.scenario import Precision
 from planner.model.statement import Code
 from planner.prediction.predict import End, Predictor
@@ -25,7 +25,7 @@ from planner.questions.horizons.market import market
 from planner.questions.merging.breakeven import Comparison
 from planner.questions.profiling.anatomy import Anatomy, Wish, look
 from planner.questions.profiling.systolic import Dataflow
-from planner.questions.studies.engine import Ask, Context, Inputs, Machine, run_point
+from planner.questions.studies.engine import Ask, Context, Inputs, WorkerMachine, run_point
 from planner.questions.training.closed_forms import VISION_EFFICIENCY, step_from_inference
 from planner.questions.training.layout import subject_of
 from planner.questions.training.plan import train
@@ -122,7 +122,7 @@ def test_profile_plan_simulate_merge_study_and_horizon_know_the_same(
     cells = Comparison(CATALOG, LIBRARY).cells(loaded)
     assert {cell.gpu_count for cell in cells if cell.way == "resident"} == {1}
     assert all(cell.predicted == planned.predicted for cell in cells)
-    point = run_point(Context(CATALOG, LIBRARY), Inputs(Ask.SIMULATE, loaded, Machine(gpu, 1)))
+    point = run_point(Context(CATALOG, LIBRARY), Inputs(Ask.SIMULATE, loaded, WorkerMachine(gpu, 1)))
     figures = point["values"]
     assert figures["mean_s"] == pytest.approx(replayed.mean_s, rel=1e-8)  # nine digits are kept
     assert figures["peak_memory_bytes"] == replay.gpus[0].peak_memory_bytes
@@ -165,7 +165,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_model_of_ones_own_is_planned_by_its_layers(own: Path) -> None:
     answer = plan(load_scenario(own), CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
     (prediction,) = answer.predictions
-    assert (prediction.model, prediction.rule) == ("mine.small.3x64x64", Rule.ROOFLINE)
+    assert (prediction.model, prediction.rule) == ("mine.small.3x64x64", PredictionRule.ROOFLINE)
     shown = profiled("mine:small", "T4", "fp32", batch=prediction.batch_size, input_shape=(3, 64, 64))
     assert shown.prediction == prediction
     assert shown.facts.weight_bytes == 4 * (3 * 32 * 9 + 32 + 32 * 10 + 10)
@@ -267,7 +267,7 @@ def test_train_rests_on_the_same_times_and_memory(
     assert option.gpu == gpu
     inference = PREDICTOR.predict(profile, gpu, precision, 4)
     assert inference is not None
-    if inference.rule is Rule.ROOFLINE:
+    if inference.rule is PredictionRule.ROOFLINE:
         ideal_s = 3 * shown.roofline.total_s  # type: ignore[union-attr]
         assert found.pass_s.mid == pytest.approx(ideal_s / VISION_EFFICIENCY[1])
     else:

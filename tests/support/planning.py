@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from planner.catalog.files import Status
+from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.io.load import Loaded, workload
 from planner.model.plan import Plan
@@ -67,7 +67,7 @@ def offer(gpu: GPU, usd_per_hour: float, gpu_count: int = 1, name: str = "", **c
         gpu_count=gpu_count,
         usd_per_hour=usd_per_hour,
         price_kind=PriceKind.ON_DEMAND,
-        status=Status.ACTIVE,
+        status=SaleStatus.ACTIVE,
         as_of="2026-07-20",
         source="made for a test",
         memory_bytes=gpu.memory_bytes,

@@ -7,7 +7,7 @@ import typer
 
 from planner import api
 from planner.console.options import FormNoCsv, no_csv
-from planner.console.output import Status, emit, note
+from planner.console.output import ExitCode, emit, note
 from planner.units.writing import Format, stdout_screen
 
 
@@ -35,4 +35,4 @@ def diff(
     over = crossed(changes, conditions)
     for line in over:
         note(line)
-    raise typer.Exit(Status.THRESHOLD if over else Status.FEASIBLE)
+    raise typer.Exit(ExitCode.THRESHOLD if over else ExitCode.FEASIBLE)

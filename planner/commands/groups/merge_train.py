@@ -24,7 +24,7 @@ def train(
 ) -> None:
     """Train models to share layers, and measure what that costs. Runs the tasks' own code."""
     from calibrate.joint.spec import CURVE
-    from planner.console.output import Status, emit, note
+    from planner.console.output import ExitCode, emit, note
     from planner.show.text.joint import report
     from planner.units.writing import stdout_screen
 
@@ -32,7 +32,7 @@ def train(
     folder = out or Path(f"{spec.stem}.merged")
     if (code := api.run_joint(spec, folder, device, resume, quiet)) < 0:
         note(f"The training was ended by signal {-code}. The same command with --resume continues.")
-        code = Status.INTERNAL
+        code = ExitCode.INTERNAL
     if code:
         raise typer.Exit(code)
     text = (folder / CURVE).read_text(encoding="utf-8")

@@ -25,9 +25,9 @@ from planner.questions.horizons.judging import (
 )
 from planner.questions.horizons.market import Paid
 from planner.questions.horizons.question import HorizonQuestion
-from planner.questions.horizons.ways import Candidate, OfferPair, candidates, pairs
+from planner.questions.horizons.ways import OfferPair, WayCandidate, candidates, pairs
 from planner.units.reading import HOURS_PER_MONTH
-from simulator.clock.autoscaling import HOUR_S, Timeline, timeline
+from simulator.clock.autoscaling import HOUR_S, FleetTimeline, timeline
 from simulator.clock.metrics import confidence_interval
 from simulator.world.workload import Floats
 
@@ -42,8 +42,8 @@ class Cheapest:
     """The best of a family of ways."""
 
     strategy: Strategy
-    candidate: Candidate
-    timelines: Sequence[Timeline]
+    candidate: WayCandidate
+    timelines: Sequence[FleetTimeline]
 
 
 def cheapest(question: HorizonQuestion, way: HorizonWay) -> Cheapest | None:
@@ -53,33 +53,33 @@ def cheapest(question: HorizonQuestion, way: HorizonWay) -> Cheapest | None:
     cheapest of all that are left, so the first that meets every SLO is the answer.
     """
     order = count()
-    heap: list[tuple[float, int, OfferPair | Candidate]] = [
+    heap: list[tuple[float, int, OfferPair | WayCandidate]] = [
         (question.at_least_usd(pair.base, pair.rest), next(order), pair) for pair in pairs(question.market, way)
     ]
     heapify(heap)
 
-    def push(candidate: Candidate) -> None:
+    def push(candidate: WayCandidate) -> None:
         heappush(heap, (round(candidate.usd, DIGITS), next(order), candidate))
 
-    dearest: Candidate | None = None
+    dearest: WayCandidate | None = None
     while heap:
         _, _, entry = heappop(heap)
         match entry:
             case OfferPair():
                 for candidate in candidates(question, entry):
                     push(candidate)
-            case Candidate(exact=False):
+            case WayCandidate(exact=False):
                 push(replace(entry, usd=paid_usd(question, entry), exact=True))
-            case Candidate() if meets_all(question, entry):
+            case WayCandidate() if meets_all(question, entry):
                 return answered(question, entry)
-            case Candidate():
+            case WayCandidate():
                 dearest = entry
     if dearest is None:
         return None
     return answered(question, dearest, missed=True)
 
 
-def paid_usd(question: HorizonQuestion, candidate: Candidate) -> float:
+def paid_usd(question: HorizonQuestion, candidate: WayCandidate) -> float:
     """Cost of a candidate's timelines, on average."""
     return total_usd(parts_of(question, candidate, timelines(question, candidate)))
 
@@ -89,7 +89,7 @@ def total_usd(parts: Sequence[StrategyPart]) -> float:
     return sum(part.usd_per_hour * part.machine_hours for part in parts)
 
 
-def meets_all(question: HorizonQuestion, candidate: Candidate) -> bool:
+def meets_all(question: HorizonQuestion, candidate: WayCandidate) -> bool:
     """The candidate meets every SLO."""
     calendar, course = question.calendar, question.course(candidate.beside_base)
     lines = timelines(question, candidate)
@@ -99,7 +99,7 @@ def meets_all(question: HorizonQuestion, candidate: Candidate) -> bool:
     return meets_slos(course, cuts, calendar.keep, calendar.keep_share)
 
 
-def timelines(question: HorizonQuestion, candidate: Candidate) -> list[Timeline]:
+def timelines(question: HorizonQuestion, candidate: WayCandidate) -> list[FleetTimeline]:
     """Machines of the rest over time: one timeline, or one for each replication of interruptions."""
     start_s = question.start_s(candidate.group)
     ahead = candidate.mode is Mode.SCHEDULED
@@ -110,7 +110,7 @@ def timelines(question: HorizonQuestion, candidate: Candidate) -> list[Timeline]
     return [timeline(wishes, start_s, ahead=ahead, interruptions=rule, seed=seed) for seed in question.seeds]
 
 
-def answered(question: HorizonQuestion, candidate: Candidate, *, missed: bool = False) -> Cheapest:
+def answered(question: HorizonQuestion, candidate: WayCandidate, *, missed: bool = False) -> Cheapest:
     """The candidate's cost and attainment, on average over its timelines."""
     lines = timelines(question, candidate)
     course = question.course(candidate.beside_base)
@@ -156,7 +156,7 @@ class GpuUse:
     by_hour: tuple[float, ...]
 
 
-def gpu_use(question: HorizonQuestion, candidate: Candidate, course: Course, cuts: Sequence[Stretches]) -> GpuUse:
+def gpu_use(question: HorizonQuestion, candidate: WayCandidate, course: Course, cuts: Sequence[Stretches]) -> GpuUse:
     """Machines over time beside those that the load needs."""
     each = candidate.rest.gpu_count
     base_gpus = candidate.base.gpus if candidate.base else 0
@@ -195,7 +195,9 @@ def mean(values: Sequence[float]) -> float:
 # Parts and cost
 
 
-def parts_of(question: HorizonQuestion, candidate: Candidate, lines: Sequence[Timeline]) -> tuple[StrategyPart, ...]:
+def parts_of(
+    question: HorizonQuestion, candidate: WayCandidate, lines: Sequence[FleetTimeline]
+) -> tuple[StrategyPart, ...]:
     """The base, and the rest."""
     paid = np.concatenate([line.paid for line in lines])
     rest = part_of(
@@ -259,7 +261,7 @@ def part_of(
     )
 
 
-def cost_range(parts: Sequence[StrategyPart], lines: Sequence[Timeline]) -> Band:
+def cost_range(parts: Sequence[StrategyPart], lines: Sequence[FleetTimeline]) -> Band:
     """Cost at the ends and the middle of prices and interruptions."""
     *base, rest = parts
     base_usd = total_usd(base)

@@ -14,7 +14,7 @@ from planner.questions.horizons.judging import Course, Stretches, busy_gpu_s, ju
 from planner.questions.horizons.question import HorizonQuestion
 from planner.replay.run import seed_of
 from planner.search.search import NothingToPlanError
-from simulator.clock.autoscaling import HOUR_S, Timeline
+from simulator.clock.autoscaling import HOUR_S, FleetTimeline
 from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
 
@@ -69,7 +69,7 @@ def busiest(course: Course) -> int:
     return int(np.argmax(course.factors.reshape(-1, MINUTES_PER_DAY).sum(axis=1)))
 
 
-def pieces(timeline: Timeline, start_s: float, finish_s: float) -> list[float]:
+def pieces(timeline: FleetTimeline, start_s: float, finish_s: float) -> list[float]:
     """Edges of the pieces: at every change of the machines that answer, and not too far apart."""
     changed = np.flatnonzero(np.diff(timeline.ready)) + 1
     changes_s = timeline.at_s[changed]

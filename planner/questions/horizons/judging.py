@@ -12,7 +12,7 @@ from planner.model.replications import longest_slo_s
 from planner.questions.horizons.answer import ModelSlo
 from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_DAY, MINUTES_PER_HOUR, Levels
 from planner.questions.horizons.machines import Behaviour, MachineGroup
-from simulator.clock.autoscaling import Timeline
+from simulator.clock.autoscaling import FleetTimeline
 from simulator.world.deployment import Drop
 from simulator.world.workload import Floats
 
@@ -87,7 +87,7 @@ Period = Callable[[Stretches], NDArray[np.intp]]
 """The period in which each stretch lies."""
 
 
-def stretches(timeline: Timeline, minutes: int) -> Stretches:
+def stretches(timeline: FleetTimeline, minutes: int) -> Stretches:
     """A timeline cut at every minute."""
     at_s = np.union1d(np.arange(minutes) * MINUTE_S, timeline.at_s)
     row = np.searchsorted(timeline.at_s, at_s, side="right") - 1
@@ -269,7 +269,7 @@ def _shares(model: str, parts: Sequence[Judged], period: Period, *, apart: bool 
     return share, share - SIGMAS * np.sqrt(variance[busy]) / load[busy]
 
 
-def hopeless(course: Course, timeline: Timeline, keep: Keep, keep_share: float) -> bool:
+def hopeless(course: Course, timeline: FleetTimeline, keep: Keep, keep_share: float) -> bool:
     """Even machines that are never idle leave too much undone: seen without a replay.
 
     Of the work that comes in a period, no more is done than the machines that answer have time for. So some model has

@@ -86,7 +86,7 @@ class OfferPair:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class WayCandidate:
     """One way with all its numbers."""
 
     way: HorizonWay
@@ -139,7 +139,7 @@ def sensible(pattern: Pattern, base: Offer, rest: Offer) -> bool:
     return pattern.mode is not CONSTANT and base.usd_per_hour < rest.usd_per_hour
 
 
-def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[Candidate]:
+def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[WayCandidate]:
     """Every size of the base, and every number or target of the rest."""
     group = question.market.group(pair.rest)
     base_group = question.market.group(pair.base) if pair.base else None
@@ -152,7 +152,7 @@ def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[Candidate
             wishes = plan.wishes()
             if base is not None and not wishes.count.any():
                 continue  # the base alone is a way of its own
-            yield Candidate(
+            yield WayCandidate(
                 way=pair.way,
                 base=base,
                 group=group,

@@ -10,7 +10,7 @@ from typing import Any
 
 from calibrate.joint.spec import SpecError, read_spec
 from planner.io.load import ScenarioError, line
-from planner.io.strict_yaml import Document, Problem, YamlError, parse, read_text
+from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.units.errors import Steps, dotted
 from planner.units.reading import fraction
 from simulator.errors import InputError
@@ -33,7 +33,7 @@ def read_joint_spec(path: Path) -> Any:
     return spec
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> YamlDocument:
     """The YAML of a file; ScenarioError where it is none, or there is no such file."""
     try:
         return parse(read_text(path))
@@ -44,7 +44,7 @@ def read_document(path: Path) -> Document:
         raise ScenarioError([f"{path}: {error if path.exists() else hint}"]) from None
 
 
-def placed(document: Document, steps: Steps, message: str) -> Problem:
+def placed(document: YamlDocument, steps: Steps, message: str) -> Problem:
     """A problem with the place of its value, or of the nearest one around it that has a place."""
     around = (steps[:count] for count in range(len(steps), -1, -1))
     nearest = next(some for some in around if some in document.places)

@@ -21,7 +21,7 @@ from planner.questions.profiling.whatif import (
     what_ifs,
 )
 from planner.questions.profiling.working_set import Knee, MemoryLevel, cpu_levels, gpu_levels, knee_of, knees
-from planner.questions.training.memory import Memory
+from planner.questions.training.memory import TrainingMemory
 from planner.units.reading import did_you_mean
 from simulator.world.hardware import GPU
 
@@ -101,7 +101,7 @@ class Anatomy:
     roofline: Roofline
     prediction: Prediction | None
     what_ifs: tuple[WhatIf | Unanswered, ...]
-    training: Memory
+    training: TrainingMemory
     checkpointing: Checkpointing
     device: str | None
     levels: tuple[MemoryLevel, ...]

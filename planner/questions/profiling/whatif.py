@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from calibrate.layers.facts import Facts, FactsError, LayerWork
 from planner.prediction.roofline import Bound, Ceilings, PrecisionError, Roofline, under
 from planner.questions.training.closed_forms import FORWARD_SHARE
-from planner.questions.training.memory import Memory, memory, states, vision_activation_bytes
+from planner.questions.training.memory import TrainingMemory, memory, states, vision_activation_bytes
 
 ELEMENTWISE = frozenset(
     {
@@ -245,7 +245,7 @@ def _kept(made: list[int], segments: int) -> int:
     return checkpoints + max(map(sum, parts))
 
 
-def training_memory(facts: Facts, batch: int) -> Memory:
+def training_memory(facts: Facts, batch: int) -> TrainingMemory:
     """Memory of a step with SGD and momentum in 4-byte floats, as `planner train` has it, without the context.
 
     AlexNet of 2012 at batch 128: 244 MB thrice, 1.2 GB of activations (0.64 to 2.24 GB).

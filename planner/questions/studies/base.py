@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from planner.io.load import Loaded, ScenarioError, ScenarioReader, child, line
-from planner.io.strict_yaml import Document, Problem, YamlError, parse, read_text
+from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.scenario import Merging, Scenario
-from planner.questions.studies.engine import Ask, Inputs, Machine
+from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.training.scenario import LoadedTraining, TrainingReader, TrainingScenario, odd
 from planner.units.reading import did_you_mean, rate
 from simulator.errors import InputError
@@ -37,7 +37,7 @@ def change(path: str, value: Any) -> str:
     return f"{path}={json.dumps(value, ensure_ascii=False)}"
 
 
-def read_yaml(path: Path) -> tuple[str, Document]:
+def read_yaml(path: Path) -> tuple[str, YamlDocument]:
     """Text and content of a YAML file; ScenarioError lists all that is wrong with its form."""
     try:
         text = read_text(path)
@@ -61,14 +61,14 @@ class Base:
     """A scenario before it is changed."""
 
     path: Path
-    document: Document
+    document: YamlDocument
     training: bool
     tables: dict[tuple[Path, str | None], TraceTable] = field(default_factory=dict)
     """Recordings by file and column: read once for all points."""
     stated: dict[Path, Any] = field(default_factory=dict)
     """Content of files on merged models, by file."""
 
-    def resolve(self, changes: Sequence[str], on: Machine | None) -> Inputs:
+    def resolve(self, changes: Sequence[str], on: WorkerMachine | None) -> Inputs:
         """The scenario after `path=value` changes in their order, `load` last; Unresolved says what is wrong."""
         document = replace(self.document, data=deepcopy(self.document.data), problems=list(self.document.problems))
         reader = TrainingReader(document) if self.training else ScenarioReader(document)
@@ -80,7 +80,7 @@ class Base:
             raise Unresolved([replace(no, override=written.get(no.override, no.override)) for no in reader.problems])
         return Inputs(self.ask(machine), loaded, machine)
 
-    def ask(self, machine: Machine | None) -> Ask:
+    def ask(self, machine: WorkerMachine | None) -> Ask:
         """The command that answers a point."""
         if self.training:
             return Ask.TRAIN
@@ -159,8 +159,8 @@ class Base:
 
 
 def apply(
-    reader: ScenarioReader, changes: Sequence[str], on: Machine | None
-) -> tuple[Machine | None, str, dict[str, str]]:
+    reader: ScenarioReader, changes: Sequence[str], on: WorkerMachine | None
+) -> tuple[WorkerMachine | None, str, dict[str, str]]:
     """Make changes of a base, in their order: the machine after them, the last `load`, which is left to do, and the
     text of each change as it was written, by the change of one item that it stands for."""
     machine, scale = on, ""
@@ -195,7 +195,7 @@ def multiply(holder: dict[str, Any], key: str, factor: float) -> None:
         return  # the scenario's own checks name it
 
 
-def moved(machine: Machine, path: str, value: Any) -> Machine:
+def moved(machine: WorkerMachine, path: str, value: Any) -> WorkerMachine:
     """The machine with another GPU, or more of them."""
     if path == "on.gpu" and isinstance(value, str):
         return replace(machine, gpu=value)

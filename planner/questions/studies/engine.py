@@ -52,7 +52,7 @@ class Ask(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class WorkerMachine:
     """The GPUs of a simulation."""
 
     gpu: str
@@ -91,7 +91,7 @@ class Inputs:
 
     ask: Ask
     loaded: Loaded | LoadedTraining
-    on: Machine | None = None
+    on: WorkerMachine | None = None
     """With `simulate`."""
 
 

@@ -18,7 +18,7 @@ KEYS = {"key", "values", "feasible", "evidence", "predicted", "reason", "failed"
 WRITER = Writer("study", "name another directory with -o", StoreError)
 
 
-class Journal:
+class StudyJournal:
     """The points that a folder holds, and the way to add one."""
 
     def __init__(self, directory: Path, *, resume: bool) -> None:

@@ -21,7 +21,7 @@ TAIL_BYTES = 2000
 Job = tuple[str, Inputs]
 
 
-class Worker:
+class LocalWorker:
     """A process that works points out, one at a time."""
 
     def __init__(self, context: bytes) -> None:
@@ -83,7 +83,7 @@ class LocalEngine:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.ended: SimpleQueue[tuple[str, Outcome | Lost]] = SimpleQueue()
         self.threads = [threading.Thread(target=self._feed, daemon=True) for _ in range(workers)]
-        self.workers: set[Worker] = set()
+        self.workers: set[LocalWorker] = set()
         self.lock = threading.Lock()
         self.closing = False
 
@@ -114,7 +114,7 @@ class LocalEngine:
 
     def _feed(self) -> None:
         """One worker after the other, each until it dies."""
-        worker: Worker | None = None
+        worker: LocalWorker | None = None
         while job := self.jobs.get():
             key, inputs = job
             ended: Outcome | Lost = Lost("")
@@ -131,22 +131,22 @@ class LocalEngine:
         if worker:
             self._end(worker)
 
-    def _start(self) -> Worker | None:
+    def _start(self) -> LocalWorker | None:
         """A new worker; None where all shall end."""
         with self.lock:
             if self.closing:
                 return None
-            worker = Worker(self.context)
+            worker = LocalWorker(self.context)
             self.workers.add(worker)
             return worker
 
-    def _reason(self, worker: Worker | None, error: Exception) -> str:
+    def _reason(self, worker: LocalWorker | None, error: Exception) -> str:
         """Why a point has no outcome: its worker died, or none could be started."""
         if worker is None:
             return f"no process could be started for it ({getattr(error, 'strerror', None) or error})"
         return f"its process died {ATTEMPTS} times, the last time with {self._end(worker)}"
 
-    def _end(self, worker: Worker) -> str:
+    def _end(self, worker: LocalWorker) -> str:
         """End a worker, if it has not ended by itself; how it ended."""
         with self.lock:
             self.workers.discard(worker)

@@ -11,7 +11,7 @@ from planner.model.scenario import Scenario
 from planner.questions.studies.base import Unresolved, change, key_of
 from planner.questions.studies.engine import Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
 from planner.questions.studies.figures import Figure
-from planner.questions.studies.journal import Journal
+from planner.questions.studies.journal import StudyJournal
 from planner.questions.studies.results import (
     AxisAnswer,
     OutputAnswer,
@@ -30,7 +30,7 @@ Tell = Callable[[int, int, int], None]
 
 
 @dataclass(slots=True)
-class Row:
+class StudyRow:
     """One combination of the axes' values: a point, or with a search the points that are tried."""
 
     at: tuple[int, ...]
@@ -69,19 +69,19 @@ class Ran:
     """Why points are missing; they count as failed in the answer, and are tried anew with `--resume`."""
 
 
-class Runner:
+class StudyRunner:
     """A study on its way."""
 
-    def __init__(self, study: Study, context: Context, journal: Journal, engine: Engine, tell: Tell) -> None:
+    def __init__(self, study: Study, context: Context, journal: StudyJournal, engine: Engine, tell: Tell) -> None:
         self.study = study
         self.context = context
         self.journal = journal
         self.engine = engine
         self.tell = tell
         self.fingerprint = fingerprint(context)
-        self.rows = [Row(at, study.search) for at in study.combinations()]
+        self.rows = [StudyRow(at, study.search) for at in study.combinations()]
         self.ready = deque((row, value) for row in self.rows for value in self.ask(row))
-        self.waiting: dict[str, list[tuple[Row, float | None]]] = {}
+        self.waiting: dict[str, list[tuple[StudyRow, float | None]]] = {}
         """Rows that wait for the points under way, by key."""
         self.found_before = frozenset(journal.outcomes)
         self.taken: set[str] = set()
@@ -97,7 +97,7 @@ class Runner:
             if self.waiting:
                 self.finish(*self.engine.take())
 
-    def start(self, row: Row, value: float | None) -> None:
+    def start(self, row: StudyRow, value: float | None) -> None:
         """Have a point worked out, unless it is known already or is no scenario at all."""
         try:
             inputs = self.inputs(row, value)
@@ -114,7 +114,7 @@ class Runner:
             self.waiting[key] = [(row, value)]
             self.engine.submit(key, inputs)
 
-    def inputs(self, row: Row, value: float | None) -> Inputs:
+    def inputs(self, row: StudyRow, value: float | None) -> Inputs:
         """A point, resolved."""
         changes = self.study.changes_at(row.at)
         if row.search and value is not None:
@@ -133,14 +133,14 @@ class Runner:
         for row, value in waiting:
             self.learn(row, value, key, outcome)
 
-    def learn(self, row: Row, value: float | None, key: str, outcome: Outcome) -> None:
+    def learn(self, row: StudyRow, value: float | None, key: str, outcome: Outcome) -> None:
         """Give a row an outcome; what it wants next comes first, so that rows end one after the other."""
         row.outcomes[value] = (key, outcome)
         self.ready.extendleft((row, further) for further in reversed(self.ask(row)))
         self.rows_done += row.done
         self.tell(self.rows_done, len(self.rows), self.computed)
 
-    def ask(self, row: Row) -> list[float | None]:
+    def ask(self, row: StudyRow) -> list[float | None]:
         """Values that a row wants now; each is asked for once."""
         wanted = row.wanted()
         row.begun |= set(wanted)
@@ -155,8 +155,8 @@ def run_study(
     The same study gives the same answer, whatever the engine, the order in which points end, and interruptions.
     """
     check_names(study, context)
-    with Journal(directory, resume=resume) as journal, engine as running:
-        runner = Runner(study, context, journal, running, tell)
+    with StudyJournal(directory, resume=resume) as journal, engine as running:
+        runner = StudyRunner(study, context, journal, running, tell)
         runner.run()
         journal.sort([key for row in runner.rows for _, (key, _) in sorted_outcomes(row)])
     answer = answer_of(study, runner.rows, context, runner.fingerprint)
@@ -177,12 +177,12 @@ def check_names(study: Study, context: Context) -> None:
             gpu_named(resolved.on.gpu, context.catalog)
 
 
-def sorted_outcomes(row: Row) -> list[tuple[float | None, tuple[str, Outcome]]]:
+def sorted_outcomes(row: StudyRow) -> list[tuple[float | None, tuple[str, Outcome]]]:
     """A row's outcomes by value."""
     return sorted(row.outcomes.items(), key=lambda item: -1.0 if item[0] is None else item[0])
 
 
-def answer_of(study: Study, rows: Sequence[Row], context: Context, known: str) -> StudyAnswer:
+def answer_of(study: Study, rows: Sequence[StudyRow], context: Context, known: str) -> StudyAnswer:
     """The whole answer."""
     from planner.search.search import versions
 
@@ -241,7 +241,7 @@ def searched(search: Search | None) -> SearchAnswer | None:
     )
 
 
-def point_of(study: Study, row: Row) -> PointAnswer:
+def point_of(study: Study, row: StudyRow) -> PointAnswer:
     """The answer to one combination."""
     labels = {axis.name: axis.values[i].label for axis, i in zip(study.axes, row.at, strict=True)}
     shown, threshold, reason = chosen(row)
@@ -265,7 +265,7 @@ def kept(values: Mapping[str, Figure], outputs: Sequence[str]) -> dict[str, Figu
     return {name: values.get(name) for name in outputs}
 
 
-def chosen(row: Row) -> tuple[float | None, Figure, str]:
+def chosen(row: StudyRow) -> tuple[float | None, Figure, str]:
     """The value of a row that is shown, the threshold, and a remark on it."""
     if row.search is None:
         return None, None, ""

@@ -19,7 +19,7 @@ from planner.io.strict_yaml import Problem
 from planner.model.checked import STRICT
 from planner.model.scenario import Count, Name, Scenario
 from planner.questions.studies.base import LOAD, Base, Unresolved, change, read_base, read_yaml
-from planner.questions.studies.engine import Ask, Inputs, Machine
+from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.studies.figures import SERVING, TRAINING, Output
 from planner.units.errors import UNKNOWN_KEY, Steps, message, mistakes, shown
 from planner.units.reading import NUMBER, Fraction, did_you_mean, duration, fraction, memory, price, rate
@@ -167,11 +167,11 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Start:
+class StudyStart:
     """The base with the changes that all points have."""
 
     base: Base
-    on: Machine | None
+    on: WorkerMachine | None
     changes: tuple[str, ...]
 
     def resolve(self, *more: str) -> Inputs:
@@ -195,7 +195,7 @@ class Study:
     ask: Ask
     base: Base
     base_as_written: str
-    on: Machine | None
+    on: WorkerMachine | None
     """The GPUs of a simulation where no axis changes them."""
     changes: tuple[str, ...]
     """Changes of the base, for all points."""
@@ -270,14 +270,14 @@ class StudyReader(ScenarioReader):
             self.report(("base",), "is this study itself. Name a scenario.")
             return None
         base = read_base(path.parent / spec.base, spec.ask)
-        machine = Machine(spec.on.gpu, spec.on.count) if spec.on else None
+        machine = WorkerMachine(spec.on.gpu, spec.on.count) if spec.on else None
         ask = spec.ask or base.ask(machine)
         self.check_ask(spec, ask, base)
         self.check_overrides(spec, overrides)
         fixed = fixed_changes(spec, base, seed)
         if self.problems or not self.check_base(spec, base, machine, overrides, fixed):
             return None
-        start = Start(base, machine, (*fixed, *overrides))
+        start = StudyStart(base, machine, (*fixed, *overrides))
         axes = tuple(self.axes(spec, start))
         study = Study(
             name=spec.name or path.stem,
@@ -336,7 +336,7 @@ class StudyReader(ScenarioReader):
                 self.problems.append(Problem(LAST, 0, rule, "", text))
 
     def check_base(
-        self, spec: StudySpec, base: Base, on: Machine | None, overrides: Sequence[str], fixed: Sequence[str]
+        self, spec: StudySpec, base: Base, on: WorkerMachine | None, overrides: Sequence[str], fixed: Sequence[str]
     ) -> bool:
         """True where the base resolves; problems of `set` are noted at their places, all others at the base's."""
         try:
@@ -352,7 +352,7 @@ class StudyReader(ScenarioReader):
             return False
         return True
 
-    def axes(self, spec: StudySpec, start: Start) -> Iterator[Axis]:
+    def axes(self, spec: StudySpec, start: StudyStart) -> Iterator[Axis]:
         """The axes, each value tried on the base."""
         for name, written in spec.axes.items():
             at: Steps = ("axes", name)
@@ -454,7 +454,7 @@ class StudyReader(ScenarioReader):
         if twice:
             self.report(at, f"has `{twice[0]}` twice. Keep one.")
 
-    def check_value(self, start: Start, value: Value, at: Steps) -> None:
+    def check_value(self, start: StudyStart, value: Value, at: Steps) -> None:
         """Notes a value with which the base is no scenario, the other axes left alone."""
         try:
             start.resolve(*value.changes)
@@ -462,7 +462,7 @@ class StudyReader(ScenarioReader):
             for no in error.problems:
                 self.report(at, f"{no.path}: {no.message}" if no.path and no.path not in at else no.message)
 
-    def search(self, spec: SearchSpec, ask: Ask, start: Start) -> Search | None:
+    def search(self, spec: SearchSpec, ask: Ask, start: StudyStart) -> Search | None:
         """The threshold to look for; None, or problems, where the spec is wrong."""
         at: Steps = ("search",)
         ends = self.ends((*at, "between"), *spec.between, keys=(0, 1))
@@ -543,7 +543,7 @@ def fixed_changes(spec: StudySpec, base: Base, seed: int | None) -> tuple[str, .
     return tuple(changes)
 
 
-def reference(start: Start, values: Sequence[Value]) -> int:
+def reference(start: StudyStart, values: Sequence[Value]) -> int:
     """Number of the value with which the base is what it is anyway, else of the one in the middle."""
     try:
         plain = start.resolve()

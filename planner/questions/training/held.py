@@ -6,8 +6,8 @@ from calibrate.library.lookup import Library
 from planner.questions.training.closed_forms import Range, exactly
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import (
-    Memory,
     States,
+    TrainingMemory,
     largest_batch,
     memory,
     states,
@@ -66,7 +66,7 @@ def fixed(layout: TrainingLayout) -> States:
     return states(subject.params, train.precision, train.optimizer, layout.split, subject.buffer_bytes)
 
 
-def peak(layout: TrainingLayout, per_sample: Range) -> Memory:
+def peak(layout: TrainingLayout, per_sample: Range) -> TrainingMemory:
     """Memory of a step on one GPU, with so many bytes of activations a sample."""
     return memory(fixed(layout), per_sample * layout.micro_batch, layout.scenario.context)
 

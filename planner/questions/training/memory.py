@@ -113,7 +113,7 @@ def vision_activation_bytes(facts: Facts, precision: str, recompute: str = "none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class TrainingMemory:
     """Bytes on one GPU, by kind."""
 
     weights: float
@@ -136,11 +136,11 @@ class Memory:
         return {name: value.mid if isinstance(value, Range) else value for name, value in values.items()}
 
 
-def memory(fixed: States, activations: Range, context_bytes: float) -> Memory:
+def memory(fixed: States, activations: Range, context_bytes: float) -> TrainingMemory:
     """A step's peak: everything at once, plus what the allocator wastes."""
     held = activations + fixed.total
     wasted_share = ALLOCATOR.each(lambda reserved: reserved - 1)
-    return Memory(
+    return TrainingMemory(
         weights=fixed.weights,
         gradients=fixed.gradients,
         optimizer=fixed.optimizer,

@@ -11,7 +11,7 @@ from enum import StrEnum
 from math import exp, hypot, log
 from typing import Any
 
-from planner.model.plan import Rule
+from planner.model.plan import PredictionRule
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import Bound, PrecisionError, Roofline, latency_s, peak_flops
 from planner.questions.training.closed_forms import (
@@ -198,7 +198,7 @@ class OnePass:
         if not self.subject.own or self.scenario.utilization:
             return None
         predicted = self.predictor.predicted_pair(self.subject.profile, self.gpu.name, self.precision)
-        if predicted is None or predicted.rule is Rule.ROOFLINE:
+        if predicted is None or predicted.rule is PredictionRule.ROOFLINE:
             return None
         inference_s = predicted.prediction(self.batch).latency_s
         step = step_from_inference(1.0, self.subject.depthwise)

@@ -78,7 +78,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures(OnPage):
+class FigureGrid(OnPage):
     """Charts side by side."""
 
     holds: ClassVar[str] = "figures"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import isfinite, isnan, nan
 
 from planner.model.plan import Estimate, LatencyHistogram, ModelAnswer, Plan, Recommendation
-from planner.show.charts.blocks import Bar, Bars, Figure, Figures
+from planner.show.charts.blocks import Bar, Bars, Figure, FigureGrid
 from planner.show.charts.kit import STRIP, Scale, Spot, histogram, line, plot_area, rect, scatter, strip
 from planner.show.text.plan import latency_left, tilde
 from planner.show.text.reasons import outlooks_title
@@ -40,11 +40,11 @@ def room_bar(m: ModelAnswer, across: Scale) -> Bar:
     return Bar(m.name, strip(parts, BAR, f"p99 of {m.name}: {text}"), text, late)
 
 
-def latency(plan: Plan) -> Iterator[Figures]:
+def latency(plan: Plan) -> Iterator[FigureGrid]:
     """A histogram for each model."""
     by_name = {m.name: m for m in plan.recommendation.models}
     seen = [one for one in plan.latency if one.model in by_name and any(one.counts)]
-    yield Figures([latency_figure(one, by_name[one.model]) for one in seen])
+    yield FigureGrid([latency_figure(one, by_name[one.model]) for one in seen])
 
 
 def latency_figure(one: LatencyHistogram, model: ModelAnswer) -> Figure:
@@ -66,7 +66,7 @@ def letter(number: int) -> str:
     return chr(ord("A") + number)
 
 
-def pareto(plan: Plan) -> Iterator[Figures]:
+def pareto(plan: Plan) -> Iterator[FigureGrid]:
     """Cost against the slowest model's latency."""
     answers = [plan.recommendation, *plan.alternatives]
     lettered = [(letter(i), a) for i, a in enumerate(answers) if a.models and not isnan(worst_p99(a))]
@@ -79,7 +79,7 @@ def pareto(plan: Plan) -> Iterator[Figures]:
     limit = 1.0 if up.high >= 1 else None
     chart = scatter(spots, "dollars an hour", "slowest p99 of its SLO", texts, (across, up), front, limit)
     note = "A is the answer. The line joins those that no other beats in both."
-    yield Figures([Figure(chart, "What one pays for speed", note)])
+    yield FigureGrid([Figure(chart, "What one pays for speed", note)])
 
 
 def spot(name: str, answer: Recommendation, plan: Plan) -> Spot:

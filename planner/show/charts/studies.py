@@ -9,7 +9,7 @@ from markupsafe import Markup
 from planner.questions.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
 from planner.questions.studies.scenario import Label
 from planner.show.charts import kit
-from planner.show.charts.blocks import Bar, Bars, Figure, Figures, Heat, Heats, Legend
+from planner.show.charts.blocks import Bar, Bars, Figure, FigureGrid, Heat, Heats, Legend
 from planner.show.document import PAGE, Block, Text, Tone
 from planner.show.text.studies import name_of, number, numeric
 
@@ -53,7 +53,7 @@ class Charts:
             values = self.answer.axes[by].values
             yield Legend([(kit.colour(i), str(value)) for i, value in enumerate(values)])
         charts = (self.line_chart(output, along, by, values) for output in self.outputs)
-        yield Figures([chart for chart in charts if chart])
+        yield FigureGrid([chart for chart in charts if chart])
 
     def lines_note(self, along: int, by: int | None) -> str:
         """Which axes are drawn, and at which values the others are held."""
@@ -112,7 +112,7 @@ class Charts:
         named = [(str(value), [field(point) for point in row]) for value, row in zip(rows.values, fields, strict=True)]
         return Heat(output.name, f"{rows.name} / {columns.name}", [str(value) for value in columns.values], named)
 
-    def pareto(self) -> Iterator[Figures]:
+    def pareto(self) -> Iterator[FigureGrid]:
         """The first two figures of which less or more is better, against each other."""
         wanted = [o for o in self.outputs if o.better and not o.name.startswith("lower_bound")]
         wanted.sort(key=lambda o: ("usd" not in o.name, o.name == "gpu_count"))
@@ -122,7 +122,7 @@ class Charts:
         points = [p for p in self.answer.points if p.feasible and has(p, x) and has(p, y)]
         varied = all(len({value_of(p, output) for p in points}) > 1 for output in (x, y))
         if len(points) >= 3 and varied:
-            yield Figures([against(points, x, y)])
+            yield FigureGrid([against(points, x, y)])
 
 
 def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> Figure:

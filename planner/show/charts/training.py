@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import isfinite, log
 
 from planner.questions.training.plan import TrainingOption
-from planner.show.charts.blocks import Figure, Figures
+from planner.show.charts.blocks import Figure, FigureGrid
 from planner.show.charts.kit import Spot, plot_area, scatter
 from planner.show.text.training import TICKS_S, length, usd, who
 
@@ -49,7 +49,7 @@ def steps_from(end: float, value: float, values: Sequence[float], most: int) -> 
     return round(abs(log(value / end)) / whole * most)
 
 
-def cost_by_time(shown: Sequence[TrainingOption]) -> Iterator[Figures]:
+def cost_by_time(shown: Sequence[TrainingOption]) -> Iterator[FigureGrid]:
     """The same for a page."""
     options = drawable(shown)
     if len(options) < 2:
@@ -64,7 +64,7 @@ def cost_by_time(shown: Sequence[TrainingOption]) -> Iterator[Figures]:
     each = len(lengths) // TICKS_MAX + 1
     ticks = [(x, length(x)) for x in lengths[::each]], [(y, usd(y)) for y in up.steps(4)]
     chart = scatter(spots, "time of the training", "cost", ticks, (across, up))
-    yield Figures([Figure(chart, "Cost by time, both logarithmic", "Filled: nothing is both faster and cheaper.")])
+    yield FigureGrid([Figure(chart, "Cost by time, both logarithmic", "Filled: nothing is both faster and cheaper.")])
 
 
 def roomy(values: Sequence[float]) -> tuple[float, float]:

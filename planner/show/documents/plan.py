@@ -11,11 +11,11 @@ from planner.show.document import (
     TEXT,
     Block,
     Cell,
-    Code,
+    CodeBlock,
     Column,
     Document,
     Drawn,
-    Facts,
+    FactList,
     Items,
     Rows,
     Section,
@@ -74,7 +74,7 @@ def document(plan: Plan) -> Document:
             Section("What it rests on", evidence(plan), id="evidence", link="Evidence"),
             Section("Measure this next", [Items(reasons.measure_next(plan))], id="measure"),
             Section("Scenario", scenario(plan), id="scenario", views=PAGE),
-            Section("How it was made", [Facts(list(prose.provenance(plan)))], id="made", link="Made"),
+            Section("How it was made", [FactList(list(prose.provenance(plan)))], id="made", link="Made"),
         ],
     )
 
@@ -300,6 +300,6 @@ def scenario(plan: Plan) -> list[Block]:
     return [
         Text(prose.scenario_note(plan), Tone.BAD),
         Text("Changed on the command line:" if changes else ""),
-        Code("\n".join(changes)),
-        Code(plan.scenario_text),
+        CodeBlock("\n".join(changes)),
+        CodeBlock(plan.scenario_text),
     ]

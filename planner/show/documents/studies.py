@@ -22,7 +22,7 @@ from planner.show.document import (
     Column,
     Document,
     Drawn,
-    Facts,
+    FactList,
     Items,
     Rows,
     Section,
@@ -64,7 +64,7 @@ def document(answer: StudyAnswer) -> Document:
             Section("Lines", [Drawn(charts.lines)], id="lines"),
             Section("Heat maps", [shades, Drawn(charts.heats)], id="heat"),
             Section("Unbeaten points", [Drawn(charts.pareto)], id="pareto", link="Unbeaten"),
-            Section("How it was made", [Facts(list(prose.provenance(answer)), views=PAGE)], id="made", link="Made"),
+            Section("How it was made", [FactList(list(prose.provenance(answer)), views=PAGE)], id="made", link="Made"),
         ],
     )
 

@@ -10,7 +10,7 @@ from planner.show.document import (
     PAGE,
     TERMINAL,
     Cell,
-    Code,
+    CodeBlock,
     Column,
     Document,
     Drawn,
@@ -51,7 +51,7 @@ def document(plan: TrainingPlan) -> Document:
         lead=[*(Text(line, Tone.STRONG) for line in prose.answers(plan)), stats(plan)],
         sections=[
             Section("Options", [options, rest], id="options", titled=PAGE),
-            Section("", [Text(title, views=TERMINAL), Code("\n".join(drawn), views=TERMINAL)]),
+            Section("", [Text(title, views=TERMINAL), CodeBlock("\n".join(drawn), views=TERMINAL)]),
             Section("Cost by time", [Drawn(lambda: cost_by_time(shown))], id="chart"),
             Section("What the figures rest on", notes, id="evidence", titled=PAGE),
         ],

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from calibrate.io.plot import What, check_picture, plot
+from calibrate.io.plot import Picture, check_picture, plot
 from calibrate.library.lookup import Library
 from planner.show.text.listings import ListingError, choose
 from simulator.errors import InputError
@@ -14,7 +14,7 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
     check_picture(path, option="-o")
     profile = choose_one(library, model, gpu, precision)
     try:
-        plot(profile, library.measured(profile), What(what), path)
+        plot(profile, library.measured(profile), Picture(what), path)
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:

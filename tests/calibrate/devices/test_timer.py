@@ -12,16 +12,16 @@ from scipy.stats import binom
 from calibrate.devices.timer import (
     CpuTimer,
     ReplayTimer,
-    Rule,
     Sample,
     Stop,
+    StopRule,
     enough,
     median_interval,
     repeat,
     warmed_up,
 )
 
-RULE = Rule(width=0.01, seconds=2.0, at_least=10, at_most=40, warm_up_s=0.0)
+RULE = StopRule(width=0.01, seconds=2.0, at_least=10, at_most=40, warm_up_s=0.0)
 
 
 @pytest.mark.parametrize("count", [6, 7, 20, 100])
@@ -75,7 +75,7 @@ def test_warm_when_the_last_runs_are_as_fast_as_those_before() -> None:
     assert not warmed_up([2, 2, 2, 2.2, 2.2, 2.2], 0.1, RULE), "slower counts as change too: clocks may fall"
     assert not warmed_up([2, 2, 2, 2, 2], 0.1, RULE)
     assert warmed_up([5, 4], 2.0, RULE), "its time is up"
-    assert not warmed_up([2] * 6, 0.1, Rule(warm_up_s=0.2)), "clocks need a moment to rise"
+    assert not warmed_up([2] * 6, 0.1, StopRule(warm_up_s=0.2)), "clocks need a moment to rise"
 
 
 def test_a_recording_is_warmed_up_and_sampled_like_a_device() -> None:

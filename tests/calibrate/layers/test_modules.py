@@ -20,7 +20,7 @@ def on_meta(name):
 
 
 def own(module, *shape):
-    return zoo.Built("own", module.eval(), shape, zoo.Task.OTHER)
+    return zoo.Built("own", module.eval(), shape, zoo.ZooTask.OTHER)
 
 
 def traced(built, **settings):

@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 from benchmarks.fits import NEXUS, calibrated, coverage, mean_error, nexus, published, series, summary, table, within
 from calibrate.library import fit
-from calibrate.library.fit import LATENCY_FORMS, Work, doubts, fit_latency, fit_load, fit_memory, regime
+from calibrate.library.fit import LATENCY_FORMS, FitWork, doubts, fit_latency, fit_load, fit_memory, regime
 from simulator.world.curves import FORMS, SmoothMaximum, curve_of
 
 JUDGED = series()
@@ -228,20 +228,20 @@ def test_copies_of_nothing_are_refused(copies):
 
 # Regimes and doubts
 
-WORK = Work(flops_per_sample=8e9, bytes_per_sample=1e8, weight_bytes=1e8, peak_flops=20e12, peak_bytes_per_s=900e9)
+WORK = FitWork(flops_per_sample=8e9, bytes_per_sample=1e8, weight_bytes=1e8, peak_flops=20e12, peak_bytes_per_s=900e9)
 
 
 def test_below_the_knee_overhead_above_it_what_is_nearer_its_peak():
     found = fit_latency(smooth())
     assert [regime(found, batch, WORK) for batch in (1, 8, 64)] == ["overhead", "overhead", "arithmetic"]
-    slow_memory = Work(flops_per_sample=8e9, bytes_per_sample=1e8, peak_flops=20e12, peak_bytes_per_s=210e9)
+    slow_memory = FitWork(flops_per_sample=8e9, bytes_per_sample=1e8, peak_flops=20e12, peak_bytes_per_s=210e9)
     assert regime(found, 64, slow_memory) == "bandwidth"
-    assert regime(found, 64, Work()) == "unknown"
+    assert regime(found, 64, FitWork()) == "unknown"
 
 
 def test_achieved_shares_of_the_peaks():
-    assert Work(flops_per_sample=8e9, peak_flops=4e12).arithmetic_share(1, 0.004) == pytest.approx(0.5)
-    moved = Work(bytes_per_sample=1e6, weight_bytes=1e8, peak_bytes_per_s=4e11)
+    assert FitWork(flops_per_sample=8e9, peak_flops=4e12).arithmetic_share(1, 0.004) == pytest.approx(0.5)
+    moved = FitWork(bytes_per_sample=1e6, weight_bytes=1e8, peak_bytes_per_s=4e11)
     assert moved.bandwidth_share(100, 0.001) == pytest.approx(0.5)
 
 
@@ -250,12 +250,12 @@ def test_good_measurements_are_not_doubted():
 
 
 DOUBTS = {
-    "few samples": (smooth(), {1: ENOUGH, 2: [0.01] * 3}, Work(), "Batch 2: 3 runs show no spread, 10 do; give"),
-    "few points": (smooth(batches=(1, 64)), {}, Work(), "Latency was measured at 2 batch sizes, too few"),
-    "wide": (smooth(), {4: [0.010, 0.020] * 10}, Work(), "Batch 4: run times spread by up to 34% of their mean"),
-    "no knee": (smooth(a=0.5), {}, Work(), "Up to batch 256 a fixed cost outweighs the work"),
-    "flat": (dict.fromkeys(DOUBLINGS, 0.01), {}, Work(), "Up to batch 256 a fixed cost outweighs the work"),
-    "too fast": (smooth(), {}, Work(flops_per_sample=8e9, peak_flops=8e12), "Batch 256: 2 times the arithmetic"),
+    "few samples": (smooth(), {1: ENOUGH, 2: [0.01] * 3}, FitWork(), "Batch 2: 3 runs show no spread, 10 do; give"),
+    "few points": (smooth(batches=(1, 64)), {}, FitWork(), "Latency was measured at 2 batch sizes, too few"),
+    "wide": (smooth(), {4: [0.010, 0.020] * 10}, FitWork(), "Batch 4: run times spread by up to 34% of their mean"),
+    "no knee": (smooth(a=0.5), {}, FitWork(), "Up to batch 256 a fixed cost outweighs the work"),
+    "flat": (dict.fromkeys(DOUBLINGS, 0.01), {}, FitWork(), "Up to batch 256 a fixed cost outweighs the work"),
+    "too fast": (smooth(), {}, FitWork(flops_per_sample=8e9, peak_flops=8e12), "Batch 256: 2 times the arithmetic"),
 }
 
 

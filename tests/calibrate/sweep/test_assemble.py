@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.sweep import assemble
 from calibrate.sweep.assemble import Measured, file_name, limits, outcomes_of, points_json, profile_json, raise_falls
@@ -37,8 +37,8 @@ def point(what: What, batch: int = 0, **more) -> Point:
     return Point(what=what, model="net", batch=batch, **more)
 
 
-def ok(asked: Point, **more) -> Outcome:
-    return Outcome(point=asked, status=Status.OK, **more)
+def ok(asked: Point, **more) -> PointOutcome:
+    return PointOutcome(point=asked, status=Status.OK, **more)
 
 
 def around(middle: float, count: int = 11, share: float = 0.01) -> list[float]:
@@ -46,42 +46,42 @@ def around(middle: float, count: int = 11, share: float = 0.01) -> list[float]:
     return [middle * (1 + share * (i - count // 2) / count) for i in range(count)]
 
 
-def latency(batch: int, time_s: float, **values) -> Outcome:
+def latency(batch: int, time_s: float, **values) -> PointOutcome:
     return ok(point(What.LATENCY, batch), samples={"wall_s": around(time_s)}, values=values)
 
 
-def memory(batch: int, held_bytes: float, optimizer: str = "") -> Outcome:
+def memory(batch: int, held_bytes: float, optimizer: str = "") -> PointOutcome:
     sizes = {"allocated_bytes": WEIGHTS + held_bytes, "weights_bytes": WEIGHTS}
     return ok(point(What.MEMORY, batch, optimizer=optimizer), values=sizes)
 
 
-def layers(flops: float = 8.2e9) -> Outcome:
+def layers(flops: float = 8.2e9) -> PointOutcome:
     listed = [{"name": "conv1", "type": "Conv2d", "weight_bytes": 2_000_000, "flops": int(flops)}]
     values = {"flops_per_sample": flops, "activation_bytes_per_sample": 20e6, "output_bytes_per_sample": 4000}
     return ok(point(What.LAYERS), values=values, details={"layers": listed})
 
 
-def loading() -> Outcome:
+def loading() -> PointOutcome:
     samples = {"pinned_s": around(0.0105), "pageable_s": around(0.021)}
     return ok(point(What.LOAD), values={"weight_bytes": WEIGHTS, "tensors": 320}, samples=samples)
 
 
-def probe(name: str, **values) -> Outcome:
+def probe(name: str, **values) -> PointOutcome:
     return ok(Point(what=What.PROBE, probe=name), values=values)
 
 
-def sweep() -> list[Outcome]:
+def sweep() -> list[PointOutcome]:
     """A whole model on a T4."""
     return [
         layers(),
         loading(),
         *(memory(batch, 20e6 * batch) for batch in TIMES_S),
-        Outcome(point=point(What.MEMORY, 32), status=Status.OUT_OF_MEMORY, message="CUDA out of memory"),
+        PointOutcome(point=point(What.MEMORY, 32), status=Status.OUT_OF_MEMORY, message="CUDA out of memory"),
         *(latency(batch, time_s, power_w=50.0 + batch) for batch, time_s in TIMES_S.items()),
     ]
 
 
-def probes() -> list[Outcome]:
+def probes() -> list[PointOutcome]:
     return [
         probe("matmul", fp32_flops=4e12, fp16_flops=20e12),
         probe("copy", to_device_pinned_bytes_per_s=12e9, from_device_pinned_bytes_per_s=12.5e9),
@@ -89,7 +89,7 @@ def probes() -> list[Outcome]:
     ]
 
 
-def written(tmp_path: Path, outcomes: list[Outcome], head: Header | None = None) -> Path:
+def written(tmp_path: Path, outcomes: list[PointOutcome], head: Header | None = None) -> Path:
     head = head or header()
     assemble.write(outcomes, head, tmp_path)
     return tmp_path / head.provenance["gpu"]
@@ -232,7 +232,7 @@ def test_falls_within_noise_stay():
         (ok(point(What.LATENCY, 8), samples={"wall_s": [0.024] * 4}), "Batch 8: 4 runs show no spread"),
         (ok(point(What.LATENCY, 8), samples={"wall_s": around(0.024, share=1)}), "Batch 8: run times spread"),
         (
-            Outcome(point=point(What.LATENCY, 8), status=Status.TIMED_OUT, message="120 s\nare over"),
+            PointOutcome(point=point(What.LATENCY, 8), status=Status.TIMED_OUT, message="120 s\nare over"),
             "net/latency/8/fp32: timed-out (120 s are over); measure it again.",
         ),
         (layers(8.2e10), "times the arithmetic that the device was seen to reach"),

@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from calibrate.io.lines import Lines
-from calibrate.io.points import Outcome, Point, Settings, Status, What
+from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.sweep.journal import WRITER, Header, Journal, JournalError, open_journal, read_journal
 
 DEVICE = {"gpu": "T4", "driver": "570.1", "torch": "2.13.0", "temperature_c": 41.0}
 
 
-def outcome(batch: int, **kept: object) -> Outcome:
+def outcome(batch: int, **kept: object) -> PointOutcome:
     point = Point(what=What.LATENCY, model="lenet", batch=batch, settings=Settings(resolution=448))
-    return Outcome(point=point, status=Status.OK, samples={"wall_s": [0.001, 0.002]}, values={"energy_j": 2.0}, **kept)
+    return PointOutcome(
+        point=point, status=Status.OK, samples={"wall_s": [0.001, 0.002]}, values={"energy_j": 2.0}, **kept
+    )
 
 
 def written(path: Path, *batches: int) -> Path:

@@ -12,14 +12,14 @@ from torch import nn
 
 from calibrate.devices.device import Cpu, DeviceError, find_device, peak_bytes, process_bytes
 from calibrate.devices.nvml import Nvml
-from calibrate.devices.timer import ReplayTimer, Rule, sample
+from calibrate.devices.timer import ReplayTimer, StopRule, sample
 from calibrate.io.points import Point, Settings, What
 from calibrate.sweep.measure import Figures, _cache_bytes, _cooler, measure
-from calibrate.zoo.zoo import Built, Task, build
+from calibrate.zoo.zoo import Built, ZooTask, build
 
 LENET_BYTES = 4 * (156 + 2_416 + 30_840 + 7_260 + 610)
 """Weights and biases of its layers."""
-QUICK = Rule(seconds=0.05, at_least=6, at_most=20, warm_up_s=0.0)
+QUICK = StopRule(seconds=0.05, at_least=6, at_most=20, warm_up_s=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def figures(built: Built, device: Cpu, what: What, **more: Any) -> Figures:
 
 
 def own(module: nn.Module, *shape: int) -> Built:
-    return Built("own", module.eval(), shape, Task.OTHER)
+    return Built("own", module.eval(), shape, ZooTask.OTHER)
 
 
 # Devices
@@ -123,7 +123,7 @@ def test_loading(lenet: Built, cpu: Cpu) -> None:
 
 def test_caches_hold_something_else_before_each_load(cpu: Cpu) -> None:
     cooled = []
-    rule = Rule(at_least=6, at_most=6)
+    rule = StopRule(at_least=6, at_most=6)
     sample(ReplayTimer([0.001] * 6), bool, rule, before_each=lambda: cooled.append(1))
     assert len(cooled) == 6
     touched = _cooler(cpu)()
@@ -168,7 +168,7 @@ def test_latency(lenet: Built, cpu: Cpu) -> None:
 def test_a_training_step_and_its_parts(lenet: Built, cpu: Cpu, optimizer: str) -> None:
     before = [parameter.clone() for parameter in lenet.module.parameters()]
     point = Point(what=What.TRAINING, model="lenet", batch=8, optimizer=optimizer)
-    _, samples, details = measure(lenet, cpu, point, Rule(seconds=0.5, at_most=50, warm_up_s=0.0))
+    _, samples, details = measure(lenet, cpu, point, StopRule(seconds=0.5, at_most=50, warm_up_s=0.0))
     parts = [min(samples[part]) for part in ("forward_s", "backward_s", "optimizer_s")]
     assert all(part > 0 for part in parts)
     # The same work timed twice, on a machine that may do other things meanwhile.
@@ -182,7 +182,7 @@ def test_a_training_step_and_its_parts(lenet: Built, cpu: Cpu, optimizer: str) -
 def test_a_recording_stands_in_for_the_device(lenet: Built, cpu: Cpu) -> None:
     recorded = [0.004, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, *[0.001 * i for i in range(1, 7)], *[0.003] * 99]
     point = Point(what=What.LATENCY, model="lenet", batch=4)
-    rule = Rule(seconds=9.0, at_least=6, at_most=6, warm_up_s=0.0)
+    rule = StopRule(seconds=9.0, at_least=6, at_most=6, warm_up_s=0.0)
     samples = measure(lenet, cpu, point, rule, ReplayTimer(recorded)).samples
     assert samples["wall_s"] == [0.001 * i for i in range(1, 7)]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from calibrate.cli import main, read
-from calibrate.io.points import Outcome, Point, Settings, Status, What
-from calibrate.sweep.agenda import Group, agenda, groups
+from calibrate.io.points import Point, PointOutcome, Settings, Status, What
+from calibrate.sweep.agenda import PointGroup, agenda, groups
 from calibrate.sweep.journal import read_journal
 from calibrate.sweep.request import Request
 from calibrate.sweep.supervisor import StoppedError
@@ -244,16 +244,16 @@ def request(**changes: object) -> Request:
     return Request(**{"models": ("m",), "batches": (1, 2, 4, 8), "modes": ("inference",), **changes})  # type: ignore[arg-type]
 
 
-def done(*ended: tuple[Point, Status]) -> dict[str, Outcome]:
-    return {point.key: Outcome(point=point, status=status) for point, status in ended}
+def done(*ended: tuple[Point, Status]) -> dict[str, PointOutcome]:
+    return {point.key: PointOutcome(point=point, status=status) for point, status in ended}
 
 
 def memory(batch: int, status: Status = Status.OK) -> tuple[Point, Status]:
     return Point(what=What.MEMORY, model="m", batch=batch), status
 
 
-def keys(asked: Request, known: dict[str, Outcome], seed: int = 0) -> list[str]:
-    return [point.key for point in agenda(asked, Group("m", Settings()), known, seed, ())]
+def keys(asked: Request, known: dict[str, PointOutcome], seed: int = 0) -> list[str]:
+    return [point.key for point in agenda(asked, PointGroup("m", Settings()), known, seed, ())]
 
 
 def test_layers_and_load_come_first_then_memory_upward_then_times_in_random_order() -> None:

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog.files import Status
+from planner.catalog.files import SaleStatus
 from planner.catalog.offers import CatalogError, Offer, load_catalog, offers, stale
 from planner.model.candidate import OnGpu
 from planner.model.plan import Bottleneck
@@ -401,7 +401,7 @@ def test_an_offer_tells_all():
         gpu_count=4,
         usd_per_hour=4.352,
         price_kind=PriceKind.ON_DEMAND,
-        status=Status.ACTIVE,
+        status=SaleStatus.ACTIVE,
         as_of="2026-06-18",
         source="Azure public price list, eastus and eastus2, Linux",
         memory_bytes=16_000_000_000,
@@ -433,7 +433,7 @@ def test_what_is_no_longer_sold_is_rejected_with_a_remedy():
     assert (subject_name(no.subject), no.bottleneck) == ("p3.2xlarge (V100, aws us-east-1)", Bottleneck.RETIRED)
     assert [one.code for one in no.remedies] == [Code.ALLOW_RETIRED]
     (offer,), refused = offers(CATALOG, replace(buy, retired=True))
-    assert (offer.usd_per_hour, offer.status, refused) == (3.06, Status.RETIRED, [])
+    assert (offer.usd_per_hour, offer.status, refused) == (3.06, SaleStatus.RETIRED, [])
 
 
 def test_spot_takes_the_upper_end():

@@ -235,11 +235,20 @@ def paid(plan: Plan, kind: PriceKind | None) -> Plan:
     return replace(plan, recommendation=replace(best, instances=instances))
 
 
-def test_types_of_machines_that_share_a_name_are_refused(plan: Plan) -> None:
-    (one,) = plan.recommendation.instances
-    both = replace(plan, recommendation=replace(plan.recommendation, instances=(one, replace(one, region="westus"))))
-    with pytest.raises(ExportError, match="share a name"):
-        files_of(both, Target.SKYPILOT)
+def test_machines_of_two_places_that_share_a_name_know_their_own(plan: Plan) -> None:
+    best = plan.recommendation
+    (one,) = best.instances
+    gpus = (*best.gpus, *(replace(gpu, id=f"x{gpu.id}", host=f"x{gpu.host}", machines=1) for gpu in best.gpus))
+    both = replace(best, instances=(one, replace(one, region="westus")), gpus=gpus)
+    models = tuple(replace(m, replicas=(*m.replicas, *map(beside, m.replicas))) for m in best.models)
+    regions = {machine.name: machine.instances.region for machine in machines(replace(both, models=models))}
+    assert set(regions.values()) == {one.region, "westus"}
+    assert all((region == "westus") == name.startswith("x") for name, region in regions.items())
+
+
+def beside(replica: ReplicaAnswer) -> ReplicaAnswer:
+    """The same on the machine beside."""
+    return replace(replica, gpus=tuple(f"x{gpu}" for gpu in replica.gpus))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own

@@ -339,28 +339,28 @@ JOINT: dict[str, Change] = {
 @pytest.mark.parametrize("said", JOINT)
 def test_states_of_joint_trainings_are_not_trusted(said: str, here: Path) -> None:
     pytest.importorskip("torch")
-    from calibrate.joint.state import JointError, Work
+    from calibrate.joint.state import JointError, JointWork
 
     state = {"spec": read_spec(TASKS).to_json(), **json.loads(json.dumps(STATE))}
     JOINT[said](state)
     Path("state.json").write_text(json.dumps(state))
     with pytest.raises(JointError) as error:
-        Work(Path(), read_spec(TASKS), "cpu", resume=True)
+        JointWork(Path(), read_spec(TASKS), "cpu", resume=True)
     assert said in str(error.value)
     assert len(str(error.value)) < 600
     Path("state.json").unlink()
     with pytest.raises(JointError, match="holds other files, and no training"):
-        Work(Path(), read_spec(TASKS), "cpu", resume=False)
+        JointWork(Path(), read_spec(TASKS), "cpu", resume=False)
 
 
 def test_weights_of_a_person_stay(here: Path) -> None:
     pytest.importorskip("torch")
-    from calibrate.joint.state import JointError, Work
+    from calibrate.joint.state import JointError, JointWork
 
     Path("weights-2024-01-01.pt").write_text("mine")
     with pytest.raises(JointError, match="holds other files"):
-        Work(Path(), read_spec(TASKS), "cpu", resume=False)
-    with Work(Path("out"), read_spec(TASKS), "cpu", resume=False) as work:
+        JointWork(Path(), read_spec(TASKS), "cpu", resume=False)
+    with JointWork(Path("out"), read_spec(TASKS), "cpu", resume=False) as work:
         Path("out/weights-best.pt").write_text("mine")
         work.keep_weights({})
         work.finish()

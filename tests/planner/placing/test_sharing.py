@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import planning
 
-from calibrate.joint.curve import CurveError, Point, SharedCurve, curve_document, read_curve
+from calibrate.joint.curve import CurveError, CurvePoint, SharedCurve, curve_document, read_curve
 from planner.io.load import Loaded
 from planner.io.store import to_json
 from planner.model.scenario import Merging, RetrainingSpec, SharingRule, SharingSpec
@@ -291,7 +291,7 @@ def test_tables_that_are_none(tmp_path: Path, text: str, said: str) -> None:
 X, Y = group("x", 10, "ab"), group("y", 4, "ab")
 CURVE = SharedCurve(
     {"a": 20, "b": 20},
-    (Point((X,), {"a": 0.99, "b": 0.98}, 5.0), Point((X, Y), {"a": 0.96, "b": 0.93}, 6.0)),
+    (CurvePoint((X,), {"a": 0.99, "b": 0.98}, 5.0), CurvePoint((X, Y), {"a": 0.96, "b": 0.93}, 6.0)),
 )
 
 

@@ -19,7 +19,7 @@ from calibrate.library.lookup import Library, find_profiles
 from planner import cli
 from planner.compare.gate import weak
 from planner.io.store import read_plan, write_plan
-from planner.model.plan import Estimate, Plan, Rule
+from planner.model.plan import Estimate, Plan, PredictionRule
 from planner.model.scenario import BuySpec, Predict, Scenario
 from planner.placing.sizing import held_bytes
 from planner.prediction import transfer
@@ -227,7 +227,7 @@ def test_what_was_measured_needs_no_prediction() -> None:
     assert past is not None
     assert exact.latency_s.low == exact.latency_s.high == pytest.approx(0.008)
     assert between.latency_s.low < 0.007 < between.latency_s.high
-    assert between.rule is Rule.PROFILE
+    assert between.rule is PredictionRule.PROFILE
     assert past.evidence is Evidence.EXTRAPOLATED
     assert past.latency_s.high / past.latency_s.low > between.latency_s.high / between.latency_s.low
 
@@ -236,7 +236,7 @@ def test_probes_go_before_data_sheets() -> None:
     on_l4 = [profile(name, L4, 0.004, 0.003) for name in ("one", "two")]
     found = Predictor(library(*ON_V100, *on_l4), CATALOG.gpus).predict("three", "L4")
     assert found is not None
-    assert (found.rule, found.source, found.probes) == (Rule.MEASURED_RATIO, "V100", ("one", "two"))
+    assert (found.rule, found.source, found.probes) == (PredictionRule.MEASURED_RATIO, "V100", ("one", "two"))
     assert found.evidence is Evidence.TRANSFERRED
     assert found.latency_s.low < 0.052 < found.latency_s.high  # as long as the probes with the same times
 
@@ -244,7 +244,7 @@ def test_probes_go_before_data_sheets() -> None:
 def test_without_probes_data_sheets_tell_with_a_wider_band() -> None:
     found = Predictor(library(*ON_V100), CATALOG.gpus).predict("one", "L4")
     assert found is not None
-    assert (found.rule, found.probes, found.evidence) == (Rule.DATA_SHEETS, (), Evidence.ASSUMED)
+    assert (found.rule, found.probes, found.evidence) == (PredictionRule.DATA_SHEETS, (), Evidence.ASSUMED)
     assert found.latency_s.high / found.latency_s.low > 1.5
 
 
@@ -253,13 +253,13 @@ def test_weaker_evidence_of_the_source_stays() -> None:
     on_l4 = profile("two", L4, 0.004, 0.003)
     found = Predictor(library(weak_one, ON_V100[1], on_l4), CATALOG.gpus).predict("one", "L4")
     assert found is not None
-    assert (found.rule, found.evidence) == (Rule.MEASURED_RATIO, Evidence.ASSUMED)
+    assert (found.rule, found.evidence) == (PredictionRule.MEASURED_RATIO, Evidence.ASSUMED)
 
 
 def test_layers_alone_tell_with_the_widest_band() -> None:
     found = Predictor(library(*ON_V100), CATALOG.gpus).predict("resnet50", "L4", "fp32", 8)
     assert found is not None
-    assert (found.rule, found.evidence) == (Rule.ROOFLINE, Evidence.ASSUMED)
+    assert (found.rule, found.evidence) == (PredictionRule.ROOFLINE, Evidence.ASSUMED)
     assert found.latency_s.value == pytest.approx(roofline_s(facts("resnet50"), L4, "fp32", 8))
     assert Predictor(library(*ON_V100), CATALOG.gpus).predict("unheard_of", "L4") is None
 
@@ -275,7 +275,7 @@ def test_models_measured_on_the_gpu_tell_of_another_by_its_layers() -> None:
     known = Predictor(library(*map(measured_by_layers, others)), CATALOG.gpus)
     found = known.predict("resnet50", "L4", None, 8)
     assert found is not None
-    assert (found.rule, set(found.probes)) == (Rule.LAYER_MODEL, set(others))
+    assert (found.rule, set(found.probes)) == (PredictionRule.LAYER_MODEL, set(others))
     assert found.evidence is Evidence.EXTRAPOLATED
     seen = measured_by_layers("resnet50").latency(8)
     assert found.latency_s.low < seen < found.latency_s.high
@@ -330,7 +330,11 @@ def test_no_time_is_below_operations_over_the_peak(gpu: str) -> None:
             found = known.predict(name, gpu, "fp32", batch)
             assert found is not None
             measured = SHIPPED.get(name, "V100", "fp32")
-            flops = facts(name).flops if measured is None or found.rule is Rule.ROOFLINE else measured.flops_per_sample
+            flops = (
+                facts(name).flops
+                if measured is None or found.rule is PredictionRule.ROOFLINE
+                else measured.flops_per_sample
+            )
             assert flops is not None
             assert found.latency_s.low >= 0.999 * flops * batch / CATALOG.gpus[gpu].fp32_flops
             assert found.latency_s.low <= found.latency_s.value <= found.latency_s.high
@@ -340,7 +344,7 @@ def test_a_series_under_its_knee_rises_past_its_end() -> None:
     """Published up to batch 4, 8.4 to 8.5 ms: a batch of 64 takes no 8.5 ms."""
     told = Predictor(SHIPPED, CATALOG.gpus).predict("resnet50", "V100", "fp32", 64)
     assert told is not None
-    assert told.rule is Rule.PROFILE
+    assert told.rule is PredictionRule.PROFILE
     assert told.latency_s.value == pytest.approx(64 * 8.178e9 / (REACHED * 15.7e12), rel=0.05)
     assert told.latency_s.high / told.latency_s.low > 3
 
@@ -353,7 +357,7 @@ def test_a_layer_model_is_fitted_to_launches_not_passes() -> None:
     """LeNet starts 11 kernels, a ResNet-50 174: it does not take a ResNet's overhead."""
     told = Predictor(SHIPPED, CATALOG.gpus).predict("lenet", "V100", "fp32", 1)
     assert told is not None
-    assert told.rule is Rule.LAYER_MODEL
+    assert told.rule is PredictionRule.LAYER_MODEL
     assert 1e-5 < told.latency_s.low < told.latency_s.high < 1e-3
 
 
@@ -382,7 +386,7 @@ def test_without_any_profile_the_plan_is_foretold_and_says_so_on_every_figure() 
     assert best.predicted
     assert all(m.predicted and m.evidence.rank > Evidence.FITTED.rank for m in best.models)
     assert all(g.predicted for g in best.gpus)
-    assert [(p.model, p.gpu, p.rule) for p in found.predictions] == [("one", "L4", Rule.DATA_SHEETS)]
+    assert [(p.model, p.gpu, p.rule) for p in found.predictions] == [("one", "L4", PredictionRule.DATA_SHEETS)]
     shown = render(found, Format.TABLE, Screen())
     assert shown.startswith("Predicted, not measured: ")
     (gpu_row,) = [line for line in shown.splitlines() if " L4 " in line and "%" in line]

@@ -33,13 +33,13 @@ from planner.questions.horizons.machines import MachineBase, MachineGroup
 from planner.questions.horizons.market import Market, Paid, market
 from planner.questions.horizons.question import HorizonQuestion
 from planner.questions.horizons.recording import blocks, shape_of_counts, unseen
-from planner.questions.horizons.ways import Candidate
+from planner.questions.horizons.ways import WayCandidate
 from planner.questions.horizons.weigh import horizon
 from planner.search.search import silent
 from simulator.clock.autoscaling import (
     Autoscaling,
+    FleetTimeline,
     Interruptions,
-    Timeline,
     Wishes,
     constant,
     followed,
@@ -71,7 +71,7 @@ def factors_of(given: Loaded, calendar: CalendarSpec) -> Floats:
     return shape_of(given, calendar).factors
 
 
-def follow(policy: Autoscaling, load: Floats, slot_s: float, **taken: object) -> Timeline:
+def follow(policy: Autoscaling, load: Floats, slot_s: float, **taken: object) -> FleetTimeline:
     """Machines over time under an autoscaler."""
     return timeline(followed(policy, load, slot_s), policy.start_s, **taken)  # type: ignore[arg-type]
 
@@ -339,7 +339,9 @@ def test_hours_paid_in_vain_and_hours_missed_by_hand() -> None:
     question = HorizonQuestion(on_sale, given.scenario.calendar, factors, levels(factors, 2), silent)
     assert question.course(machines).needed.tolist() == [2]
     wishes = Wishes(np.array([0.0, 1800.0, 5400.0]), np.array([2, 1, 0]), 7200.0)
-    way = Candidate(HorizonWay.RESERVED, MachineBase(reserved, 1), machines, Mode.AUTOSCALED, 0.7, lambda: wishes, 0.0)
+    way = WayCandidate(
+        HorizonWay.RESERVED, MachineBase(reserved, 1), machines, Mode.AUTOSCALED, 0.7, lambda: wishes, 0.0
+    )
     found = answered(question, way).strategy
     assert found.gpu_hours == pytest.approx(2 + 1 + 1)
     assert found.wasted_gpu_hours == pytest.approx(0.5)
@@ -470,7 +472,7 @@ def test_levels_say_what_a_day_replayed_frame_by_frame_says() -> None:
     question = HorizonQuestion(on_sale, given.scenario.calendar, factors, levels(factors, 12), silent)
     machines = group(given, known(), float(factors.max()))
     wishes = followed(question.policy(machines, 1.0), question.course(machines).load_erlangs, 60.0)
-    candidate = Candidate(HorizonWay.AUTOSCALED, None, machines, Mode.AUTOSCALED, 1.0, lambda: wishes, 0.0)
+    candidate = WayCandidate(HorizonWay.AUTOSCALED, None, machines, Mode.AUTOSCALED, 1.0, lambda: wishes, 0.0)
     way = answered(question, candidate)
     (line,) = way.timelines
     cut = pieces(line, 0.0, 86_400.0)

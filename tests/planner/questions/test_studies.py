@@ -43,7 +43,7 @@ from planner.questions.studies.engine import (
     run_point,
 )
 from planner.questions.studies.engines import EngineName, opened
-from planner.questions.studies.journal import FILE, Journal
+from planner.questions.studies.journal import FILE, StudyJournal
 from planner.questions.studies.local_engine import LocalEngine
 from planner.questions.studies.results import PointAnswer, write
 from planner.questions.studies.run import Ran, run_study
@@ -250,7 +250,7 @@ def test_a_torn_last_line_is_cut_off_and_points_are_not_overwritten(
     lines = whole[FILE].splitlines(keepends=True)
     (tmp_path / FILE).write_bytes(b"".join(lines[:3]) + lines[3][:40])
     with pytest.raises(StoreError, match=r"holds 3 points already\. Continue with --resume"):
-        Journal(tmp_path, resume=False)
+        StudyJournal(tmp_path, resume=False)
     engine = Here()
     keep(run_study(load_study(small), CONTEXT, engine, tmp_path, resume=True), tmp_path)
     assert len(engine.asked) == POINTS - 3
@@ -258,18 +258,18 @@ def test_a_torn_last_line_is_cut_off_and_points_are_not_overwritten(
 
 
 def test_only_one_study_writes_a_journal(tmp_path: Path) -> None:
-    with Journal(tmp_path, resume=True), pytest.raises(StoreError, match="another study is writing it"):
-        Journal(tmp_path, resume=True)
+    with StudyJournal(tmp_path, resume=True), pytest.raises(StoreError, match="another study is writing it"):
+        StudyJournal(tmp_path, resume=True)
     (tmp_path / FILE).write_text('{"key": 1}\n')
     with pytest.raises(StoreError, match=r"points\.jsonl:1: is no point of a study"):
-        Journal(tmp_path, resume=True)
+        StudyJournal(tmp_path, resume=True)
 
 
 def test_a_journal_that_was_replaced_before_its_lock_was_had_is_opened_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B opens the file, A sorts, which replaces it, and ends, B has the lock: of what is no journal any more."""
-    first, lock, order = Journal(tmp_path, resume=True), fcntl.flock, []
+    first, lock, order = StudyJournal(tmp_path, resume=True), fcntl.flock, []
     first.keep("a", failed("of the first"))
 
     def locked(file: int, how: int) -> None:
@@ -280,21 +280,21 @@ def test_a_journal_that_was_replaced_before_its_lock_was_had_is_opened_anew(
         lock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", locked)
-    with Journal(tmp_path, resume=True) as second:
+    with StudyJournal(tmp_path, resume=True) as second:
         assert second.outcomes.keys() == {"a"}
         second.keep("b", failed("of the second"))
     assert order
-    with Journal(tmp_path, resume=True) as third:
+    with StudyJournal(tmp_path, resume=True) as third:
         assert third.outcomes.keys() == {"a", "b"}
 
 
 def test_a_sorted_journal_is_still_locked_and_goes_on(tmp_path: Path) -> None:
-    with Journal(tmp_path, resume=True) as journal:
+    with StudyJournal(tmp_path, resume=True) as journal:
         journal.sort([])
         with pytest.raises(StoreError, match="another study is writing it"):
-            Journal(tmp_path, resume=True)
+            StudyJournal(tmp_path, resume=True)
         journal.keep("a", failed("after the sort"))
-    with Journal(tmp_path, resume=True) as again:
+    with StudyJournal(tmp_path, resume=True) as again:
         assert again.outcomes.keys() == {"a"}
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from calibrate.cluster.cluster import ClusterError, connect
-from calibrate.cluster.everywhere import Kind, kinds
+from calibrate.cluster.everywhere import NodeKind, kinds
 
 pytestmark = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install 'gpu-capacity-planner[cluster]'"
@@ -347,10 +347,10 @@ def test_kinds_are_what_ray_says_of_machines_that_live() -> None:
         node("d", False, CPU=4, GPU=1, accelerator_type_H100=1),
     ]
     assert kinds(nodes, "cuda:0") == [
-        Kind("GPU of c", 1, node="c"),
-        Kind("T4", 1, {"accelerator_type:T4": 0.001}),
+        NodeKind("GPU of c", 1, node="c"),
+        NodeKind("T4", 1, {"accelerator_type:T4": 0.001}),
     ]
-    assert kinds(nodes, "cpu") == [Kind("cpu", 0, node="head")]
+    assert kinds(nodes, "cpu") == [NodeKind("cpu", 0, node="head")]
 
 
 # The last one, for it takes the machine away

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.paths import SCENARIOS
 
-from calibrate.joint.curve import Point, SharedCurve, curve_document
+from calibrate.joint.curve import CurvePoint, SharedCurve, curve_document
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
 from planner.io.load import load_scenario
@@ -127,7 +127,9 @@ def small(tmp_path: Path, text: str = "") -> Path:
 def test_what_was_measured_counts_before_what_is_assumed(tmp_path: Path) -> None:
     """A curve with one point of which c bears nothing: only a and b share."""
     largest = groups({m: layers_of("resnet50") for m in "ab"})[0]
-    curve = SharedCurve(dict.fromkeys("abc", 102_000_000), (Point((largest,), {"a": 0.99, "b": 0.97, "c": 1.0}, 9.0),))
+    curve = SharedCurve(
+        dict.fromkeys("abc", 102_000_000), (CurvePoint((largest,), {"a": 0.99, "b": 0.97, "c": 1.0}, 9.0),)
+    )
     (tmp_path / "curve.json").write_text(json.dumps(curve_document(curve, dict.fromkeys("abc", 0.9))))
     loaded = load_scenario(small(tmp_path, "merging: layers\nsharing: {curve: curve.json}\n"))
     found = plan(loaded, CATALOG, LIBRARY, created_at="2026-08-01T12:00:00+00:00")

@@ -475,7 +475,7 @@ def test_warnings_name_what_the_replays_left_out() -> None:
     recorded = Stream("a", Trace(np.arange(0.0, 3600.0), 3600.0))
     whole = said(RARE, streams=[Stream("a", Trace(np.arange(0.0, 10.0), 10.0))])
     assert "recording" not in whole
-    assert "of 10 s of a recording of 60 min were replayed, not the whole of it: `horizon: 60 min`" in said(
+    assert "10 s of a recording of 60 min were replayed, not all of it: `horizon: 60 min`" in said(
         RARE, streams=[recorded]
     )
     rarely = said(replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=0.0)))

@@ -11,11 +11,11 @@ from planner.io.store import read_plan, write_plan
 from planner.show.document import (
     TERMINAL,
     Cell,
-    Code,
+    CodeBlock,
     Column,
     Document,
     Drawn,
-    Facts,
+    FactList,
     Items,
     Rows,
     Section,
@@ -59,10 +59,10 @@ DOCUMENT = Document(
         Section(
             "Around", [Section("Within", [Items(["one `way`", "another"], shown=1, rest="... and 1 more.")])], id="in"
         ),
-        Section("Charts", [Drawn(lambda: [Code("drawn")])], id="charts"),
+        Section("Charts", [Drawn(lambda: [CodeBlock("drawn")])], id="charts"),
         Section("Mind", [Items(["old prices"])], id="mind", tone=Tone.WARN),
         Section("Here alone", [Text("in a terminal", views=TERMINAL)], id="here"),
-        Section("Made", [Facts([("seed", "1")])], id="made"),
+        Section("Made", [FactList([("seed", "1")])], id="made"),
     ],
 )
 

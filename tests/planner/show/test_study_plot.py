@@ -89,11 +89,11 @@ def test_no_name_of_a_point_covers_another():
 
 
 def test_labels_of_a_page_have_room_on_the_left(deadlines):
-    from planner.show.charts.blocks import Figures
+    from planner.show.charts.blocks import FigureGrid
     from planner.show.charts.kit import LETTER
     from planner.show.charts.studies import Charts
 
-    figures = [one for block in Charts(deadlines).lines() if isinstance(block, Figures) for one in block.figures]
+    figures = [one for block in Charts(deadlines).lines() if isinstance(block, FigureGrid) for one in block.figures]
     ends = [
         (float(x), words)
         for figure in figures

@@ -23,9 +23,9 @@ from planner.show.text.explain import explain
 from planner.show.text.plan import bound_line, headline, rules_line, slo_line, tightest
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, warnings_of
 from planner.units.writing import (
-    Column,
     Format,
     Screen,
+    TextColumn,
     dollars,
     fit,
     per_second,
@@ -87,7 +87,7 @@ def test_no_line_is_wider_than_the_screen(plan, show, width):
 
 def test_every_column_survives_a_narrow_screen():
     titles = [f"column{i}" for i in range(9)]
-    columns = [Column(title, ["cell"]) for title in titles]
+    columns = [TextColumn(title, ["cell"]) for title in titles]
     shown = "\n".join(table(columns, Screen(40))).split()
     assert [title for title in titles if title not in shown] == []
     assert all(part[0].title == "column0" for part in fit(columns, 38))
