@@ -381,7 +381,7 @@ def scratch(raw: bytes, chance: Random) -> bytes:
 
 def resumed(folder: Path) -> None:
     """A joint training that goes on."""
-    work = import_module("calibrate.joint.state").Work
+    work = import_module("calibrate.joint.state").JointWork
     with work(folder, read_spec(TASKS), "cpu", resume=True):
         pass
 

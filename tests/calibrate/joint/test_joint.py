@@ -188,7 +188,7 @@ def test_one_step_follows_the_sum_of_the_losses(tmp_path):
         for name, net in made.items()
     }
     told = spec(tasks=["parity", "larger_than_four"], learning_rate=0.1, momentum=0.0, weight_decay=0.0)
-    with joint.Work(tmp_path, told, "cpu", resume=False) as work:
+    with joint.JointWork(tmp_path, told, "cpu", resume=False) as work:
         training = Training(work, told, one_batch, lambda _: None)
         assert training.epoch(modules, training.optimizer(modules), factors)
     torch.testing.assert_close(layer.weight.detach(), wanted)
@@ -255,7 +255,7 @@ def test_a_folder_is_used_once_and_for_one_spec(tmp_path):
         train(told, tmp_path)
     with pytest.raises(JointError, match="seed was `0`, now it is `7`"):
         train(spec(tasks=["parity", "dropping"], epochs=1, epochs_alone=1, seed=7), tmp_path, resume=True)
-    with joint.Work(tmp_path, told, "cpu", resume=True), pytest.raises(JointError, match="another training"):
+    with joint.JointWork(tmp_path, told, "cpu", resume=True), pytest.raises(JointError, match="another training"):
         train(told, tmp_path, resume=True)
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(JointError, match=r"state\.json:1:2: is not JSON"):

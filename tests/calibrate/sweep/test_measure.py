@@ -345,17 +345,18 @@ from calibrate.devices.device import OutOfMemoryError, find_device, process_byte
 from calibrate.sweep.measure import measure
 from calibrate.devices.nvml import Nvml
 from calibrate.io.points import Point, What
-from calibrate.devices.timer import Rule
-from calibrate.zoo.zoo import Built, Task
+from calibrate.devices.timer import StopRule
+from calibrate.zoo.zoo import Built, ZooTask
 torch.set_num_threads(1)
 cpu = find_device("cpu")
 cpu.open(limit_bytes=process_bytes("VmRSS") + 400_000_000)
 module = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3)).eval()
-built = Built("ladder", module, (3, 160, 160), Task.OTHER)
+built = Built("ladder", module, (3, 160, 160), ZooTask.OTHER)
 for what, optimizer in ((What.MEMORY, "sgd"), (What.LATENCY, "")):
     for batch in (4096, 64, 2):
         try:
-            measure(built, cpu, Point(what=what, model="ladder", optimizer=optimizer, batch=batch), Rule(seconds=0.1))
+            point = Point(what=what, model="ladder", optimizer=optimizer, batch=batch)
+            measure(built, cpu, point, StopRule(seconds=0.1))
             print(json.dumps([what, optimizer, batch, ""]))
         except OutOfMemoryError as error:
             print(json.dumps([what, optimizer, batch, str(error)]))
@@ -379,7 +380,7 @@ import json
 import calibrate.sweep.measure
 from calibrate.devices.device import find_device
 from calibrate.io.points import Point, What
-from calibrate.devices.timer import Rule
+from calibrate.devices.timer import StopRule
 from calibrate.zoo.zoo import build
 
 calibrate.sweep.measure._cache_bytes = lambda: 480 << 20
@@ -387,7 +388,7 @@ device = find_device("cpu")
 device.open(10**9)
 found = calibrate.sweep.measure.measure(
     build("lenet"), device, Point(what=What.LOAD, model="lenet"),
-    Rule(seconds=0.05, at_least=3, at_most=5, warm_up_s=0.0),
+    StopRule(seconds=0.05, at_least=3, at_most=5, warm_up_s=0.0),
 )
 print(json.dumps(found.details | {"samples": len(found.samples["pageable_s"])}))
 """
