@@ -8,6 +8,7 @@ from pathlib import Path
 from calibrate.io.files import quoted
 from planner.io.store import StoreError, answer_of, of_simulation, plan_of, read_json
 from planner.model.plan import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
+from planner.model.simulation import SCHEMA as SIMULATION
 from planner.model.simulation import Simulation
 from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.studies.results import PointAnswer, StudyAnswer, read_study
@@ -19,7 +20,6 @@ from planner.show.text.plan import machine as machine_name
 from planner.show.text.plan import simulated as replay_line
 from planner.units.writing import counted
 
-SIMULATION = "planner.simulation/v2"
 AGAIN = "Make it again"
 SERVING = (SCHEMA, SIMULATION)
 KNOWN = (*SERVING, TRAINING, STUDY)

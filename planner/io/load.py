@@ -91,6 +91,17 @@ def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
     return Loaded(scenario, sha256.hexdigest(), path, traces, text, tuple(overrides))
 
 
+def read_yaml(path: Path) -> tuple[str, YamlDocument]:
+    """Text and content of a YAML file; ScenarioError lists all that is wrong with its form."""
+    try:
+        text = read_text(path)
+        return text, parse(text)
+    except YamlError as error:
+        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+    except ValueError as error:
+        raise ScenarioError([f"{path}: {error}"]) from None
+
+
 def parsed(text: str, path: Path) -> YamlDocument:
     """The document in a text; ScenarioError where it is no YAML, or an answer of ours."""
     try:

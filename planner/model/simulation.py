@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from planner.model.plan import GpuAnswer, ModelAnswer, PlanWarning, Policies, Replayed
 from planner.model.statement import Statement
 
+SCHEMA = "planner.simulation/v2"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
@@ -29,4 +31,4 @@ class Simulation:
     gpus: tuple[GpuAnswer, ...]
     assumptions: tuple[Statement, ...] = ()
     warnings: tuple[PlanWarning, ...] = ()
-    schema: str = field(default="planner.simulation/v2")
+    schema: str = field(default=SCHEMA)

@@ -70,11 +70,11 @@ class Driver(ABC):
 
     def away(self, until_s: float) -> Steps[None]:
         """The host failed: wait until it is back."""
-        raise NotImplementedError
+        yield self.delay(until_s - self.clock.now)
 
-    def others_draw(self, place: int) -> Steps[None]:
-        """Let replicas that are listed before `place` draw first from a shared queue."""
-        raise NotImplementedError
+    def others_draw(self, _place: int) -> Steps[None]:
+        """Let replicas that are listed before this one draw first from a shared queue; here nobody shares one."""
+        yield from ()
 
 
 def _nobody() -> None:

@@ -256,7 +256,7 @@ def test_an_infeasible_question_exits_3_and_says_why(planner):
     code, out, _ = planner("plan", VIDEO, "--set", "buy.max_gpus=1")
     assert code == 3
     assert out.startswith("No feasible plan")
-    assert "What was refused, and why" in out
+    assert "What was rejected, and why" in out
 
 
 def test_a_policy_changes_the_replay(planner):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.joint.spec import SpecError, read_spec
-from planner.io.load import ScenarioError, line
-from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
+from planner.io.load import ScenarioError, line, read_yaml
+from planner.io.strict_yaml import Problem, YamlDocument
 from planner.units.errors import Steps, dotted
 from planner.units.reading import fraction
 from simulator.errors import InputError
@@ -18,7 +18,9 @@ from simulator.errors import InputError
 
 def read_joint_spec(path: Path) -> Any:
     """The spec in a YAML file; ScenarioError lists all that is wrong, with its place."""
-    document = read_document(path)
+    if not path.exists():
+        raise ScenarioError([f"{path}: no such file. scenarios/merge/digits.yaml is one to start from."])
+    _, document = read_yaml(path)
     spec = None
     problems = [*document.problems, *(placed(document, *problem) for problem in read_shares(document.data))]
     try:
@@ -31,17 +33,6 @@ def read_joint_spec(path: Path) -> Any:
         problems.sort(key=lambda problem: (problem.line, problem.column))
         raise ScenarioError([line(path, problem) for problem in problems])
     return spec
-
-
-def read_document(path: Path) -> YamlDocument:
-    """The YAML of a file; ScenarioError where it is none, or there is no such file."""
-    try:
-        return parse(read_text(path))
-    except YamlError as error:
-        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
-    except ValueError as error:
-        hint = "no such file. scenarios/merge/digits.yaml is one to start from."
-        raise ScenarioError([f"{path}: {error if path.exists() else hint}"]) from None
 
 
 def placed(document: YamlDocument, steps: Steps, message: str) -> Problem:

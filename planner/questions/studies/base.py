@@ -8,8 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from planner.io.load import Loaded, ScenarioError, ScenarioReader, child, line
-from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
+from planner.io.load import Loaded, ScenarioReader, child, read_yaml
+from planner.io.strict_yaml import Problem, YamlDocument, parse
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.scenario import Merging, Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
@@ -35,17 +35,6 @@ class Unresolved(Exception):
 def change(path: str, value: Any) -> str:
     """`path=value` as `--set` reads it, for JSON is YAML."""
     return f"{path}={json.dumps(value, ensure_ascii=False)}"
-
-
-def read_yaml(path: Path) -> tuple[str, YamlDocument]:
-    """Text and content of a YAML file; ScenarioError lists all that is wrong with its form."""
-    try:
-        text = read_text(path)
-        return text, parse(text)
-    except YamlError as error:
-        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
-    except ValueError as error:
-        raise ScenarioError([f"{path}: {error}"]) from None
 
 
 def read_base(path: Path, ask: Ask | None) -> "Base":

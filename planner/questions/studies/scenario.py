@@ -14,11 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from planner.io.load import LAST, MAX_LINES, ScenarioError, ScenarioReader, line
+from planner.io.load import LAST, MAX_LINES, ScenarioError, ScenarioReader, line, read_yaml
 from planner.io.strict_yaml import Problem
 from planner.model.checked import STRICT
 from planner.model.scenario import Count, Name, Scenario
-from planner.questions.studies.base import LOAD, Base, Unresolved, change, read_base, read_yaml
+from planner.questions.studies.base import LOAD, Base, Unresolved, change, read_base
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.studies.figures import SERVING, TRAINING, Output
 from planner.units.errors import UNKNOWN_KEY, Steps, message, mistakes, shown

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJsonSchema
 
-from planner.io.load import MAX_LINES, ScenarioError, ScenarioReader, line
-from planner.io.strict_yaml import YamlError, parse, read_text
+from planner.io.load import MAX_LINES, ScenarioError, ScenarioReader, line, read_yaml
 from planner.model.checked import STRICT
 from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration, PriceKind
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
@@ -374,13 +373,7 @@ class LoadedTraining:
 
 def load_training(path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
     """The training scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
-    try:
-        text = read_text(path)
-        document = parse(text)
-    except YamlError as error:
-        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
-    except ValueError as error:
-        raise ScenarioError([f"{path}: {error}"]) from None
+    text, document = read_yaml(path)
     reader = TrainingReader(document)
     for override in overrides:
         reader.override(override)

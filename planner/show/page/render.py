@@ -12,6 +12,7 @@ from markupsafe import Markup
 from calibrate.io.files import MADE, FileError, demand_ours, quoted
 from planner.io.store import StoreError, answer_of, plan_of, read_json
 from planner.model.plan import SCHEMA as PLAN
+from planner.model.simulation import SCHEMA as SIMULATION
 from planner.model.simulation import Simulation
 from planner.questions.horizons.answer import SCHEMA as HORIZON
 from planner.questions.horizons.answer import Horizon
@@ -23,7 +24,6 @@ from planner.show.document import Document, View, visible
 from planner.show.documents import horizons, plan, simulation, studies, training
 
 FOLDER = Path(__file__).parent
-SIMULATION = "planner.simulation/v2"
 AGAIN = "Make it again"
 
 

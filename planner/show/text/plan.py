@@ -43,7 +43,7 @@ def headline(plan: Plan) -> str:
     """The answer in one line."""
     answer = plan.recommendation
     if not answer.models:
-        return f"No feasible plan: {counted(len(plan.rejections), 'candidate')} refused."
+        return f"No feasible plan: {counted(len(plan.rejections), 'candidate')} rejected."
     dated = f"prices of {plan.prices_as_of}" if plan.prices_as_of else "your own prices"
     predicted = "Predicted, not measured: " if answer.predicted else ""
     line = f"{predicted}{fleet(answer.instances)}: {price(answer)} ({dated})"

@@ -206,4 +206,4 @@ def assumption_lines(assumptions: Sequence[Statement]) -> list[str]:
 def refusals_title(plan: Plan) -> str:
     """Heading of what was refused."""
     best = plan.recommendation
-    return "Why nothing cheaper works" if best.feasible else "What was refused, and why"
+    return "Why nothing cheaper works" if best.feasible else "What was rejected, and why"

@@ -121,7 +121,7 @@ def test_missed_slos_are_said_loudly():
     said = slo_line(INFEASIBLE.recommendation)
     assert said.startswith("SLO MISSED: 1 of 2 models. Worst: vgg16 with 95.00 [94.00, 96.00] %")
     assert headline(INFEASIBLE).startswith("No feasible plan. The closest: 2 x NC6s_v3")
-    assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates refused."
+    assert headline(replace(PLAN, recommendation=NOTHING_TRIED)) == "No feasible plan: 2 candidates rejected."
 
 
 def test_what_could_still_be_saved():
@@ -375,5 +375,5 @@ def test_a_plan_of_nothing_tells_scripts_that_it_is_not_feasible(tmp_path):
     assert best["instances"] == best["models"] == best["gpus"] == []
     back = read_plan(tmp_path / "plan.json")
     assert back.recommendation == NOTHING_TRIED
-    assert headline(back) == "No feasible plan: 2 candidates refused."
+    assert headline(back) == "No feasible plan: 2 candidates rejected."
     assert crossed(back, parse_conditions(["cost>1", "gpus<1", "p99>1 ms"])) == []
