@@ -55,7 +55,7 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 
 .venv/plan.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner into .venv"
-	@$(INSTALL) -e .
+	@$(INSTALL) -e '.[fast]'
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise, repeat
 from time import perf_counter
 
@@ -20,6 +22,26 @@ from simulator.world.hardware import Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Profile
 from simulator.world.workload import Demand, Workload, draw
+
+
+class Compiled:
+    """Machine code for plain GPUs, the same to the last bit: fetched once a process has replayed enough for it."""
+
+    installed = find_spec("numba") is not None
+    worth_requests = 100_000
+    """Requests that Python replays in the time that the code takes to fetch, about half a second."""
+    seen_requests = 0
+
+    @classmethod
+    def pays(cls, demand: Mapping[str, Demand]) -> bool:
+        """Whether to use it from now on; counts what has been replayed so far."""
+        cls.seen_requests += sum(len(asked.arrival_s) for asked in demand.values())
+        return cls.installed and cls.seen_requests > cls.worth_requests
+
+    @staticmethod
+    def serve(gpu: ServingGpu) -> None:
+        """Let a plain GPU serve until the horizon."""
+        import_module("simulator.clock.compiled").serve(gpu)
 
 
 class DeploymentError(InputError):
@@ -257,8 +279,12 @@ class World:
 
     def run(self) -> None:
         """Let the clock run to the horizon."""
+        compiles = Compiled.pays(self.demand)
         links = {host.id: Link(self.env, host.pcie_root_bytes_per_s) for host in self.deployment.hosts}
         for gpu in self.gpus.values():
+            if gpu.plain and compiles:
+                Compiled.serve(gpu)
+                continue
             link = links[gpu.device.host]
             driver = Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
             driver.start()

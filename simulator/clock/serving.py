@@ -255,6 +255,12 @@ class ServingGpu:
         """Whether others can change what this GPU will find. Where nobody can, it runs ahead of the clock."""
         return (self.swaps and self.shares_link) or bool(self.outages) or not self.known
 
+    @property
+    def plain(self) -> bool:
+        """Whether all it needs is in its memory for good, nobody disturbs it, and it hands nothing on."""
+        alone = bool(self.queues) and not (self.swaps or self.clocked)
+        return alone and all(queue.next_stage is None for queue in self.queues)
+
     def next_outage_s(self) -> float:
         """When its host fails next."""
         return self.outages[0].start_s if self.outages else inf
