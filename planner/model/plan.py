@@ -381,6 +381,26 @@ class Recommendation:
         return any(model.predicted for model in self.models)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfOneKind:
+    """The cheapest fleet that was found of one kind of GPU alone."""
+
+    gpu: str
+    candidate: Candidate
+    gpu_count: int
+    cost_usd_per_hour: float
+    """At the price that the scenario asks for."""
+    usd_per_hour_by_price: dict[str, float]
+    """The same instances at every kind of price that all of them are sold at; empty for machines of one's own."""
+    utilization: float
+    """Mean over GPUs of the share of time in which a batch runs."""
+    energy_w: float
+    slo_held: Interval | None
+    """Share of the draws - of phases, of predicted speeds - in which every SLO is met; None where nothing is drawn."""
+    evidence: Evidence
+    predicted: bool
+
+
 NOTHING_TRIED = Recommendation(
     feasible=False,
     instances=(),
@@ -562,6 +582,8 @@ class Plan:
     pareto: tuple[int, ...] = ()
     """Which no other beats in both cost and worst latency relative to its SLO: 0 the recommendation, 1 the first of the
     alternatives, and so on."""
+    by_gpu: tuple[OfOneKind, ...] = ()
+    """Each kind of GPU alone, the cheapest first; those that cannot do it, or dearer than `max_cost`, are left out."""
     rejections: tuple[Rejection, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     """What the recommendation rests on in place of profiles, each at its largest batch."""

@@ -20,6 +20,8 @@ from simulator.world.deployment import SwapPolicy
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
+GLANCED = 2
+"""Packings of a fleet that is only glanced at."""
 TIGHTEN = 1.2
 """How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
 HOPELESS = 4.0
@@ -89,6 +91,10 @@ class OnFleet:
         if not (trial or self.too_few):
             trial = self._cut_anew() or self._near_misses()
         return trial or self._miss()
+
+    def glance(self) -> Trial | None:
+        """The usual packing, or one with replicas on all GPUs, if it meets every SLO."""
+        return next((trial for trial in islice(self._repairs(), GLANCED) if trial.met), None)
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
         """Ways to cut models besides that of packing itself."""

@@ -19,9 +19,10 @@ from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
 from planner.placing.packing import Misfit, Packer, Packing
-from planner.placing.sizing import Kind, Profiles
+from planner.placing.sizing import Profiles
 from planner.replay.answer import policies, recommend
 from planner.replay.deploying import deploy, devices_of
+from planner.replay.kinds import of_each_kind
 from planner.replay.replay import Replay
 from planner.replay.run import PLANNING, replay
 from planner.replay.timeline import histograms
@@ -45,7 +46,10 @@ ALIKE = 0.01
 OTHERS_MAX = 4
 """Alternatives looked for besides the best: what a person compares at a glance."""
 KINDS_ALONE_MAX = 3
-"""Kinds of GPU that are each tried alone for it, the cheapest first: one place is left for the fewest GPUs."""
+"""Kinds of GPU that are searched for it as the best was, those first that cost least at least: one place is left for
+the fewest GPUs."""
+KINDS_MAX = 24
+"""Kinds of GPU that are tried alone at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Effort:
     """Fleets tried strictly cheapest first, before the search takes larger steps."""
     halvings: int
     """How often the last step is halved: after four, 1 % of work lies between fleets tried, less than most GPUs do."""
+    thorough: bool = True
+    """Whether a fleet that misses is packed again and again, and said to have missed."""
 
 
 PROOF = Effort(first=12, halvings=4)
@@ -64,6 +70,8 @@ ESTIMATE = Effort(first=4, halvings=4)
 """Where times are predicted, so that a proof would be one of the predictions."""
 ALTERNATIVE = Effort(first=3, halvings=0)
 """For the next best, of which nothing is proven."""
+GLANCE = Effort(first=1, halvings=0, thorough=False)
+"""For kinds of GPU that are only set side by side."""
 
 
 class NothingToPlanError(InputError):
@@ -87,7 +95,8 @@ def plan_of_one_way(
     shown = best or search.closest()
     if shown and shown.met:
         best = shown
-    others = search.others(best) if best else []
+    alone = search.alone(best) if best else []
+    others = search.others(best, alone) if best else []
     predictor = predictor_of(scenario, catalog, library)
     ahead = look_ahead(question, catalog, predictor, best, shown, shared)
     plan = Plan(
@@ -116,6 +125,7 @@ def plan_of_one_way(
         recommendation=answer,
         alternatives=alternatives,
         pareto=pareto([answer, *alternatives]) if best else (),
+        by_gpu=of_each_kind(alone, catalog),
         predictions=predictions(shown, predictor) if predictor else (),
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),
@@ -154,6 +164,8 @@ class FleetSearch:
         self.progress = progress
         self.rejections = list(rejections)
         self.tried: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
+        self.glanced: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
+        """The same, of those that were only glanced at."""
         self.misses: list[tuple[Trial, Rejection]] = []
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
@@ -173,14 +185,14 @@ class FleetSearch:
         for _ in range(effort.first):
             fleet = self._propose(program, objective, excluded, most_usd_per_hour)
             if fleet is None:
-                self._out_of_fleets(program, excluded, most_usd_per_hour)
+                self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
                 return None
-            if trial := self.try_fleet(program.offers, fleet):
+            if trial := self.try_fleet(program.offers, fleet, effort):
                 return trial
             if self.too_few:
                 return None
             excluded.append(fleet)
-        return self._by_steps(program, objective, excluded, effort.halvings, most_usd_per_hour)
+        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour)
 
     def _propose(
         self,
@@ -199,7 +211,7 @@ class FleetSearch:
         program: FleetProgram,
         objective: Objective,
         excluded: list[Fleet],
-        halvings: int,
+        effort: Effort,
         most_usd_per_hour: float,
     ) -> Trial | None:
         low = high = 1.0
@@ -207,45 +219,50 @@ class FleetSearch:
         while best is None:
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, high)
             if fleet is None:
-                self._out_of_fleets(program, excluded, most_usd_per_hour)
+                self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
                 return None
-            best = self.try_fleet(program.offers, fleet)
+            best = self.try_fleet(program.offers, fleet, effort)
             if self.too_few:
                 return None
             if best is None:
                 excluded.append(fleet)
                 low, high = high, high * STEP
-        for _ in range(halvings):
+        for _ in range(effort.halvings):
             middle = (low + high) / 2
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
-            trial = self.try_fleet(program.offers, fleet) if fleet else None
+            trial = self.try_fleet(program.offers, fleet, effort) if fleet else None
             if trial:
                 best, high = trial, middle
                 continue
             low = middle
             if fleet:
                 excluded.append(fleet)
-        return self._smaller(best)
+        return self._smaller(best, effort)
 
-    def _smaller(self, trial: Trial) -> Trial:
+    def _smaller(self, trial: Trial, effort: Effort) -> Trial:
         """Leave out one instance at a time, the dearest first, while every SLO is still met."""
         for offer in sorted(trial.offers, key=lambda o: -o.usd_per_hour):
             while offer in trial.offers:
                 fewer = tuple(n - (o == offer) for o, n in zip(trial.offers, trial.fleet, strict=True))
-                smaller = self.try_fleet(trial.offers, fewer) if any(fewer) else None
+                smaller = self.try_fleet(trial.offers, fewer, effort) if any(fewer) else None
                 if smaller is None:
                     break
                 trial = smaller
         return trial
 
-    def try_fleet(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+    def try_fleet(self, offered: tuple[Offer, ...], fleet: Fleet, effort: Effort = PROOF) -> Trial | None:
         """The fleet with its models placed so that every SLO is met; None where there is none that it knows."""
         bought = {offer: n for offer, n in zip(offered, fleet, strict=True) if n}
         key = (tuple(bought), tuple(bought.values()))
-        if key not in self.tried:
+        known = self.tried if effort.thorough or key in self.tried else self.glanced
+        if key not in known:
             self.progress(f"trying {machines_name(machines_of(*key, self.question.offers))}", 0.0)
-            self.tried[key] = self._try(*key)
-        return self.tried[key]
+            known[key] = self._try(*key) if effort.thorough else self._glance(*key)
+        return known[key]
+
+    def _glance(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        ways = (self._on(offered, fleet, swap).glance() for swap in self.question.policies)
+        return next(filter(None, ways), None)
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
         for swap in self.question.policies:
@@ -265,8 +282,12 @@ class FleetSearch:
         name = machines_name(machines_of(offered, fleet, self.question.offers))
         return OnFleet(self.question, offered, fleet, swap, lambda doing: partial(self.progress, f"{doing} {name}"))
 
-    def _out_of_fleets(self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float) -> None:
+    def _out_of_fleets(
+        self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float, effort: Effort
+    ) -> None:
         """Say which limit on what may be bought keeps the next fleet out; try what the limits leave of it."""
+        if not effort.thorough:
+            return
         any_count = replace(program, max_gpus=GPUS_MAX)
         more_gpus = self._propose(any_count, Objective.GPUS, excluded, most_usd_per_hour)
         more_money = self._propose(program, Objective.COST, excluded)
@@ -295,28 +316,30 @@ class FleetSearch:
             if offer.count_max is not None and n > offer.count_max:
                 self.rejections.append(too_few_machines(candidate, offer, n, cost))
 
-    def others(self, best: Trial) -> list[Trial]:
-        """Other ways that meet every SLO: each kind of GPU alone, and the fewest GPUs; best first."""
-        objective = self.question.scenario.objective
-        trials: dict[tuple[Candidate, Fleet], Trial] = {}
-        for program, goal in self._other_programs(best):
-            trial = self.best(program, goal, ALTERNATIVE)
-            if trial and trial.candidate != best.candidate:
-                trials[trial.candidate, trial.fleet] = trial
-        best_first = sorted(trials.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
-        return best_first[:OTHERS_MAX]
+    def alone(self, best: Trial) -> list[Trial]:
+        """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first."""
+        by_gpu: dict[str, list[Offer]] = {}
+        for offer in self.question.offers:
+            by_gpu.setdefault(offer.gpu.name, []).append(offer)
+        only = {device.kind.gpu.name for device in best.devices}
+        trials = [best] if len(only) == 1 else []
+        programs = [self.question.program(offered) for gpu, offered in by_gpu.items() if only != {gpu}]
+        for place, program in enumerate(cheapest_first(programs)[:KINDS_MAX]):
+            effort = ALTERNATIVE if place < KINDS_ALONE_MAX else GLANCE
+            if trial := self.best(program, Objective.COST, effort):
+                trials.append(trial)
+        return sorted(trials, key=lambda t: (t.cost_usd_per_hour, candidate_name(t.candidate)))
 
-    def _other_programs(self, best: Trial) -> Iterator[tuple[FleetProgram, Objective]]:
-        question = self.question
-        by_kind: dict[Kind, list[Offer]] = {}
-        for offer in question.offers:
-            by_kind.setdefault(Kind.of(offer), []).append(offer)
-        used = {device.kind for device in best.devices}
-        alone = [question.program(offered) for kind, offered in by_kind.items() if used != {kind}]
-        for program in cheapest_first(alone)[:KINDS_ALONE_MAX]:
-            yield program, Objective.COST
-        if len(by_kind) > 1 and question.scenario.objective is not Objective.GPUS:
-            yield question.program(), Objective.GPUS
+    def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
+        """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
+        objective = self.question.scenario.objective
+        ways = list(alone)
+        if len({offer.gpu.name for offer in self.question.offers}) > 1 and objective is not Objective.GPUS:
+            fewest = self.best(self.question.program(), Objective.GPUS, ALTERNATIVE)
+            ways += [fewest] if fewest else []
+        others = {(trial.candidate, trial.fleet): trial for trial in ways if trial.candidate != best.candidate}
+        best_first = sorted(others.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
+        return best_first[:OTHERS_MAX]
 
     def closest(self) -> Trial | None:
         """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite, isnan, nan
 
-from planner.model.plan import Estimate, LatencyHistogram, ModelAnswer, Plan, Recommendation
+from planner.model.plan import Estimate, LatencyHistogram, ModelAnswer, OfOneKind, Plan, Recommendation
 from planner.show.charts.blocks import Bar, Bars, Figure, FigureGrid
 from planner.show.charts.kit import STRIP, Scale, Spot, histogram, line, plot_area, rect, scatter, strip
 from planner.show.text.plan import latency_left, tilde
@@ -89,6 +89,32 @@ def spot(name: str, answer: Recommendation, plan: Plan) -> Spot:
     about = f"{candidate_name(answer.candidate)}, {dollars(answer.cost_usd_per_hour)}/h"
     title = f"{name}: {about}, p99 {share(late)} of the SLO"
     return Spot(answer.cost_usd_per_hour, late, name, title, "best" if name == letter(0) else style)
+
+
+def by_gpu(plan: Plan) -> Iterator[Bars]:
+    """Dollars an hour of the cheapest fleet of each kind of GPU, beside the answer."""
+    if len(plan.by_gpu) < 2:
+        return
+    now = plan.recommendation.cost_usd_per_hour
+    most = max(*(one.cost_usd_per_hour for one in plan.by_gpu), now) * 1.05
+    unit, across = Scale(0, most, 0, 1), Scale(0, most, 0, STRIP)
+    rows = [kind_bar(one, now, across) for one in plan.by_gpu]
+    ticks = unit.ticks((x, f"${x:g}") for x in unit.steps(4))
+    lowest = "the thin bar is the lowest price of the same machines, spot or reserved"
+    note = f"Dollars an hour; {lowest}. The red line is this answer, {dollars(now)}/h."
+    yield Bars("The cheapest fleet of each kind of GPU alone", rows, ticks, note)
+
+
+def kind_bar(one: OfOneKind, now: float, across: Scale) -> Bar:
+    """One kind of GPU."""
+    lowest = min(one.usd_per_hour_by_price.values(), default=one.cost_usd_per_hour)
+    parts = [
+        rect(0, 3, across(one.cost_usd_per_hour), BAR - 6, "band"),
+        rect(0, BAR / 2 - 1, across(lowest), 2, "fill"),
+        line(across(now), 0, across(now), BAR, "limit"),
+    ]
+    text = f"{tilde(one)}{dollars(one.cost_usd_per_hour)}/h for {one.gpu_count}"
+    return Bar(one.gpu, strip(parts, BAR, f"{one.gpu}: {text}"), text)
 
 
 def outlooks(plan: Plan) -> Iterator[Bars]:

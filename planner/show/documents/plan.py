@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from math import isfinite
 
-from planner.model.plan import Estimate, Instances, ModelAnswer, Plan, Prediction, Recommendation, Rejection
+from planner.model.plan import Estimate, Instances, ModelAnswer, OfOneKind, Plan, Prediction, Recommendation, Rejection
+from planner.model.scenario import PriceKind
 from planner.show.charts import plan as charts
 from planner.show.charts.strips import strips
 from planner.show.document import (
@@ -34,7 +35,7 @@ from planner.show.text.explain import binding, sensitivity
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.merging import ways_section
 from planner.units.reading import HOURS_PER_MONTH
-from planner.units.writing import Format, Screen, counted, dollars, gigabytes, seconds
+from planner.units.writing import Format, Screen, counted, dollars, gigabytes, seconds, share
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import rejection_reason, rejection_remedy
 
@@ -46,6 +47,12 @@ LATENCY_NOTE = (
     "Finished requests of all replications, on a logarithmic axis. Solid line: median; dashed: 99th percentile; red: "
     "the latency of the SLO. Percentiles are means over replications."
 )
+PRICE_TITLES = {
+    PriceKind.SPOT: "spot $/h",
+    PriceKind.RESERVED_1Y: "1 year $/h",
+    PriceKind.RESERVED_3Y: "3 years $/h",
+}
+"""Columns of other kinds of price."""
 AT = "recommendation."
 """Where the answer stands in the JSON."""
 
@@ -65,6 +72,7 @@ def document(plan: Plan) -> Document:
         sections=[
             Section("What it costs", cost(best), id="cost", link="Cost", views=PAGE),
             *replay.sections(best, plan.policies, AT, [bindings(best)]),
+            Section("Each kind of GPU alone", by_gpu(plan), id="kinds", link="Kinds"),
             Section("How long requests take", [Drawn(lambda: latency(plan))], id="latency", link="Latency"),
             Section("Second by second", [Drawn(lambda: strips(plan))], id="time"),
             ways_section(plan, merging_reasons(plan)),
@@ -144,6 +152,47 @@ def latency(plan: Plan) -> Iterator[Block]:
     if plan.latency:
         yield Text(LATENCY_NOTE, Tone.NOTE)
         yield from charts.latency(plan)
+
+
+def by_gpu(plan: Plan) -> list[Block]:
+    """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
+    rows = Rows.at("by_gpu", plan.by_gpu, prose.tilde)
+
+    def at_price(kind: PriceKind) -> Column:
+        key = f"usd_per_hour_by_price.{kind.value}"
+
+        def usd(one: OfOneKind) -> float | None:
+            return one.usd_per_hour_by_price.get(kind.value)
+
+        def text(one: OfOneKind) -> str:
+            return "-" if usd(one) is None else dollars(one.usd_per_hour_by_price[kind.value])
+
+        return rows.figures(PRICE_TITLES[kind], text, key, value=usd)
+
+    sold_at = {kind for one in plan.by_gpu for kind in one.usd_per_hour_by_price}
+    columns = [
+        rows.words("GPU", lambda one: one.gpu),
+        rows.figures("GPUs", lambda one: str(one.gpu_count), "gpu_count"),
+        rows.figures("$/h", lambda one: dollars(one.cost_usd_per_hour), "cost_usd_per_hour"),
+        rows.figures("$/month", lambda one: dollars(one.cost_usd_per_hour * HOURS_PER_MONTH), value=month_of),
+        *(at_price(kind) for kind in PRICE_TITLES if kind.value in sold_at),
+        rows.figures("busy", lambda one: share(one.utilization), "utilization"),
+        rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
+        rows.figures("SLOs hold", held, value=lambda one: one.slo_held.low if one.slo_held else None),
+        rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence)),
+        Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
+    ]
+    return [Drawn(lambda: charts.by_gpu(plan)), Table(columns)] if plan.by_gpu else []
+
+
+def month_of(one: OfOneKind) -> float:
+    """Dollars a month."""
+    return one.cost_usd_per_hour * HOURS_PER_MONTH
+
+
+def held(one: OfOneKind) -> str:
+    """In which share of all draws every SLO is met, at least: `95 %+`."""
+    return "-" if one.slo_held is None else f"{share(one.slo_held.low)}+"
 
 
 def others(plan: Plan) -> list[Block]:

@@ -9,6 +9,7 @@ from planner.model.plan import (
     GpuAnswer,
     Instances,
     ModelAnswer,
+    OfOneKind,
     Plan,
     Policies,
     Recommendation,
@@ -260,7 +261,7 @@ def told_apart(models: Sequence[ModelAnswer], policies: Policies) -> bool:
     return any(percent(m.accuracy.under(policies)) != percent(m.slo_attainment.mean) for m in models)
 
 
-def tilde(figures: ModelAnswer | GpuAnswer | Recommendation) -> str:
+def tilde(figures: ModelAnswer | GpuAnswer | Recommendation | OfOneKind) -> str:
     """`~` before figures that rest on a prediction."""
     return "~" if figures.predicted else ""
 

@@ -1,0 +1,45 @@
+"""Kinds of GPU side by side: what the cheapest fleet of each costs, at which prices, and how sure it is."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from planner.catalog.offers import Catalog, Instance
+from planner.model.plan import OfOneKind
+from planner.replay.answer import evidence
+from planner.replay.trial import Trial
+from simulator.world.profile import weakest
+
+
+def of_each_kind(trials: Sequence[Trial], catalog: Catalog) -> tuple[OfOneKind, ...]:
+    """One line for each trial, every one on a kind of GPU of its own."""
+    sold = {(one.provider, one.region, one.name): one for one in catalog.instances}
+    return tuple(_of_one_kind(trial, sold) for trial in trials)
+
+
+def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> OfOneKind:
+    placed = trial.packing.placed
+    profiles = [p.portion.sized.profile for p in placed]
+    devices = [device for summary in trial.replay.summaries for device in summary.devices.values()]
+    return OfOneKind(
+        gpu=trial.devices[0].kind.gpu.name,
+        candidate=trial.candidate,
+        gpu_count=len(trial.devices),
+        cost_usd_per_hour=trial.cost_usd_per_hour,
+        usd_per_hour_by_price=_by_price(trial, sold),
+        utilization=fmean(device.utilization for device in devices),
+        energy_w=trial.energy_w,
+        slo_held=trial.replay.all_kept,
+        evidence=weakest(*(evidence(p.portion.sized.profile, p.swapped) for p in placed)),
+        predicted=any(profile.predicted for profile in profiles),
+    )
+
+
+def _by_price(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) -> dict[str, float]:
+    """What the fleet costs an hour at each kind of price at which all of its instances are sold."""
+    bought = [(offer, n) for offer, n in zip(trial.offers, trial.fleet, strict=True) if n]
+    instances = [(sold.get((offer.provider, offer.region, offer.instance)), n) for offer, n in bought]
+    priced = [(instance.prices, n) for instance, n in instances if instance is not None]
+    if len(priced) < len(instances):
+        return {}
+    kinds = set.intersection(*(set(prices) for prices, _ in priced))
+    return {kind.value: sum(n * prices[kind].usd_per_hour for prices, n in priced) for kind in sorted(kinds)}
