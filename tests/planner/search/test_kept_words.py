@@ -60,7 +60,7 @@ class Case:
     usd_per_hour: float | None = None
     """Of a placement that is known to keep every SLO; None: whatever it costs, the word must be kept."""
     horizon: str = "1000s"
-    """Of each of five replays: 75,000 independent requests would give 95 % in time a standard error of 0.08 %."""
+    """Of five replays together: 75,000 requests, if independent, give 95 % in time a standard error of 0.08 %."""
     draws: bool = field(default=False)
     """Whether cameras have phases of their own, so that the share of draws counts."""
 
