@@ -301,6 +301,15 @@ class GpuAnswer:
     """Whether some model on it is."""
 
 
+class Drawn(StrEnum):
+    """What is drawn once for a site, for good."""
+
+    PHASES = "phases"
+    """How cameras stand to each other in time."""
+    SPEEDS = "speeds"
+    """How fast models are that were predicted, or whose speed differs between sessions."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """How long was replayed, and why that suffices."""
@@ -314,7 +323,9 @@ class Replayed:
     repeat_s: float | None
     """Time after which all cameras come round; None where that takes long, or other traffic is random."""
     draws_asked: float | None
-    """Share of the draws of the cameras' phases that must meet every SLO; None where no phases are drawn."""
+    """Share of the draws that must meet every SLO; None where nothing is drawn."""
+    drawn: tuple[Drawn, ...] = ()
+    """What a draw is of."""
     draws_mixed: int
     """Draws that come by in the time over which an SLO counts; 1: phases stay."""
     draws_kept: Interval | None

@@ -108,6 +108,13 @@ class Predict(StrEnum):
     NEVER = "never"
 
 
+class EvidenceAsked(StrEnum):
+    """What a plan may rest on."""
+
+    PREDICTED = "predicted"
+    MEASURED = "measured"
+
+
 class Phase(StrEnum):
     """How the cameras of a group stand to each other in time."""
 
@@ -289,6 +296,9 @@ class BuySpec:
     """Which price counts."""
     retired: bool = False
     """Also instances that are still in price lists but no longer sold."""
+    evidence: EvidenceAsked = EvidenceAsked.PREDICTED
+    """`predicted`: any GPU on which every model was measured or can be predicted, with the `confidence` that is asked;
+    `measured`: only where some model has no profile on any GPU on offer are times predicted."""
     max_gpus: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Most GPUs in all."""
     max_cost: PricePerHour | None = None
@@ -455,8 +465,7 @@ class Scenario:
     objective: Objective = Objective.COST
     """The best plan has least of this."""
     predict: Predict = Predict.AUTO
-    """`auto`: where no GPU on offer has a profile of some model, plan at the bad end of predictions, and name GPUs
-    that might be cheaper; `never`: profiles alone."""
+    """`auto`: what nobody measured is predicted, with a band; `never`: profiles alone."""
     horizon: PositiveDuration | None = None
     """Simulated time of one replication; where not given, a minute or more, as long as recordings, queues and SLOs
     need, or some rounds of cameras that come round."""
@@ -468,7 +477,8 @@ class Scenario:
     prove `confidence`, 80 for 95 %, where cameras have phases of their own, for one run is one draw of them. With 1
     there is just that one."""
     confidence: Annotated[Fraction, Field(gt=0, le=0.999)] = 0.95
-    """Share of the draws of the cameras' phases, so of sites like this one, that must meet every SLO for good."""
+    """Share of the draws that must meet every SLO for good: of the cameras' phases, so of sites like this one, and of
+    speeds that are predicted or differ between sessions."""
     clock_drift: ClockDriftSpec | None = None
     """Where clocks drift, each SLO counts over a stretch of time in which phases mix; for good where not given."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1

@@ -6,10 +6,11 @@ model of the GPU; its profile on another GPU times a ratio of data sheets; a roo
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum
 from functools import cached_property, partial
 from itertools import accumulate
 from math import exp, hypot, inf, log, log1p
+from statistics import fmean
 
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
@@ -35,7 +36,7 @@ from simulator.world.curves import Curve, Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
 from simulator.world.precision import value_share, weight_share
-from simulator.world.profile import Evidence, Profile, weakest
+from simulator.world.profile import Doubt, Evidence, Profile, weakest
 
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
@@ -55,17 +56,19 @@ REACHED = 0.6
 """Share of a data sheet's rates that kernels of whole models reach."""
 BATCHES = (1, 2, 4, 8, 16, 32)
 """Predicted where no series of another GPU gives them."""
+SHARED = 0.5
+"""Part of the variance of predictions that all models on a kind of GPU have in common."""
 MODELS_MIN = 4
 """Models with known layers measured on a GPU, below which a layer model of it says nothing."""
 DATE_NONE = "1970-01-01"
 
 
-class End(StrEnum):
-    """Which end of the band a profile is made at."""
+class End(float, Enum):
+    """Ends of an 80 % band, in standard deviations."""
 
-    LOW = "low"
-    VALUE = "value"
-    HIGH = "high"
+    LOW = -SPREAD_80
+    VALUE = 0.0
+    HIGH = SPREAD_80
 
 
 @dataclass(frozen=True)
@@ -121,19 +124,19 @@ class PredictedPair:
             load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
         )
 
-    def profile(self, end: End) -> Profile:
-        """As if measured, at one end of the band: time, workspace and loading together."""
-        spread = {End.LOW: -1.0, End.VALUE: 0.0, End.HIGH: 1.0}[end] * LOAD_SPREAD * SPREAD_80
+    def profile(self, quantile: float) -> Profile:
+        """As if measured, so many standard deviations from the median: time, workspace and loading together."""
         load = self.footprint.load
-        times = accumulate((getattr(e, end) for e in self.latency_s.values()), max)
-        rooms = accumulate((getattr(self.footprint.workspace(x), end) for x in self.latency_s), max)
-        slower = exp(spread)
+        times = accumulate((at_quantile(e, quantile) for e in self.latency_s.values()), max)
+        rooms = accumulate((at_quantile(self.footprint.workspace(x), quantile) for x in self.latency_s), max)
+        slower = exp(quantile * LOAD_SPREAD)
         made = Profile(
             model=self.model,
             gpu=self.gpu.name,
             precision=self.precision,
             layers=self.footprint.layers,
             latency=Interpolated(tuple(self.latency_s), tuple(times)),
+            doubt=Doubt(prediction_sd=self.error_sd, shared=SHARED, quantile=quantile),
             workspace=Interpolated(tuple(self.latency_s), tuple(rooms)),
             load=LoadTime(load.t0_s * slower, min(load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
             flops_per_sample=self.flops,
@@ -150,6 +153,12 @@ class PredictedPair:
             return made
         known = self.known
         return replace(made, latency_cv=known.latency_cv, output_bytes_per_sample=known.output_bytes_per_sample)
+
+    @property
+    def error_sd(self) -> float:
+        """Standard deviation of ln(time), the mean over batches."""
+        bands = self.latency_s.values()
+        return fmean(log(e.high / e.low) for e in bands) / (2 * SPREAD_80)
 
     def _of_source(self, texts: str) -> tuple[str, ...]:
         """What the profile that was carried over assumes, or what speaks against it."""
@@ -188,17 +197,17 @@ class Predictor:
 
     library: Library
     gpus: Mapping[str, GPU]
-    end: End = End.HIGH
-    """What `get` makes of a band."""
+    quantile: float = End.HIGH
+    """What `get` makes of a band, in standard deviations from its middle."""
     facts_of: Callable[[str], Facts] = facts
 
     def get(self, model: str, gpu: str, precision: str | None = None, /) -> Profile | None:
-        """The profile of a pair, else what was predicted at the chosen end; None where nothing can be said."""
+        """The profile of a pair, else what was predicted at the quantile; None where nothing can be said."""
         measured = self.library.get(model, gpu, precision)
         if measured is not None:
             return measured
         pair = self.predicted_pair(model, gpu, precision)
-        return None if pair is None else self._made.setdefault((model, gpu, precision), pair.profile(self.end))
+        return None if pair is None else self._made.setdefault((model, gpu, precision), pair.profile(self.quantile))
 
     @cached_property
     def _made(self) -> dict[tuple[str, str, str | None], Profile]:
@@ -208,9 +217,9 @@ class Predictor:
     def _pairs(self) -> dict[tuple[str, str, str | None], PredictedPair | None]:
         return {}
 
-    def at(self, end: End) -> "Predictor":
-        """The same with another end of the band."""
-        other = replace(self, end=end)
+    def at(self, quantile: float) -> "Predictor":
+        """The same at another quantile of the bands."""
+        other = replace(self, quantile=quantile)
         other.__dict__["_pairs"] = self._pairs
         return other
 
@@ -536,6 +545,14 @@ def _width(pair: PredictedPair) -> float:
     return last.high / last.low if last.low > 0 else inf
 
 
+def at_quantile(estimate: Estimate, quantile: float) -> float:
+    """So many standard deviations from the middle, each side of the band by itself (lognormal)."""
+    if not quantile:
+        return estimate.value
+    end = estimate.high if quantile > 0 else estimate.low
+    return float(estimate.value * (end / estimate.value) ** (abs(quantile) / SPREAD_80))
+
+
 def _points(curve: Curve) -> list[tuple[float, float]]:
     return list(zip(curve.x, curve.y, strict=True))
 
@@ -551,7 +568,7 @@ def _between(series: Mapping[float, Estimate], at: float) -> Estimate:
     x = tuple(series)
     wider = exp(SPREAD_80 * PAST_SPREAD) if at > x[-1] else 1.0
 
-    def end(name: End) -> float:
-        return Interpolated(x, tuple(getattr(e, name) for e in series.values()))(at)
+    def end(quantile: float) -> float:
+        return Interpolated(x, tuple(at_quantile(e, quantile) for e in series.values()))(at)
 
     return Estimate(value=end(End.VALUE), low=end(End.LOW) / wider, high=end(End.HIGH) * wider)

@@ -8,6 +8,7 @@ from planner.model.candidate import Machines
 from planner.model.plan import (
     Accuracy,
     Bottleneck,
+    Drawn,
     GpuAnswer,
     Instances,
     Interval,
@@ -108,10 +109,17 @@ def replayed(trial: Trial) -> Replayed:
         settling_s=length.settling_s,
         repeat_s=length.repeat_s,
         draws_asked=seen.draws.share if seen.draws else None,
+        drawn=drawn(trial),
         draws_mixed=seen.draws.mixed if seen.draws else 1,
         draws_kept=seen.all_kept,
         swap=trial.deployment.swap if any(p.swapped for p in trial.packing.placed) else None,
     )
+
+
+def drawn(trial: Trial) -> tuple[Drawn, ...]:
+    """What differs between its draws."""
+    phases = (Drawn.PHASES,) if trial.replay.traffic.draws_phases else ()
+    return (*phases, Drawn.SPEEDS) if trial.deployment.doubted else phases
 
 
 def _model_answer(trial: Trial, need: Need) -> ModelAnswer:

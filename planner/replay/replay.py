@@ -66,6 +66,8 @@ class Replay:
     """Whether something besides phases is random, so that the attainment of one draw is only estimated."""
     overloaded: tuple[str, ...] = ()
     """Models whose queues grow without end at the full demand, by `simulator.clock.stability`."""
+    overloads: tuple[tuple[str, ...], ...] = ()
+    """Models whose queues grow without end in the world of each replication; empty where speeds are known."""
     recorded: bool = False
     """Whether some demand is a recording, whose own ups and downs are no drift."""
     latencies: tuple[Mapping[str, Counts], ...] = ()
@@ -144,7 +146,11 @@ class Replay:
         if self.noisy:
             settled = long_run(settled, [seen[i].slo_attainment_error for i in known])
         kept = {i for i, share in zip(known, settled, strict=True) if share >= target - 1e-9}
-        return [i in kept for i in range(len(seen))]
+        return [i in kept and not self._overloaded_in(i, model) for i in range(len(seen))]
+
+    def _overloaded_in(self, replication: int, model: str) -> bool:
+        """Whether its queues grow without end in one world, however little that showed."""
+        return model in self.overloads[replication]
 
     @cached_property
     def kept(self) -> dict[str, bool | None]:
@@ -193,8 +199,8 @@ class Replay:
     def _verdict(self, model: str) -> Verdict:
         if model in self.overloaded:
             return Verdict.OVERLOADED
-        seen = self.of(model)
-        arrived = float(np.mean([x.arrived for x in seen])) / 3
+        seen = [x for i, x in enumerate(self.of(model)) if not self._overloaded_in(i, model)]
+        arrived = float(np.mean([x.arrived for x in seen])) / 3 if seen else 0.0
         if not self.recorded and drifts([x.backlog_growth for x in seen], arrived):
             return Verdict.BACKLOGGED
         return Verdict.STABLE

@@ -20,7 +20,7 @@ from simulator.clock.metrics import (
 )
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import simulate
-from simulator.clock.stability import drain, offered_load
+from simulator.clock.stability import compute_load, drain, offered_load
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Workload
 
@@ -28,6 +28,8 @@ PLANNING = 0x5EED << 32
 """Seed of every plan, whatever the scenario's: what is bought must not depend on it. Larger than any other seed."""
 SCREENED = 3
 """Replications after which a screening that surely meets every SLO ends: a confirmation by other seeds follows."""
+LOST_EVERY = 8
+"""Replications after which it is seen whether so many draws broke an SLO that the rest need not be replayed."""
 CALM_LOAD = 0.8
 """Load up to which queues forget so soon that it does not matter what it is."""
 
@@ -70,7 +72,7 @@ def replay(
     stage = 0 if screen else 1
     for i in range(looks[-1]):
         result = simulate(deployment, workload, horizon_s, seed_of(seed, stage, i))
-        so_far = _with_one_more(so_far, result, scenario, screen=screen)
+        so_far = _with_one_more(so_far, result, scenario, screen=screen, doubted=deployment.doubted)
         tell((i + 1) / next(look for look in looks if look > i))
         if _is_enough(so_far, screen=screen):
             break
@@ -79,7 +81,7 @@ def replay(
 
 def _is_enough(so_far: Replay, *, screen: bool) -> bool:
     """Whether more replications are not worth their time."""
-    if so_far.lost or (screen and _screened(so_far)):
+    if (len(so_far.summaries) % LOST_EVERY == 0 and so_far.lost) or (screen and _screened(so_far)):
         return True
     if len(so_far.summaries) not in so_far.looks:
         return False
@@ -93,8 +95,9 @@ def _not_begun(
     rates_rps = {model: need.needed_rps for model, need in needs.items()}
     load = 0.0 if screen else measured_load(deployment, rates_rps, workload)
     length = stretch(scenario, workload, needs, deployment, load)
-    fixed = workload.is_fixed(length.horizon_s) and deployment.is_fixed
-    only_phases = workload.is_fixed_but_for_phases(length.horizon_s) and deployment.is_fixed
+    doubted = deployment.doubted
+    fixed = workload.is_fixed(length.horizon_s) and deployment.is_fixed and not doubted
+    only_draws = workload.is_fixed_but_for_phases(length.horizon_s) and deployment.is_fixed
     return Replay(
         needs=needs,
         summaries=(),
@@ -103,22 +106,35 @@ def _not_begun(
         requests=0,
         wall_s=0.0,
         stretch=length,
-        looks=looks_at(scenario, workload, fixed),
-        draws=draws_asked(scenario, workload),
-        noisy=not (fixed or only_phases),
+        looks=looks_at(scenario, workload, fixed, doubted),
+        draws=draws_asked(scenario, workload, doubted),
+        noisy=not (fixed or only_draws),
         overloaded=drain(deployment, rates_rps, workload).growing if load > CALM_LOAD else (),
         recorded=workload.longest_recording_s > 0,
     )
 
 
-def _with_one_more(so_far: Replay, result: SimulationResult, scenario: Scenario, *, screen: bool) -> Replay:
-    """The replications so far and one more."""
+def _overloaded_in(result: SimulationResult, rates_rps: Mapping[str, float], traffic: Workload) -> tuple[str, ...]:
+    """Models whose queues grow without end in the world of one replication, however short it was."""
+    world = result.deployment
+    plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
+    if plain and compute_load(world, rates_rps) < 1:
+        return ()
+    return drain(world, rates_rps, traffic).growing
+
+
+def _with_one_more(
+    so_far: Replay, result: SimulationResult, scenario: Scenario, *, screen: bool, doubted: bool
+) -> Replay:
+    """The replications so far and one more. `doubted`: each is a world of its own."""
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
     summary = summarise(result, early_s)
     reused = () if half_life_s is None else (accuracy(result, base, half_life_s, early_s),)
+    rates_rps = {model: need.needed_rps for model, need in so_far.needs.items()}
     more = replace(
         so_far,
+        overloads=(*so_far.overloads, _overloaded_in(result, rates_rps, so_far.traffic) if doubted else ()),
         summaries=(*so_far.summaries, summary),
         lost_is_wrong=(*so_far.lost_is_wrong, accuracy(result, base, None, early_s)),
         reuse_last=(*so_far.reuse_last, *reused),

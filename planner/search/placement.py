@@ -224,7 +224,7 @@ class OnFleet:
 
     def _near_misses(self) -> Trial | None:
         """Steps from what came nearest, each a little better than the last, until one meets every SLO."""
-        if not self.missed:
+        if not self.missed or self.missed[-1].deployment.doubted:  # no move mends what the speeds break
             return None
         nearest, tried, requests = self._nearest(), 0, 0
         steps = self._steps(nearest)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 from calibrate.layers.facts import Facts, facts, traced
 from calibrate.library.lookup import Library
 from planner.catalog.offers import Catalog, Offer, offers
 from planner.model.plan import Rejection
-from planner.model.scenario import MemoryPolicy, Predict, Scenario
+from planner.model.replications import RISK_SHARE
+from planner.model.scenario import EvidenceAsked, MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
 from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
@@ -72,26 +74,31 @@ class Question:
 def ask(
     scenario: Scenario, demand: Workload, catalog: Catalog, library: Profiles, shared: Merged = NOTHING_SHARED
 ) -> tuple[Question, list[Rejection]]:
-    """The question, and what is rejections before any fleet is built.
+    """The question, and what is rejected before any fleet is built; the same for every command.
 
-    Where measured pairs serve not every model, those that nobody measured are predicted, the same for every command.
+    Pairs that nobody measured are predicted; where measured ones are asked for, only if those serve not every model.
     """
-    measured = _ask(scenario, demand, catalog, library, shared)
     predictor = predictor_of(scenario, catalog, library)
-    if measured[0].served or predictor is None:
-        return measured
+    if predictor is None or scenario.buy.evidence is EvidenceAsked.MEASURED:
+        measured = _ask(scenario, demand, catalog, library, shared)
+        if predictor is None or measured[0].served:
+            return measured
     return _ask(scenario, demand, catalog, predictor, shared)
 
 
 def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Predictor | None:
-    """What predicts pairs that have no profile; None where the scenario forbids it, or `library` does so itself."""
+    """What predicts pairs that have no profile, at the end of the band that the confidence asks for.
+
+    None where the scenario forbids it, or `library` does so itself.
+    """
     if scenario.predict is Predict.NEVER or not isinstance(library, Library):
         return None
-    return _predictor(
+    predictor = _predictor(
         library,
         catalog,
         tuple((m.known_as, m.factory, m.input) for m in scenario.models if m.factory and not m.profile),
     )
+    return predictor.at(NormalDist().inv_cdf(1 - RISK_SHARE * (1 - scenario.confidence)))
 
 
 @lru_cache(maxsize=4)

@@ -118,7 +118,7 @@ REASONS: dict[Code, Template] = {
     Code.OVERLOADED: overloaded,
     Code.QUEUES_GREW: "what waits for {all} grew from the middle of the replays to their end",
     Code.MISSED: "{0} answers {mean:share2} in time ({low:share2} to {high:share2} with 95 % confidence)",
-    Code.MISSED_IN_DRAWS: "{0} answers {mean:share2} in time, on the mean over draws of the cameras' phases, and keeps "
+    Code.MISSED_IN_DRAWS: "{0} answers {mean:share2} in time, on the mean over draws, and keeps "
     "{target:slo} in {kept:share} of them, where {asked:slo} must surely",
     Code.NOT_PROVEN: "{0} answers {mean:share2} in time ({low:share2} to {high:share2} with 95 % confidence), and "
     "{judged:n} requests do not prove {target:slo}",
@@ -186,8 +186,8 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "leave out `buy.retired` unless you still have access",
     ),
     Code.PREDICTED: (
-        "nobody measured {all}: times, memory and loads are predicted, and the plan is made at the bad end of their "
-        "80 % bands, which one time in ten is exceeded",
+        "nobody measured {all}: times, memory and loads are predicted; the probability that the SLOs hold is as good "
+        "as the bands of the predictions",
         "measure with `planner calibrate` on such a GPU before you buy, and name the folder with `--profiles DIR`",
     ),
     Code.BATCHES_END: (

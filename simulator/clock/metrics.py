@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from simulator.clock.records import Batches, Outcome, Requests, SimulationResult
+from simulator.world.hardware import Device
 from simulator.world.power import busy_w
 from simulator.world.workload import Floats
 
@@ -92,13 +93,24 @@ class Summary:
 def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
     """Metrics of one replication. Requests that arrived in the first `warmup_s` seconds are left out."""
     slo_s = {service.model: service.slo.latency_s for service in result.deployment.services}
+    energies_j = [_energy_of_batches_j(result, batches) for batches in result.batches]
     models = {
-        model: _model(result, model, requests, slo_s[model], warmup_s) for model, requests in result.requests.items()
+        model: _model(result, model, requests, slo_s[model], warmup_s, energies_j)
+        for model, requests in result.requests.items()
     }
-    return Summary(models, {device.id: _device(result, device.id) for device in result.deployment.devices})
+    devices = {device.id: _device(result, device, energies_j) for device in result.deployment.devices}
+    return Summary(models, devices)
 
 
-def _model(result: SimulationResult, model: str, requests: Requests, slo_s: float, warmup_s: float) -> ModelMetrics:
+def _model(
+    result: SimulationResult,
+    model: str,
+    requests: Requests,
+    slo_s: float,
+    warmup_s: float,
+    energies_j: Sequence[float],
+) -> ModelMetrics:
+    energy_j = sum(e for e, b in zip(energies_j, result.batches, strict=True) if b.model == model)
     end_s = result.duration_s
     span_s = end_s - warmup_s
     first = int(np.searchsorted(requests.arrival_s, warmup_s))
@@ -133,7 +145,7 @@ def _model(result: SimulationResult, model: str, requests: Requests, slo_s: floa
         p99_s=float(p99),
         mean_queueing_s=_mean(start_s[done] - arrival_s[done]),
         mean_batch_size=_mean(sizes),
-        joules_per_inference=_ratio(_busy_energy_j(result, batches), int(np.sum(requests.outcome == Outcome.FINISHED))),
+        joules_per_inference=_ratio(energy_j, int(np.sum(requests.outcome == Outcome.FINISHED))),
         slo_attainment_error=_error_over_time(arrival_s[judged], in_time[judged]),
         backlog_growth=_backlog_growth(requests, warmup_s, end_s),
     )
@@ -190,18 +202,14 @@ def _energy_of_batches_j(result: SimulationResult, batches: Batches) -> float:
     return sum(float(by_size_s[size]) * busy_w(gpu, profile, int(size)) for size in np.flatnonzero(by_size_s))
 
 
-def _busy_energy_j(result: SimulationResult, batches: Sequence[Batches]) -> float:
-    return sum(_energy_of_batches_j(result, b) for b in batches)
-
-
-def _device(result: SimulationResult, name: str) -> DeviceMetrics:
-    end_s = result.duration_s
-    device = next(d for d in result.deployment.devices if d.id == name)
+def _device(result: SimulationResult, device: Device, energies_j: Sequence[float]) -> DeviceMetrics:
+    end_s, name = result.duration_s, device.id
     batches = [b for b in result.batches if b.device == name]
     busy_s = sum(_busy_s(b, end_s) for b in batches)
     stalled_s = sum(min(s.finish_s, end_s) - s.start_s for s in result.stalls if s.device == name)
     loads = sum(load.device == name for load in result.loads)
-    energy_j = _busy_energy_j(result, batches) + max(0.0, end_s - busy_s) * device.gpu.idle_w
+    working_j = sum(e for e, b in zip(energies_j, result.batches, strict=True) if b.device == name)
+    energy_j = working_j + max(0.0, end_s - busy_s) * device.gpu.idle_w
     return DeviceMetrics(
         utilization=busy_s / end_s,
         load_share=stalled_s / end_s,

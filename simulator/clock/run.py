@@ -18,6 +18,7 @@ from simulator.errors import InputError
 from simulator.rules.queues import FormedQueue, Front, Outage, Queue, Router, SharedQueue, Stage
 from simulator.rules.scheduling import split
 from simulator.world.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
+from simulator.world.doubt import drawn
 from simulator.world.hardware import Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Profile
@@ -51,11 +52,13 @@ class DeploymentError(InputError):
 def simulate(deployment: Deployment, workload: Workload, duration_s: float = 600.0, seed: int = 1) -> SimulationResult:
     """Replay `workload` on `deployment` for `duration_s` seconds of its time.
 
-    The same seed gives the same arrivals for every deployment and the same result for the same one.
+    The same seed gives the same arrivals for every deployment and the same result for the same one. Where speeds are
+    known only so well, it stands for one world of those that may be: the result's deployment is as it is there.
     Raises DeploymentError where models, devices or memory do not fit together.
     """
     began_s = perf_counter()
     check(deployment, workload)
+    deployment = drawn(deployment, seed)
     demand = draw(workload, duration_s, seed)
     world = World(deployment, demand, duration_s, seed)
     world.run()
@@ -261,9 +264,8 @@ class World:
 
     def _gpus(self, rng: np.random.Generator) -> dict[str, ServingGpu]:
         gpus = {}
-        for device, child in zip(self.deployment.devices, rng.spawn(len(self.deployment.devices)), strict=True):
+        for device, noise in zip(self.deployment.devices, self._noise(rng), strict=True):
             queues = self.on_device[device.id]
-            noise = [_noise(queue.stage.cv, own) for queue, own in zip(queues, child.spawn(len(queues)), strict=True)]
             gpu = ServingGpu(
                 device,
                 queues,
@@ -283,6 +285,16 @@ class World:
         for gpu in gpus.values():
             gpu.shares_link = loading[gpu.device.host] > 1
         return gpus
+
+    def _noise(self, rng: np.random.Generator) -> Iterator[Sequence[Iterator[float]]]:
+        """By device and queue: factors on batch times. Each queue has a stream of its own, made only if any is used."""
+        by_device = [self.on_device[device.id] for device in self.deployment.devices]
+        if not any(queue.stage.cv for queues in by_device for queue in queues):
+            yield from ([repeat(1.0) for _ in queues] for queues in by_device)
+            return
+        for queues, child in zip(by_device, rng.spawn(len(by_device)), strict=True):
+            streams = child.spawn(len(queues))
+            yield [_noise(queue.stage.cv, own) for queue, own in zip(queues, streams, strict=True)]
 
     def run(self) -> None:
         """Let the clock run to the horizon."""

@@ -118,6 +118,32 @@ class Joined(SmoothMaximum):
         return self.y[i] / self._form(self.x[i])
 
 
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A curve times a factor."""
+
+    base: Curve
+    factor: float
+
+    @property
+    def x(self) -> tuple[float, ...]:
+        """As of the curve."""
+        return self.base.x
+
+    @property
+    def y(self) -> tuple[float, ...]:
+        """What was measured, times the factor."""
+        return tuple(self.factor * y for y in self.base.y)
+
+    def __call__(self, x: float) -> float:
+        """Value at `x`."""
+        return self.factor * self.base(x)
+
+    def covers(self, x: float) -> bool:
+        """As the curve does."""
+        return self.base.covers(x)
+
+
 FORMS = {
     "smooth-maximum": ("a", "c", "p"),
     "straight-line": ("fixed", "slope"),

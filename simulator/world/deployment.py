@@ -121,7 +121,12 @@ class Deployment:
     failures: Failures | None = None
 
     @property
+    def doubted(self) -> bool:
+        """Whether some speed is known only so well."""
+        return any(replica.profile.doubt for service in self.services for replica in service.replicas)
+
+    @property
     def is_fixed(self) -> bool:
-        """Whether the same arrivals always end the same way: nothing fails, and run times do not vary."""
+        """Whether, speeds being known, the same arrivals always end the same way: nothing fails or varies."""
         noisy = any(replica.profile.latency_cv for service in self.services for replica in service.replicas)
         return self.failures is None and not noisy

@@ -48,6 +48,23 @@ class FitQuality:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """How well the times of a profile are known, apart from the spread of single batches: it does not average out."""
+
+    session_sd: float = 0.0
+    """Standard deviation of ln(time) between sessions of measuring, cards and hosts; the times are their mean."""
+    prediction_sd: float = 0.0
+    """Standard deviation of the error of ln(time) of a prediction."""
+    shared: float = 0.0
+    """Part of that error's variance which all models on a kind of GPU have in common."""
+    quantile: float = 0.0
+    """Where in the prediction the times stand, in standard deviations: 0 its median, 1.64 what 5 % exceed."""
+
+    def __bool__(self) -> bool:
+        return bool(self.session_sd or self.prediction_sd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What one model costs on one kind of GPU at one precision."""
 
@@ -63,6 +80,8 @@ class Profile:
     """None: straight lines between the points, never judged."""
     latency_cv: float = 0.0
     """Coefficient of variation of one batch's run time around `latency`."""
+    doubt: Doubt = Doubt()
+    """How well `latency` is known."""
     workspace: Curve
     """Bytes in use while a batch runs, on top of the weights, by batch size."""
     load: LoadTime

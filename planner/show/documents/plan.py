@@ -156,7 +156,7 @@ def latency(plan: Plan) -> Iterator[Block]:
 
 def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
-    rows = Rows.at("by_gpu", plan.by_gpu, prose.tilde)
+    rows = Rows.at("by_gpu", plan.by_gpu)
 
     def at_price(kind: PriceKind) -> Column:
         key = f"usd_per_hour_by_price.{kind.value}"

@@ -144,7 +144,7 @@ def slo_room(answer: Recommendation) -> list[str]:
 def attainment_room(tight: ModelAnswer) -> list[str]:
     """The highest SLO that the tightest model would meet, or the share of draws of the phases in which it is met."""
     if drawn := tight.draws_kept:
-        kept = f"{tight.name} keeps its SLO in {share(drawn.mean, 1)} of the draws of the cameras' phases"
+        kept = f"{tight.name} keeps its SLO in {share(drawn.mean, 1)} of the draws"
         return [f"Attainment: {kept}, in {share(drawn.low, 1)} at least."]
     return [f"Attainment: the highest that {tight.name} would meet is {share(tight.slo_attainment.low, 2)}."]
 

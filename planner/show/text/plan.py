@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.model.plan import (
     Bottleneck,
+    Drawn,
     GpuAnswer,
     Instances,
     ModelAnswer,
@@ -16,6 +17,7 @@ from planner.model.plan import (
     Rejection,
     Replayed,
 )
+from planner.model.replications import RISK_SHARE
 from planner.model.scenario import AccuracyRule
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import saving
@@ -108,7 +110,7 @@ def slo_line(answer: Recommendation | Simulation) -> str:
     if undecided:
         return f"SLO UNDECIDED: {len(undecided)} of {counted(len(models), 'model')}. Tightest: {tight}."
     if replayed and too_few_draws(replayed):
-        draws = "each is kept in enough draws of the cameras' phases, not all of them"
+        draws = f"each is kept in enough {draws_of(replayed)}, not all of them"
         return f"SLO UNDECIDED: {draws}. Tightest: {tight}."
     if not answer.feasible:
         return f"SLO NOT SURE: replays keep it, but the load leaves no headroom. Tightest: {tight}."
@@ -121,7 +123,7 @@ def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
     if model.verdict != "stable":
         return f"{shares}; it is {model.verdict}"
     if replayed and model.draws_kept:
-        return f"{shares}, kept in {percent(model.draws_kept.mean)} % of the draws of the cameras' phases"
+        return f"{shares}, kept in {percent(model.draws_kept.mean)} % of the {draws_of(replayed)}"
     return shares
 
 
@@ -131,8 +133,16 @@ def too_few_draws(replayed: Replayed) -> bool:
     return together is not None and asked is not None and replayed.draws_mixed == 1 and together.low < asked
 
 
+DRAWN = {Drawn.PHASES: "the cameras' phases", Drawn.SPEEDS: "speeds"}
+
+
+def draws_of(replayed: Replayed) -> str:
+    """`draws of the cameras' phases and speeds`."""
+    return f"draws of {' and '.join(DRAWN[what] for what in replayed.drawn)}"
+
+
 def draws_line(answer: Recommendation | Simulation) -> list[str]:
-    """In how many draws of the phases every SLO is met, where cameras draw phases."""
+    """In how many draws every SLO is met, where cameras draw phases or speeds are drawn."""
     seen = answer.replayed
     if seen is None or seen.draws_kept is None or seen.draws_asked is None:
         return []
@@ -140,6 +150,11 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
         return [f"Cameras: clocks drift, so each SLO counts over {seen.draws_mixed:,} draws of their phases."]
     kept = seen.draws_kept
     count = round(kept.mean * answer.replications) if math.isfinite(kept.mean) else 0
+    if Drawn.SPEEDS in seen.drawn:
+        return [
+            f"Probability that every SLO holds for good: at least {percent(kept.low)} %, {exact(seen.draws_asked)} are "
+            f"asked. Of {answer.replications:,} {draws_of(seen)} {count} meet every SLO."
+        ]
     return [
         f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} meet "
         f"every SLO, so at least {percent(kept.low)} % of sites do; {exact(seen.draws_asked)} are asked."
@@ -214,7 +229,8 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
 def bound_basis(answer: Recommendation, rejections: Sequence[Rejection]) -> str:
     """Figures that the bound rests on, where these are not profiles of all GPUs."""
     if answer.predicted:
-        return " at the bad end of what is predicted"
+        asked = answer.replayed.draws_asked if answer.replayed else None
+        return f" with each prediction at its {exact(1 - RISK_SHARE * (1 - asked))} end" if asked else ""
     if any(no.bottleneck is Bottleneck.PROFILE for no in rejections):
         return " on GPUs that have profiles"
     return ""
@@ -227,7 +243,7 @@ def assumed(answer: Recommendation) -> str:
     return " by figures that are partly assumed"
 
 
-TILDE = "~: predicted, nobody measured that model on that GPU; made at the bad end of its 80 % band."
+TILDE = "~: predicted, nobody measured that model on that GPU; each draw has a speed out of the prediction's band."
 
 
 def certainty(answer: Recommendation, plan: Plan) -> list[str]:

@@ -9,7 +9,7 @@ from planner.questions.studies.results import JSON, OutputAnswer, PointAnswer, S
 from planner.units.writing import counted, decimals, dollars, gigabytes, percent, seconds
 
 REASONS_SHOWN = 5
-PREDICTED = "~: predicted, nobody measured some model on that GPU; made at the bad end of its 80 % band."
+PREDICTED = "~: predicted, nobody measured some model on that GPU; each draw has a speed out of the band."
 CLOSEST = "A row that is not feasible shows the fleet that came closest; it is no answer."
 SHOWN_LONG_S = 600.0
 """Times from here on are shown in hours."""
