@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from time import perf_counter
+from types import MappingProxyType
 
 import numpy as np
 import simpy
 
-from simulator.clock.drivers import Ahead, Clocked
+from simulator.clock.drivers import Ahead, Clocked, DelayedAhead, DelayedClocked, Delays
 from simulator.clock.link import Link
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
 from simulator.clock.serving import ServingGpu
@@ -26,17 +27,24 @@ class DeploymentError(InputError):
     """A deployment that cannot exist; the text names the place, the value, the rule and the remedy."""
 
 
-def simulate(deployment: Deployment, workload: Workload, duration_s: float = 600.0, seed: int = 1) -> SimulationResult:
+def simulate(
+    deployment: Deployment,
+    workload: Workload,
+    duration_s: float = 600.0,
+    seed: int = 1,
+    delays: Mapping[str, Delays] | None = None,
+) -> SimulationResult:
     """Replay `workload` on `deployment` for `duration_s` seconds of its time.
 
     The same seed gives the same arrivals for every deployment and the same result for the same one.
+    `delays`: by device, times that whoever serves takes for itself; a plan has none.
     Raises DeploymentError where models, devices or memory do not fit together.
     """
     began_s = perf_counter()
     check(deployment, workload)
     demand = draw(workload, duration_s, seed)
     world = World(deployment, demand, duration_s, seed)
-    world.run()
+    world.run(delays or {})
     return SimulationResult(
         deployment=deployment,
         duration_s=duration_s,
@@ -255,17 +263,20 @@ class World:
             gpu.shares_link = loading[gpu.device.host] > 1
         return gpus
 
-    def run(self) -> None:
+    def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
         links = {host.id: Link(self.env, host.pcie_root_bytes_per_s) for host in self.deployment.hosts}
         for gpu in self.gpus.values():
-            link = links[gpu.device.host]
-            driver = Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
-            driver.start()
+            self._driver(gpu, links[gpu.device.host], delays.get(gpu.device.id)).start()
         self.env.run(until=self.duration_s)
         for gpu in self.gpus.values():
             gpu.end_stall()
         self._settle_places()
+
+    def _driver(self, gpu: ServingGpu, link: Link, delays: Delays | None) -> Ahead | Clocked:
+        if delays is None:
+            return Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
+        return DelayedClocked(self.env, gpu, link, delays) if gpu.clocked else DelayedAhead(gpu, link, delays)
 
     def _settle_places(self) -> None:
         """Which requests each replica got, where routers or replicas decided."""

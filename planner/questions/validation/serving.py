@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.devices.provenance import differing
 from calibrate.library.lookup import DEVICE_FILE, Library, find_kinds, find_profiles
-from calibrate.serving.served import Actions, doublings
+from calibrate.serving.served import Actions, Served, doublings
 from planner.catalog.offers import Catalog
 from planner.io.load import Loaded
 from planner.model.scenario import ModelSpec
@@ -21,6 +21,7 @@ from planner.questions.validation.fitting import Case, Pace, fit
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import rehearsal_s, rehearse
 from planner.questions.validation.speed import speed_of
+from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted
 from simulator.clock.run import DeploymentError
 from simulator.world.hardware import GPU
@@ -190,7 +191,7 @@ class ServedDevice:
 
 
 def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: str, note: Note) -> Recording:
-    """Run it for real, with a rehearsal before and, unless it was stopped, after.
+    """Run it for real in takes, with a rehearsal before each and, unless it was stopped, after the last.
 
     Rates and SLOs are fitted to the device as the first rehearsal finds it: 60 % load of a device that happens to be
     slow today is less than of the one that was profiled.
@@ -200,18 +201,27 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
     scenario, case = loaded.scenario, fit(loaded, device.gpu, device.library)
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
     models = sources(loaded, profiles)
-    lasts_s, before = rehearsal_s(duration_s), Processor.now()
-    note(f"Rehearsing for {lasts_s:g} s.")
-    rehearsal = rehearse(case, models, device.name, lasts_s)
+    lasts_s, before = lengths(duration_s), Processor.now()
+    rehearsed_s = rehearsal_s(lasts_s[0])
+    note(f"Rehearsing for {rehearsed_s:g} s.")
+    rehearsal = rehearse(case, models, device.name, rehearsed_s)
     speed = speed_of([rehearsal])
     case = fit(loaded, device.gpu, device.library, Pace(run=speed.run, load=speed.load))
     demand = draw(case.workload, duration_s, scenario.seed)
-    note(f"Serving {counted(len(models), 'model')} on {device.machine['gpu']} for {duration_s:g} s.")
-    served = run(case.deployment, demand, models, device.name, duration_s, seed=scenario.seed)
-    again: list[tuple[Actions, ...]] = []
-    stopped = served.stopped
-    if not stopped:
-        again, stopped = rehearsed_again(case, models, device.name, lasts_s, note)
+    takes: list[Served] = []
+    rehearsals = [rehearsal]
+    stopped: str | None = None
+    for number, asked in enumerate(cut(demand, lasts_s)):
+        which = f", take {number + 1} of {len(lasts_s)}" if len(lasts_s) > 1 else ""
+        note(f"Serving {counted(len(models), 'model')} on {device.machine['gpu']} for {lasts_s[number]:g} s{which}.")
+        takes.append(run(case.deployment, asked, models, device.name, lasts_s[number], seed=scenario.seed))
+        stopped = takes[-1].stopped
+        if not stopped:
+            again, stopped = rehearsed_again(case, models, device.name, rehearsed_s, note)
+            rehearsals += again
+        if stopped:
+            break
+    served = served_in_sequence(takes)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.text,
@@ -220,27 +230,27 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
         result=replace(served.result, deployment=case.deployment),
         warmup_s=case.warmup_s,
         actions=served.actions,
-        launch_s=served.launch_s,
+        takes_s=tuple(take.result.duration_s for take in takes) if len(takes) > 1 else (),
         held=served.held,
         others_cores=Processor.now().others_cores(before),
-        stopped=stopped,
+        stopped=stopped or "",
         run_error={model: run_error(profile) for model, profile in profiles.items()},
         load_error={model: load_error(device.library.measured(profile)) for model, profile in profiles.items()},
-        rehearsals=(rehearsal, *again),
+        rehearsals=tuple(rehearsals),
     )
 
 
 def rehearsed_again(
     case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float, note: Note
 ) -> tuple[list[tuple[Actions, ...]], str]:
-    """The rehearsal after the run, or why there is none: the run before it is kept whatever happens here."""
+    """The rehearsal after a take, or why there is none: the take before it is kept whatever happens here."""
     try:
         note(f"Rehearsing again for {lasts_s:g} s.")
         return [rehearse(case, models, device, lasts_s)], ""
     except KeyboardInterrupt:
-        return [], "second rehearsal: interrupted"
+        return [], "rehearsal after it: interrupted"
     except Exception as error:
-        return [], f"second rehearsal: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
+        return [], f"rehearsal after it: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
 
 
 @dataclass(frozen=True, slots=True)

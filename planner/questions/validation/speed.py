@@ -45,6 +45,11 @@ class RehearsedSpeed:
     """By device, where several processes share one: run times while the others run too, over those alone."""
 
 
+def speeds_of(rehearsals: Sequence[Sequence[Actions]], takes: int) -> tuple[RehearsedSpeed, ...]:
+    """The speed around each take, by the rehearsals right before and right after it, as far as they were made."""
+    return tuple(speed_of(rehearsals[number : number + 2]) for number in range(takes))
+
+
 KindOfBatch = tuple[str, int]
 """Model and batch size."""
 SEEN_MIN = 2

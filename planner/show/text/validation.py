@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -125,7 +125,9 @@ def headline(answer: Validation) -> str:
 def summary(answer: Validation) -> list[str]:
     """Largest error, its cause, how honest the intervals are, what the harness took."""
     over = answer.overhead
-    speed = [speed_line(answer.speed)] if answer.speed.run else []
+    speed = [speed_line(answer.speeds)] if any(one.run for one in answer.speeds) else []
+    if answer.by_profiles:
+        speed = ["Speed: as the profiles have it; the rehearsals are left out."]
     took = f"{over.mean_s * 1e6:.0f} us a batch on average, {over.p99_s * 1e3:.2f} ms in the slowest of 100"
     return [
         f"Largest error: {answer.largest_error}",
@@ -136,14 +138,19 @@ def summary(answer: Validation) -> list[str]:
     ]
 
 
-def speed_line(speed: RehearsedSpeed) -> str:
+def speed_line(speeds: Sequence[RehearsedSpeed]) -> str:
     """`Speed: right before, batches took 1.08 times what profiles say, right after 1.05 times, loads 1.2 times.`"""
-    if speed.before is None:
+    first, last = speeds[0], speeds[-1]
+    if first.before is None:
         return "Speed: the device was not timed right before the run."
-    after = "" if speed.after is None else f", right after {speed.after:.3g} times"
-    loads = f", loads {fmean(speed.load.values()):.3g} times" if speed.load else ""
-    shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in speed.slowdown.items())
-    return f"Speed: right before, batches took {speed.before:.3g} times what profiles say{after}{loads}{shared}."
+    between = "".join(f", then {times(speed.before)} times" for speed in speeds[1:])
+    after = "" if last.after is None else f", right after {last.after:.3g} times"
+    found = [ratio for speed in speeds for ratio in speed.load.values()]
+    loads = f", loads {fmean(found):.3g} times" if found else ""
+    shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in first.slowdown.items())
+    return (
+        f"Speed: right before, batches took {first.before:.3g} times what profiles say{between}{after}{loads}{shared}."
+    )
 
 
 def coverage_line(coverage: Coverage) -> str:
@@ -225,7 +232,7 @@ def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
             [
                 rows.words("scenario", lambda a: a.scenario),
                 rows.figures("requests", lambda a: f"{a.requests:,}"),
-                rows.figures("speed", lambda a: f"{times(a.speed.before)} / {times(a.speed.after)}"),
+                rows.figures("speed", lambda a: " / ".join(map(times, levels(a.speeds)))),
                 rows.figures("time loading", lambda a: beside("load_share", a.device)),
                 rows.figures("peak memory", lambda a: beside("peak_memory_bytes", a.device)),
                 rows.figures("in their intervals", lambda a: f"{a.coverage.inside} of {a.coverage.of}"),
@@ -234,6 +241,11 @@ def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
             ]
         )
     )
+
+
+def levels(speeds: Sequence[RehearsedSpeed]) -> list[float | None]:
+    """Run times over those of the profiles in each rehearsal."""
+    return [*(speed.before for speed in speeds), speeds[-1].after]
 
 
 def times(factor: float | None) -> str:
@@ -295,7 +307,7 @@ def page(directory: Path) -> list[str]:
     lines: list[str] = []
     for folder in sorted(path for path in directory.glob("*") if path.is_dir()):
         recordings = [read_recording(path) for path in sorted(folder.glob("*.json*"))]
-        alone = [validate(replace(recording, rehearsals=())) for recording in recordings]
+        alone = [validate(recording, by_profiles=True) for recording in recordings]
         lines += ["", *section(folder.name, list(map(validate, recordings)), alone)] if recordings else []
     return lines
 
