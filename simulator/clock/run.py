@@ -125,7 +125,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
     profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
     full_s = profile.latency(most)
     service_s = [0.0] + [full_s if replica.batching.padded else profile.latency(n) for n in range(1, most + 1)]
-    load = profile.load_from(pinned=swap.pinned)
+    load = profile.swap_from(pinned=swap.pinned)
     parts = cut(profile, count)
     total = profile.weight_bytes
     return [
@@ -140,6 +140,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
             load_t0_s=load.t0_s,
             load_bytes_per_s=load.bytes_per_s,
             transfer_s_per_sample=profile.output_bytes_per_sample / link_bytes_per_s if link_bytes_per_s else 0.0,
+            after_load=profile.after_load.batch_ratio if profile.after_load else 1.0,
         )
         for layers in parts
     ]

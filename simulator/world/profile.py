@@ -48,6 +48,16 @@ class FitQuality:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AfterLoad:
+    """How much longer swapping makes what it touches, each a ratio from 1."""
+
+    batch_ratio: float
+    """A batch right after its weights came, over one that finds them there."""
+    load_ratio: float
+    """A load of weights that were away, over what `load` says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What one model costs on one kind of GPU at one precision."""
 
@@ -63,6 +73,10 @@ class Profile:
     """None: straight lines between the points, never judged."""
     latency_cv: float = 0.0
     """Coefficient of variation of one batch's run time around `latency`."""
+    session_cv: float = 0.0
+    """Coefficient of variation of the device's speed between sessions of a calibration; 0: there was one only."""
+    after_load: AfterLoad | None = None
+    """None: not measured, swapping costs its loads alone."""
     workspace: Curve
     """Bytes in use while a batch runs, on top of the weights, by batch size."""
     load: LoadTime
@@ -99,6 +113,11 @@ class Profile:
         if pinned:
             return self.load
         return LoadTime(self.load.t0_s, self.pageable_bytes_per_s or PAGEABLE_SHARE * self.load.bytes_per_s)
+
+    def swap_from(self, *, pinned: bool) -> LoadTime:
+        """The same for weights that were away, where models take turns: 3 ms at a `load_ratio` of 1.5 are 4.5 ms."""
+        load, ratio = self.load_from(pinned=pinned), self.after_load.load_ratio if self.after_load else 1.0
+        return LoadTime(load.t0_s * ratio, load.bytes_per_s / ratio)
 
     @property
     def largest_batch(self) -> int:
