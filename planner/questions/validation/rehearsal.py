@@ -127,5 +127,5 @@ def in_turn(services: Sequence[Service], busy_s: float, *, loading: bool, pinned
 def turn(service: Service, size: int, *, loading: bool, pinned: bool) -> Turn:
     """One batch, with the load before it."""
     profile = service.replicas[0].profile
-    moved_s = profile.load_from(pinned=pinned)(profile.weight_bytes) if loading else 0.0
+    moved_s = profile.swap_from(pinned=pinned)(profile.weight_bytes) if loading else 0.0
     return service.model, size, profile.latency(size) + moved_s

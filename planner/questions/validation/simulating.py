@@ -155,7 +155,7 @@ def stretched_service(service: Service, run: BySize, load: float, cv: float | No
 
 
 def stretched_profile(profile: Profile, most: int, run: BySize, load: float, cv: float | None) -> Profile:
-    """One profile with its times multiplied, for batches up to `most`."""
+    """One profile with its times multiplied, for batches up to `most`; the spread between sessions is drawn here."""
     batches = range(1, most + 1)
     latencies_s = [of_size(run, batch) * profile.latency(batch) for batch in batches]
     pageable = profile.pageable_bytes_per_s
@@ -163,6 +163,7 @@ def stretched_profile(profile: Profile, most: int, run: BySize, load: float, cv:
         profile,
         latency=Interpolated(tuple(map(float, batches)), tuple(latencies_s)),
         latency_cv=profile.latency_cv if cv is None else cv,
+        session_cv=0.0,
         load=LoadTime(load * profile.load.t0_s, profile.load.bytes_per_s / load),
         pageable_bytes_per_s=None if pageable is None else pageable / load,
     )
