@@ -18,7 +18,7 @@ import torch
 from calibrate.devices import provenance
 from calibrate.devices.device import Device, find_device
 from calibrate.devices.timer import Timer
-from calibrate.io.files import read_json, replacing
+from calibrate.io.files import one_line, read_json, replacing
 from calibrate.io.points import Settings
 from calibrate.library.lookup import profile_name
 from calibrate.serving.resident import Weights
@@ -186,10 +186,13 @@ def measure_swapping(request: Request) -> int:
             print(f"{name}: has no profile in {folder}. Measure it with --mode inference,swapping.", file=sys.stderr)
             del paths[name]
             code = 2
-        if paths:
-            found = swap_times(list(paths), device, settings, batches, input_shape=request.input_shape)
-            for name, path in paths.items():
-                noted(path, found[name], list(paths), str(where["date"]))
+        try:
+            found = swap_times(list(paths), device, settings, batches, input_shape=request.input_shape) if paths else {}
+        except Exception as error:
+            print(f"swapping: not measured: {one_line(error, 400)}", file=sys.stderr)
+            return 2
+        for name, times in found.items():
+            noted(paths[name], times, list(paths), str(where["date"]))
     return code
 
 

@@ -62,9 +62,9 @@ class Recording:
     stopped: str = ""
     """Reason of an early end; empty where there was none."""
     run_error: Mapping[str, float] = field(default_factory=dict)
-    """By model: error of run times that its profile states, one standard deviation as a share."""
+    """By model: error of run times that profiles state, of the fit and between sessions, one standard deviation."""
     load_error: Mapping[str, float] = field(default_factory=dict)
-    """By model: error of load times that its profile states, one standard deviation as a share."""
+    """By model: error of load times that profiles state, of the fit and between sessions, one standard deviation."""
     rehearsals: tuple[tuple[Actions, ...], ...] = ()
     """Actions right before the run, between its takes, and right after it."""
 

@@ -311,22 +311,12 @@ def run_errors(recording: Recording, speed: RehearsedSpeed) -> tuple[ByModel, Ma
     device that is slower than it was when it was measured is slower at everything.
     """
     if not speed.run:
-        return beside_sessions(recording, recording.run_error), {}
+        return recording.run_error, {}
     return dict.fromkeys(speed.run, speed.drift), speed.run_error
 
 
 def load_errors(recording: Recording, speed: RehearsedSpeed) -> ByModel:
     """One standard deviation of load times, by model: of all models in common."""
     if not speed.load:
-        return beside_sessions(recording, recording.load_error)
+        return recording.load_error
     return dict.fromkeys(speed.load, hypot(speed.drift, speed.load_error))
-
-
-def beside_sessions(recording: Recording, errors: ByModel) -> ByModel:
-    """Errors together with the spread between sessions: 3 % and 4 % are 5 %.
-
-    All models run on one device, whose speed it is that differs: a few sessions of one model would not tell it.
-    """
-    profiles = {one.model: one.replicas[0].profile for one in recording.result.deployment.services}
-    session_cv = sqrt(fmean(profile.session_cv**2 for profile in profiles.values()))
-    return {model: hypot(errors.get(model, 0.0), session_cv) for model in profiles}
