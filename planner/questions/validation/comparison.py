@@ -14,7 +14,7 @@ from planner.questions.validation.answer import (
     Validation,
     error_of,
 )
-from planner.questions.validation.explaining import explained, timings
+from planner.questions.validation.explaining import Explanation, explained, timings
 from planner.questions.validation.harness import harness_of, overhead
 from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, Changes, simulated
@@ -29,10 +29,13 @@ CAUSE_REPLICATIONS = 7
 """Replications that show how much of an error one cause explains: a share of it, not a digit."""
 
 
-def validate(recording: Recording, replications: int = REPLICATIONS, *, by_profiles: bool = False) -> Validation:
+def validate(
+    recording: Recording, replications: int = REPLICATIONS, *, by_profiles: bool = False, causes: bool = True
+) -> Validation:
     """Simulate anew what was recorded, and compare.
 
-    `by_profiles`: as a plan made before would have it, whatever the rehearsals say of the device.
+    `by_profiles`: as a plan made before would have it, whatever the rehearsals say of the device. Without `causes`
+    nothing is asked of why they differ, which takes longest.
     """
     result = recording.result
     takes = len(recording.lasts_s)
@@ -44,7 +47,7 @@ def validate(recording: Recording, replications: int = REPLICATIONS, *, by_profi
     def changed(other: Basis, changes: Changes) -> tuple[Compared, ...]:
         return compared_rows(recording, simulated(recording, other, CAUSE_REPLICATIONS, changes))
 
-    explanation = explained(recording, rows, times, basis, changed)
+    explanation = explained(recording, rows, times, basis, changed) if causes else Explanation("", "")
     *models, device = rows
     return Validation(
         scenario=recording.scenario,

@@ -20,10 +20,10 @@ from planner.questions.validation.comparison import least_and_most, validate
 from planner.questions.validation.fitting import Pace, fit, offered_work, tight_bytes
 from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
 from planner.questions.validation.rehearsal import SIGHTINGS, at_once, rehearsal_s, turns
-from planner.questions.validation.simulating import stretched
+from planner.questions.validation.simulating import of_sessions, stretched
 from planner.questions.validation.speed import RehearsedSpeed, of_size, speed_of
 from planner.questions.validation.takes import actions_joined, in_sequence, lengths, starts
-from planner.show.text.validation import BEGIN, DISTURBING_CORES, END, pooled, render, renew
+from planner.show.text.validation import BEGIN, DISTURBING_CORES, END, folder_of, pooled, render, renew
 from planner.units.writing import Format, Screen
 from simulator.clock.drivers import Delays
 from simulator.clock.metrics import summarise
@@ -589,6 +589,22 @@ def test_by_profiles_alone_the_rehearsals_say_nothing() -> None:
     assert found.models == validate(replace(run, rehearsals=())).models
 
 
+def test_sessions_joined_make_profiles_of_their_mean_and_their_spread() -> None:
+    world, workload = busy()
+    earlier = [recorded(world, workload, rehearsals=(rehearsal(level, 1.0),)) for level in (1.1, 1.21)]
+    run = recorded(world, workload, slower=1.25, run_error={"a": 0.03, "b": 0.03}, load_error={"a": 0.0, "b": 0.0})
+    joined = of_sessions(run, earlier)
+    for before, after in zip(run.result.deployment.services, joined.result.deployment.services, strict=True):
+        assert after.replicas[0].profile.latency(1) == pytest.approx(1.1 * before.replicas[0].profile.latency(1))
+    session_cv = np.log(1.1) * np.sqrt(1 + 1 / 3)
+    assert joined.run_error["a"] == pytest.approx(np.hypot(0.03, session_cv))
+    assert joined.load_error["b"] == pytest.approx(session_cv)
+    alone, of_three = (validate(one, by_profiles=True, causes=False) for one in (run, joined))
+    assert of_three.coverage.share > alone.coverage.share
+    assert of_three.coverage.share >= 0.85
+    assert of_sessions(run, ()).run_error == run.run_error, "one session says nothing of the next"
+
+
 def test_recordings_that_kept_the_harness_by_batch_have_it_among_their_actions() -> None:
     recordings = [read_recording(path) for path in sorted(Path("scenarios/validation/recordings").rglob("*.json.gz"))]
     for found in recordings:
@@ -787,6 +803,16 @@ def test_the_share_within_the_slo_errs_by_less_than_two_points_on_average(commit
 
 def test_measured_figures_lie_in_their_intervals(committed: list[Validation]) -> None:
     assert pooled(committed).share >= 0.85
+
+
+def test_profiles_of_three_sessions_hold_nine_figures_in_ten() -> None:
+    """By profiles alone, each run told from three sessions before it, on a processor whose speed moves by a quarter."""
+    folder = RECORDINGS / "xeon-2-cores"
+    found = folder_of(folder.name, [read_recording(path) for path in sorted(folder.glob("*.json.gz"))])
+    for answers in found.joined.values():
+        assert pooled(answers).share >= 0.895
+    assert np.median(errors(list(found.joined[3]), "p95_s")) < np.median(errors(list(found.alone), "p95_s"))
+    assert np.median(errors(list(found.joined[4]), "p95_s")) < 0.20
 
 
 def test_every_scenario_is_recorded_rehearsed_and_undisturbed(committed: list[Validation]) -> None:
