@@ -104,6 +104,8 @@ def cluster(given: argparse.Namespace) -> str | None:
         return None
     if given.memory_log:
         raise RequestError(f"--memory-log: {given.memory_log} is of one machine. Leave it out with --engine ray.")
+    if "swapping" in request.some("--mode", given.mode, request.MODES):
+        raise RequestError("--mode: swapping is measured on this machine alone. Leave it out with --engine ray.")
     if given.device not in ("cpu", "cuda", "cuda:0"):
         raise RequestError(f"--device: {given.device} is chosen by Ray with --engine ray. Write cuda or cpu.")
     return given.address or "auto"

@@ -27,7 +27,7 @@ from planner.units.writing import counted
 from simulator.clock.run import DeploymentError
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
-from simulator.world.workload import draw
+from simulator.world.workload import Demand, draw
 
 if TYPE_CHECKING:
     from calibrate.serving.serve import Source
@@ -197,8 +197,6 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
     Rates and SLOs are fitted to the device as the first rehearsal finds it: 60 % load of a device that happens to be
     slow today is less than of the one that was profiled.
     """
-    from calibrate.serving.entry import serve as run
-
     scenario, case = loaded.scenario, fit(loaded, device.gpu, device.library)
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
     models, sessions_cv = sources(loaded, profiles), between_sessions(device.library, device.gpu)
@@ -209,19 +207,8 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
     speed = speed_of([rehearsal])
     case = fit(loaded, device.gpu, device.library, Pace(run=speed.run, load=speed.load))
     demand = draw(case.workload, duration_s, scenario.seed)
-    takes: list[Served] = []
-    rehearsals = [rehearsal]
-    stopped: str | None = None
-    for number, asked in enumerate(cut(demand, lasts_s)):
-        which = f", take {number + 1} of {len(lasts_s)}" if len(lasts_s) > 1 else ""
-        note(f"Serving {counted(len(models), 'model')} on {device.machine['gpu']} for {lasts_s[number]:g} s{which}.")
-        takes.append(run(case.deployment, asked, models, device.name, lasts_s[number], seed=scenario.seed))
-        stopped = takes[-1].stopped
-        if not stopped:
-            again, stopped = rehearsed_again(case, models, device.name, rehearsed_s, note)
-            rehearsals += again
-        if stopped:
-            break
+    server = TakeServer(case, models, device, rehearsed_s, note)
+    takes, again, stopped = server.in_takes(demand, lasts_s, scenario.seed)
     served = served_in_sequence(takes)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
@@ -234,27 +221,57 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
         takes_s=tuple(take.result.duration_s for take in takes) if len(takes) > 1 else (),
         held=served.held,
         others_cores=Processor.now().others_cores(before),
-        stopped=stopped or "",
+        stopped=stopped,
         run_error={model: hypot(run_error(profile), sessions_cv) for model, profile in profiles.items()},
         load_error={
             model: hypot(load_error(device.library.measured(profile)), sessions_cv)
             for model, profile in profiles.items()
         },
-        rehearsals=tuple(rehearsals),
+        rehearsals=(rehearsal, *again),
     )
 
 
-def rehearsed_again(
-    case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float, note: Note
-) -> tuple[list[tuple[Actions, ...]], str]:
-    """The rehearsal after a take, or why there is none: the take before it is kept whatever happens here."""
-    try:
-        note(f"Rehearsing again for {lasts_s:g} s.")
-        return [rehearse(case, models, device, lasts_s)], ""
-    except KeyboardInterrupt:
-        return [], "rehearsal after it: interrupted"
-    except Exception as error:
-        return [], f"rehearsal after it: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
+@dataclass(frozen=True, slots=True)
+class TakeServer:
+    """Serves takes, and rehearses between them."""
+
+    case: Case
+    models: Mapping[str, "Source"]
+    device: ServedDevice
+    rehearsed_s: float
+    """Length of a rehearsal."""
+    note: Note
+
+    def in_takes(
+        self, demand: Mapping[str, Demand], lasts_s: Sequence[float], seed: int
+    ) -> tuple[list[Served], list[tuple[Actions, ...]], str]:
+        """Takes of so many seconds, the rehearsal after each, and why it ended early; empty where it did not."""
+        from calibrate.serving.entry import serve as run
+
+        takes: list[Served] = []
+        rehearsals: list[tuple[Actions, ...]] = []
+        for number, asked in enumerate(cut(demand, lasts_s)):
+            self._announce(number, lasts_s)
+            takes.append(run(self.case.deployment, asked, self.models, self.device.name, lasts_s[number], seed=seed))
+            if stopped := takes[-1].stopped or self._rehearse_again(rehearsals):
+                return takes, rehearsals, stopped
+        return takes, rehearsals, ""
+
+    def _announce(self, number: int, lasts_s: Sequence[float]) -> None:
+        which = f", take {number + 1} of {len(lasts_s)}" if len(lasts_s) > 1 else ""
+        models, gpu = counted(len(self.models), "model"), self.device.machine["gpu"]
+        self.note(f"Serving {models} on {gpu} for {lasts_s[number]:g} s{which}.")
+
+    def _rehearse_again(self, rehearsals: list[tuple[Actions, ...]]) -> str:
+        """Why there is no rehearsal after a take; empty where there is. The take is kept whatever happens here."""
+        try:
+            self.note(f"Rehearsing again for {self.rehearsed_s:g} s.")
+            rehearsals.append(rehearse(self.case, self.models, self.device.name, self.rehearsed_s))
+        except KeyboardInterrupt:
+            return "rehearsal after it: interrupted"
+        except Exception as error:
+            return f"rehearsal after it: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
