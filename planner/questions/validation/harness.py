@@ -32,9 +32,6 @@ class Harness:
         return {name: Delays(drawn(self.wake.get(name), rng), drawn(self.follow.get(name), rng)) for name in names}
 
 
-NO_HARNESS = Harness()
-
-
 def drawn(seen_s: Floats | None, rng: np.random.Generator) -> Iterator[float]:
     """Times drawn with repetition; 0 where none was seen."""
     if seen_s is None or not len(seen_s):
