@@ -34,7 +34,10 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
     add("--input", metavar="CxHxW", help="shape of one sample of your models, e.g. 3x224x224")
     add("--batches", default="1,2,4,8,16,32,64", metavar="N,...", help="batch sizes (default: %(default)s)")
     add(
-        "--mode", default="inference,device", metavar="M,...", help="inference, training, device (default: %(default)s)"
+        "--mode",
+        default="inference,device",
+        metavar="M,...",
+        help="inference, training, device, swapping (default: %(default)s)",
     )
     add("--precision", default="fp32", metavar="P,...", help="fp32, tf32, amp, bf16, fp16 (default: %(default)s)")
     add("--resolution", default="", metavar="N,...", help="height and width of pictures (default: the model's own)")
@@ -101,6 +104,8 @@ def cluster(given: argparse.Namespace) -> str | None:
         return None
     if given.memory_log:
         raise RequestError(f"--memory-log: {given.memory_log} is of one machine. Leave it out with --engine ray.")
+    if "swapping" in request.some("--mode", given.mode, request.MODES):
+        raise RequestError("--mode: swapping is measured on this machine alone. Leave it out with --engine ray.")
     if given.device not in ("cpu", "cuda", "cuda:0"):
         raise RequestError(f"--device: {given.device} is chosen by Ray with --engine ray. Write cuda or cpu.")
     return given.address or "auto"
@@ -114,7 +119,16 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
 def measured(wanted: Request) -> int:
     """Measure here or on a cluster; exit code."""
     if wanted.cluster is None or wanted.dry_run:
-        return run(wanted)
+        return run(wanted) or swapping(wanted)
     from calibrate.cluster.everywhere import measure
 
     return measure(wanted)
+
+
+def swapping(wanted: Request) -> int:
+    """Measure what swapping costs, where that is wanted, once there are profiles to hold it; exit code."""
+    if "swapping" not in wanted.modes or wanted.dry_run:
+        return 0
+    from calibrate.serving.after_load import measure_swapping
+
+    return measure_swapping(wanted)

@@ -140,12 +140,13 @@ def validate(
     catalog: Files = (),
     profiles: Files = ("profiles",),
     seed: int | None = None,
+    by_profiles: bool = False,
 ) -> "Validation":
     """A scenario served for real for `duration_s` seconds, or a recorded run, beside the same simulated. **Runs the
     models' code** and measures what is missing into the first of `profiles`. InputError unless one of both is given.
 
     Without `duration_s` it lasts as long as the scenario's `horizon`, or 30 s. `record` keeps the run; a warning
-    says where it cannot be kept.
+    says where it cannot be kept. `by_profiles` simulates as a plan would, at the speed of the profiles.
     """
     from planner.io.store import StoreError
     from planner.questions.validation.comparison import validate as compare
@@ -154,7 +155,7 @@ def validate(
     if (scenario is None) == (replay is None):
         raise InputError("name either scenario or replay.")
     if replay is not None:
-        return compare(read_recording(Path(replay)))
+        return compare(read_recording(Path(replay)), by_profiles=by_profiles)
     assert scenario is not None
     recording = serve(scenario, device, duration_s, record, overrides, catalog, profiles, seed)
     if record is not None:
@@ -162,7 +163,7 @@ def validate(
             write_recording(recording, Path(record))
         except StoreError as error:  # what was served is worth its comparison even where it cannot be kept
             warnings.warn(str(error), stacklevel=2)
-    return compare(recording)
+    return compare(recording, by_profiles=by_profiles)
 
 
 def serve(

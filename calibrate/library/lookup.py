@@ -14,7 +14,7 @@ from calibrate.io.reader import ProfileError, Reader, parse, refuse
 from calibrate.library.possible import check
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
 from simulator.world.hardware import GPU
-from simulator.world.profile import Evidence, FitQuality, Profile, weakest
+from simulator.world.profile import AfterLoad, Evidence, FitQuality, Profile, weakest
 
 SCHEMA = "planner.profile/v1"
 DEVICE_SCHEMA = "planner.device/v1"
@@ -209,6 +209,8 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         latency=curve,
         latency_fit=quality,
         latency_cv=read.optional("latency_cv") or 0.0,
+        session_cv=read.optional("session_cv") or 0.0,
+        after_load=_after_load(read),
         workspace=workspace,
         load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
         pageable_bytes_per_s=read.optional("pageable_bytes_per_s"),
@@ -226,6 +228,15 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     load.nothing_else()
     read.nothing_else()
     return profile
+
+
+def _after_load(read: Reader) -> AfterLoad | None:
+    if not read.part("after_load"):
+        return None
+    ratios = read.mapping("after_load")
+    found = AfterLoad(batch_ratio=ratios.positive("batch_ratio"), load_ratio=ratios.positive("load_ratio"))
+    ratios.nothing_else()
+    return found
 
 
 def _device(raw: dict[str, Any]) -> GPU | None:

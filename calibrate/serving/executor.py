@@ -10,7 +10,7 @@ from threading import Condition, Thread, current_thread, main_thread
 from time import perf_counter, sleep
 
 from calibrate.serving.resident import Weights
-from calibrate.serving.served import ASKED, Notes, ServeError
+from calibrate.serving.served import ASKED, FOLLOW, WAKE, Notes, ServeError
 from simulator.clock.serving import Clock, Driver, ServingGpu, Steps, size_bytes
 from simulator.rules.queues import Queue, Stage
 from simulator.world.deployment import Deployment, Service
@@ -121,7 +121,6 @@ class Executor(Driver):
         """When the run was over."""
         self.free_s = 0.0
         """Since when no batch runs."""
-        self.launch_s: list[float] = []
         self.errand: Steps[None] | None = None
         """What the loader does while a batch runs; it ends with the batch."""
         self.closing = False
@@ -204,8 +203,10 @@ class Executor(Driver):
             start_s, finish_s = line.run(count, self.clock)
         self.errand = None
         self.turn.notify_all()
+        waited_s = max(0.0, start_s - could_s - self._stalled_s(could_s))
+        kind = WAKE if line.ready_s > self.free_s else FOLLOW
         self.free_s = finish_s
-        self.launch_s.append(max(0.0, start_s - could_s - self._stalled_s(could_s)))
+        self.gpu.notes.add(kind, line.stage.model, could_s, count, 0.0, waited_s)
         self.gpu.notes.add("run", line.stage.model, start_s, count, service_s, finish_s - start_s)
         return finish_s
 

@@ -96,7 +96,6 @@ def serve_alone(
     return Served(
         result=recorded(gpu, deployment, demand, ended_s, seed, perf_counter() - began_s),
         actions=gpu.notes.columns(),
-        launch_s={name: np.array(executor.launch_s)},
         held={name: held},
         stopped=stopped,
     )

@@ -12,6 +12,8 @@ from simulator.errors import InputError
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Floats
 
+WAKE, FOLLOW = "wake", "follow"
+"""Kinds of action that are the executor's own: starting a batch on an idle device, and after another batch."""
 ASKED = "asked to stop"
 """Why one of several processes stopped, where the reason is another's."""
 EVERY = 16
@@ -27,14 +29,14 @@ class Actions:
     """All that a device did of one kind for one model, in order of time."""
 
     kind: str
-    """`run`, `load` or `evict`."""
+    """`run`, `load`, `evict`; `wake` and `follow` last from the moment a batch could run until it was started."""
     model: str
     device: str
     start_s: Floats
     batch: NDArray[np.int32]
-    """Requests; 0 unless it is a run."""
+    """Requests of the batch; 0 of a load and an eviction."""
     expected_s: Floats
-    """By the profile, without noise; of an eviction 0."""
+    """By the profile, without noise; 0 of all but runs and loads."""
     actual_s: Floats
 
 
@@ -63,12 +65,15 @@ class Served:
     result: SimulationResult
     """The same columns as of a simulation. Where the run was stopped, `duration_s` is until then."""
     actions: tuple[Actions, ...]
-    launch_s: Mapping[str, Floats]
-    """By device, for each batch: from the moment it could run until it was started. The executor's own time."""
     held: Mapping[str, Held]
     """By device."""
     stopped: str | None = None
     """Why it ended before its time; None where it did not."""
+
+    @property
+    def launch_s(self) -> Mapping[str, Floats]:
+        """By device, for each batch in order: from the moment it could run until it was started."""
+        return {name: launches(self.actions, name) for name in self.held}
 
     @property
     def overhead(self) -> float:
@@ -76,6 +81,14 @@ class Served:
         waited_s = sum(float(np.sum(waits)) for waits in self.launch_s.values())
         whole_s = self.result.duration_s * len(self.launch_s)
         return waited_s / whole_s if whole_s else 0.0
+
+
+def launches(actions: Sequence[Actions], device: str) -> Floats:
+    """Times (s) that batches of one device waited for the executor, in order."""
+    mine = [one for one in actions if one.device == device and one.kind in (WAKE, FOLLOW)]
+    could_s = np.concatenate([np.empty(0), *(one.start_s for one in mine)])
+    waited_s = np.concatenate([np.empty(0), *(one.actual_s for one in mine)])
+    return waited_s[np.argsort(could_s, kind="stable")]
 
 
 @dataclass(slots=True)
@@ -135,7 +148,6 @@ def joined(deployment: Deployment, parts: Sequence[Served]) -> Served:
     return Served(
         result=whole,
         actions=tuple(chain.from_iterable(part.actions for part in parts)),
-        launch_s={name: waits for part in parts for name, waits in part.launch_s.items()},
         held={name: held for part in parts for name, held in part.held.items()},
         stopped="; ".join(part.stopped for part in parts if part.stopped not in (None, ASKED)) or None,
     )

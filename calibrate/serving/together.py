@@ -152,7 +152,7 @@ def _lost(job: ServingJob, ended_s: float, why: str) -> Served:
         memory={gpu.id: MemoryUse(np.zeros(1), np.full(1, gpu.context_bytes))},
         wall_s=ended_s,
     )
-    return Served(result=result, actions=(), launch_s={gpu.id: nothing}, held={gpu.id: _unseen(gpu)}, stopped=why)
+    return Served(result=result, actions=(), held={gpu.id: _unseen(gpu)}, stopped=why)
 
 
 def _unseen(gpu: Gpu) -> Held:

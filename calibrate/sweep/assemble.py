@@ -562,7 +562,7 @@ def write(outcomes: Sequence[PointOutcome], header: Header, out: Path) -> list[P
         path = directory / file_name(measured)
         joined = _joined(path, measured, errors)
         if joined and (raw := profile_json(joined)):
-            _write(path, raw)
+            _write(path, _as_swapped(path, raw))
             made.append(path)
     if errors:
         raise JournalError("\n".join(errors))
@@ -597,6 +597,15 @@ def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:
     if not _same(path, was, {**m.provenance, **_how(m)}, errors):
         return None
     return replace(m, outcomes={o.point.key: o for o in old} | dict(m.outcomes))
+
+
+def _as_swapped(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
+    """The profile with what swapping was seen to cost, which is measured apart, as its file has it."""
+    kept = _read(path) or {}
+    if "after_load" not in kept:
+        return raw
+    measured = {**raw["measured"], "after_load": kept["measured"].get("after_load", {})}
+    return {**raw, "after_load": kept["after_load"], "measured": measured}
 
 
 def _kept_probes(path: Path, provenance: Mapping[str, Any], errors: list[str]) -> dict[str, PointOutcome]:
@@ -651,18 +660,18 @@ def _write(path: Path, raw: Mapping[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
-            file.write(f"{_text(raw)}\n".encode())
+            file.write(f"{lines_json(raw)}\n".encode())
     except OSError as error:
         remedy = "Make room, or let it be written, then continue with --resume"
         raise JournalError(f"{path}: cannot be written ({error.strerror}). {remedy}.") from error
 
 
-def _text(value: Any, depth: int = 0) -> str:
+def lines_json(value: Any, depth: int = 0) -> str:
     """JSON with a line for each key of the upper levels: long enough to be read, short enough to be kept."""
     if not isinstance(value, Mapping) or not value or depth > LINES_DEEP:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
     indent = "  " * (depth + 1)
-    lines = (f"{indent}{json.dumps(key)}: {_text(inner, depth + 1)}" for key, inner in value.items())
+    lines = (f"{indent}{json.dumps(key)}: {lines_json(inner, depth + 1)}" for key, inner in value.items())
     return "{\n" + ",\n".join(lines) + "\n" + "  " * depth + "}"
 
 

@@ -11,7 +11,7 @@ from calibrate.io.points import PRECISIONS, Settings
 from simulator.errors import InputError
 from simulator.near import near_names
 
-MODES = ("inference", "training", "device")
+MODES = ("inference", "training", "device", "swapping")
 OPTIMIZERS = ("sgd", "adam")
 LARGEST_BATCH = 1_000_000
 BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

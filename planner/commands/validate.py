@@ -24,6 +24,10 @@ def validate(
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Instead: compare a kept run again, without the device.")
     ] = None,
+    by_profiles: Annotated[
+        bool,
+        typer.Option("--by-profiles", help="Simulate as a plan would: at the speed of the profiles, not as rehearsed."),
+    ] = False,
     overrides: Set = None,
     catalog: Catalogs = None,
     profiles: Annotated[
@@ -49,7 +53,7 @@ def validate(
             raise typer.BadParameter(
                 "--replay compares a run as it was: leave out --record, --duration, --seed and --set."
             )
-        emit(render(api.validate(replay=replay), form, stdout_screen()))
+        emit(render(api.validate(replay=replay, by_profiles=by_profiles), form, stdout_screen()))
         return
     assert scenario is not None
     comment = api.unheard if quiet else note
@@ -69,7 +73,7 @@ def validate(
             write_recording(recording, record)
             comment(f"Kept in {record}. Compare it again: planner validate --replay {record}")
     finally:  # what was served is worth its comparison even where it cannot be kept
-        emit(render(compare(recording), form, stdout_screen()))
+        emit(render(compare(recording, by_profiles=by_profiles), form, stdout_screen()))
 
 
 def lasting_s(duration: str | None) -> float | None:

@@ -136,7 +136,7 @@ class PredictedPair:
             precision=self.precision,
             layers=self.footprint.layers,
             latency=Interpolated(tuple(self.latency_s), tuple(times)),
-            doubt=Doubt(prediction_sd=self.error_sd, shared=SHARED, quantile=quantile),
+            doubt=Doubt(error_sd=self.error_sd, shared=SHARED, quantile=quantile),
             workspace=Interpolated(tuple(self.latency_s), tuple(rooms)),
             load=LoadTime(load.t0_s * slower, min(load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
             flops_per_sample=self.flops,

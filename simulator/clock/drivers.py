@@ -1,6 +1,7 @@
 """Two clocks that drive a serving GPU: SimPy's events, and a number that runs ahead of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import inf, nextafter
 
 import simpy
@@ -155,6 +156,47 @@ class Ahead(Driver):
 
     def beside(self, steps: Steps[None]) -> None:
         self.steps, self.step_s = steps, self.number.now
+
+
+# Whoever serves takes time too
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Times (s) that whoever serves takes between batches, one after another. Plans leave them out."""
+
+    wake: Iterator[float]
+    """From the moment a batch could run on an idle GPU until it is started."""
+    follow: Iterator[float]
+    """From the end of a batch until the next could be started."""
+
+
+class DelayedAhead(Ahead):
+    """The same, and whoever serves takes time."""
+
+    def __init__(self, gpu: ServingGpu, link: Link, delays: Delays) -> None:
+        super().__init__(gpu, link)
+        self.delays = delays
+
+    def idle(self, until_s: float) -> float:
+        return super().idle(until_s + next(self.delays.wake))
+
+    def run(self, queue: Queue, count: int, service_s: float) -> float:
+        return super().run(queue, count, service_s + next(self.delays.follow))
+
+
+class DelayedClocked(Clocked):
+    """The same, and whoever serves takes time."""
+
+    def __init__(self, env: simpy.Environment, gpu: ServingGpu, link: Link, delays: Delays) -> None:
+        super().__init__(env, gpu, link)
+        self.delays = delays
+
+    def idle(self, until_s: float) -> simpy.Event:
+        return super().idle(until_s + next(self.delays.wake))
+
+    def run(self, queue: Queue, count: int, service_s: float) -> simpy.Event:
+        return super().run(queue, count, service_s + next(self.delays.follow))
 
 
 def time_until(now_s: float, at_s: float) -> float:

@@ -6,11 +6,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise, repeat
 from time import perf_counter
+from types import MappingProxyType
 
 import numpy as np
 import simpy
 
-from simulator.clock.drivers import Ahead, Clocked
+from simulator.clock.drivers import Ahead, Clocked, DelayedAhead, DelayedClocked, Delays
 from simulator.clock.link import Link
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
 from simulator.clock.serving import ServingGpu
@@ -49,11 +50,18 @@ class DeploymentError(InputError):
     """A deployment that cannot exist; the text names the place, the value, the rule and the remedy."""
 
 
-def simulate(deployment: Deployment, workload: Workload, duration_s: float = 600.0, seed: int = 1) -> SimulationResult:
+def simulate(
+    deployment: Deployment,
+    workload: Workload,
+    duration_s: float = 600.0,
+    seed: int = 1,
+    delays: Mapping[str, Delays] | None = None,
+) -> SimulationResult:
     """Replay `workload` on `deployment` for `duration_s` seconds of its time.
 
     The same seed gives the same arrivals for every deployment and the same result for the same one. Where speeds are
     known only so well, it stands for one world of those that may be: the result's deployment is as it is there.
+    `delays`: by device, times that whoever serves takes for itself; a plan has none.
     Raises DeploymentError where models, devices or memory do not fit together.
     """
     began_s = perf_counter()
@@ -61,7 +69,7 @@ def simulate(deployment: Deployment, workload: Workload, duration_s: float = 600
     deployment = drawn(deployment, seed)
     demand = draw(workload, duration_s, seed)
     world = World(deployment, demand, duration_s, seed)
-    world.run()
+    world.run(delays or {})
     return SimulationResult(
         deployment=deployment,
         duration_s=duration_s,
@@ -149,7 +157,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
     profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
     full_s = profile.latency(most)
     service_s = [0.0] + [full_s if replica.batching.padded else profile.latency(n) for n in range(1, most + 1)]
-    load = profile.load_from(pinned=swap.pinned)
+    load = profile.swap_from(pinned=swap.pinned)
     parts = cut(profile, count)
     total = profile.weight_bytes
     return [
@@ -164,6 +172,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
             load_t0_s=load.t0_s,
             load_bytes_per_s=load.bytes_per_s,
             transfer_s_per_sample=profile.output_bytes_per_sample / link_bytes_per_s if link_bytes_per_s else 0.0,
+            after_load=profile.after_load.batch_ratio if profile.after_load else 1.0,
         )
         for layers in parts
     ]
@@ -296,21 +305,25 @@ class World:
             streams = child.spawn(len(queues))
             yield [_noise(queue.stage.cv, own) for queue, own in zip(queues, streams, strict=True)]
 
-    def run(self) -> None:
+    def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
         compiles = Compiled.pays(self.demand)
         links = {host.id: Link(self.env, host.pcie_root_bytes_per_s) for host in self.deployment.hosts}
         for gpu in self.gpus.values():
-            if gpu.plain and compiles:
+            delay = delays.get(gpu.device.id)
+            if gpu.plain and compiles and delay is None:
                 Compiled.serve(gpu)
                 continue
-            link = links[gpu.device.host]
-            driver = Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
-            driver.start()
+            self._driver(gpu, links[gpu.device.host], delay).start()
         self.env.run(until=self.duration_s)
         for gpu in self.gpus.values():
             gpu.end_stall()
         self._settle_places()
+
+    def _driver(self, gpu: ServingGpu, link: Link, delays: Delays | None) -> Ahead | Clocked:
+        if delays is None:
+            return Clocked(self.env, gpu, link) if gpu.clocked else Ahead(gpu, link)
+        return DelayedClocked(self.env, gpu, link, delays) if gpu.clocked else DelayedAhead(gpu, link, delays)
 
     def _settle_places(self) -> None:
         """Which requests each replica got, where routers or replicas decided."""

@@ -133,6 +133,8 @@ class ServingGpu:
         self.stalls: list[Stall] = []
         self.stalled_s = inf
         """Since when it stands still for weights."""
+        self.fresh: set[str] = set()
+        """Models whose weights came after their last batch."""
         self.memory_at_s: list[float] = []
         self.memory_used: list[int] = []
         self._adopt(queues)
@@ -210,6 +212,9 @@ class ServingGpu:
                 book(queue)
                 continue
             service_s = queue.service_s[count] * next(noise[number])
+            if swaps and queue.stage.model in self.fresh:
+                self.fresh.remove(queue.stage.model)
+                service_s *= queue.stage.after_load
             finish_s = now + service_s
             if finish_s > self.failure_s:
                 yield from self.run_until_failure(queue, count)
@@ -395,6 +400,7 @@ class ServingGpu:
         if (yield from self.driver.transfer(stage, missing)):
             load = Load(stage.model, self.device.id, start_s, self.clock.now, size_bytes(missing), ahead)
             self.loads.append(load)
+            self.fresh.add(stage.model)
         self.loading = None
 
     def occupy(self, queue: Queue, finish_s: float) -> None:

@@ -40,6 +40,8 @@ class Stage:
     load_bytes_per_s: float
     transfer_s_per_sample: float = 0.0
     """Time to hand one sample's activations to the next stage."""
+    after_load: float = 1.0
+    """Factor on the time of a batch right after its weights came."""
 
     @property
     def weight_bytes(self) -> int:

@@ -123,7 +123,7 @@ class Deployment:
     @property
     def doubted(self) -> bool:
         """Whether some speed is known only so well."""
-        return any(replica.profile.doubt for service in self.services for replica in service.replicas)
+        return any(r.profile.doubt or r.profile.session_cv for service in self.services for r in service.replicas)
 
     @property
     def is_fixed(self) -> bool:

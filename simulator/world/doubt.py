@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import exp, sqrt
+from math import exp, log1p, sqrt
 from zlib import crc32
 
 import numpy as np
@@ -22,16 +22,16 @@ class Drawn:
 
     seed: int
 
-    def factor(self, doubt: Doubt, model: str, kind: str, device: str) -> float:
-        """Time in this world over time in the profile.
+    def session(self, cv: float, device: str) -> float:
+        """Factor of mean 1 by which a GPU differs from session to session, the same for all its models (lognormal)."""
+        variance = log1p(cv**2)
+        return exp(sqrt(variance) * self._normal("session", device) - variance / 2) if cv else 1.0
 
-        Sessions differ by a factor of mean 1, one for each GPU. A prediction errs by a normal error of ln(time), of
-        which all models on a kind of GPU have a part in common.
-        """
-        session = doubt.session_sd * self._normal("session", device) - doubt.session_sd**2 / 2
+    def error(self, doubt: Doubt, model: str, kind: str) -> float:
+        """Time in this world over a predicted one; all models on a kind of GPU have a part of the error in common."""
         together = sqrt(doubt.shared) * self._normal("kind", kind)
         alone = sqrt(1 - doubt.shared) * self._normal("pair", kind, model)
-        return exp(session + doubt.prediction_sd * (together + alone - doubt.quantile))
+        return exp(doubt.error_sd * (together + alone - doubt.quantile))
 
     def _normal(self, *names: str) -> float:
         return _normal(self.seed, names)
@@ -51,9 +51,11 @@ def drawn(deployment: Deployment, seed: int) -> Deployment:
     def replicas(service: Service) -> Iterator[Replica]:
         for replica in service.replicas:
             profile = replica.profile
-            factors = [draw.factor(profile.doubt, profile.model, kinds[gpu], gpu) for gpu in replica.devices]
-            slower = Scaled(profile.latency, max(factors))  # the slowest stage sets the pace
-            yield replace(replica, profile=replace(profile, latency=slower, doubt=Doubt()))
+            factor = max(draw.session(profile.session_cv, gpu) for gpu in replica.devices)  # the slowest stage's
+            if profile.doubt:
+                factor *= draw.error(profile.doubt, profile.model, kinds[replica.devices[0]])
+            slower = Scaled(profile.latency, factor)
+            yield replace(replica, profile=replace(profile, latency=slower, doubt=None, session_cv=0.0))
 
     return replace(
         deployment,

@@ -49,19 +49,24 @@ class FitQuality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """How well the times of a profile are known, apart from the spread of single batches: it does not average out."""
+    """How well a predicted time is known: not a spread of single batches, so no average over time takes it away."""
 
-    session_sd: float = 0.0
-    """Standard deviation of ln(time) between sessions of measuring, cards and hosts; the times are their mean."""
-    prediction_sd: float = 0.0
-    """Standard deviation of the error of ln(time) of a prediction."""
+    error_sd: float = 0.0
+    """Standard deviation of the error of ln(time)."""
     shared: float = 0.0
     """Part of that error's variance which all models on a kind of GPU have in common."""
     quantile: float = 0.0
     """Where in the prediction the times stand, in standard deviations: 0 its median, 1.64 what 5 % exceed."""
 
-    def __bool__(self) -> bool:
-        return bool(self.session_sd or self.prediction_sd)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AfterLoad:
+    """How much longer swapping makes what it touches, each a ratio from 1."""
+
+    batch_ratio: float
+    """A batch right after its weights came, over one that finds them there."""
+    load_ratio: float
+    """A load of weights that were away, over what `load` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +85,12 @@ class Profile:
     """None: straight lines between the points, never judged."""
     latency_cv: float = 0.0
     """Coefficient of variation of one batch's run time around `latency`."""
-    doubt: Doubt = Doubt()
-    """How well `latency` is known."""
+    doubt: Doubt | None = None
+    """Of a predicted `latency`; None: it was measured."""
+    session_cv: float = 0.0
+    """Coefficient of variation of the device's speed between sessions of a calibration; 0: there was one only."""
+    after_load: AfterLoad | None = None
+    """None: not measured, swapping costs its loads alone."""
     workspace: Curve
     """Bytes in use while a batch runs, on top of the weights, by batch size."""
     load: LoadTime
@@ -118,6 +127,11 @@ class Profile:
         if pinned:
             return self.load
         return LoadTime(self.load.t0_s, self.pageable_bytes_per_s or PAGEABLE_SHARE * self.load.bytes_per_s)
+
+    def swap_from(self, *, pinned: bool) -> LoadTime:
+        """The same for weights that were away, where models take turns: 3 ms at a `load_ratio` of 1.5 are 4.5 ms."""
+        load, ratio = self.load_from(pinned=pinned), self.after_load.load_ratio if self.after_load else 1.0
+        return LoadTime(load.t0_s * ratio, load.bytes_per_s / ratio)
 
     @property
     def largest_batch(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from math import nan
 from typing import Any
 
@@ -57,6 +58,30 @@ class Timing:
     """Standard deviation of actual over expected."""
 
 
+class CauseKind(StrEnum):
+    """Parts of a run whose times can differ from what was expected."""
+
+    RUN = "run"
+    """Batches of a model took longer or less on average."""
+    SPREAD = "spread"
+    """Batches of a model took more unequal times."""
+    LOAD = "load"
+    """Loads of a model took longer or less on average."""
+    HARNESS = "harness"
+    """Starting batches took longer or less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A part of a run that differed, and how much of the largest error goes where it is simulated as it was."""
+
+    kind: CauseKind
+    model: str
+    """Whose; empty of the harness."""
+    share: float
+    """Of the error: 1 where nothing is left of it, below 0 where it grows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
     """Measured figures in their intervals, of those whose simulation varies or errs."""
@@ -100,14 +125,19 @@ class Validation:
     requests: int
     models: tuple[Compared, ...]
     device: Compared
-    speed: RehearsedSpeed
-    """Speed of the device in the rehearsals, on which the simulation and `timings` rest."""
+    by_profiles: bool
+    """Whether the rehearsals were left out: the device as fast as its profiles say."""
+    speeds: tuple[RehearsedSpeed, ...]
+    """For each take: speed of the device in the rehearsals around it, on which the simulation and `timings` rest."""
     timings: tuple[Timing, ...]
     coverage: Coverage
     overhead: Overhead
+    causes: tuple[Cause, ...]
+    """Whatever differed from what was expected, with the share of the largest error that it explains; most first."""
     largest_error: str
     """The figure that errs most, in a sentence."""
     likely_cause: str
+    """The first of `causes` in a sentence, or that it was chance."""
 
 
 def error_of(metric: str, simulated: float, measured: float) -> float:

@@ -14,37 +14,41 @@ from planner.questions.validation.answer import (
     Validation,
     error_of,
 )
-from planner.questions.validation.explaining import explained, overhead, timings
+from planner.questions.validation.explaining import Explanation, explained, timings
+from planner.questions.validation.harness import harness_of, overhead
 from planner.questions.validation.recording import Recording
-from planner.questions.validation.simulating import simulated
-from planner.questions.validation.speed import speed_of
+from planner.questions.validation.simulating import Basis, Changes, simulated
+from planner.questions.validation.speed import RehearsedSpeed, speeds_of
 from simulator.clock.metrics import Summary, summarise
 from simulator.world.workload import Floats
 
 REPLICATIONS = 39
 """The least and the most of n runs contain one more run of the same kind with probability (n - 1) / (n + 1), whatever
 the distribution: 95 % of 39. Wilks, Annals of Mathematical Statistics 12 (1941)."""
+CAUSE_REPLICATIONS = 7
+"""Replications that show how much of an error one cause explains: a share of it, not a digit."""
 
 
-def validate(recording: Recording, replications: int = REPLICATIONS) -> Validation:
-    """Simulate anew what was recorded, and compare."""
-    result, deployment = recording.result, recording.result.deployment
-    speed = speed_of(recording.rehearsals)
-    runs = simulated(recording, speed, replications)
-    real = summarise(result, recording.warmup_s)
-    models = tuple(
-        compared(model, model_figures(real, model), [model_figures(run, model) for run in runs])
-        for model in result.requests
-    )
-    context_bytes = sum(device.context_bytes for device in deployment.devices)
-    device = compared(
-        deployment.devices[0].gpu.name,
-        {**device_figures(real, context_bytes), **allocated(recording)},
-        [device_figures(run, context_bytes) for run in runs],
-    )
-    times = timings(recording, speed)
-    harness = overhead(recording)
-    explanation = explained((*models, device), times, harness, deployment, speed.cv)
+def validate(
+    recording: Recording, replications: int = REPLICATIONS, *, by_profiles: bool = False, causes: bool = True
+) -> Validation:
+    """Simulate anew what was recorded, and compare.
+
+    `by_profiles`: as a plan made before would have it, whatever the rehearsals say of the device. Without `causes`
+    nothing is asked of why they differ, which takes longest.
+    """
+    result = recording.result
+    takes = len(recording.lasts_s)
+    speeds = (RehearsedSpeed(),) * takes if by_profiles else speeds_of(recording.rehearsals, takes)
+    basis = Basis(speeds=speeds, harness=harness_of(recording))
+    rows = compared_rows(recording, simulated(recording, basis, replications))
+    times = timings(recording, speeds)
+
+    def changed(other: Basis, changes: Changes) -> tuple[Compared, ...]:
+        return compared_rows(recording, simulated(recording, other, CAUSE_REPLICATIONS, changes))
+
+    explanation = explained(recording, rows, times, basis, changed) if causes else Explanation("", "")
+    *models, device = rows
     return Validation(
         scenario=recording.scenario,
         created_at=recording.created_at,
@@ -56,18 +60,37 @@ def validate(recording: Recording, replications: int = REPLICATIONS) -> Validati
         stopped=recording.stopped,
         others_cores=recording.others_cores,
         requests=result.request_count,
-        models=models,
+        models=tuple(models),
         device=device,
         timings=times,
-        speed=speed,
-        coverage=coverage((*models, device)),
-        overhead=harness,
+        by_profiles=by_profiles,
+        speeds=speeds,
+        coverage=coverage(rows),
+        overhead=overhead(recording),
+        causes=explanation.causes,
         largest_error=explanation.largest_error,
         likely_cause=explanation.likely_cause,
     )
 
 
 # Figures
+
+
+def compared_rows(recording: Recording, runs: Sequence[Summary]) -> tuple[Compared, ...]:
+    """Each model, then the device, measured beside simulated."""
+    result, devices = recording.result, recording.result.deployment.devices
+    real = summarise(result, recording.warmup_s)
+    models = [
+        compared(model, model_figures(real, model), [model_figures(run, model) for run in runs])
+        for model in result.requests
+    ]
+    context_bytes = sum(device.context_bytes for device in devices)
+    device = compared(
+        devices[0].gpu.name,
+        {**device_figures(real, context_bytes), **allocated(recording)},
+        [device_figures(run, context_bytes) for run in runs],
+    )
+    return (*models, device)
 
 
 def model_figures(summary: Summary, model: str) -> Figures:

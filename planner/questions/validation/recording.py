@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import starmap
 from pathlib import Path
@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibrate.io.files import FileError, quoted, read_json
-from calibrate.serving.served import Actions, Held
+from calibrate.serving.served import FOLLOW, WAKE, Actions, Held
 from planner.io.sound import UnsoundError, sound
 from planner.io.store import StoreError, write_bytes
 from planner.questions.validation.written import (
+    TICK_S,
     Written,
     WrittenActions,
     WrittenBatches,
@@ -31,8 +32,8 @@ from simulator.world.workload import Floats, Workload
 
 T = TypeVar("T")
 SCHEMA = "planner.recording/v1"
-TICK_S = 1e-6
-"""Times are kept in whole microseconds: finer than any clock of a request, and short in a file."""
+ROUNDED_S = 1e-5
+"""Times that are sums of gaps in ticks are off by less."""
 SUFFIXES = (".json", ".json.gz")
 
 
@@ -51,8 +52,9 @@ class Recording:
     """The columns of the run; its deployment holds the profiles used. `seed` is the one that drew the arrivals."""
     warmup_s: float
     actions: tuple[Actions, ...]
-    launch_s: Mapping[str, Floats]
-    """By device: times from the moment a batch could run until it was started, the harness's own."""
+    """Batches, loads, evictions, and what the harness took."""
+    takes_s: tuple[float, ...] = ()
+    """Lengths of the takes that the run was served in; none where it was served in one."""
     held: Mapping[str, Held] = field(default_factory=dict)
     """By device: memory that its process held."""
     others_cores: float | None = None
@@ -60,11 +62,16 @@ class Recording:
     stopped: str = ""
     """Reason of an early end; empty where there was none."""
     run_error: Mapping[str, float] = field(default_factory=dict)
-    """By model: error of run times that its profile states, one standard deviation as a share."""
+    """By model: error of run times that profiles state, of the fit and between sessions, one standard deviation."""
     load_error: Mapping[str, float] = field(default_factory=dict)
-    """By model: error of load times that its profile states, one standard deviation as a share."""
+    """By model: error of load times that profiles state, of the fit and between sessions, one standard deviation."""
     rehearsals: tuple[tuple[Actions, ...], ...] = ()
-    """Actions right before the run, and right after it."""
+    """Actions right before the run, between its takes, and right after it."""
+
+    @property
+    def lasts_s(self) -> tuple[float, ...]:
+        """Length of each take."""
+        return self.takes_s or (self.result.duration_s,)
 
 
 def write_recording(recording: Recording, path: Path) -> None:
@@ -138,7 +145,7 @@ def encode(recording: Recording) -> dict[str, Any]:
         "stalls": list(map(encode_stall, result.stalls)),
         "memory": {name: encode_memory(use) for name, use in result.memory.items()},
         "actions": list(map(encode_actions, recording.actions)),
-        "launch": {name: spans(values) for name, values in recording.launch_s.items()},
+        "takes": list(map(ticks, recording.takes_s)),
         "held": {name: asdict(held) for name, held in recording.held.items()},
     }
 
@@ -239,6 +246,7 @@ def decode(written: Written) -> Recording:
     check(deployment, Workload(()))
     if problem := next(impossible_run(written, deployment), ""):
         raise UnsoundError(problem)
+    actions = tuple(map(decode_actions, written.actions))
     result = SimulationResult(
         deployment=deployment,
         duration_s=written.duration_s,
@@ -257,8 +265,8 @@ def decode(written: Written) -> Recording:
         machine=written.machine,
         result=result,
         warmup_s=written.warmup_s,
-        actions=tuple(map(decode_actions, written.actions)),
-        launch_s={name: np.array(values, dtype=float) * TICK_S for name, values in written.launch.items()},
+        actions=(*actions, *launched(actions, written.launch)),
+        takes_s=tuple(take * TICK_S for take in written.takes),
         held=written.held,
         others_cores=written.others_cores,
         stopped=written.stopped,
@@ -342,6 +350,34 @@ def decode_actions(written: WrittenActions) -> Actions:
         expected_s=np.array(written.expected, dtype=float) * TICK_S,
         actual_s=np.array(written.actual, dtype=float) * TICK_S,
     )
+
+
+def launched(actions: Sequence[Actions], launch: Mapping[str, Sequence[int]]) -> Iterator[Actions]:
+    """What the harness took, by device, of recordings that kept it in the order of batches.
+
+    A batch that began as long after the one before as the harness took had waited for that one.
+    """
+    for device, waited in launch.items():
+        runs = [one for one in actions if one.kind == "run" and one.device == device]
+        if not runs:
+            continue
+        start_s = np.concatenate([one.start_s for one in runs])
+        order = np.argsort(start_s, kind="stable")
+        start_s, waited_s = start_s[order], np.array(waited, dtype=float) * TICK_S
+        ends_s = start_s + np.concatenate([one.actual_s for one in runs])[order]
+        idle_s = start_s - waited_s - np.concatenate([[-np.inf], ends_s[:-1]])
+        follows = idle_s < ROUNDED_S
+        for kind, chosen in ((WAKE, ~follows), (FOLLOW, follows)):
+            count = int(chosen.sum())
+            yield Actions(
+                kind=kind,
+                model=runs[0].model,
+                device=device,
+                start_s=(start_s - waited_s)[chosen],
+                batch=np.concatenate([one.batch for one in runs])[order][chosen],
+                expected_s=np.zeros(count),
+                actual_s=waited_s[chosen],
+            )
 
 
 def summed(gaps: Sequence[int]) -> Floats:

@@ -41,7 +41,7 @@ def rehearsal_s(duration_s: float) -> float:
 
 
 def rehearse(case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float) -> tuple[Actions, ...]:
-    """Each load and each batch of a rehearsal, of those that ended in time.
+    """Each load and each batch of a rehearsal, of those that ended in time, and what the harness took.
 
     KeyboardInterrupt where Ctrl-C ended it, ServeError where anything else did.
     """
@@ -54,7 +54,7 @@ def rehearse(case: Case, models: Mapping[str, "Source"], device: str, lasts_s: f
         raise KeyboardInterrupt
     if served.stopped:
         raise ServeError(f"rehearsal: {served.stopped}")
-    return tuple(actions for actions in served.actions if actions.kind in ("run", "load"))
+    return tuple(actions for actions in served.actions if actions.kind != "evict")
 
 
 def patient(service: Service) -> Service:
@@ -127,5 +127,5 @@ def in_turn(services: Sequence[Service], busy_s: float, *, loading: bool, pinned
 def turn(service: Service, size: int, *, loading: bool, pinned: bool) -> Turn:
     """One batch, with the load before it."""
     profile = service.replicas[0].profile
-    moved_s = profile.load_from(pinned=pinned)(profile.weight_bytes) if loading else 0.0
+    moved_s = profile.swap_from(pinned=pinned)(profile.weight_bytes) if loading else 0.0
     return service.model, size, profile.latency(size) + moved_s

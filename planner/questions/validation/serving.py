@@ -6,14 +6,15 @@ Planning never comes here: this is the way to torch.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log1p
+from math import hypot, log1p, sqrt
 from pathlib import Path
+from statistics import fmean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from calibrate.devices.provenance import differing
 from calibrate.library.lookup import DEVICE_FILE, Library, find_kinds, find_profiles
-from calibrate.serving.served import Actions, doublings
+from calibrate.serving.served import Actions, Served, doublings
 from planner.catalog.offers import Catalog
 from planner.io.load import Loaded
 from planner.model.scenario import ModelSpec
@@ -21,11 +22,12 @@ from planner.questions.validation.fitting import Case, Pace, fit
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import rehearsal_s, rehearse
 from planner.questions.validation.speed import speed_of
+from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted
 from simulator.clock.run import DeploymentError
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
-from simulator.world.workload import draw
+from simulator.world.workload import Demand, draw
 
 if TYPE_CHECKING:
     from calibrate.serving.serve import Source
@@ -190,28 +192,24 @@ class ServedDevice:
 
 
 def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: str, note: Note) -> Recording:
-    """Run it for real, with a rehearsal before and, unless it was stopped, after.
+    """Run it for real in takes, with a rehearsal before each and, unless it was stopped, after the last.
 
     Rates and SLOs are fitted to the device as the first rehearsal finds it: 60 % load of a device that happens to be
     slow today is less than of the one that was profiled.
     """
-    from calibrate.serving.entry import serve as run
-
     scenario, case = loaded.scenario, fit(loaded, device.gpu, device.library)
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
-    models = sources(loaded, profiles)
-    lasts_s, before = rehearsal_s(duration_s), Processor.now()
-    note(f"Rehearsing for {lasts_s:g} s.")
-    rehearsal = rehearse(case, models, device.name, lasts_s)
+    models, sessions_cv = sources(loaded, profiles), between_sessions(device.library, device.gpu)
+    lasts_s, before = lengths(duration_s), Processor.now()
+    rehearsed_s = rehearsal_s(lasts_s[0])
+    note(f"Rehearsing for {rehearsed_s:g} s.")
+    rehearsal = rehearse(case, models, device.name, rehearsed_s)
     speed = speed_of([rehearsal])
     case = fit(loaded, device.gpu, device.library, Pace(run=speed.run, load=speed.load))
     demand = draw(case.workload, duration_s, scenario.seed)
-    note(f"Serving {counted(len(models), 'model')} on {device.machine['gpu']} for {duration_s:g} s.")
-    served = run(case.deployment, demand, models, device.name, duration_s, seed=scenario.seed)
-    again: list[tuple[Actions, ...]] = []
-    stopped = served.stopped
-    if not stopped:
-        again, stopped = rehearsed_again(case, models, device.name, lasts_s, note)
+    server = TakeServer(case, models, device, rehearsed_s, note)
+    takes, again, stopped = server.in_takes(demand, lasts_s, scenario.seed)
+    served = served_in_sequence(takes)
     return Recording(
         scenario=scenario.name or loaded.path.stem,
         scenario_text=loaded.text,
@@ -220,27 +218,60 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
         result=replace(served.result, deployment=case.deployment),
         warmup_s=case.warmup_s,
         actions=served.actions,
-        launch_s=served.launch_s,
+        takes_s=tuple(take.result.duration_s for take in takes) if len(takes) > 1 else (),
         held=served.held,
         others_cores=Processor.now().others_cores(before),
         stopped=stopped,
-        run_error={model: run_error(profile) for model, profile in profiles.items()},
-        load_error={model: load_error(device.library.measured(profile)) for model, profile in profiles.items()},
+        run_error={model: hypot(run_error(profile), sessions_cv) for model, profile in profiles.items()},
+        load_error={
+            model: hypot(load_error(device.library.measured(profile)), sessions_cv)
+            for model, profile in profiles.items()
+        },
         rehearsals=(rehearsal, *again),
     )
 
 
-def rehearsed_again(
-    case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float, note: Note
-) -> tuple[list[tuple[Actions, ...]], str]:
-    """The rehearsal after the run, or why there is none: the run before it is kept whatever happens here."""
-    try:
-        note(f"Rehearsing again for {lasts_s:g} s.")
-        return [rehearse(case, models, device, lasts_s)], ""
-    except KeyboardInterrupt:
-        return [], "second rehearsal: interrupted"
-    except Exception as error:
-        return [], f"second rehearsal: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
+@dataclass(frozen=True, slots=True)
+class TakeServer:
+    """Serves takes, and rehearses between them."""
+
+    case: Case
+    models: Mapping[str, "Source"]
+    device: ServedDevice
+    rehearsed_s: float
+    """Length of a rehearsal."""
+    note: Note
+
+    def in_takes(
+        self, demand: Mapping[str, Demand], lasts_s: Sequence[float], seed: int
+    ) -> tuple[list[Served], list[tuple[Actions, ...]], str]:
+        """Takes of so many seconds, the rehearsal after each, and why it ended early; empty where it did not."""
+        from calibrate.serving.entry import serve as run
+
+        takes: list[Served] = []
+        rehearsals: list[tuple[Actions, ...]] = []
+        for number, asked in enumerate(cut(demand, lasts_s)):
+            self._announce(number, lasts_s)
+            takes.append(run(self.case.deployment, asked, self.models, self.device.name, lasts_s[number], seed=seed))
+            if stopped := takes[-1].stopped or self._rehearse_again(rehearsals):
+                return takes, rehearsals, stopped
+        return takes, rehearsals, ""
+
+    def _announce(self, number: int, lasts_s: Sequence[float]) -> None:
+        which = f", take {number + 1} of {len(lasts_s)}" if len(lasts_s) > 1 else ""
+        models, gpu = counted(len(self.models), "model"), self.device.machine["gpu"]
+        self.note(f"Serving {models} on {gpu} for {lasts_s[number]:g} s{which}.")
+
+    def _rehearse_again(self, rehearsals: list[tuple[Actions, ...]]) -> str:
+        """Why there is no rehearsal after a take; empty where there is. The take is kept whatever happens here."""
+        try:
+            self.note(f"Rehearsing again for {self.rehearsed_s:g} s.")
+            rehearsals.append(rehearse(self.case, self.models, self.device.name, self.rehearsed_s))
+        except KeyboardInterrupt:
+            return "rehearsal after it: interrupted"
+        except Exception as error:
+            return f"rehearsal after it: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +317,15 @@ def sources(loaded: Loaded, profiles: Mapping[str, Profile]) -> dict[str, "Sourc
         )
         for spec in loaded.scenario.models
     }
+
+
+def between_sessions(library: Library, gpu: GPU) -> float:
+    """Coefficient of variation of the device's speed between sessions, all profiles together: 3 and 4 % are 3.5 %.
+
+    It is the device whose speed differs: the few sessions of one model would not tell it.
+    """
+    known = [profile.session_cv**2 for profile in library.profiles.values() if profile.gpu == gpu.name]
+    return sqrt(fmean(known)) if known else 0.0
 
 
 def run_error(profile: Profile) -> float:

@@ -1,44 +1,118 @@
 """Simulating a recorded run: the deployment as fast as it was rehearsed, with the errors that its costs may have."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import hypot, log, sqrt
+from statistics import geometric_mean, stdev
 
 import numpy as np
 
+from planner.questions.validation.harness import Harness
 from planner.questions.validation.recording import Recording
-from planner.questions.validation.speed import ByModel, BySize, RehearsedSpeed, load_errors, of_size, run_errors
+from planner.questions.validation.speed import (
+    ByModel,
+    BySize,
+    RehearsedSpeed,
+    load_errors,
+    of_size,
+    run_errors,
+    speed_of,
+)
+from planner.questions.validation.takes import cut, in_sequence
 from simulator.clock.metrics import Summary, summarise
 from simulator.clock.run import simulate
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import Deployment, Service
 from simulator.world.profile import Profile
-from simulator.world.workload import Stream, Trace, Workload
+from simulator.world.workload import Demand, Stream, Trace, Workload
 
 
-def simulated(recording: Recording, speed: RehearsedSpeed, replications: int) -> list[Summary]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a simulation knows of a run beforehand."""
+
+    speeds: Sequence[RehearsedSpeed]
+    """Speed of the device around each take."""
+    harness: Harness
+    """Times that the harness takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Costs other than those known beforehand."""
+
+    run: Mapping[str, BySize] = field(default_factory=dict)
+    """Factors on run times, by model and batch size."""
+    load: ByModel = field(default_factory=dict)
+    """Factors on load times, by model."""
+    cv: ByModel = field(default_factory=dict)
+    """Spread of one batch's run time, by model."""
+    certain: bool = False
+    """Whether costs are just these, without a draw of their errors."""
+
+
+NO_CHANGES = Changes()
+
+
+def simulated(recording: Recording, basis: Basis, replications: int, changes: Changes = NO_CHANGES) -> list[Summary]:
     """Replications with the arrivals that came, each with fresh noise, and costs off by a draw of their errors."""
-    result = recording.result
-    arrivals = [
-        Stream(model, Trace(requests.arrival_s, result.duration_s)) for model, requests in result.requests.items()
+    takes = [
+        (as_rehearsed(recording, speed, workload, changes), speed, workload)
+        for speed, workload in zip(basis.speeds, workloads(recording), strict=True)
     ]
-    workload = Workload(tuple(arrivals))
-    rehearsed = as_rehearsed(recording, speed, workload)
     summaries = []
-    for number, seed in enumerate(np.random.SeedSequence(result.seed).spawn(replications)):
-        deployment = disturbed(rehearsed, recording, speed, np.random.default_rng(seed))
-        replication = simulate(deployment, workload, result.duration_s, number)
-        summaries.append(summarise(replication, recording.warmup_s))
+    for number, seed in enumerate(np.random.SeedSequence(recording.result.seed).spawn(replications)):
+        rng = np.random.default_rng(seed)
+        results = []
+        for (deployment, speed, workload), lasts_s in zip(takes, recording.lasts_s, strict=True):
+            drawn = deployment if changes.certain else disturbed(deployment, recording, speed, rng)
+            results.append(simulate(drawn, workload, lasts_s, number, basis.harness.delays(rng)))
+        summaries.append(summarise(in_sequence(results), recording.warmup_s))
     return summaries
 
 
-def as_rehearsed(recording: Recording, speed: RehearsedSpeed, workload: Workload) -> Deployment:
-    """The deployment as fast as it was rehearsed, processes slowing each other down.
+def workloads(recording: Recording) -> list[Workload]:
+    """The arrivals of each take, counted from its beginning."""
+    found = []
+    came = {model: Demand(asked.arrival_s, asked.source) for model, asked in recording.result.requests.items()}
+    for asked, lasts_s in zip(cut(came, recording.lasts_s), recording.lasts_s, strict=True):
+        found.append(Workload(tuple(Stream(model, Trace(one.arrival_s, lasts_s)) for model, one in asked.items())))
+    return found
+
+
+def of_sessions(recording: Recording, earlier: Sequence[Recording]) -> Recording:
+    """The recording as if its profiles were of several sessions: their own, and the first rehearsals of earlier runs.
+
+    Rehearsals time the same batches some minutes later, so they are sessions of one calibration. All models share what
+    they say of the device's speed, as factors on the profiles': a geometric mean, and one standard deviation s of a
+    session, which from the mean of n is s x root(1 + 1/n). Speeds of 1, 1.1 and 1.21: 1.1, and 11 %.
+    """
+    levels = [1.0, *filter(None, (speed_of(other.rehearsals[:1]).before for other in earlier))]
+    speed = geometric_mean(levels)
+    session_cv = stdev(map(log, levels)) * sqrt(1 + 1 / len(levels)) if len(levels) > 1 else 0.0
+    models = {service.model for service in recording.result.deployment.services}
+    deployment = stretched(
+        recording.result.deployment, {model: {1: speed} for model in models}, dict.fromkeys(models, speed)
+    )
+    return replace(
+        recording,
+        result=replace(recording.result, deployment=deployment),
+        run_error={model: hypot(error, session_cv) for model, error in recording.run_error.items()},
+        load_error={model: hypot(error, session_cv) for model, error in recording.load_error.items()},
+    )
+
+
+def as_rehearsed(
+    recording: Recording, speed: RehearsedSpeed, workload: Workload, changes: Changes = NO_CHANGES
+) -> Deployment:
+    """The deployment as fast as it was rehearsed, but for what changes, processes slowing each other down.
 
     A process whose batches take k times as long while the others run too, which they do for a share u of the time,
     takes 1 + (k - 1) u times as long on average. The shares are those of a first simulation without it, then of a
     second with it.
     """
     deployment = stretched(recording.result.deployment, speed.run, speed.load, speed.cv)
+    deployment = uneven(stretched(deployment, changes.run, changes.load), changes.cv)
     if not speed.slowdown:
         return deployment
     slowed = deployment
@@ -94,6 +168,15 @@ def stretched(
     return replace(deployment, services=tuple(services))
 
 
+def uneven(deployment: Deployment, cv: ByModel) -> Deployment:
+    """The same deployment with another spread of one batch's run time of some models."""
+    services = [
+        stretched_service(service, {}, 1.0, cv[service.model]) if service.model in cv else service
+        for service in deployment.services
+    ]
+    return replace(deployment, services=tuple(services))
+
+
 def stretched_service(service: Service, run: BySize, load: float, cv: float | None) -> Service:
     """One model with its times multiplied."""
     replicas = [
@@ -104,7 +187,7 @@ def stretched_service(service: Service, run: BySize, load: float, cv: float | No
 
 
 def stretched_profile(profile: Profile, most: int, run: BySize, load: float, cv: float | None) -> Profile:
-    """One profile with its times multiplied, for batches up to `most`."""
+    """One profile with its times multiplied, for batches up to `most`; the spread between sessions is drawn here."""
     batches = range(1, most + 1)
     latencies_s = [of_size(run, batch) * profile.latency(batch) for batch in batches]
     pageable = profile.pageable_bytes_per_s
@@ -112,6 +195,7 @@ def stretched_profile(profile: Profile, most: int, run: BySize, load: float, cv:
         profile,
         latency=Interpolated(tuple(map(float, batches)), tuple(latencies_s)),
         latency_cv=profile.latency_cv if cv is None else cv,
+        session_cv=0.0,
         load=LoadTime(load * profile.load.t0_s, profile.load.bytes_per_s / load),
         pageable_bytes_per_s=None if pageable is None else pageable / load,
     )

@@ -45,6 +45,11 @@ class RehearsedSpeed:
     """By device, where several processes share one: run times while the others run too, over those alone."""
 
 
+def speeds_of(rehearsals: Sequence[Sequence[Actions]], takes: int) -> tuple[RehearsedSpeed, ...]:
+    """The speed around each take, by the rehearsals right before and right after it, as far as they were made."""
+    return tuple(speed_of(rehearsals[number : number + 2]) for number in range(takes))
+
+
 KindOfBatch = tuple[str, int]
 """Model and batch size."""
 SEEN_MIN = 2
@@ -302,8 +307,8 @@ def steepness(runs: Sequence[TimedAction], processes: int) -> float:
 def run_errors(recording: Recording, speed: RehearsedSpeed) -> tuple[ByModel, Mapping[str, BySize]]:
     """One standard deviation of run times, by model: of all models in common, and of each size by itself.
 
-    Without a rehearsal it is what the profiles state, for all in common: a device that is slower than it was when it
-    was measured is slower at everything.
+    Without a rehearsal it is what the profiles state, of their fits and between their sessions, for all in common: a
+    device that is slower than it was when it was measured is slower at everything.
     """
     if not speed.run:
         return recording.run_error, {}

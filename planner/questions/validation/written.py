@@ -13,6 +13,8 @@ from simulator.clock.records import Outcome
 from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.profile import Profile
 
+TICK_S = 1e-6
+"""Times are kept in whole microseconds: finer than any clock of a request, and short in a file."""
 MOST_TICKS = 10**13
 """Longest time, four months: no run is as long."""
 MOST_REQUESTS = 10**6
@@ -75,7 +77,7 @@ class WrittenMemory:
 class WrittenActions:
     """Actions of one kind, model and device."""
 
-    kind: Literal["run", "load", "evict"]
+    kind: Literal["run", "load", "evict", "wake", "follow"]
     model: str
     device: str
     start: tuple[Ticks, ...]
@@ -109,8 +111,10 @@ class Written:
     stalls: tuple[tuple[str, Ticks, Ticks], ...]
     memory: Mapping[str, WrittenMemory]
     actions: tuple[WrittenActions, ...]
-    launch: Mapping[str, tuple[Ticks, ...]]
     held: Mapping[str, Held]
+    takes: tuple[Ticks, ...] = ()
+    launch: Mapping[str, tuple[Ticks, ...]] = field(default_factory=dict)
+    """Times that the harness took, by device in the order of batches; now they stand among the actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,10 @@ def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
     yield from impossible_deployment(deployment)
     if written.warmup_s >= written.duration_s:
         yield f"warmup_s: must be below duration_s, {written.duration_s:g}, got {written.warmup_s:g}"
+    if written.takes and abs(sum(written.takes) * TICK_S - written.duration_s) > len(written.takes) * TICK_S:
+        yield f"takes: must last as long as the run, {written.duration_s:g} s, got {sum(written.takes) * TICK_S:g} s"
     yield from other_names(written, names)
+    yield from impossible_launch(written)
     yield from impossible_columns(written)
     yield from impossible_batches(written, names)
     yield from impossible_spans(written, names)
@@ -181,6 +188,15 @@ def other_names(written: Written, names: KnownNames) -> Iterator[str]:
     yield from unknown("held", written.held, names.devices)
     yield from unknown("run_error", written.run_error, names.models)
     yield from unknown("load_error", written.load_error, names.models)
+
+
+def impossible_launch(written: Written) -> Iterator[str]:
+    """Times of the harness that are not one for each batch."""
+    for device, waited in written.launch.items():
+        runs = [actions for actions in written.actions if actions.kind == "run" and actions.device == device]
+        batches = sum(len(actions.start) for actions in runs)
+        if len(waited) != batches:
+            yield f"launch[{device}]: must have one entry for each batch, {batches}, got {len(waited)}"
 
 
 def impossible_columns(written: Written) -> Iterator[str]:

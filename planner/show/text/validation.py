@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any
 from planner.io.store import StoreError, to_json, write_text
 from planner.questions.validation.answer import SCHEMA, SHARES, Compared, Coverage, Validation
 from planner.questions.validation.comparison import validate
-from planner.questions.validation.recording import read_recording
+from planner.questions.validation.recording import Recording, read_recording
+from planner.questions.validation.simulating import of_sessions
 from planner.questions.validation.speed import RehearsedSpeed
 from planner.show.document import Column, Document, Rows, Section, Table, Text, Tone
 from planner.show.terminal import plain, terminal
@@ -36,6 +37,8 @@ NAMES = {
     "peak_memory_bytes": "peak memory",
 }
 """Names of the metrics for people."""
+SESSIONS = (3, 4)
+"""Sessions of a calibration whose worth the page shows."""
 PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
 
 
@@ -79,7 +82,7 @@ def render(answer: Validation, form: Format, screen: Screen) -> str:
         case Format.JSON:
             return to_json(as_json(answer))
         case Format.MD:
-            return "\n".join(section(answer.scenario, [answer])) + "\n"
+            return "\n".join(section(Folder(answer.scenario, [answer]))) + "\n"
     return terminal(document(answer), screen)
 
 
@@ -125,7 +128,9 @@ def headline(answer: Validation) -> str:
 def summary(answer: Validation) -> list[str]:
     """Largest error, its cause, how honest the intervals are, what the harness took."""
     over = answer.overhead
-    speed = [speed_line(answer.speed)] if answer.speed.run else []
+    speed = [speed_line(answer.speeds)] if any(one.run for one in answer.speeds) else []
+    if answer.by_profiles:
+        speed = ["Speed: as the profiles have it; the rehearsals are left out."]
     took = f"{over.mean_s * 1e6:.0f} us a batch on average, {over.p99_s * 1e3:.2f} ms in the slowest of 100"
     return [
         f"Largest error: {answer.largest_error}",
@@ -136,14 +141,19 @@ def summary(answer: Validation) -> list[str]:
     ]
 
 
-def speed_line(speed: RehearsedSpeed) -> str:
+def speed_line(speeds: Sequence[RehearsedSpeed]) -> str:
     """`Speed: right before, batches took 1.08 times what profiles say, right after 1.05 times, loads 1.2 times.`"""
-    if speed.before is None:
+    first, last = speeds[0], speeds[-1]
+    if first.before is None:
         return "Speed: the device was not timed right before the run."
-    after = "" if speed.after is None else f", right after {speed.after:.3g} times"
-    loads = f", loads {fmean(speed.load.values()):.3g} times" if speed.load else ""
-    shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in speed.slowdown.items())
-    return f"Speed: right before, batches took {speed.before:.3g} times what profiles say{after}{loads}{shared}."
+    between = "".join(f", then {times(speed.before)} times" for speed in speeds[1:])
+    after = "" if last.after is None else f", right after {last.after:.3g} times"
+    found = [ratio for speed in speeds for ratio in speed.load.values()]
+    loads = f", loads {fmean(found):.3g} times" if found else ""
+    shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in first.slowdown.items())
+    return (
+        f"Speed: right before, batches took {first.before:.3g} times what profiles say{between}{after}{loads}{shared}."
+    )
 
 
 def coverage_line(coverage: Coverage) -> str:
@@ -225,7 +235,7 @@ def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
             [
                 rows.words("scenario", lambda a: a.scenario),
                 rows.figures("requests", lambda a: f"{a.requests:,}"),
-                rows.figures("speed", lambda a: f"{times(a.speed.before)} / {times(a.speed.after)}"),
+                rows.figures("speed", lambda a: " / ".join(map(times, levels(a.speeds)))),
                 rows.figures("time loading", lambda a: beside("load_share", a.device)),
                 rows.figures("peak memory", lambda a: beside("peak_memory_bytes", a.device)),
                 rows.figures("in their intervals", lambda a: f"{a.coverage.inside} of {a.coverage.of}"),
@@ -236,18 +246,45 @@ def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
     )
 
 
+def levels(speeds: Sequence[RehearsedSpeed]) -> list[float | None]:
+    """Run times over those of the profiles in each rehearsal."""
+    return [*(speed.before for speed in speeds), speeds[-1].after]
+
+
 def times(factor: float | None) -> str:
     """`1.08`; `-` where nobody timed it."""
     return "-" if factor is None else f"{factor:.2f}"
 
 
-def bands(answers: Sequence[Validation], alone: Sequence[Validation]) -> list[str]:
-    """How far all runs together are off, `alone` being the same runs without their rehearsals."""
-    lines = ["Errors over all models of all runs:", "", *overall(answers), f"- {coverage_line(pooled(answers))}"]
-    if alone:
-        lines += ["", "The same by profiles alone, as if nobody had rehearsed:", "", *overall(alone)]
-        lines.append(f"- {coverage_line(pooled(alone))}")
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """All runs of one machine, in order of time."""
+
+    name: str
+    rehearsed: Sequence[Validation]
+    """As they were rehearsed."""
+    alone: Sequence[Validation] = ()
+    """By profiles of one session."""
+    joined: Mapping[int, Sequence[Validation]] = field(default_factory=dict)
+    """By profiles of so many sessions, those runs that had enough before them."""
+
+
+def bands(folder: Folder) -> list[str]:
+    """How far all runs together are off, as rehearsed and by profiles alone."""
+    lines = block("Errors over all models of all runs:", folder.rehearsed)
+    if folder.alone:
+        lines += ["", *block("The same by profiles alone, as if nobody had rehearsed:", folder.alone)]
+    for count, answers in folder.joined.items():
+        if answers:
+            runs = counted(len(answers), "run")
+            title = f"By profiles of {count} sessions joined, the first and the last {count - 1} before each of {runs}:"
+            lines += ["", *block(title, answers)]
     return lines
+
+
+def block(title: str, answers: Sequence[Validation]) -> list[str]:
+    """Errors and coverage of some runs together."""
+    return [title, "", *overall(answers), f"- {coverage_line(pooled(answers))}"]
 
 
 def overall(answers: Sequence[Validation]) -> list[str]:
@@ -280,11 +317,12 @@ def machine_line(answer: Validation) -> str:
     return ", ".join([*parts, f"recorded {answer.created_at[:10]}"])
 
 
-def section(name: str, answers: Sequence[Validation], alone: Sequence[Validation] = ()) -> list[str]:
+def section(folder: Folder) -> list[str]:
     """All runs of one machine."""
+    answers = folder.rehearsed
     return [
-        *(f"## {name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
-        *(*bands(answers, alone), ""),
+        *(f"## {folder.name}", "", *(f"{line}." for line in dict.fromkeys(map(machine_line, answers))), ""),
+        *(*bands(folder), ""),
         *("Measured / simulated, and the error:", "", *rows_markdown(answers), ""),
         *device_rows_markdown(answers),
     ]
@@ -293,11 +331,24 @@ def section(name: str, answers: Sequence[Validation], alone: Sequence[Validation
 def page(directory: Path) -> list[str]:
     """A section for each folder of recordings, a folder for each machine."""
     lines: list[str] = []
-    for folder in sorted(path for path in directory.glob("*") if path.is_dir()):
-        recordings = [read_recording(path) for path in sorted(folder.glob("*.json*"))]
-        alone = [validate(replace(recording, rehearsals=())) for recording in recordings]
-        lines += ["", *section(folder.name, list(map(validate, recordings)), alone)] if recordings else []
+    for path in sorted(path for path in directory.glob("*") if path.is_dir()):
+        recordings = [read_recording(file) for file in sorted(path.glob("*.json*"))]
+        lines += ["", *section(folder_of(path.name, recordings))] if recordings else []
     return lines
+
+
+def folder_of(name: str, recordings: Sequence[Recording]) -> Folder:
+    """All runs of one machine in all ways."""
+    in_time = sorted(recordings, key=lambda recording: recording.created_at)
+    joined = {
+        count: [
+            validate(of_sessions(in_time[number], in_time[number - count + 1 : number]), by_profiles=True, causes=False)
+            for number in range(count - 1, len(in_time))
+        ]
+        for count in SESSIONS
+    }
+    alone = [validate(recording, by_profiles=True, causes=False) for recording in recordings]
+    return Folder(name, list(map(validate, recordings)), alone, joined)
 
 
 def renew(file: Path, recordings: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 from support.paths import ROOT
 from support.worlds import profile
 
-from calibrate.serving.served import batch_sizes, doublings
+from calibrate.serving.served import batch_sizes, doublings, launches
 from planner.catalog.offers import load_catalog
 from planner.cli import main
 from planner.io.load import load_scenario
-from planner.questions.validation import serving
+from planner.questions.validation import serving, takes
 from planner.questions.validation.fitting import Pace, offered_work
 from planner.questions.validation.recording import read_recording
 from planner.questions.validation.serving import Processor, load_error, run_error
@@ -90,7 +90,7 @@ def test_the_memory_limit_holds_and_the_overhead_is_told(bench: Path) -> None:
     found = read_recording(bench / "run.json.gz")
     (device,) = found.result.deployment.devices
     assert found.result.memory[device.id].used_bytes.max() <= device.memory_bytes
-    assert len(found.launch_s[device.id]) == sum(len(batches.count) for batches in found.result.batches)
+    assert len(launches(found.actions, device.id)) == sum(len(batches.count) for batches in found.result.batches)
     assert found.held[device.id].weight_bytes["one"] > 100_000
 
 
@@ -98,10 +98,26 @@ def test_it_is_rehearsed_before_and_after(bench: Path) -> None:
     found = read_recording(bench / "run.json.gz")
     before, after = found.rehearsals
     for rehearsal in (before, after):
-        assert {(actions.kind, actions.model) for actions in rehearsal} == {("run", "one"), ("run", "two")}
+        ran = {(actions.kind, actions.model) for actions in rehearsal if actions.kind == "run"}
+        assert ran == {("run", "one"), ("run", "two")}
         assert {1, 2} <= {int(size) for actions in rehearsal for size in actions.batch}
-        assert all(np.all(actions.actual_s > 0) for actions in rehearsal)
+        assert all(np.all(actions.actual_s > 0) for actions in rehearsal if actions.kind == "run")
     assert speed_of(found.rehearsals).run.keys() == {"one", "two"}
+
+
+def test_a_long_run_is_served_in_takes_with_a_rehearsal_between(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takes, "TAKE_S", 1.0)
+    code, _, err = planner(monkeypatch, "validate", bench / "two.yaml", "--record", bench / "long.json", *on(bench, 2))
+    assert code == 0, err
+    found = read_recording(bench / "long.json")
+    assert found.takes_s == (1.0, 1.0)
+    assert found.result.duration_s == 2
+    assert len(found.rehearsals) == 3
+    for requests in found.result.requests.values():
+        assert np.all(np.diff(requests.arrival_s) >= 0)
+        assert {0, 1} == set(takes.take_of(requests.arrival_s, found.takes_s).tolist())
+    assert {one.kind for one in found.actions} == {"run", "wake", "follow"}
+    assert len(launches(found.actions, "process-1")) == sum(len(batches.count) for batches in found.result.batches)
 
 
 def test_the_run_offers_the_load_that_was_asked_for(bench: Path) -> None:
@@ -179,7 +195,7 @@ def test_a_run_is_compared_whatever_happens_after_it(bench: Path, monkeypatch: p
         monkeypatch, "validate", bench / "two.yaml", "--record", folder / "cut.json", *words, err=Person()
     )
     assert code == 2
-    assert "Stopped early: second rehearsal: interrupted" in out
+    assert "Stopped early: rehearsal after it: interrupted" in out
     assert "Likely cause:" in out
     assert "cut.json: cannot be written: No such file or directory" in err
 

@@ -3,6 +3,7 @@
 import json
 import resource
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +15,17 @@ from support.paths import SCENARIOS
 from calibrate.serving.served import Actions, Held
 from planner.io.load import load_scenario, schema
 from planner.io.store import StoreError
-from planner.questions.validation.answer import DEVICE_METRICS, MODEL_METRICS, Validation, error_of
+from planner.questions.validation.answer import DEVICE_METRICS, MODEL_METRICS, CauseKind, Validation, error_of
 from planner.questions.validation.comparison import least_and_most, validate
 from planner.questions.validation.fitting import Pace, fit, offered_work, tight_bytes
 from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
 from planner.questions.validation.rehearsal import SIGHTINGS, at_once, rehearsal_s, turns
-from planner.questions.validation.simulating import stretched
+from planner.questions.validation.simulating import of_sessions, stretched
 from planner.questions.validation.speed import RehearsedSpeed, of_size, speed_of
-from planner.show.text.validation import BEGIN, DISTURBING_CORES, END, pooled, render, renew
+from planner.questions.validation.takes import actions_joined, in_sequence, lengths, starts
+from planner.show.text.validation import BEGIN, DISTURBING_CORES, END, folder_of, pooled, render, renew
 from planner.units.writing import Format, Screen
+from simulator.clock.drivers import Delays
 from simulator.clock.metrics import summarise
 from simulator.clock.records import Outcome, SimulationResult
 from simulator.clock.run import DeploymentError, simulate
@@ -79,12 +82,39 @@ def acted(result: SimulationResult, world: Deployment) -> tuple[Actions, ...]:
     return (*runs, *loads)
 
 
+def harness(world: Deployment, waited_s: float) -> tuple[Actions, ...]:
+    """What an executor that takes so long notes, for some batches that found the device idle and some that waited."""
+    return tuple(
+        Actions(
+            kind=kind,
+            model=world.services[0].model,
+            device=device.id,
+            start_s=np.arange(10.0),
+            batch=np.ones(10, dtype=np.int32),
+            expected_s=np.zeros(10),
+            actual_s=np.full(10, waited_s),
+        )
+        for device in world.devices
+        for kind in ("wake", "follow")
+    )
+
+
 def recorded(
-    world: Deployment, workload: Workload, *, seed: int = 7, slower: float = 1.0, duration_s: float = 10.0, **known
+    world: Deployment,
+    workload: Workload,
+    *,
+    seed: int = 7,
+    slower: float | dict[str, float] = 1.0,
+    waited_s: float = 1e-4,
+    duration_s: float = 10.0,
+    **known,
 ) -> Recording:
-    """A run as a device would give it whose run times are `slower` times what its profiles say."""
-    real = stretched(world, {s.model: {1: slower} for s in world.services})
-    result = simulate(real, workload, duration_s, seed)
+    """A run as a device would give it whose run times are `slower` times what its profiles say, by an executor that
+    takes `waited_s` to start a batch."""
+    factors = slower if isinstance(slower, dict) else {s.model: slower for s in world.services}
+    real = stretched(world, {model: {1: factor} for model, factor in factors.items()})
+    delays = {d.id: Delays(repeat(waited_s), repeat(waited_s)) for d in world.devices}
+    result = simulate(real, workload, duration_s, seed, delays)
     return Recording(
         scenario="made up",
         scenario_text="",
@@ -92,8 +122,7 @@ def recorded(
         machine={"gpu": "round", "host_cpu": "some", "torch": "2.13.0"},
         result=replace(result, deployment=world),
         warmup_s=0.0,
-        actions=acted(result, world),
-        launch_s={d.id: np.full(10, 1e-4) for d in world.devices},
+        actions=(*acted(result, world), *harness(world, waited_s)),
         held={
             d.id: Held(
                 limit_bytes=d.memory_bytes,
@@ -318,6 +347,73 @@ def test_a_faster_device_is_named_too() -> None:
     assert "% less than expected" in validate(recorded(*busy(), slower=0.8)).likely_cause
 
 
+def small_and_large() -> tuple[Deployment, Workload]:
+    """Two models as far apart as LeNet and ResNet-18 on a processor."""
+    world = worlds.deployment(
+        worlds.service(worlds.profile("lenet", 0.0004, cv=0.05), slo_s=0.05),
+        worlds.service(worlds.profile("resnet18", 0.03, cv=0.05), slo_s=0.3),
+        memory_bytes=10**9,
+    )
+    return world, Workload((Stream("lenet", Poisson(40)), Stream("resnet18", Poisson(4))))
+
+
+def as_rehearsed(world: Deployment, waited_s: float) -> tuple[Actions, ...]:
+    """A rehearsal in which batches took what their profiles say, and the executor so long."""
+    runs = [
+        replace(took(s.model, d.id, [0.95, 1.0, 1.05] * 4, at_s=n), expected_s=np.full(12, 0.1))
+        for d in world.devices
+        for n, s in enumerate(world.services)
+    ]
+    return (*runs, *harness(world, waited_s))
+
+
+def test_the_harness_of_the_rehearsals_is_allowed_for() -> None:
+    """Batches of 0.4 ms, started 1.5 ms after they could run: the first-order error if nobody simulated it."""
+    world, workload = small_and_large()
+    rehearsals = (as_rehearsed(world, 0.0015), as_rehearsed(world, 0.0015))
+    found = validate(recorded(world, workload, waited_s=0.0015, duration_s=60.0, rehearsals=rehearsals))
+    lenet = found.models[0]
+    assert lenet.measured["p50_s"] > 0.0015
+    assert abs(lenet.error["p50_s"]) < 0.1
+    low, high = lenet.intervals["p50_s"]
+    assert low <= lenet.measured["p50_s"] <= high
+
+
+def test_a_harness_that_took_longer_than_rehearsed_is_named_and_not_another_model() -> None:
+    """The larger model took longer too, and more device time was lost with it: that is not what makes LeNet late."""
+    world, workload = small_and_large()
+    rehearsals = (as_rehearsed(world, 1e-5), as_rehearsed(world, 1e-5))
+    run = recorded(
+        world,
+        workload,
+        slower={"lenet": 1.0, "resnet18": 1.05},
+        waited_s=0.0015,
+        duration_s=60.0,
+        rehearsals=rehearsals,
+    )
+    found = validate(run)
+    assert found.largest_error.startswith("p50_s of lenet")
+    first = found.causes[0]
+    assert (first.kind, first.model) == (CauseKind.HARNESS, "")
+    assert first.share == pytest.approx(1.0, abs=0.1)
+    assert ("run", "resnet18") in {(cause.kind, cause.model) for cause in found.causes}
+
+
+def test_run_times_of_the_model_that_errs_are_named_before_those_that_cost_more() -> None:
+    world, workload = small_and_large()
+    found = validate(recorded(world, workload, slower={"lenet": 2.0, "resnet18": 1.05}, duration_s=60.0))
+    assert found.largest_error.startswith("p50_s of lenet")
+    assert (found.causes[0].kind, found.causes[0].model) == (CauseKind.RUN, "lenet")
+
+
+def test_causes_are_shares_of_an_error() -> None:
+    """All of it where one thing alone was other than expected."""
+    found = validate(recorded(*busy(), slower={"a": 1.0, "b": 1.5}))
+    (cause,) = [one for one in found.causes if one.kind is CauseKind.RUN]
+    assert cause.model == "b"
+    assert cause.share == pytest.approx(1.0, abs=0.35)
+
+
 def test_a_stated_error_widens_the_intervals_until_they_hold() -> None:
     world, workload = busy()
     sure = validate(recorded(world, workload, slower=1.1))
@@ -358,8 +454,8 @@ def by_turns(*, beside: float) -> tuple[Actions, ...]:
 
 def rehearsal(run: float, load: float) -> tuple[Actions, ...]:
     """Of two models whose batches take `run` times as long as they should, more or less, and loads `load` times."""
-    runs = [took(model, "gpu", [0.9 * run, run, 1.1 * run], at_s=0.0) for model in ("a", "b")]
-    return (*runs, took("a", "gpu", [load], at_s=1.0, kind="load"))
+    runs = [took(model, "g0", [0.9 * run, run, 1.1 * run], at_s=0.0) for model in ("a", "b")]
+    return (*runs, took("a", "g0", [load], at_s=1.0, kind="load"))
 
 
 def test_speed_is_the_mean_of_both_rehearsals() -> None:
@@ -419,6 +515,115 @@ def test_processes_that_overlap_tell_how_much_they_slow_each_other_down() -> Non
         "what overlaps is not the speed alone"
     )
     assert found.after is None
+
+
+def test_a_long_run_is_served_in_takes_of_about_a_minute() -> None:
+    assert lengths(30) == (30,)
+    assert lengths(80) == (80,)
+    assert lengths(240) == (60, 60, 60, 60)
+    assert lengths(100) == (50, 50)
+
+
+def in_takes(*slower: float, rehearsed: tuple[float, ...]) -> Recording:
+    """A run in takes of 20 s whose batches take other times in each, and the rehearsals around them."""
+    world, workload = busy()
+    parts = [recorded(world, workload, seed=n, slower=factor, duration_s=20.0) for n, factor in enumerate(slower)]
+    begin_s = starts([20.0] * len(parts))
+    moved = [
+        replace(one, start_s=one.start_s + at_s)
+        for part, at_s in zip(parts, begin_s, strict=True)
+        for one in part.actions
+    ]
+    return kept(
+        replace(
+            parts[0],
+            result=in_sequence([part.result for part in parts]),
+            actions=actions_joined(moved),
+            takes_s=(20.0,) * len(parts),
+            rehearsals=tuple(rehearsal(level, 1.0) for level in rehearsed),
+        )
+    )
+
+
+def test_takes_are_one_run() -> None:
+    found = in_takes(1.0, 1.0, rehearsed=(1.0, 1.0, 1.0))
+    assert found.result.duration_s == 40
+    for requests in found.result.requests.values():
+        assert np.all(np.diff(requests.arrival_s) >= 0)
+        assert requests.arrival_s.max() > 20
+        done = requests.outcome == Outcome.FINISHED
+        assert np.all(requests.finish_s[done] > requests.start_s[done])
+    for batches in found.result.batches:
+        assert np.all(np.diff(batches.start_s) > 0)
+    assert encode(found) == encode(kept(found))
+
+
+def test_each_take_is_simulated_at_the_speed_around_it() -> None:
+    """A device that is 1.6 times as slow in the second take: one speed for both would be wrong for each."""
+    drifting = in_takes(1.0, 1.6, rehearsed=(1.0, 1.3, 1.9))
+    found = validate(drifting)
+    assert [speed.run["a"][1] for speed in found.speeds] == [pytest.approx(1.15), pytest.approx(1.6)]
+    alone = validate(drifting, by_profiles=True)
+    assert abs(found.models[0].error["p95_s"]) < abs(alone.models[0].error["p95_s"])
+    assert found.coverage.share > alone.coverage.share
+    expected_s = {one.model: one.expected_s for one in found.timings}
+    assert expected_s["b"] == pytest.approx(0.02 * (1.15 + 1.6) / 2, rel=0.05)
+
+
+def test_an_older_recording_must_have_the_harness_of_every_batch(tmp_path: Path) -> None:
+    import gzip
+
+    raw = json.loads(gzip.decompress((RECORDINGS / "xeon-2-cores" / "one-30.json.gz").read_bytes()))
+    raw["launch"]["process-1"].pop()
+    path = tmp_path / "short.json"
+    path.write_text(json.dumps(raw))
+    with pytest.raises(StoreError, match=r"launch\[process-1\]: must have one entry for each batch, 412, got 411"):
+        read_recording(path)
+
+
+def test_takes_must_last_as_long_as_the_run(tmp_path: Path) -> None:
+    raw = encode(in_takes(1.0, 1.0, rehearsed=(1.0, 1.0, 1.0)))
+    raw["takes"][0] += 1000
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps(raw))
+    with pytest.raises(StoreError, match="takes: must last as long as the run, 40 s"):
+        read_recording(path)
+
+
+def test_by_profiles_alone_the_rehearsals_say_nothing() -> None:
+    world, workload = busy()
+    slow = (rehearsal(1.3, 1.0), rehearsal(1.3, 1.0))
+    run = recorded(world, workload, slower=1.3, rehearsals=slow)
+    found = validate(run, by_profiles=True)
+    assert found.by_profiles
+    assert found.coverage.share < validate(run).coverage.share
+    assert found.models == validate(replace(run, rehearsals=())).models
+
+
+def test_sessions_joined_make_profiles_of_their_mean_and_their_spread() -> None:
+    world, workload = busy()
+    earlier = [recorded(world, workload, rehearsals=(rehearsal(level, 1.0),)) for level in (1.1, 1.21)]
+    run = recorded(world, workload, slower=1.25, run_error={"a": 0.03, "b": 0.03}, load_error={"a": 0.0, "b": 0.0})
+    joined = of_sessions(run, earlier)
+    for before, after in zip(run.result.deployment.services, joined.result.deployment.services, strict=True):
+        assert after.replicas[0].profile.latency(1) == pytest.approx(1.1 * before.replicas[0].profile.latency(1))
+    session_cv = np.log(1.1) * np.sqrt(1 + 1 / 3)
+    assert joined.run_error["a"] == pytest.approx(np.hypot(0.03, session_cv))
+    assert joined.load_error["b"] == pytest.approx(session_cv)
+    alone, of_three = (validate(one, by_profiles=True, causes=False) for one in (run, joined))
+    assert of_three.coverage.share > alone.coverage.share
+    assert of_three.coverage.share >= 0.85
+    assert of_sessions(run, ()).run_error == run.run_error, "one session says nothing of the next"
+
+
+def test_recordings_that_kept_the_harness_by_batch_have_it_among_their_actions() -> None:
+    recordings = [read_recording(path) for path in sorted(Path("scenarios/validation/recordings").rglob("*.json.gz"))]
+    for found in recordings:
+        waits = [one for one in found.actions if one.kind in ("wake", "follow")]
+        runs = [one for one in found.actions if one.kind == "run"]
+        assert sum(len(one.start_s) for one in waits) == sum(len(one.start_s) for one in runs)
+        assert {one.kind for one in waits} == {"wake", "follow"}
+        assert encode(found) == encode(kept(found))
 
 
 def test_a_run_nobody_rehearsed_has_no_speed() -> None:
@@ -498,7 +703,7 @@ def test_a_run_that_stopped_early_is_compared_as_far_as_it_came() -> None:
     world, workload = busy()
     whole = recorded(world, workload)
     result = simulate(world, workload, 5.0, 7)
-    found = validate(replace(whole, result=result, actions=(), launch_s={}, stopped="interrupted after 5 s"))
+    found = validate(replace(whole, result=result, actions=(), stopped="interrupted after 5 s"))
     text = render(found, Format.TABLE, Screen())
     assert "Stopped early: interrupted after 5 s" in text
     assert found.duration_s == 5
@@ -515,7 +720,7 @@ def test_other_programs_are_mentioned() -> None:
 def test_a_run_in_which_nothing_finished_is_said() -> None:
     world, _ = busy()
     nothing = Workload((Stream("a", Trace(np.empty(0), 10.0)), Stream("b", Trace(np.empty(0), 10.0))))
-    found = validate(replace(recorded(world, nothing), launch_s={}))
+    found = validate(replace(recorded(world, nothing), actions=()))
     assert "-" in render(found, Format.TABLE, Screen())
     json.loads(render(found, Format.JSON, Screen()))
 
@@ -537,7 +742,16 @@ def test_json_has_the_same_metrics_on_both_sides(found: Validation) -> None:
         assert all(set(row[part]) == set(MODEL_METRICS) for part in ("measured", "simulated", "error", "intervals"))
     assert set(raw["device"]["measured"]) == set(DEVICE_METRICS)
     assert set(raw["coverage"]) == {"inside", "of", "fixed", "share"}
-    assert {"overhead", "machine", "speed", "timings", "largest_error", "likely_cause"} <= set(raw)
+    assert {
+        "overhead",
+        "machine",
+        "speeds",
+        "by_profiles",
+        "timings",
+        "causes",
+        "largest_error",
+        "likely_cause",
+    } <= set(raw)
 
 
 @pytest.mark.parametrize("width", [60, 120])
@@ -602,9 +816,19 @@ def test_measured_figures_lie_in_their_intervals(committed: list[Validation]) ->
     assert pooled(committed).share >= 0.85
 
 
+def test_profiles_of_three_sessions_hold_nine_figures_in_ten() -> None:
+    """By profiles alone, each run told from three sessions before it, on a processor whose speed moves by a quarter."""
+    folder = RECORDINGS / "xeon-2-cores"
+    found = folder_of(folder.name, [read_recording(path) for path in sorted(folder.glob("*.json.gz"))])
+    for answers in found.joined.values():
+        assert pooled(answers).share >= 0.895
+    assert np.median(errors(list(found.joined[3]), "p95_s")) < np.median(errors(list(found.alone), "p95_s"))
+    assert np.median(errors(list(found.joined[4]), "p95_s")) < 0.20
+
+
 def test_every_scenario_is_recorded_rehearsed_and_undisturbed(committed: list[Validation]) -> None:
     assert len(committed) == len(SCENARIOS)
-    assert all(answer.speed.after and not answer.stopped for answer in committed)
+    assert all(answer.speeds[-1].after and not answer.stopped for answer in committed)
     assert all((answer.others_cores or 0.0) <= DISTURBING_CORES for answer in committed)
 
 

@@ -1,6 +1,7 @@
 """Metrics of records made by hand, verdicts and intervals, and what failures do."""
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, repeat
 from math import isnan, nan, sqrt
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 from support import worlds
 
 from benchmarks.coverage import SENT, coverage
+from simulator.clock.drivers import Delays
 from simulator.clock.metrics import (
     accuracy,
     attainment_interval,
@@ -24,7 +26,8 @@ from simulator.clock.run import World, draw_outages, simulate
 from simulator.rules.queues import Outage
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Routing, SwapPolicy
 from simulator.world.model import Layer
-from simulator.world.workload import FixedRate, Poisson, Stream, Workload, draw
+from simulator.world.profile import AfterLoad
+from simulator.world.workload import FixedRate, Poisson, Stream, Trace, Workload, draw
 
 
 def by_hand(**changes: object) -> SimulationResult:
@@ -253,6 +256,35 @@ def test_unpinned_host_memory_loads_slower(pageable_bytes_per_s: float | None, p
         (load,) = simulate(small, Workload((Stream("m", FixedRate(0.1, 0.0)),)), 5.0).loads
         load_s[pinned] = load.finish_s - load.start_s
     assert load_s == {True: pytest.approx(0.01), False: pytest.approx(pageable_s)}
+
+
+def test_a_batch_right_after_a_load_and_a_load_of_weights_that_were_away_take_longer() -> None:
+    """Two requests of each of two models: a load before the first of each, none before the second."""
+    slow = AfterLoad(batch_ratio=1.5, load_ratio=2.0)
+    pair = [worlds.service(replace(worlds.profile(name, 0.1), after_load=slow)) for name in ("m", "other")]
+    small = worlds.deployment(*pair, memory_bytes=11 * 10**7, swap=SwapPolicy(prefetch=False))
+    asked = [Stream("m", Trace(np.array([0.0, 0.2]), 5.0)), Stream("other", Trace(np.array([1.0, 1.2]), 5.0))]
+    result = simulate(small, Workload(tuple(asked)), 5.0)
+    assert [load.finish_s - load.start_s for load in result.loads] == pytest.approx([0.02, 0.02])
+    for batches in result.batches:
+        assert batches.finish_s - batches.start_s == pytest.approx([0.15, 0.1])
+    held = worlds.deployment(*pair, memory_bytes=10**9)
+    for batches in simulate(held, Workload(tuple(asked)), 5.0).batches:
+        assert batches.finish_s - batches.start_s == pytest.approx([0.1, 0.1]), "nothing is loaded where all fit"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_whoever_serves_takes_time_between_batches(shared: bool) -> None:
+    """Woken 3 ms late, and 1 ms from batch to batch: on a GPU that runs ahead of the clock and on one that cannot."""
+    count = 2 if shared else 1
+    service = worlds.service(worlds.profile("m", 0.1), devices=[f"g{n}" for n in range(count)], routing=Routing.SHARED)
+    world = worlds.deployment(service, devices=count)
+    delays = {f"g{n}": Delays(repeat(0.003), repeat(0.001)) for n in range(count)}
+    asked = Workload((Stream("m", Trace(np.array([0.5] * 2 * count), 5.0)),))
+    result = simulate(world, asked, 5.0, 1, delays)
+    for batches in result.batches:
+        assert batches.start_s == pytest.approx([0.503, 0.604])
+        assert batches.finish_s == pytest.approx([0.603, 0.704])
 
 
 def during(world: World, *outages: Outage) -> World:

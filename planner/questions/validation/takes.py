@@ -1,0 +1,165 @@
+"""Takes: a long run is served in parts, with a rehearsal between, so that the drift of the device is followed."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, chain
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrate.serving.served import Actions, Held, Served
+from simulator.clock.records import Batches, MemoryUse, Requests, SimulationResult
+from simulator.world.workload import Demand, Floats
+
+T = TypeVar("T")
+TAKE_S = 60.0
+"""Length of a take: the speed of a shared processor changes within minutes."""
+
+
+def lengths(duration_s: float) -> tuple[float, ...]:
+    """Lengths of the takes of a run, all the same and about a minute: 240 s are four, 80 s are one."""
+    count = max(1, round(duration_s / TAKE_S))
+    return (duration_s / count,) * count
+
+
+def starts(lasts_s: Sequence[float]) -> list[float]:
+    """When each take begins, on a clock that stands still between them: (60, 60) is 0, 60."""
+    return [0.0, *accumulate(lasts_s)][: len(lasts_s)]
+
+
+def take_of(times_s: Floats, lasts_s: Sequence[float]) -> NDArray[np.int64]:
+    """Number of the take that each time lies in."""
+    return np.searchsorted(starts(lasts_s), times_s, side="right") - 1
+
+
+def cut(demand: Mapping[str, Demand], lasts_s: Sequence[float]) -> Iterator[dict[str, Demand]]:
+    """The requests of each take, counted from its beginning."""
+    for number, start_s in enumerate(starts(lasts_s)):
+        asked = {}
+        for model, requests in demand.items():
+            mine = take_of(requests.arrival_s, lasts_s) == number
+            asked[model] = Demand(requests.arrival_s[mine] - start_s, requests.source[mine])
+        yield asked
+
+
+# Results one after another
+
+
+def in_sequence(takes: Sequence[SimulationResult]) -> SimulationResult:
+    """The columns of all takes as one: each begins where the one before ended."""
+    if len(takes) == 1:
+        return takes[0]
+    shifted = [moved(take, at_s) for take, at_s in zip(takes, starts([t.duration_s for t in takes]), strict=True)]
+    first = takes[0]
+    return replace(
+        first,
+        duration_s=sum(take.duration_s for take in takes),
+        requests={model: requests_joined([take.requests[model] for take in shifted]) for model in first.requests},
+        batches=batches_joined(chain.from_iterable(take.batches for take in shifted)),
+        loads=tuple(chain.from_iterable(take.loads for take in shifted)),
+        stalls=tuple(chain.from_iterable(take.stalls for take in shifted)),
+        memory={name: memory_joined([take.memory[name] for take in shifted]) for name in first.memory},
+        wall_s=sum(take.wall_s for take in takes),
+    )
+
+
+def moved(take: SimulationResult, by_s: float) -> SimulationResult:
+    """The same, so much later."""
+    requests = {
+        model: replace(
+            columns,
+            arrival_s=columns.arrival_s + by_s,
+            start_s=columns.start_s + by_s,
+            finish_s=columns.finish_s + by_s,
+        )
+        for model, columns in take.requests.items()
+    }
+    return replace(
+        take,
+        requests=requests,
+        batches=tuple(spans_moved(batches, by_s) for batches in take.batches),
+        loads=tuple(spans_moved(load, by_s) for load in take.loads),
+        stalls=tuple(spans_moved(stall, by_s) for stall in take.stalls),
+        memory={name: MemoryUse(use.at_s + by_s, use.used_bytes) for name, use in take.memory.items()},
+    )
+
+
+def spans_moved(record: T, by_s: float) -> T:
+    """A record with a start and a finish, so much later."""
+    return replace(record, start_s=record.start_s + by_s, finish_s=record.finish_s + by_s)  # type: ignore
+
+
+def requests_joined(parts: Sequence[Requests]) -> Requests:
+    """Requests of one model."""
+    return Requests(
+        np.concatenate([part.arrival_s for part in parts]),
+        np.concatenate([part.source for part in parts]),
+        np.concatenate([part.start_s for part in parts]),
+        np.concatenate([part.finish_s for part in parts]),
+        np.concatenate([part.outcome for part in parts]),
+    )
+
+
+def batches_joined(parts: Iterable[Batches]) -> tuple[Batches, ...]:
+    """Batches, one record for each model and device."""
+    return tuple(
+        replace(
+            same[0],
+            start_s=np.concatenate([part.start_s for part in same]),
+            finish_s=np.concatenate([part.finish_s for part in same]),
+            count=np.concatenate([part.count for part in same]),
+            aborted=np.concatenate([part.aborted for part in same]),
+        )
+        for same in alike(parts, lambda part: (part.model, part.device))
+    )
+
+
+def memory_joined(parts: Sequence[MemoryUse]) -> MemoryUse:
+    """Memory of one device."""
+    return MemoryUse(np.concatenate([part.at_s for part in parts]), np.concatenate([part.used_bytes for part in parts]))
+
+
+def actions_joined(parts: Iterable[Actions]) -> tuple[Actions, ...]:
+    """Actions, one record for each kind, model and device."""
+    return tuple(
+        replace(
+            same[0],
+            start_s=np.concatenate([part.start_s for part in same]),
+            batch=np.concatenate([part.batch for part in same]),
+            expected_s=np.concatenate([part.expected_s for part in same]),
+            actual_s=np.concatenate([part.actual_s for part in same]),
+        )
+        for same in alike(parts, lambda part: (part.kind, part.model, part.device))
+    )
+
+
+def alike(parts: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
+    """Those with the same key, in their order."""
+    groups: dict[object, list[T]] = {}
+    for part in parts:
+        groups.setdefault(key(part), []).append(part)
+    return list(groups.values())
+
+
+def served_in_sequence(takes: Sequence[Served]) -> Served:
+    """All takes as one run; it stopped for the reason that the last one did."""
+    begin_s = starts([take.result.duration_s for take in takes])
+    actions = [
+        replace(one, start_s=one.start_s + at_s)
+        for take, at_s in zip(takes, begin_s, strict=True)
+        for one in take.actions
+    ]
+    return Served(
+        result=in_sequence([take.result for take in takes]),
+        actions=actions_joined(actions),
+        held={name: most_held([take.held[name] for take in takes]) for name in takes[0].held},
+        stopped=takes[-1].stopped,
+    )
+
+
+def most_held(takes: Sequence[Held]) -> Held:
+    """The most that a process was seen to hold in any take."""
+    most = max(takes, key=lambda held: held.counted_peak_bytes)
+    known = [held.allocated_peak_bytes for held in takes if held.allocated_peak_bytes is not None]
+    return replace(most, allocated_peak_bytes=max(known)) if known else most
