@@ -10,7 +10,6 @@ from enum import Enum
 from functools import cached_property, partial
 from itertools import accumulate
 from math import exp, hypot, inf, log, log1p
-from statistics import fmean
 
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
@@ -136,7 +135,7 @@ class PredictedPair:
             precision=self.precision,
             layers=self.footprint.layers,
             latency=Interpolated(tuple(self.latency_s), tuple(times)),
-            doubt=Doubt(error_sd=self.error_sd, shared=SHARED, quantile=quantile),
+            doubt=Doubt(error_sd=self._error_sd(quantile), shared=SHARED, quantile=quantile),
             workspace=Interpolated(tuple(self.latency_s), tuple(rooms)),
             load=LoadTime(load.t0_s * slower, min(load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
             flops_per_sample=self.flops,
@@ -154,11 +153,11 @@ class PredictedPair:
         known = self.known
         return replace(made, latency_cv=known.latency_cv, output_bytes_per_sample=known.output_bytes_per_sample)
 
-    @property
-    def error_sd(self) -> float:
-        """Standard deviation of ln(time), the mean over batches."""
+    def _error_sd(self, quantile: float) -> Curve:
+        """Standard deviation of ln(time) by batch size, on the side of the band that the quantile lies on."""
         bands = self.latency_s.values()
-        return fmean(log(e.high / e.low) for e in bands) / (2 * SPREAD_80)
+        sides = [log(e.value / e.low) if quantile < 0 else log(e.high / e.value) for e in bands]
+        return Interpolated(tuple(self.latency_s), tuple(side / SPREAD_80 for side in sides))
 
     def _of_source(self, texts: str) -> tuple[str, ...]:
         """What the profile that was carried over assumes, or what speaks against it."""

@@ -119,11 +119,13 @@ class Joined(SmoothMaximum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
-    """A curve times a factor."""
+class Erring:
+    """A curve that errs: times e^(deviations x sd)."""
 
     base: Curve
-    factor: float
+    deviations: float
+    sd: Curve
+    """Standard deviation of the error of its logarithm."""
 
     @property
     def x(self) -> tuple[float, ...]:
@@ -132,12 +134,12 @@ class Scaled:
 
     @property
     def y(self) -> tuple[float, ...]:
-        """What was measured, times the factor."""
-        return tuple(self.factor * y for y in self.base.y)
+        """Its values there."""
+        return tuple(map(self, self.x))
 
     def __call__(self, x: float) -> float:
-        """Value at `x`."""
-        return self.factor * self.base(x)
+        """Value at `x`. 10 ms, off by 2 deviations of 0.1: 12.2 ms."""
+        return self.base(x) * math.exp(self.deviations * self.sd(x))
 
     def covers(self, x: float) -> bool:
         """As the curve does."""

@@ -3,19 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import exp, log1p, sqrt
+from math import log1p, sqrt
 from zlib import crc32
 
 import numpy as np
 
-from simulator.world.curves import Scaled
+from simulator.world.curves import Erring, Interpolated
 from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.profile import Doubt
+
+ONE = Interpolated((1.0,), (1.0,))
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Factors on the times of one world, the same for its whole length.
+    """How far the times of one world are off, the same for its whole length.
 
     Those of a GPU or a model depend on the seed and its name alone, so that all deployments meet the same worlds.
     """
@@ -23,15 +25,15 @@ class Drawn:
     seed: int
 
     def session(self, cv: float, device: str) -> float:
-        """Factor of mean 1 by which a GPU differs from session to session, the same for all its models (lognormal)."""
+        """Logarithm of a GPU's factor in a session, the same for all its models: lognormal, of mean 1."""
         variance = log1p(cv**2)
-        return exp(sqrt(variance) * self._normal("session", device) - variance / 2) if cv else 1.0
+        return sqrt(variance) * self._normal("session", device) - variance / 2
 
     def error(self, doubt: Doubt, model: str, kind: str) -> float:
-        """Time in this world over a predicted one; all models on a kind of GPU have a part of the error in common."""
+        """Standard deviations by which a prediction errs here; all models on a kind of GPU have a part in common."""
         together = sqrt(doubt.shared) * self._normal("kind", kind)
         alone = sqrt(1 - doubt.shared) * self._normal("pair", kind, model)
-        return exp(doubt.error_sd * (together + alone - doubt.quantile))
+        return together + alone - doubt.quantile
 
     def _normal(self, *names: str) -> float:
         return _normal(self.seed, names)
@@ -50,12 +52,13 @@ def drawn(deployment: Deployment, seed: int) -> Deployment:
 
     def replicas(service: Service) -> Iterator[Replica]:
         for replica in service.replicas:
-            profile = replica.profile
-            factor = max(draw.session(profile.session_cv, gpu) for gpu in replica.devices)  # the slowest stage's
-            if profile.doubt:
-                factor *= draw.error(profile.doubt, profile.model, kinds[replica.devices[0]])
-            slower = Scaled(profile.latency, factor)
-            yield replace(replica, profile=replace(profile, latency=slower, doubt=None, session_cv=0.0))
+            profile, latency = replica.profile, replica.profile.latency
+            if doubt := profile.doubt:
+                latency = Erring(latency, draw.error(doubt, profile.model, kinds[replica.devices[0]]), doubt.error_sd)
+            if profile.session_cv:
+                slowest = max(draw.session(profile.session_cv, gpu) for gpu in replica.devices)
+                latency = Erring(latency, slowest, ONE)
+            yield replace(replica, profile=replace(profile, latency=latency, doubt=None, session_cv=0.0))
 
     return replace(
         deployment,

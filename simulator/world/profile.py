@@ -51,8 +51,8 @@ class FitQuality:
 class Doubt:
     """How well a predicted time is known: not a spread of single batches, so no average over time takes it away."""
 
-    error_sd: float = 0.0
-    """Standard deviation of the error of ln(time)."""
+    error_sd: Curve
+    """Standard deviation of the error of ln(time), by batch size."""
     shared: float = 0.0
     """Part of that error's variance which all models on a kind of GPU have in common."""
     quantile: float = 0.0

@@ -36,6 +36,11 @@ PROFILE = Profile(
 )
 
 
+def flat(value: float) -> Interpolated:
+    """The same for every batch."""
+    return Interpolated((1.0,), (value,))
+
+
 def one_gpu(profile: Profile, gpus: int = 1) -> Deployment:
     """A service on some GPUs of one host."""
     kind = GPU(
@@ -92,7 +97,7 @@ def test_sessions_differ_as_they_were_measured_to_and_not_on_the_mean() -> None:
 
 @pytest.mark.parametrize("quantile", [-1.0, 0.0, 1.645])
 def test_a_prediction_is_exceeded_as_often_as_its_quantile_says(quantile: float) -> None:
-    doubted = replace(PROFILE, doubt=Doubt(error_sd=0.3, shared=0.5, quantile=quantile))
+    doubted = replace(PROFILE, doubt=Doubt(error_sd=flat(0.3), shared=0.5, quantile=quantile))
     faster = int((times(one_gpu(doubted))[:, 0] <= 0.010).sum())
     share = NormalDist().cdf(quantile)
     low, high = stats.binom.interval(CONFIDENCE, WORLDS, share)
@@ -101,15 +106,15 @@ def test_a_prediction_is_exceeded_as_often_as_its_quantile_says(quantile: float)
 
 @pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
 def test_models_on_one_kind_err_together(shared: float) -> None:
-    doubt = Doubt(error_sd=0.3, shared=shared)
-    pairs = np.log([[Drawn(s).error(doubt, model, "any") for model in ("a", "b")] for s in range(WORLDS)])
+    doubt = Doubt(error_sd=flat(0.3), shared=shared)
+    pairs = np.array([[Drawn(s).error(doubt, model, "any") for model in ("a", "b")] for s in range(WORLDS)])
     found = stats.pearsonr(pairs[:, 0], pairs[:, 1]).confidence_interval(CONFIDENCE)
     assert found.low <= shared <= found.high
-    assert holds_variance(pairs[:, 0], doubt.error_sd**2)
+    assert holds_variance(pairs[:, 0], 1.0)
 
 
 def test_all_deployments_meet_the_same_worlds() -> None:
-    doubted = replace(PROFILE, session_cv=0.1, doubt=Doubt(error_sd=0.3, shared=0.5))
+    doubted = replace(PROFILE, session_cv=0.1, doubt=Doubt(error_sd=flat(0.3), shared=0.5))
     few, many = times(one_gpu(doubted), 20), times(one_gpu(doubted, gpus=3), 20)
     assert (few[:, 0] == many[:, 0]).all()
 
@@ -124,5 +129,5 @@ def test_the_load_of_a_gpu_varies_between_worlds_as_its_speed_does() -> None:
 
 
 def test_the_same_seed_is_the_same_world() -> None:
-    doubted = one_gpu(replace(PROFILE, doubt=Doubt(error_sd=0.3, shared=0.5)))
+    doubted = one_gpu(replace(PROFILE, doubt=Doubt(error_sd=flat(0.3), shared=0.5)))
     assert drawn(doubted, 7) == drawn(doubted, 7) != drawn(doubted, 8)

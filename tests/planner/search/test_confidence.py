@@ -1,0 +1,119 @@
+"""Plans that rest on speeds in doubt: how sure they are, and each kind of GPU side by side."""
+
+from dataclasses import replace
+from math import exp
+from statistics import NormalDist
+
+import pytest
+from support.planning import CATALOG, T4, V100, demand, model, planned, profile, scenario, shelf
+
+from calibrate.library.lookup import Library, find_profiles
+from planner.model.plan import Drawn, Plan
+from planner.model.scenario import BuySpec, EvidenceAsked, OwnMachine, PriceKind, Scenario
+from planner.prediction.predict import Predictor
+from planner.search.question import ask
+from simulator.world.curves import Interpolated
+from simulator.world.doubt import Drawn as DrawnWorld
+from simulator.world.profile import Doubt, Profile
+
+CAMERAS, FPS = 10, 30.0
+OWN = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=40),))
+WORLDS = 4000
+
+
+def predicted(error_sd: float, confidence: float) -> Profile:
+    """20 ms a frame at the median; its times stand at the quantile of the confidence."""
+    doubt = Doubt(error_sd=Interpolated((1.0,), (error_sd,)), shared=0.5, quantile=NormalDist().inv_cdf(confidence))
+    exact = profile("detector", T4, 0.0, 0.020 * exp(error_sd * doubt.quantile))
+    return replace(exact, doubt=doubt, predicted=True)
+
+
+def asked(confidence: float) -> Scenario:
+    """Cameras whose phases play no part: there are many, and an SLO of a second."""
+    return scenario([model("detector", 1.0)], {"detector": (CAMERAS, FPS)}, buy=OWN, confidence=confidence)
+
+
+def answer(error_sd: float, confidence: float) -> Plan:
+    """The plan with a prediction that errs so."""
+    return planned(asked(confidence), shelf(predicted(error_sd, confidence)))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_a_plan_holds_in_as_many_worlds_as_was_asked(confidence: float) -> None:
+    found, doubt = answer(0.3, confidence).recommendation, predicted(0.3, confidence).doubt
+    assert found.feasible
+    assert doubt is not None
+    # In a world where frames take s seconds, n GPUs carry the load if its whole, rate x s, is below n: in larger
+    # batches a frame takes no less.
+    frame_s = predicted(0.3, confidence).latency(1)
+    errors = [exp(0.3 * DrawnWorld(s).error(doubt, "detector", "T4")) for s in range(WORLDS)]
+    loads = [CAMERAS * FPS * frame_s * error for error in errors]
+    assert sum(load < found.gpu_count for load in loads) / WORLDS >= confidence
+
+
+def test_less_sure_predictions_cost_more() -> None:
+    costs = [answer(error_sd, 0.9).recommendation.cost_usd_per_hour for error_sd in (0.01, 0.3, 0.6)]
+    assert costs == sorted(costs)
+    assert costs[0] < costs[-1]
+
+
+def test_the_answer_says_what_was_drawn_and_how_often_it_held() -> None:
+    replayed = answer(0.3, 0.9).recommendation.replayed
+    assert replayed is not None
+    assert replayed.drawn == (Drawn.PHASES, Drawn.SPEEDS)
+    assert replayed.draws_kept is not None
+    assert replayed.draws_kept.low >= 0.9
+
+
+def test_a_speed_that_differs_between_sessions_is_drawn_too() -> None:
+    known = profile("detector", T4, 0.0, 0.020)
+    differs = planned(asked(0.9), shelf(replace(known, session_cv=0.3))).recommendation
+    steady = planned(asked(0.9), shelf(known)).recommendation
+    assert steady.replayed is not None
+    assert differs.replayed is not None
+    assert Drawn.SPEEDS in differs.replayed.drawn
+    assert Drawn.SPEEDS not in steady.replayed.drawn
+    assert differs.cost_usd_per_hour > steady.cost_usd_per_hour
+
+
+def sized_kinds(evidence: EvidenceAsked) -> set[str]:
+    """Kinds of GPU on which a model is considered that was measured on the V100 alone."""
+    library = Library({("detector", "V100", "fp32"): profile("detector", V100, 0.002, 0.001)})
+    buy = BuySpec(gpus=("V100", "T4"), retired=True, evidence=evidence)
+    one = scenario([model("detector")], {"detector": (2, 10.0)}, buy=buy)
+    question, _ = ask(one, demand(one), CATALOG, library)
+    return {kind.gpu.name for _, kind in question.sized}
+
+
+def test_measured_evidence_leaves_out_what_nobody_measured() -> None:
+    assert sized_kinds(EvidenceAsked.MEASURED) == {"V100"}
+    assert sized_kinds(EvidenceAsked.PREDICTED) == {"V100", "T4"}
+
+
+def test_each_kind_of_gpu_stands_beside_the_others() -> None:
+    both = shelf(profile("detector", T4, 0.0, 0.020), profile("detector", CATALOG.gpus["A10G"], 0.0, 0.010))
+    one = scenario(
+        [model("detector", 0.5)], {"detector": (4, 30.0)}, buy=BuySpec(providers=("aws",), gpus=("T4", "A10G"))
+    )
+    plan = planned(one, both)
+    by_gpu = {kind.gpu: kind for kind in plan.by_gpu}
+    assert set(by_gpu) == {"T4", "A10G"}
+    assert [kind.cost_usd_per_hour for kind in plan.by_gpu] == sorted(k.cost_usd_per_hour for k in plan.by_gpu)
+    assert plan.recommendation.cost_usd_per_hour <= plan.by_gpu[0].cost_usd_per_hour
+    t4 = by_gpu["T4"]
+    assert t4.usd_per_hour_by_price[PriceKind.ON_DEMAND] == pytest.approx(t4.cost_usd_per_hour)
+    assert t4.usd_per_hour_by_price[PriceKind.SPOT] < t4.cost_usd_per_hour
+    assert 4 * 30.0 * 0.020 / t4.gpu_count == pytest.approx(t4.utilization, rel=0.1)
+
+
+def test_a_prediction_is_made_at_the_quantile_that_is_asked() -> None:
+    library = find_profiles([], CATALOG.gpus)
+    low, middle, high = (
+        Predictor(library, CATALOG.gpus, quantile=quantile).get("resnet50", "T4") for quantile in (-1.0, 0.0, 1.0)
+    )
+    assert low is not None
+    assert middle is not None
+    assert high is not None
+    assert low.latency(4) < middle.latency(4) < high.latency(4)
+    assert high.doubt is not None
+    assert high.latency(4) / middle.latency(4) == pytest.approx(exp(high.doubt.error_sd(4)))
