@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import planner.model.plan
     import planner.model.scenario
     from calibrate.devices.doctor import Finding
-    from planner.catalog.offers import Instance
+    from planner.catalog.sold import Instance
     from planner.compare.diff import Diff
     from planner.compare.reprice import Repriced
     from planner.compare.speed_prices import SpeedPrice

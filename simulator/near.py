@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 SURE = 0.75
 """Likeness from which a name may be a misspelt one: `A2000` and `H200` have 0.67, `bert_large` and `bert_base` 0.71."""
-SHOWN_MAX = 3
+SHOWN_MAX = 4
 
 
 def in_any_case(word: str, known: Iterable[str]) -> str:

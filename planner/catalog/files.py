@@ -1,7 +1,7 @@
 """Files of the catalog: gpus.yaml and prices.yaml as they stand on disk, checked, each error at its line."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from enum import StrEnum
@@ -27,6 +27,8 @@ class SaleStatus(StrEnum):
     ACTIVE = "active"
     RETIRED = "retired"
     """Still in the price list, no longer sold."""
+    UNCLEAR = "unclear"
+    """Nobody says for sure that it can be had at this price: shown, and offered only where it is named."""
 
 
 def _iso(value: object) -> str:
@@ -60,6 +62,16 @@ class GpuEntry:
     memory_bandwidth_gb_per_s: GigabytesPerSecond
     fp32_tflops: Tflops
     tensor_fp16_tflops: Tflops | None = None
+    """With sums in fp32, as PyTorch has them."""
+    tensor_tf32_tflops: Tflops | None = None
+    tensor_int8_tops: Tflops | None = None
+    tensor_fp8_tflops: Tflops | None = None
+    l2_mb: Annotated[float, Field(gt=0, le=1e4)] | None = None
+    sm_count: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    decoders: Annotated[int, Field(ge=0, le=64)] | None = None
+    """NVDEC engines."""
+    assumed: tuple[str, ...] = ()
+    """Figures that were recalled, not looked up."""
     tdp_w: Watts
     idle_w: Watts | None = None
     pcie_gb_per_s: GigabytesPerSecond
@@ -72,6 +84,8 @@ class GpuEntry:
     def __post_init__(self) -> None:
         if self.idle_w is not None and self.idle_w >= self.tdp_w:
             raise ValueError("idle_w must be below tdp_w. Write both in watts.")
+        if unknown := [name for name in self.assumed if getattr(self, name, None) is None]:
+            raise ValueError(f"assumed names {unknown[0]}, which has no figure here. Leave it out.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +199,12 @@ class CatalogFile:
         if name not in known:
             self.say(where, f"`{name}` is not known.{instead(name, known)}")
 
+    def expect_gpu(self, where: Place, name: str, known: Collection[str]) -> None:
+        """Notes an error where a kind of GPU is not known; slices are hinted at only where one was meant."""
+        if name not in known:
+            whole = {kind for kind in known if "-MIG-" not in kind}
+            self.say(where, f"`{name}` is not known.{instead(name, whole)}")
+
     def source(self, where: Place, name: str) -> SourceEntry | None:
         """The source of that name; where there is none an error is noted."""
         self.expect((*where, "source"), name, set(self.entries.sources))
@@ -258,5 +278,5 @@ def _explain(path: Path, document: YamlDocument, problem: Any, schema: type) -> 
 def instead(name: str, known: set[str]) -> str:
     """A hint at what was meant; `A100` may be the beginning of two names."""
     if longer := [f"`{word}`" for word in sorted(known) if word.startswith(name)]:
-        return f" Did you mean {' or '.join(longer[:3])}?"
+        return f" Did you mean {' or '.join(longer[:4])}?"
     return did_you_mean(name, sorted(known)) or f" Known: {', '.join(sorted(known))}."

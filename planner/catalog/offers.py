@@ -1,7 +1,7 @@
 """Catalog: kinds of GPU and dated prices, where a user's own files overlay the shipped ones; and what is on offer."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,9 @@ from planner.catalog.files import (
     instead,
     read_all,
 )
+from planner.catalog.mig import SLICE, slices
+from planner.catalog.price_table import Key, read_table
+from planner.catalog.sold import Instance, Price, Purchase
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.plan import Bottleneck, PlanWarning, Rejection
 from planner.model.scenario import BuySpec, OwnMachine, PriceKind
@@ -33,59 +36,15 @@ SHIPPED = Path(__file__).parent / "data"
 OWN = "own"
 """Provider of machines that are not rented."""
 STALE_DAYS = 90
+"""After which a price of a large provider may have changed: they cut and raise theirs a few times a year."""
+SMALLER_STALE_DAYS = 30
+"""The same of smaller clouds, whose prices change within weeks."""
+LARGE_PROVIDERS = ("aws", "azure", "gcp", "oci")
 TERM_HOURS = {PriceKind.RESERVED_1Y: HOURS_PER_YEAR, PriceKind.RESERVED_3Y: 3 * HOURS_PER_YEAR}
 
 
 class CatalogError(InputError):
     """A catalog, or a wish that it cannot meet; one line for each thing that is wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """The cost of an hour of a whole instance."""
-
-    usd_per_hour: float
-    """A range's upper end."""
-    usd_per_hour_range: tuple[float, float] | None = None
-    as_of: str
-    """ISO date."""
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """A type of machine that a provider rents or rented out, and its prices."""
-
-    provider: str
-    region: str
-    name: str
-    gpu: str
-    gpu_count: int
-    host_memory_bytes: int | None
-    status: SaleStatus
-    prices: Mapping[PriceKind, Price]
-
-    @property
-    def machine(self) -> MachineType:
-        """Its name, without prices."""
-        return MachineType(
-            provider=self.provider, region=self.region, instance=self.name, gpu=self.gpu, gpu_count=self.gpu_count
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purchase:
-    """The cost of buying a machine."""
-
-    machine: str
-    gpu: str
-    gpu_count: int
-    usd: float
-    power_w: float | None
-    """Most that the whole machine draws; None where it is not known."""
-    status: SaleStatus
-    as_of: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,6 +104,11 @@ def stale(as_of: str, today: date, days: int = STALE_DAYS) -> bool:
     return bool(as_of) and (today - date.fromisoformat(as_of)).days > days
 
 
+def usual_days(provider: str) -> int:
+    """Days after which a provider's price may have changed; 90 for those who sell machines."""
+    return SMALLER_STALE_DAYS if provider and provider not in LARGE_PROVIDERS else STALE_DAYS
+
+
 def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """Machines that may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
     if errors := [f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)]:
@@ -160,6 +124,7 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
                 found.append(offer)
             case rejection:
                 refused.append(rejection)
+    refused = list(_worth_telling(refused, found, buy))
     refused += _unpriced(buy, kinds)
     if not found and not refused:
         raise CatalogError(
@@ -171,6 +136,19 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
 def _unpriced(buy: BuySpec, kinds: Collection[str]) -> list[Rejection]:
     """Kinds of GPU that are asked for and of which no machine is known."""
     return [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in kinds]
+
+
+def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: BuySpec) -> Iterator[Rejection]:
+    """All but instances without such a price where their GPU can be had otherwise, unless they are asked for."""
+    offered = {offer.gpu.name for offer in found}
+    for rejection in refused:
+        match rejection.subject:
+            case MachineType(instance=name, gpu=gpu) if rejection.bottleneck is Bottleneck.PRICE:
+                worth = name in buy.instances or gpu not in offered
+            case _:
+                worth = True
+        if worth:
+            yield rejection
 
 
 def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:
@@ -191,6 +169,8 @@ def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Reje
 
 def _wanted(instance: Instance, buy: BuySpec) -> bool:
     if buy.own and not buy.providers:
+        return False
+    if instance.status is SaleStatus.UNCLEAR and instance.name not in buy.instances:
         return False
     wishes = (
         (buy.providers, instance.provider),
@@ -315,6 +295,7 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
 
 def _which_gpu(name: str, known: Collection[str]) -> str:
     """A hint at the kind that was meant, or at how another is made known."""
+    known = [kind for kind in known if SLICE not in kind or SLICE in name]
     listed = f" Known: {', '.join(sorted(known))}. Others go into gpus.yaml of a --catalog directory."
     return perhaps(name, known) or listed
 
@@ -349,7 +330,8 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     if errors:
         raise CatalogError("\n".join(errors))
     gpus = _first_wins([_gpus(file) for file in gpu_files])
-    instances = _first_wins([_instances(file, gpus) for file in price_files])
+    gpus = slices(SHIPPED / "mig.csv", gpus) | gpus
+    instances = _first_wins([_layer(place, price_files, gpus, errors) for place in places])
     purchases = _first_wins([_purchases(file, gpus) for file in price_files])
     if errors:
         raise CatalogError("\n".join(errors))
@@ -361,9 +343,31 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     )
 
 
+def _layer(place: Path, files: Sequence[CatalogFile], gpus: Collection[str], errors: list[str]) -> dict[Key, Instance]:
+    """Instances of a directory: of its prices.yaml and its prices.csv."""
+    known = [_instances(file, gpus) for file in files if file.path.parent == place]
+    table = place / "prices.csv"
+    listed = read_table(table, gpus, errors) if table.exists() else {}
+    return _with_newer(_first_wins(known), listed)
+
+
+def _with_newer(known: dict[Key, Instance], table: Mapping[Key, Instance]) -> dict[Key, Instance]:
+    """Instances and those of a table; of one that both have, each kind of price is the newer one."""
+    merged = dict(table) | known
+    for key in known.keys() & table.keys():
+        one, other = known[key], table[key]
+        newer = {kind: price for kind, price in other.prices.items() if _is_newer(price, one.prices.get(kind))}
+        merged[key] = replace(one, prices={**one.prices, **newer})
+    return merged
+
+
+def _is_newer(price: Price, than: Price | None) -> bool:
+    return than is None or price.as_of > than.as_of
+
+
 def holds_catalog(place: Path) -> bool:
     """True where a directory has GPUs or prices."""
-    return (place / "gpus.yaml").exists() or (place / "prices.yaml").exists()
+    return any((place / name).exists() for name in ("gpus.yaml", "prices.yaml", "prices.csv"))
 
 
 def load_prices(path: Path) -> tuple[Instance, ...]:
@@ -404,6 +408,12 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
         memory_bytes_per_s=entry.memory_bandwidth_gb_per_s * 1e9,
         fp32_flops=entry.fp32_tflops * 1e12,
         tensor_fp16_flops=entry.tensor_fp16_tflops and entry.tensor_fp16_tflops * 1e12,
+        tensor_tf32_flops=entry.tensor_tf32_tflops and entry.tensor_tf32_tflops * 1e12,
+        tensor_int8_flops=entry.tensor_int8_tops and entry.tensor_int8_tops * 1e12,
+        l2_bytes=entry.l2_mb and entry.l2_mb * 1e6,
+        sm_count=entry.sm_count,
+        decoders=entry.decoders,
+        assumed=entry.assumed,
         tdp_w=entry.tdp_w,
         idle_w=entry.tdp_w * idle_share if entry.idle_w is None else entry.idle_w,
         pcie_bytes_per_s=entry.pcie_gb_per_s * 1e9,
@@ -425,11 +435,11 @@ def _assumed(files: Sequence[CatalogFile]) -> Iterator[Statement]:
         seen |= new.keys()
 
 
-def _instances(file: CatalogFile, gpus: Collection[str]) -> dict[tuple[str, str, str], Instance]:
-    found: dict[tuple[str, str, str], Instance] = {}
+def _instances(file: CatalogFile, gpus: Collection[str]) -> dict[Key, Instance]:
+    found: dict[Key, Instance] = {}
     for i, entry in enumerate(file.entries.instances):
         where = ("instances", i)
-        file.expect((*where, "gpu"), entry.gpu, set(gpus))
+        file.expect_gpu((*where, "gpu"), entry.gpu, gpus)
         key = (entry.provider, entry.region, entry.instance)
         if key in found:
             file.say(where, f"{entry.instance} of {entry.provider} {entry.region} is listed twice. Keep one.")
@@ -474,7 +484,7 @@ def _purchases(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[str, Purchase
     found: dict[str, Purchase] = {}
     for i, entry in enumerate(file.entries.purchases):
         where = ("purchases", i)
-        file.expect((*where, "gpu"), entry.gpu, set(gpus))
+        file.expect_gpu((*where, "gpu"), entry.gpu, gpus)
         if source := file.source(where, entry.source):
             found[entry.machine] = Purchase(
                 machine=entry.machine,

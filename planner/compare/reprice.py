@@ -8,7 +8,8 @@ from math import isfinite, nan
 from pathlib import Path
 
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import OWN, Instance, Price, load_prices, retired_machines, spot_machines, stale
+from planner.catalog.offers import OWN, load_prices, retired_machines, spot_machines, stale, usual_days
+from planner.catalog.sold import Instance, Price
 from planner.io.demand import scenario_of
 from planner.model.candidate import Candidate, Machines
 from planner.model.plan import (
@@ -435,7 +436,7 @@ def warnings(
     if spot and plan.policies.failures is None:
         yield spot_machines(spot)
     for i in best.instances:
-        if stale(i.price_as_of, date.fromisoformat(now[:10])):
+        if stale(i.price_as_of, date.fromisoformat(now[:10]), usual_days(i.provider)):
             what = Statement(code=Code.STALE_PRICE, subjects=(i.instance, i.price_as_of))
             remedy = Statement(code=Code.AS_SAID, text=f"look it up and write a newer one into {prices.path}")
             yield PlanWarning(what=what, remedies=(remedy,))

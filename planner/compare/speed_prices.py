@@ -9,7 +9,8 @@ from math import inf
 
 from planner.catalog.cost import usd_per_tflops
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import Catalog, Instance, Purchase
+from planner.catalog.offers import Catalog
+from planner.catalog.sold import Instance, Purchase
 from planner.model.scenario import PriceKind
 from planner.questions.training.sources import YEARS
 from planner.units.reading import HOURS_PER_YEAR
@@ -74,7 +75,7 @@ def _rents(catalog: Catalog, rented: Sequence[Instance]) -> Iterator[SpeedPrice]
                     gpu_count=instance.gpu_count,
                     kind=str(kind),
                     usd=YEARS * HOURS_PER_YEAR * price.usd_per_hour,
-                    sold=instance.status is SaleStatus.ACTIVE,
+                    sold=instance.status is not SaleStatus.RETIRED,
                     as_of=price.as_of,
                 )
 
@@ -87,7 +88,7 @@ def _purchases(catalog: Catalog, bought: Sequence[Purchase]) -> Iterator[SpeedPr
             gpu_count=machine.gpu_count,
             kind=BOUGHT,
             usd=machine.usd,
-            sold=machine.status is SaleStatus.ACTIVE,
+            sold=machine.status is not SaleStatus.RETIRED,
             as_of=machine.as_of,
         )
 

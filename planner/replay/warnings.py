@@ -6,7 +6,7 @@ from datetime import date
 from math import floor
 
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import retired_machines, spot_machines, stale
+from planner.catalog.offers import retired_machines, spot_machines, stale, usual_days
 from planner.model.plan import (
     Bottleneck,
     PlanWarning,
@@ -96,7 +96,7 @@ def _doubts(trial: Trial) -> Iterator[PlanWarning]:
 def _prices(scenario: Scenario, trial: Trial, today: date) -> Iterator[PlanWarning]:
     """Old prices, and machines that may be taken away."""
     for offer in trial.bought:
-        if stale(offer.as_of, today):
+        if stale(offer.as_of, today, usual_days(offer.provider)):
             yield PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(offer.instance, offer.as_of)))
     retired = [offer.instance for offer in trial.bought if offer.status is SaleStatus.RETIRED]
     if retired:

@@ -16,6 +16,18 @@ class GPU:
     """Peak single-precision rate on vector units, FLOP/s."""
     tensor_fp16_flops: float | None = None
     """Peak dense half-precision rate on matrix units, FLOP/s."""
+    tensor_tf32_flops: float | None = None
+    """The same at TF32; None: not known."""
+    tensor_int8_flops: float | None = None
+    """The same of 8-bit integers, operations a second; None: not known."""
+    l2_bytes: float | None = None
+    """Cache that all share; None: not known."""
+    sm_count: int | None = None
+    """Multiprocessors; None: not known."""
+    decoders: int | None = None
+    """Engines that decode video; None: not known."""
+    assumed: tuple[str, ...] = ()
+    """Figures that were recalled, not looked up, by their names in the catalog."""
     tdp_w: float
     """Power limit; see `simulator.world.power` for what is drawn while a batch runs."""
     idle_w: float
@@ -29,9 +41,8 @@ class GPU:
 
     def peak_flops(self, precision: str) -> float:
         """Highest rate (FLOP/s) any kernel can reach at `precision`: `fp32`, or a reduced one on matrix units."""
-        if precision == "fp32" or self.tensor_fp16_flops is None:
-            return self.fp32_flops
-        return self.tensor_fp16_flops
+        known = {"fp32": self.fp32_flops, "tf32": self.tensor_tf32_flops, "int8": self.tensor_int8_flops}
+        return known.get(precision) or self.tensor_fp16_flops or self.fp32_flops
 
     @property
     def link_bytes_per_s(self) -> float:

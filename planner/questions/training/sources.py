@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from planner.catalog.cost import HOURS_PER_YEAR, Ownership
-from planner.catalog.offers import Catalog, Offer, Purchase, offers, purchases
+from planner.catalog.offers import Catalog, Offer, offers, purchases
+from planner.catalog.sold import Purchase
 from planner.model.plan import Rejection
 from planner.model.scenario import PriceKind
 from planner.questions.training.closed_forms import Range, exactly

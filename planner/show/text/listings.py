@@ -1,5 +1,6 @@
 """Listings: profiles, prices and recordings for people to look at."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from math import ceil
@@ -7,7 +8,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from calibrate.library.lookup import Library
-from planner.catalog.offers import Catalog, Instance, Price, Purchase, stale
+from planner.catalog.files import SaleStatus
+from planner.catalog.offers import Catalog, stale, usual_days
+from planner.catalog.sold import Instance, Price, Purchase
 from planner.io.traces import TraceSummary
 from planner.model.scenario import PriceKind
 from planner.show.document import Column, Rows
@@ -293,21 +296,40 @@ def oldest(instance: Instance) -> str:
 
 
 def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
-    """How old the prices are, by provider and date."""
-    dated = [(i.provider, p.as_of, p.source) for i in catalog.instances for p in i.prices.values()]
-    dated += [("to buy", p.as_of, p.source) for p in catalog.purchases]
-    rows = Rows(sorted(set(dated)))
-    old = frozenset(i for i, (_, as_of, _) in enumerate(rows.items) if stale(as_of, today))
+    """How old the prices are, by provider, state and date, and what is no longer sold."""
+    dated = [(i.provider, p.as_of, p.source, i.status) for i in catalog.instances for p in i.prices.values()]
+    dated += [("to buy", p.as_of, p.source, p.status) for p in catalog.purchases]
+    counts = Counter((provider, as_of, _cited(source), status) for provider, as_of, source, status in dated)
+    rows = Rows(sorted(counts))
+    old = frozenset(i for i, group in enumerate(rows.items) if _state(group, today) == "STALE")
     columns = [
         rows.words("provider", lambda group: group[0]),
         rows.words("as of", lambda group: group[1]),
         rows.figures("days", lambda group: str((today - date.fromisoformat(group[1])).days)),
-        rows.words("state", lambda group: "STALE" if stale(group[1], today) else "fresh"),
-        rows.figures("prices", lambda group: str(dated.count(group))),
+        rows.figures("usual", lambda group: str(_usual(group[0]))),
+        rows.words("state", lambda group: _state(group, today)),
+        rows.figures("prices", lambda group: str(counts[group])),
         rows.words("source", lambda group: group[2]),
     ]
     remedy = "\nStale prices mislead: put newer ones into a prices.yaml and name its directory with --catalog.\n"
     return listed(columns, screen, old) + (remedy if old else "")
+
+
+def _state(group: tuple[str, str, str, SaleStatus], today: date) -> str:
+    """`retired` and `unclear` before age: a price that nobody can have need not be looked up."""
+    provider, as_of, _, status = group
+    if status is not SaleStatus.ACTIVE:
+        return status.value
+    return "STALE" if stale(as_of, today, _usual(provider)) else "fresh"
+
+
+def _usual(provider: str) -> int:
+    return usual_days("" if provider == "to buy" else provider)
+
+
+def _cited(source: str) -> str:
+    """A source without the note on one of its prices."""
+    return source.partition(" (")[0]
 
 
 def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:

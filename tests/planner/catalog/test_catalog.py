@@ -9,9 +9,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from support.paths import PUBLIC
 
+from calibrate.published import names as identity
+from planner.catalog import collect
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import CatalogError, Offer, load_catalog, offers, stale
+from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, offers, stale, usual_days
+from planner.catalog.price_table import COLUMNS
 from planner.model.candidate import OnGpu
 from planner.model.plan import Bottleneck
 from planner.model.scenario import BuySpec, OwnMachine, PriceKind
@@ -20,7 +24,7 @@ from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy
 
 CATALOG = load_catalog()
-PRICED = {(instance.provider, instance.name): instance for instance in CATALOG.instances}
+PRICED = {(instance.provider, instance.name): instance for instance in reversed(CATALOG.instances)}
 
 # Vendors' data sheets, dense rates: memory (GB), its bandwidth (GB/s), fp16 on matrix units and fp32 (TFLOP/s), power
 # limit (W), PCIe and NVLink (GB/s, one direction), compute capability.
@@ -30,7 +34,7 @@ GPUS: dict[str, tuple[float, float, float | None, float, float, float, float | N
     "P100-SXM2": (16, 732, 21.2, 10.6, 300, 16, 80, "6.0"),
     "V100": (16, 900, 125, 15.7, 300, 16, 150, "7.0"),
     "T4": (16, 320, 65, 8.1, 70, 16, None, "7.5"),
-    "A10G": (24, 600, 125, 31.2, 150, 32, None, "8.6"),
+    "A10G": (24, 600, 70, 31.5, 300, 32, None, "8.6"),
     "L4": (24, 300, 121, 30.3, 72, 32, None, "8.9"),
     "L40S": (48, 864, 362, 91.6, 350, 32, None, "8.9"),
     "A100-40GB": (40, 1555, 312, 19.5, 400, 32, 300, "8.0"),
@@ -39,8 +43,8 @@ GPUS: dict[str, tuple[float, float, float | None, float, float, float, float | N
     "H100": (80, 3350, 989, 67, 700, 64, 450, "9.0"),
     "H200": (141, 4800, 989, 67, 700, 64, 450, "9.0"),
     "B200": (180, 7700, 2250, 74.5, 1000, 128, 900, "10.0"),
-    "RTX3090": (24, 936, 142, 35.6, 350, 32, None, "8.6"),
-    "RTX4090": (24, 1008, 330, 82.6, 450, 32, None, "8.9"),
+    "RTX3090": (24, 936, 71, 35.6, 350, 32, None, "8.6"),
+    "RTX4090": (24, 1008, 165, 82.6, 450, 32, None, "8.9"),
     "GTX580": (3, 192, None, 1.58, 244, 8, None, "2.0"),
 }
 
@@ -78,7 +82,7 @@ PRICES: dict[tuple[str, str, str], tuple[str, int, float, tuple[float, float] | 
     ("azure", "eastus", "NC64as_T4_v3"): ("T4", 4, 4.352, None, "active"),
     ("azure", "eastus", "NC6s_v3"): ("V100", 1, 3.060, None, "retired"),
     ("azure", "eastus", "NC24s_v3"): ("V100", 4, 12.240, None, "retired"),
-    ("azure", "eastus", "NC24ads_A100_v4"): ("A100-80GB", 1, 3.673, None, "active"),
+    ("azure", "eastus", "NC24ads_A100_v4"): ("A100-80GB-PCIe", 1, 3.673, None, "active"),
     ("azure", "eastus", "ND96asr_v4"): ("A100-40GB", 8, 27.197, None, "active"),
     ("azure", "eastus", "ND96amsr_A100_v4"): ("A100-80GB", 8, 32.770, None, "active"),
     ("azure", "eastus", "ND96isr_H100_v5"): ("H100", 8, 98.320, None, "active"),
@@ -102,7 +106,7 @@ PURCHASES = {"DGX-1V": ("V100", 149000, 120.0, 1242), "DGX-1P": ("P100-SXM2", 12
 
 
 def test_gpus_are_as_published():
-    assert set(CATALOG.gpus) == set(GPUS)
+    assert set(CATALOG.gpus) > set(GPUS)
     for name, (memory, bandwidth, fp16, fp32, tdp, pcie, nvlink, capability) in GPUS.items():
         gpu = CATALOG.gpus[name]
         assert gpu.memory_bytes == memory * 10**9
@@ -115,12 +119,13 @@ def test_gpus_are_as_published():
 
 def test_gpus_are_possible_and_sourced():
     for gpu in CATALOG.gpus.values():
-        assert 100e9 < gpu.memory_bytes_per_s < 10e12
-        assert 4e9 < gpu.pcie_bytes_per_s <= gpu.link_bytes_per_s < gpu.memory_bytes_per_s
+        assert 20e9 < gpu.memory_bytes_per_s < 10e12
+        assert 1e9 < gpu.pcie_bytes_per_s <= gpu.link_bytes_per_s < gpu.memory_bytes_per_s
         assert 0 < gpu.idle_w < gpu.tdp_w
         assert gpu.peak_flops("amp") >= gpu.fp32_flops
         assert gpu.source
-    assert "70 TFLOP/s: calibrate" in CATALOG.gpus["A10G"].source
+    assert "calibrate" in CATALOG.gpus["A10G"].source
+    assert "tensor_fp16_tflops" in CATALOG.gpus["A10G"].assumed
 
 
 def test_idle_power_is_said_to_be_assumed():
@@ -131,8 +136,9 @@ def test_idle_power_is_said_to_be_assumed():
 
 
 def test_prices_are_as_listed():
-    assert {(i.provider, i.region, i.name) for i in CATALOG.instances} == set(PRICES)
-    for instance in CATALOG.instances:
+    listed = {(i.provider, i.region, i.name): i for i in CATALOG.instances}
+    assert set(listed) > set(PRICES)
+    for instance in (listed[key] for key in PRICES):
         gpu, gpu_count, usd, spot, status = PRICES[instance.provider, instance.region, instance.name]
         on_demand = instance.prices[PriceKind.ON_DEMAND]
         assert (instance.gpu, instance.gpu_count, on_demand.usd_per_hour, instance.status) == (
@@ -141,15 +147,13 @@ def test_prices_are_as_listed():
             usd,
             status,
         )
-        assert on_demand.as_of == {"aws": "2026-07-20", "azure": "2026-06-18"}[instance.provider]
-        assert (PriceKind.SPOT in instance.prices) == (spot is not None)
+        assert on_demand.as_of >= {"aws": "2026-07-20", "azure": "2026-06-18"}[instance.provider]
         if spot:
-            assert instance.prices[PriceKind.SPOT].usd_per_hour_range == spot
-            assert instance.prices[PriceKind.SPOT].usd_per_hour == spot[1]
+            assert instance.prices[PriceKind.SPOT].as_of >= "2025-01-01"
 
 
 def test_confirmed_reservations():
-    prices = PRICED["aws", "g4dn.xlarge"].prices
+    (prices,) = (i.prices for i in CATALOG.instances if (i.region, i.name) == ("us-east-1", "g4dn.xlarge"))
     assert (prices[PriceKind.RESERVED_1Y].usd_per_hour, prices[PriceKind.RESERVED_3Y].usd_per_hour) == (0.316, 0.210)
 
 
@@ -175,10 +179,10 @@ def test_purchases():
 def test_prices_are_possible_and_dated():
     for instance in CATALOG.instances:
         assert instance.gpu in CATALOG.gpus
-        on_demand = instance.prices[PriceKind.ON_DEMAND]
+        on_demand = instance.prices.get(PriceKind.ON_DEMAND)
         for kind, price in instance.prices.items():
             assert price.usd_per_hour > 0
-            assert kind is PriceKind.ON_DEMAND or price.usd_per_hour < on_demand.usd_per_hour
+            assert kind is PriceKind.ON_DEMAND or not on_demand or price.usd_per_hour < on_demand.usd_per_hour
             assert date.fromisoformat(price.as_of).isoformat() == price.as_of
             assert price.source
 
@@ -229,7 +233,8 @@ def test_the_first_directory_wins_and_the_shipped_come_last(tmp_path):
         gpus=f"source: our lab\ngpus:\n  X1: {GPU_ROW}, idle_w: 20}}\n  T4: {GPU_ROW}, idle_w: 9}}\n",
     )
     catalog = load_catalog((first, second))
-    on_demand = {i.name: i.prices[PriceKind.ON_DEMAND] for i in catalog.instances if i.provider == "aws"}
+    at_home = [i for i in catalog.instances if i.region == "us-east-1"]
+    on_demand = {i.name: i.prices[PriceKind.ON_DEMAND] for i in at_home}
     assert on_demand["g4dn.xlarge"].usd_per_hour == 0.4
     assert (on_demand["g4dn.xlarge"].as_of, on_demand["g4dn.xlarge"].source) == ("2026-09-01", "our contract")
     assert on_demand["g9.xlarge"].usd_per_hour == 0.4
@@ -237,17 +242,18 @@ def test_the_first_directory_wins_and_the_shipped_come_last(tmp_path):
     assert (catalog.gpus["X1"].memory_bytes, catalog.gpus["X1"].idle_w) == (10_000_000_000, 20)
     assert (catalog.gpus["T4"].idle_w, catalog.gpus["T4"].source) == (9, "our lab")
     assert catalog.gpus["V100"] == CATALOG.gpus["V100"]
-    assert len(catalog.instances) == len(PRICES) + 1
+    assert len(catalog.instances) == len(CATALOG.instances) + 1
     (assumed,) = catalog.assumptions
     assert "T4" not in assumed.subjects
-    reverse = {i.name: i.prices[PriceKind.ON_DEMAND] for i in load_catalog((second, first)).instances}
-    assert reverse["g4dn.xlarge"].usd_per_hour == 0.5
+    at_home = [i for i in load_catalog((second, first)).instances if i.region == "us-east-1"]
+    reverse = next(i for i in at_home if i.name == "g4dn.xlarge")
+    assert reverse.prices[PriceKind.ON_DEMAND].usd_per_hour == 0.5
 
 
 def test_host_memory_is_known_where_given(tmp_path):
     row = ROW.replace("gpu_count: 1", "gpu_count: 1, host_memory_gb: 17.18") % ("g4dn.xlarge", "T4", MINE)
     catalog = load_catalog((directory(tmp_path, prices=listed(row)),))
-    found, _ = offers(catalog, BuySpec(instances=("g4dn.xlarge", "g4dn.2xlarge")))
+    found, _ = offers(catalog, BuySpec(instances=("g4dn.xlarge", "g4dn.2xlarge"), regions=("us-east-1",)))
     assert {offer.instance: offer.host_memory_bytes for offer in found} == {
         "g4dn.xlarge": 17_180_000_000,
         "g4dn.2xlarge": None,
@@ -282,10 +288,16 @@ def test_bad_prices(price, tmp_path):
 ROW_A = ROW % ("a", "T4", MINE)
 BAD_ROWS = {
     "unknown GPU": (ROW % ("a", "V10O", MINE), "[0].gpu: `V10O` is not known. Did you mean `V100`?"),
-    "half a GPU": (ROW % ("a", "A100", MINE), "[0].gpu: `A100` is not known. Did you mean `A100-40GB` or `A100-80GB`?"),
+    "half a GPU": (
+        ROW % ("a", "A100", MINE),
+        "[0].gpu: `A100` is not known. Did you mean `A100-40GB` or",
+    ),
     "kind": (ROW_A.replace("on-demand", "ondemand"), "[0].prices.ondemand: must be one of on-demand, spot,"),
     "no price": (ROW_A.replace(f"on-demand: {MINE}", ""), "[0].prices: must not be empty. Add at least one item."),
-    "status": (ROW_A.replace("gpu:", "status: gone, gpu:"), "[0].status: must be one of active, retired, got `gone`."),
+    "status": (
+        ROW_A.replace("gpu:", "status: gone, gpu:"),
+        "[0].status: must be one of active, retired, unclear, got `gone`.",
+    ),
     "count": (ROW_A.replace("gpu_count: 1", "gpu_count: 0"), "[0].gpu_count: must be at least 1, got 0."),
     "missing": (ROW_A.replace("gpu: T4,", ""), "[0].gpu: is missing. Add it."),
     "name": (ROW % ('"my machine"', "T4", MINE), "[0].instance: must be a name of 1 to 64 letters"),
@@ -385,14 +397,21 @@ def names(found: list[Offer]) -> set[str]:
 
 def test_all_that_is_still_sold_is_on_offer():
     found, refused = offers(CATALOG, BuySpec())
-    assert names(found) == {name for (_, _, name), row in PRICES.items() if row[4] == "active"}
-    assert {no.subject.instance for no in refused} == {
-        name for (_, _, name), row in PRICES.items() if row[4] == "retired"
-    }
+    on_demand = [i for i in CATALOG.instances if PriceKind.ON_DEMAND in i.prices]
+    assert names(found) == {i.name for i in on_demand if i.status is SaleStatus.ACTIVE}
+    retired = {no.subject.instance for no in refused if no.bottleneck is Bottleneck.RETIRED}
+    assert retired == {i.name for i in on_demand if i.status is SaleStatus.RETIRED}
+    assert retired >= {name for (_, _, name), row in PRICES.items() if row[4] == "retired"}
+
+
+def test_what_may_not_be_had_is_offered_only_by_name():
+    unclear = next(i for i in CATALOG.instances if i.status is SaleStatus.UNCLEAR and PriceKind.ON_DEMAND in i.prices)
+    assert unclear.name not in names(offers(CATALOG, BuySpec())[0])
+    assert unclear.name in names(offers(CATALOG, BuySpec(instances=(unclear.name,)))[0])
 
 
 def test_an_offer_tells_all():
-    (offer,), refused = offers(CATALOG, BuySpec(instances=("NC64as_T4_v3",)))
+    (offer,), refused = offers(CATALOG, BuySpec(instances=("NC64as_T4_v3",), regions=("eastus",)))
     assert offer == Offer(
         provider="azure",
         region="eastus",
@@ -415,9 +434,11 @@ def test_an_offer_tells_all():
 @pytest.mark.parametrize(
     ("buy", "expected"),
     [
-        (BuySpec(providers=("azure",), gpus=("T4",)), {"NC4as_T4_v3", "NC64as_T4_v3"}),
-        (BuySpec(regions=("eastus2",)), {"ND96isr_H200_v5"}),
-        (BuySpec(gpus=("L4", "L40S"), providers=("aws",)), {n for (_, _, n), r in PRICES.items() if r[0][0] == "L"}),
+        (
+            BuySpec(providers=("azure",), regions=("eastus",), gpus=("T4",)),
+            {"NC4as_T4_v3", "NC8as_T4_v3", "NC16as_T4_v3", "NC64as_T4_v3"},
+        ),
+        (BuySpec(providers=("crusoe",), gpus=("A40", "L40S")), {"A40-1x", "L40S-1x"}),
         (BuySpec(instances=("g5.xlarge", "p5.4xlarge")), {"g5.xlarge", "p5.4xlarge"}),
     ],
 )
@@ -438,10 +459,9 @@ def test_what_is_no_longer_sold_is_rejected_with_a_remedy():
 
 def test_spot_takes_the_upper_end():
     found, refused = offers(CATALOG, BuySpec(price=PriceKind.SPOT, retired=True))
-    assert {offer.instance: (offer.usd_per_hour, offer.spot_range) for offer in found} == {
-        name: (row[3][1], row[3]) for (_, _, name), row in PRICES.items() if row[3]
-    }
-    assert len(found) + len(refused) == len(PRICES)
+    ranged = [offer for offer in found if offer.spot_range]
+    assert len(ranged) > 20
+    assert all(offer.usd_per_hour == offer.spot_range[1] > offer.spot_range[0] for offer in ranged)
     assert {no.bottleneck for no in refused} == {Bottleneck.PRICE}
 
 
@@ -458,9 +478,9 @@ def test_reserved_for_three_years():
 
 
 def test_a_gpu_that_nobody_rents_is_rejected_with_a_remedy():
-    found, (no,) = offers(CATALOG, BuySpec(gpus=("RTX4090", "L4")))
+    found, (no,) = offers(CATALOG, BuySpec(gpus=("GTX580", "L4"), providers=("aws",)))
     assert {offer.gpu.name for offer in found} == {"L4"}
-    assert (no.subject, no.bottleneck) == (OnGpu(gpu="RTX4090"), Bottleneck.PRICE)
+    assert (no.subject, no.bottleneck) == (OnGpu(gpu="GTX580"), Bottleneck.PRICE)
     assert "list your own under buy.own" in rejection_remedy(no)
 
 
@@ -477,17 +497,24 @@ def test_with_machines_of_ones_own_nothing_is_rented():
 
 
 def test_with_providers_both_are_on_offer():
-    found, _ = offers(CATALOG, BuySpec(own=(BOX,), providers=("azure",), gpus=("V100",), retired=True))
-    assert [offer.instance for offer in found] == ["box", "NC6s_v3", "NC24s_v3"]
+    found, _ = offers(
+        CATALOG, BuySpec(own=(BOX,), providers=("azure",), regions=("eastus",), gpus=("V100",), retired=True)
+    )
+    assert found[0].instance == "box"
+    assert {"NC6s_v3", "NC24s_v3"} < names(found)
 
 
+PROVIDERS = ", ".join(sorted({instance.provider for instance in CATALOG.instances}))
 BAD_WISHES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "provider": ({"providers": ("asw",)}, ["buy.providers[0]: `asw` is not in the catalog. Did you mean `aws`?"]),
-    "no idea": ({"providers": ("gcp",)}, ["buy.providers[0]: `gcp` is not in the catalog. Known: aws, azure."]),
+    "no idea": ({"providers": ("ibmz",)}, [f"buy.providers[0]: `ibmz` is not in the catalog. Known: {PROVIDERS}."]),
     "region": ({"regions": ("eastus3",)}, ["buy.regions[0]: `eastus3` is not in the catalog. Did you mean `eastus`?"]),
     "gpu": (
         {"gpus": ("T4", "A100")},
-        ["buy.gpus[1]: `A100` is not in the catalog. Did you mean `A100-40GB` or `A100-80GB`?"],
+        [
+            "buy.gpus[1]: `A100` is not in the catalog. Did you mean `A100-40GB` or `A100-40GB-PCIe` or `A100-80GB`"
+            " or `A100-80GB-PCIe`?"
+        ],
     ),
     "instance": (
         {"instances": ("g4dn.xlagre",)},
@@ -504,9 +531,9 @@ BAD_WISHES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "two at once": (
-        {"providers": ("gcp",), "own": (BOX, BOX)},
+        {"providers": ("ibmz",), "own": (BOX, BOX)},
         [
-            "buy.providers[0]: `gcp` is not in the catalog. Known: aws, azure.",
+            f"buy.providers[0]: `ibmz` is not in the catalog. Known: {PROVIDERS}.",
             "buy.own[1].name: `box` is taken by buy.own[0]. Write another, or `count` there.",
         ],
     ),
@@ -523,6 +550,76 @@ def test_bad_wishes(case):
     with pytest.raises(CatalogError) as error:
         offers(CATALOG, BuySpec(**wishes))
     assert str(error.value).splitlines() == lines
+
+
+def test_smaller_clouds_change_within_weeks():
+    day = date(2026, 9, 1)
+    assert not stale("2026-07-20", day, usual_days("aws"))
+    assert stale("2026-07-20", day, usual_days("runpod"))
+
+
+FACTS = PUBLIC.parent / "facts"
+
+
+@pytest.mark.skipif(not (FACTS / "prices-2026.csv").exists(), reason="the table of prices is not here")
+def test_the_table_of_prices_follows_from_what_was_found():
+    text = (SHIPPED / "prices.csv").read_text(encoding="utf-8")
+    assert text == collect.text_of(collect.collect(collect.table(FACTS / "prices-2026.csv")))
+
+
+@pytest.mark.skipif(not (FACTS / "gpus-2026.csv").exists(), reason="the table of GPUs is not here")
+def test_gpus_are_as_found():
+    """Vendors round; no figure that both have differs by more than 3 %."""
+    for row in collect.table(FACTS / "gpus-2026.csv"):
+        gpu = CATALOG.gpus.get(identity.gpu(row["gpu"]))
+        if not row["fp32_tflops"]:
+            assert gpu is None
+            continue
+        assert gpu.memory_bytes == pytest.approx(float(row["memory_gb"]) * 1e9)
+        assert gpu.fp32_flops == pytest.approx(float(row["fp32_tflops"]) * 1e12, rel=0.03)
+        assert gpu.memory_bytes_per_s == pytest.approx(float(row["memory_bandwidth_gb_per_s"]) * 1e9, rel=0.03)
+        if row["fp16_bf16_tensor_dense"]:
+            assert gpu.tensor_fp16_flops == pytest.approx(float(row["fp16_bf16_tensor_dense"]) * 1e12, rel=0.03)
+
+
+def test_of_conflicting_prices_the_dearer_counts():
+    dearer = next(i for i in CATALOG.instances if (i.region, i.name) == ("eastus", "NC80adis_H100_v5"))
+    price = dearer.prices[PriceKind.ON_DEMAND]
+    assert price.usd_per_hour == 17.64
+    assert "CONFLICT: 13.96" in price.source
+
+
+@pytest.mark.parametrize(
+    ("written", "day"),
+    [
+        ("2026-07-20", "2026-07-20"),
+        ("by 2026-08-19", "2026-08-19"),
+        ("2025-07..2026-05 (undated)", "2025-07-01"),
+        ("2024-Q4 (page says: to be updated)", "2024-10-01"),
+        ("2025-26 (undated)", "2025-01-01"),
+        ("about 2020", "2020-01-01"),
+    ],
+)
+def test_a_date_counts_from_its_earliest_day(written, day):
+    assert collect.day(written) == day
+
+
+BAD_TABLES = {
+    "columns": ("provider,region\n", ":1: the columns must be provider,region,instance"),
+    "gpu": ("a,b,c,V10O,1,,active,on-demand,1,1,2026-01-01,s,\n", ":2: gpu: `V10O` is not in gpus.yaml"),
+    "price": ("a,b,c,T4,1,,active,on-demand,2,1,2026-01-01,s,\n", ":2: needs 1 GPU or more and prices above 0"),
+    "kind": ("a,b,c,T4,1,,active,monthly,1,1,2026-01-01,s,\n", ":2: 'monthly' is not a valid PriceKind"),
+    "short": ("a,b,c,T4,1\n", ":2: must have 13 values"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_tables(case, tmp_path):
+    text, message = BAD_TABLES[case]
+    header = "" if case == "columns" else f"{','.join(COLUMNS)}\n"
+    (tmp_path / "prices.csv").write_text(header + text, encoding="utf-8")
+    (line,) = errors(tmp_path)
+    assert line.startswith(f"{tmp_path}/prices.csv{message}")
 
 
 def test_stale_after_ninety_days():

@@ -1,0 +1,186 @@
+"""Names: one for each architecture, GPU, runtime and precision, however a source writes it.
+
+`data/names.csv` holds the spellings, `data/architectures.csv` the architectures and what is known of them. A name that
+neither holds is itself.
+"""
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+WEIGHTS_ONLY = re.compile(r"(?:_ssld|_wsl|_pretrained|\[\d+\]| \([^()]*\))$|^(?:nvidia_|fix_)", re.IGNORECASE)
+"""Parts of a name that say how weights were made or who made them, not what the network is."""
+TAG = re.compile(r"\.[a-z]\w*$", re.IGNORECASE)
+"""timm's name of a set of weights: `resnet50.a1_in1k`."""
+SIZE = re.compile(r"[-_](\d{3})$")
+MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
+SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\)|\(TM\)", re.IGNORECASE)
+VERSION = re.compile(r" (?:v?\d[\d.]*.*|CUDA.*|\(.*\))$")
+USUAL_SIZE = 224
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """What is known of a network at one size of its input."""
+
+    name: str
+    input: str
+    """Pixels of a square image's side, or as `canonical_input` writes it; empty: not known."""
+    params: float | None
+    """Numbers in its weights."""
+    macs: float | None
+    """Multiply-adds of one sample."""
+    activations: float | None
+    """Numbers that its convolutions and products put out for one sample (timm's `macts`)."""
+
+
+def architecture(written: str) -> str:
+    """The architecture's name: `resnet50` for `PyTorch/Classification/ConvNets/resnet50v1.5`."""
+    return identity(written)[0]
+
+
+def identity(written: str, size: str = "") -> tuple[str, str]:
+    """The architecture's name and its input: `("vit_b_16", "384")` for `ViT_base_patch16_384`.
+
+    `size` is the input that the source gives beside the name; empty: the one in the name, else the usual one.
+    """
+    candidates = [(candidate, "") for candidate in _candidates(written)]
+    for candidate, _ in tuple(candidates):
+        if sized := SIZE.search(candidate):
+            candidates.append((candidate[: sized.start()], sized[1]))
+    for known in (_well_known(), _by_key()):
+        for candidate, named in candidates:
+            if name := known.get(_key(candidate)):
+                return name, canonical_input(size) or named or usual_input(name)
+    return written, canonical_input(size)
+
+
+def gpu(written: str) -> str:
+    """The kind of GPU: `A100-80GB` for `NVIDIA A100-SXM4-80GB`; a slice is `A100-80GB-MIG-1g.10gb`."""
+    plain = SELLERS.sub("", written).strip()
+    if whole := _spellings("gpu").get(_key(plain)):
+        return whole
+    if part := MIG.search(plain):
+        return f"{gpu(plain[: part.start()].replace('MIG', '').strip(' -('))}-MIG-{part[1].lower()}"
+    return _spellings("gpu").get(_key(plain), plain.replace(" ", "-") if plain != written else written)
+
+
+def runtime(written: str) -> str:
+    """The software that runs the model: `tensorrt` for `TensorRT 8.4.2, CUDA 11.6`."""
+    spellings = _spellings("runtime")
+    return spellings.get(_key(written)) or spellings.get(_key(VERSION.sub("", written)), written)
+
+
+def precision(written: str) -> str:
+    """`fp16` for `half`."""
+    return _spellings("precision").get(_key(written), written)
+
+
+def canonical_input(written: str) -> str:
+    """`224` for `224x224`, `seq128` for `seq 128`; others without blanks."""
+    plain = re.sub(r"^(?:1x3x|COCO )", "", written.strip())
+    sides = plain.split("x")
+    if len(sides) == 2 and sides[0] == sides[1]:
+        return sides[0]
+    return plain.replace(" ", "")
+
+
+def usual_input(name: str) -> str:
+    """The input that an architecture is usually run at; empty: not known."""
+    known = architectures().get(name, ())
+    return known[0].input if known else ""
+
+
+def facts_of(name: str, size: str = "") -> Architecture | None:
+    """What is known of an architecture at that input, else at its usual one; None where it is not known."""
+    known = architectures().get(name, ())
+    return next((one for one in known if one.input == size), known[0] if known else None)
+
+
+@cache
+def architectures() -> dict[str, tuple[Architecture, ...]]:
+    """All that are known by name, each at the sizes of input that its figures are known for, the usual one first."""
+    found: dict[str, list[Architecture]] = {}
+    for name, size, params, macs, activations in _rows("architectures.csv"):
+        found.setdefault(name, []).append(
+            Architecture(
+                name=name,
+                input=size,
+                params=_millions(params),
+                macs=_billions(macs),
+                activations=_millions(activations),
+            )
+        )
+    return {name: tuple(sorted(sizes, key=_unusual)) for name, sizes in found.items()}
+
+
+def _unusual(architecture: Architecture) -> tuple[bool, int, str]:
+    """Sorts the usual input first: the one nearest to 224 pixels."""
+    size = architecture.input
+    distance = abs(int(size) - USUAL_SIZE) if size.isdigit() else 0
+    return not size, distance, size
+
+
+def without_weights(written: str) -> str:
+    """The name without what it says of its weights: `ResNeXt101_32x48d` for `Fix_ResNeXt101_32x48d_wsl`."""
+    plain = written
+    while (shorter := WEIGHTS_ONLY.sub("", plain)) != plain:
+        plain = shorter
+    return TAG.sub("", plain)
+
+
+def _candidates(written: str) -> Iterator[str]:
+    """The name, then ever less of it: without folders, who made the weights, and how."""
+    last = written.rsplit("/", maxsplit=1)[-1]
+    for name in dict.fromkeys((written, last, last.split(":")[-1])):
+        yield name
+        plain = without_weights(name)
+        yield plain
+        # Paddle's variants of ResNet have timm's letters: `ResNet50_vd` is `resnet50d`.
+        yield re.sub(r"_v([cd])(?=_|$)", r"\1", plain, flags=re.IGNORECASE)
+
+
+@cache
+def _well_known() -> dict[str, str]:
+    """Names by spelling, plain: spellings that are listed, and networks whose figures are known."""
+    counted = {_key(name): name for name, (first, *_) in architectures().items() if first.params}
+    return counted | _spellings("architecture")
+
+
+@cache
+def _by_key() -> dict[str, str]:
+    """All names, plain."""
+    return {_key(name): name for name in architectures()}
+
+
+@cache
+def _spellings(kind: str) -> dict[str, str]:
+    """Names of one kind by every spelling, plain."""
+    return {
+        _key(spelling): name
+        for row_kind, name, written in _rows("names.csv")
+        if row_kind == kind
+        for spelling in (name, *written.split("|"))
+    }
+
+
+def _rows(file: str) -> list[list[str]]:
+    with (DATA / file).open(encoding="utf-8", newline="") as lines:
+        return list(csv.reader(lines))[1:]
+
+
+def _key(written: str) -> str:
+    """Letters and digits alone: `ResNeXt50_32x4d` and `resnext50-32x4d` are one."""
+    return re.sub(r"[^a-z0-9]", "", written.lower().replace("+", "plus"))
+
+
+def _millions(written: str) -> float | None:
+    return float(written) * 1e6 if written else None
+
+
+def _billions(written: str) -> float | None:
+    return float(written) * 1e9 if written else None

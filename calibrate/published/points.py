@@ -1,0 +1,110 @@
+"""Points: public measurements of inference, read from the files that `calibrate.published.collect` writes."""
+
+import csv
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+FULL = "full"
+"""Batch of a throughput that was published without saying at which batch."""
+COLUMNS = (
+    "architecture",
+    "input",
+    "gpu",
+    "precision",
+    "runtime",
+    "batch",
+    "latency_s",
+    "statistic",
+    "source",
+    "place",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A publication at one state."""
+
+    id: str
+    repository: str
+    commit: str
+    as_of: str
+    """ISO date, or year and month, on or before which it was published; empty: not known."""
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A figure of one model on one GPU at one batch size."""
+
+    architecture: str
+    input: str
+    gpu: str
+    precision: str
+    """Empty: not stated."""
+    runtime: str
+    batch: int | None
+    """None: a throughput at a batch that is not stated, the largest that paid."""
+    latency_s: float
+    """Of the batch; where that is None, of one sample."""
+    statistic: str
+    """`mean`, `p50`, `p90`; `throughput` where it is batch size over samples a second."""
+    source: str
+    """Id of a `Source`."""
+    place: str
+    """File and line in the source."""
+
+    @property
+    def sample_s(self) -> float:
+        """Seconds for each sample. A batch of 8 in 40 ms: 5 ms."""
+        return self.latency_s / (self.batch or 1)
+
+
+def points(architecture: str = "", gpu: str = "") -> Iterator[Point]:
+    """Those of an architecture and a GPU, by the names of `calibrate.published.names`; empty: of all."""
+    for row in csv.reader(_lines(architecture)):
+        if not gpu or row[COLUMNS.index("gpu")] == gpu:
+            yield _point(row)
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Sources by id."""
+    with (DATA / "sources.csv").open(encoding="utf-8", newline="") as lines:
+        return {row["id"]: Source(**row) for row in csv.DictReader(lines)}
+
+
+@cache
+def _text() -> str:
+    with gzip.open(DATA / "points.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def _lines(architecture: str) -> Iterator[str]:
+    """Lines of an architecture, which stand together; empty: all, without their columns."""
+    text = _text()
+    begin = f"{architecture}," if architecture else ""
+    at = text.find(f"\n{begin}")
+    while at >= 0 and text.startswith(begin, at + 1) and at + 1 < len(text):
+        end = text.index("\n", at + 1)
+        yield text[at + 1 : end]
+        at = end
+
+
+def _point(row: Sequence[str]) -> Point:
+    architecture, size, gpu, precision, runtime, batch, latency_s, statistic, source, place = row
+    return Point(
+        architecture=architecture,
+        input=size,
+        gpu=gpu,
+        precision=precision,
+        runtime=runtime,
+        batch=None if batch == FULL else int(batch),
+        latency_s=float(latency_s),
+        statistic=statistic,
+        source=source,
+        place=place,
+    )

@@ -1,0 +1,98 @@
+"""Prices as a table: a CSV file with a row for each instance and kind of price, read quickly and strictly."""
+
+import csv
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from planner.catalog.files import SaleStatus
+from planner.catalog.sold import Instance, Price
+from planner.model.scenario import PriceKind
+
+COLUMNS = (
+    "provider",
+    "region",
+    "instance",
+    "gpu",
+    "gpu_count",
+    "host_memory_gb",
+    "status",
+    "price_kind",
+    "usd_per_hour_low",
+    "usd_per_hour_high",
+    "as_of",
+    "source",
+    "note",
+)
+Row = Mapping[str, str]
+Key = tuple[str, str, str]
+"""Provider, region and name of an instance."""
+
+
+def read_table(path: Path, gpus: Collection[str], errors: list[str]) -> dict[Key, Instance]:
+    """Instances of a file of prices by name; `errors` takes a line for each row that is wrong."""
+    found: dict[Key, list[Row]] = {}
+    for number, row in _rows(path, errors):
+        if wrong := _wrong(row, gpus):
+            errors.append(f"{path}:{number}: {wrong}")
+        else:
+            found.setdefault((row["provider"], row["region"], row["instance"]), []).append(row)
+    return {key: _instance(rows) for key, rows in found.items()}
+
+
+def _rows(path: Path, errors: list[str]) -> Iterator[tuple[int, Row]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        reader = csv.DictReader(lines)
+        if tuple(reader.fieldnames or ()) != COLUMNS:
+            errors.append(f"{path}:1: the columns must be {','.join(COLUMNS)}. Write them in this order.")
+            return
+        for row in reader:
+            yield reader.line_num, row
+
+
+def _wrong(row: Row, gpus: Collection[str]) -> str:
+    """What is wrong with a row; empty where nothing is."""
+    if None in row or None in row.values():
+        return f"must have {len(COLUMNS)} values. Write an empty one where nothing is known."
+    if row["gpu"] not in gpus:
+        return f"gpu: `{row['gpu']}` is not in gpus.yaml. Add it there."
+    try:
+        PriceKind(row["price_kind"]), SaleStatus(row["status"]), date.fromisoformat(row["as_of"])
+        count, memory = int(row["gpu_count"]), float(row["host_memory_gb"] or 1)
+        low, high = float(row["usd_per_hour_low"]), float(row["usd_per_hour_high"])
+    except ValueError as error:
+        return f"{error}. See docs/data.md for what each column holds."
+    if not (count >= 1 and memory > 0 and 0 < low <= high < float("inf")):
+        return "needs 1 GPU or more and prices above 0, the low one first. Write what the provider lists."
+    return ""
+
+
+def _instance(rows: Sequence[Row]) -> Instance:
+    first = rows[0]
+    memory = first["host_memory_gb"]
+    return Instance(
+        provider=first["provider"],
+        region=first["region"],
+        name=first["instance"],
+        gpu=first["gpu"],
+        gpu_count=int(first["gpu_count"]),
+        host_memory_bytes=round(float(memory) * 1e9) if memory else None,
+        status=_worst({SaleStatus(row["status"]) for row in rows}),
+        prices={PriceKind(row["price_kind"]): _price(row) for row in rows},
+    )
+
+
+def _worst(statuses: Collection[SaleStatus]) -> SaleStatus:
+    """What is retired at one price is retired."""
+    return next(status for status in (SaleStatus.RETIRED, SaleStatus.ACTIVE, SaleStatus.UNCLEAR) if status in statuses)
+
+
+def _price(row: Row) -> Price:
+    low, high = float(row["usd_per_hour_low"]), float(row["usd_per_hour_high"])
+    source = f"{row['source']} ({row['note']})" if row["note"] else row["source"]
+    return Price(
+        usd_per_hour=high,
+        usd_per_hour_range=(low, high) if low < high else None,
+        as_of=row["as_of"],
+        source=source,
+    )

@@ -1,0 +1,94 @@
+"""One name for each thing, however published sources write it."""
+
+import pytest
+
+from calibrate.published import names
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "size"),
+    [
+        ("PyTorch/Classification/ConvNets/resnet50v1.5", "resnet50", "224"),
+        ("MxNet/Classification/RN50v1.5", "resnet50", "224"),
+        ("nvidia_resnet50", "resnet50", "224"),
+        ("resnet", "resnet50", "224"),
+        ("resnet50.a1_in1k", "resnet50", "224"),
+        ("ResNeXt50_32x4d", "resnext50_32x4d", "224"),
+        ("PyTorch/Classification/ConvNets/se-resnext101-32x4d", "seresnext101_32x4d", "224"),
+        ("ResNet50_vd_ssld", "resnet50d", "224"),
+        ("PyTorch/Classification/ConvNets/efficientnet:efficientnet-b4", "efficientnet_b4", "320"),
+        ("ViT_base_patch16_384", "vit_b_16", "384"),
+        ("vit_base_patch16_224.augreg_in21k", "vit_b_16", "224"),
+        ("SwinTransformer_base_patch4_window7_224[1]", "swin_b", "224"),
+        ("MobileNetV3_large_x1_0_ssld", "mobilenet_v3_large", "224"),
+        ("InceptionV3", "inceptionv3", "299"),
+        ("bert-99", "bert_large", "seq384"),
+    ],
+)
+def test_an_architecture_has_one_name(written, name, size):
+    assert names.architecture(written) == name
+    assert names.identity(written, size) == (name, size)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("resnet50", "resnet50_v2"),  # pre-activation
+        ("resnet50", "ResNet50_vd"),  # other stem
+        ("resnet50", "winograd_resnet50_v2"),
+        ("efficientnet-b0", "efficientnet-widese-b0"),
+        ("PP-YOLOE_l", "PP-YOLOE+_l"),
+        ("DLA102x", "DLA102x2"),
+    ],
+)
+def test_different_networks_keep_apart(one, other):
+    assert names.architecture(one) != names.architecture(other)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("A100-SXM-80GB", "A100-80GB"),
+        ("NVIDIA A100-SXM4-80GB", "A100-80GB"),
+        ("A100-PCIe-80GB", "A100-80GB-PCIe"),
+        ("A100-SXM-80GB (1x1g.10gb MIG)", "A100-80GB-MIG-1g.10gb"),
+        ("A100 MIG 1g.5gb x1", "A100-40GB-MIG-1g.5gb"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA GeForce RTX 4090", "RTX4090"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA L40S", "L40S"),
+        ("Intel(R) Core(TM) i9-10940X CPU @ 3.30GHz", "CPU-i9-10940X"),
+    ],
+)
+def test_a_gpu_has_one_name(written, name):
+    assert names.gpu(written) == name
+
+
+def test_runtimes_go_without_versions():
+    assert names.runtime("TensorRT 8.4.2, CUDA 11.6") == "tensorrt"
+    assert names.runtime("Paddle Inference + TensorRT 8.0.3.4") == "paddle-tensorrt"
+    assert names.runtime("PyTorch detectron2 (COCO val, batch 1)") == "pytorch"
+    assert names.runtime("NVIDIA TensorRT - (Triton)") == "triton-tensorrt"
+    assert names.precision("half") == "fp16"
+
+
+def test_unknown_names_are_themselves():
+    assert names.identity("my_own:Net", "128x64") == ("my_own:Net", "128x64")
+    assert names.gpu("Z9 Ultra") == "Z9 Ultra"
+    assert names.runtime("my engine") == "my engine"
+    assert names.precision("int2") == "int2"
+
+
+def test_every_name_is_its_own_spelling():
+    known = names.architectures()
+    assert [name for name in known if names.architecture(name) != name] == []
+
+
+def test_what_is_known_of_a_network_is_of_its_input():
+    """ResNet-50 has 25.56 M parameters and 4.11 G multiply-adds at 224 pixels (He et al., with the stride of v1.5)."""
+    found = names.facts_of("resnet50", "224")
+    assert found is not None
+    assert (found.params, found.macs) == (25.56e6, pytest.approx(4.11e9))
+    larger = names.facts_of("resnet50", "288")
+    assert larger is not None
+    assert larger.macs == pytest.approx(found.macs * (288 / 224) ** 2, rel=0.02)
