@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from planner.catalog.offers import Catalog, Instance
+from planner.catalog.offers import Catalog
+from planner.catalog.sold import Instance
 from planner.model.plan import OfOneKind
 from planner.replay.answer import evidence
 from planner.replay.trial import Trial
