@@ -594,7 +594,7 @@ class Plan:
     """Which no other beats in both cost and worst latency relative to its SLO: 0 the recommendation, 1 the first of the
     alternatives, and so on."""
     by_gpu: tuple[OfOneKind, ...] = ()
-    """Each kind of GPU alone, the cheapest first; those that cannot do it, or dearer than `max_cost`, are left out."""
+    """Each kind of GPU alone, the cheapest first, without those that cannot do it or cost more than twice as much."""
     rejections: tuple[Rejection, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     """What the recommendation rests on in place of profiles, each at its largest batch."""

@@ -169,7 +169,12 @@ class Replay:
         share = self.draws_kept[model]
         if share.high < self.draws.share or self.attainment[model].high < target:
             return False
-        return True if share.low >= self.draws.share and self._mean_low(model) >= target - 1e-9 else None
+        return True if self._enough(share) and self._mean_low(model) >= target - 1e-9 else None
+
+    def _enough(self, share: Interval) -> bool:
+        """Whether so many draws keep an SLO as are asked."""
+        assert self.draws is not None
+        return (share.low if self.draws.surely else share.mean) >= self.draws.share
 
     def _mean_low(self, model: str) -> float:
         """The mean over draws, or where it is only estimated, for noise, the low end of it (Student's t)."""
@@ -209,7 +214,7 @@ class Replay:
     def met(self) -> bool:
         """Whether every SLO is surely met, by replicas that keep up."""
         together = self.all_kept
-        enough = together is None or self.draws is None or self.draws.mixed > 1 or together.low >= self.draws.share
+        enough = together is None or self.draws is None or self.draws.mixed > 1 or self._enough(together)
         return all(self.kept.values()) and enough and self.stable
 
     @property
@@ -245,6 +250,8 @@ class Replay:
     @property
     def too_few(self) -> bool:
         """Whether some SLO could not be proven even were all its requests in time: no fleet would change that."""
+        if self.draws and not self.draws.surely:
+            return False
         if self.draws:
             most = share_interval(self.looks[-1], self.looks[-1], 1 - 2 * self.risk)[0]
             return self.draws.mixed == 1 and most < self.draws.share
@@ -257,10 +264,12 @@ class Replay:
     @property
     def lost(self) -> bool:
         """Whether so many draws of the phases broke an SLO that the last look could not prove the share any more."""
-        if not self.draws or self.draws.mixed > 1 or len(self.looks) == 1:
+        if not self.draws or self.draws.mixed > 1 or self.looks[-1] == 1:
             return False
         broken = sum(not all(one) for one in zip(*self._kept_in_draws.values(), strict=True))
         last = self.looks[-1]
+        if not self.draws.surely:
+            return (last - broken) / last < self.draws.share
         return broken > 0 and share_interval(last - broken, last, 1 - 2 * self.risk)[0] < self.draws.share
 
     @property

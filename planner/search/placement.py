@@ -133,6 +133,8 @@ class OnFleet:
             apart = self._apart() if even.replay.short else None
             if apart:
                 yield apart
+        if first.deployment.doubted:  # more room for what missed is no help where speeds are drawn: more GPUs are
+            return
         trial = first
         tightness: dict[str, float] = {}
         for seed in range(2, 2 + REPAIRS):

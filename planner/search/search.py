@@ -48,8 +48,8 @@ OTHERS_MAX = 4
 KINDS_ALONE_MAX = 3
 """Kinds of GPU that are searched for it as the best was, those first that cost least at least: one place is left for
 the fewest GPUs."""
-KINDS_MAX = 24
-"""Kinds of GPU that are tried alone at all."""
+DEARER_MAX = 2.0
+"""Kinds of GPU whose fleets cost so many times the best at least are not tried alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,8 @@ class FleetSearch:
         only = {device.kind.gpu.name for device in best.devices}
         trials = [best] if len(only) == 1 else []
         programs = [self.question.program(offered) for gpu, offered in by_gpu.items() if only != {gpu}]
-        for place, program in enumerate(cheapest_first(programs)[:KINDS_MAX]):
+        most = DEARER_MAX * best.cost_usd_per_hour
+        for place, program in enumerate(cheapest_first(programs, most)):
             effort = ALTERNATIVE if place < KINDS_ALONE_MAX else GLANCE
             if trial := self.best(program, Objective.COST, effort):
                 trials.append(trial)
@@ -404,10 +405,10 @@ class FleetSearch:
         return (*warnings, cut_off) if self.cut_off else warnings
 
 
-def cheapest_first(programs: Sequence[FleetProgram]) -> list[FleetProgram]:
-    """Programs by what their fleets cost at least, without those whose fleets cannot carry the work."""
+def cheapest_first(programs: Sequence[FleetProgram], most_usd_per_hour: float) -> list[FleetProgram]:
+    """Programs by what their fleets cost at least, without those that cost more or cannot carry the work."""
     bounds = [(program.lower_bound_usd_per_hour(), program) for program in programs]
-    carrying = [(bound, program) for bound, program in bounds if bound is not None]
+    carrying = [(bound, program) for bound, program in bounds if bound is not None and bound <= most_usd_per_hour]
     return [program for _, program in sorted(carrying, key=lambda pair: pair[0])]
 
 

@@ -178,7 +178,7 @@ def by_gpu(plan: Plan) -> list[Block]:
         *(at_price(kind) for kind in PRICE_TITLES if kind.value in sold_at),
         rows.figures("busy", lambda one: share(one.utilization), "utilization"),
         rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
-        rows.figures("SLOs hold", held, value=lambda one: one.slo_held.low if one.slo_held else None),
+        rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
         rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence)),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
     ]
@@ -191,8 +191,8 @@ def month_of(one: OfOneKind) -> float:
 
 
 def held(one: OfOneKind) -> str:
-    """In which share of all draws every SLO is met, at least: `95 %+`."""
-    return "-" if one.slo_held is None else f"{share(one.slo_held.low)}+"
+    """In which share of all draws every SLO is met."""
+    return "-" if one.slo_held is None else share(one.slo_held.mean)
 
 
 def others(plan: Plan) -> list[Block]:

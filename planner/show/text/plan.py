@@ -130,7 +130,9 @@ def standing(model: ModelAnswer, replayed: Replayed | None) -> str:
 def too_few_draws(replayed: Replayed) -> bool:
     """True where the draws that keep every SLO surely are not as many as are asked."""
     together, asked = replayed.draws_kept, replayed.draws_asked
-    return together is not None and asked is not None and replayed.draws_mixed == 1 and together.low < asked
+    if together is None or asked is None or replayed.draws_mixed > 1:
+        return False
+    return (together.mean if Drawn.SPEEDS in replayed.drawn else together.low) < asked
 
 
 DRAWN = {Drawn.PHASES: "the cameras' phases", Drawn.SPEEDS: "speeds"}
@@ -152,8 +154,9 @@ def draws_line(answer: Recommendation | Simulation) -> list[str]:
     count = round(kept.mean * answer.replications) if math.isfinite(kept.mean) else 0
     if Drawn.SPEEDS in seen.drawn:
         return [
-            f"Probability that every SLO holds for good: at least {percent(kept.low)} %, {exact(seen.draws_asked)} are "
-            f"asked. Of {answer.replications:,} {draws_of(seen)} {count} meet every SLO."
+            f"Probability that every SLO holds for good: {percent(kept.mean)} % [{percent(kept.low)}, "
+            f"{percent(kept.high, up=True)}], {exact(seen.draws_asked)} are asked. Of {answer.replications:,} "
+            f"{draws_of(seen)} {count} meet every SLO."
         ]
     return [
         f"Cameras: a site keeps the phases it gets. Of {counted(answer.replications, 'draw')} of them {count} meet "
