@@ -205,6 +205,7 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         model=model,
         gpu=gpu,
         precision=precision,
+        runtime=read.text_or_empty("runtime") or DEFAULT_RUNTIME,
         layers=read.layers(model),
         latency=curve,
         latency_fit=quality,
