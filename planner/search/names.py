@@ -62,7 +62,11 @@ def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Ste
     """By number, models that neither a profile nor layers are known of, each with its place."""
     known = {*library.models(), *models_with_layers()}
     named = {i: model for i, model in enumerate(scenario.models) if model.profile or not model.factory}
-    return {i: _unknown_model(model, i, known) for i, model in named.items() if model.known_as not in known}
+    return {
+        i: _unknown_model(model, i, known)
+        for i, model in named.items()
+        if model.known_as not in known and not (model.runtime and library.published_of(model.known_as))
+    }
 
 
 def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
@@ -91,11 +95,12 @@ def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: 
     """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
     kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
     predictor = predictor_of(loaded.scenario, catalog, library)
-    measured = [kind for kind in kinds if library.get(model.known_as, kind, model.precision)]
+    measured = [kind for kind in kinds if library.get(model.known_as, kind, model.precision, model.runtime)]
     predicted = [
         kind
         for kind in kinds
-        if kind not in measured and predictor and predictor.predicted_pair(model.known_as, kind, model.precision)
+        if kind not in measured and predictor and not model.runtime
+        if predictor.predicted_pair(model.known_as, kind, model.precision)
     ]
     parts = {"measured": measured, "predicted": predicted}
     return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

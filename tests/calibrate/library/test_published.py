@@ -2,9 +2,9 @@
 
 import pytest
 
+from calibrate.library.published import profile_of, sources_of
 from calibrate.published import names
 from calibrate.published.points import points
-from calibrate.published.profiles import profile_of, sources_of
 from planner.catalog.offers import load_catalog
 from simulator.world.profile import Evidence
 

@@ -1,4 +1,4 @@
-"""Profiles of published points: for each architecture, GPU, precision and runtime the best source, beside the others."""
+"""Profiles of published points: of each architecture, GPU, precision and runtime by its best source."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
