@@ -6,11 +6,12 @@ Needs no torch.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io.reader import ProfileError, Reader, parse, refuse
+from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.possible import check
 from calibrate.library.published import profile_of, sources_of
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
@@ -33,6 +34,9 @@ ROUNDING = 1e-3
 
 USUAL_RUNTIME = "pytorch"
 """Of profiles and questions that name none."""
+
+ALIKE = ("torchscript", "torch-compile", "onnxruntime", "tensorflow", "mxnet", "paddle", "tensorflow-xla", "tvm")
+"""Runtimes that stand in for the usual one, the likest first; engines such as TensorRT are the last resort."""
 
 Key = tuple[str, str, str]
 """Model, GPU and precision of a profile."""
@@ -82,16 +86,27 @@ class Library:
     def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None) -> Profile | None:
         """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is.
 
-        Without a runtime a profile of that very name counts whatever it ran in, and of published figures those of
-        `USUAL_RUNTIME`; with one, only what ran in it.
+        Without a runtime a profile of that very name counts whatever it ran in, then published figures of
+        `USUAL_RUNTIME`, and of a model that nothing else is known of, those of any other; with one, only what ran in
+        it.
         """
-        for wanted in PRECISIONS if precision is None else (precision,):
-            named = self.profiles.get((model, gpu, wanted))
-            if named is not None and runtime in (None, named.runtime):
-                return named
-            if runtime is not None and (published := self.published(model, gpu, wanted, runtime)) is not None:
-                return published
-        return None
+        wanted = PRECISIONS if precision is None else (precision,)
+        of_name = (self.profiles.get((model, gpu, one)) for one in wanted)
+        named = next((profile for profile in of_name if profile and runtime in (None, profile.runtime)), None)
+        if named is not None:
+            return named
+        of_architecture = (self.published(model, gpu, one, runtime or USUAL_RUNTIME) for one in wanted)
+        usual = next((profile for profile in of_architecture if profile), None)
+        return usual or (self._in_another(model, gpu, wanted) if runtime is None else None)
+
+    def _in_another(self, model: str, gpu: str, wanted: Sequence[str]) -> Profile | None:
+        """Figures of another runtime, with that doubt, where neither a profile nor layers say anything of the usual."""
+        runtimes = {runtime for _, _, runtime in sources_of(model)}
+        if USUAL_RUNTIME in runtimes or model in self.models() or model in models_with_layers():
+            return None
+        found = (self.published(model, gpu, p, r) for p in wanted for r in sorted(runtimes, key=_likeness))
+        other = next((profile for profile in found if profile), None)
+        return other and replace(other, doubts=(*other.doubts, _only_in(other)))
 
     def published(self, model: str, gpu: str, precision: str, runtime: str) -> Profile | None:
         """What was published of the model's architecture; None where it is not enough for a profile."""
@@ -111,6 +126,16 @@ class Library:
         """All profiles of that very name, by GPU, then in order of preference of precision."""
         found = (profile for (model, _, _), profile in self.profiles.items() if model == name)
         return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision))))
+
+
+def _likeness(runtime: str) -> tuple[int, str]:
+    """Runtimes that behave most like the usual one first."""
+    return (ALIKE.index(runtime) if runtime in ALIKE else len(ALIKE), runtime)
+
+
+def _only_in(profile: Profile) -> str:
+    only = f"These are figures of {profile.runtime}; of {USUAL_RUNTIME} nothing is known"
+    return f"{only}; name `runtime: {profile.runtime}` if it runs so, or measure it"
 
 
 def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Library:
