@@ -371,9 +371,12 @@ def doctor(device: str = "cuda:0", out: File = "profiles") -> "list[Finding]":
 
 
 def profiles_list(profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
-    """Profiles of all models on all GPUs."""
+    """Profiles of all models on all GPUs, then what was published of all architectures."""
+    from calibrate.published.names import architectures
+
     library = knowledge(paths(catalog), paths(profiles))[1]
-    return [profile for model in library.models() for profile in library.for_model(model)]
+    named = [profile for model in library.models() for profile in library.for_model(model)]
+    return [*named, *(profile for name in architectures() for profile in library.published_of(name))]
 
 
 def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), catalog: Files = ()) -> "list[Profile]":

@@ -17,6 +17,8 @@ LARGEST_FILE_BYTES = 16_000_000
 LONGEST = 100
 """Characters of a key or a value in an error."""
 LARGEST_BATCH = 1_000_000
+HINTS_MAX = 4
+"""Names that an error suggests."""
 LEAVE = "Leave it as the planner wrote it"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
@@ -267,7 +269,7 @@ def _cut(text: str) -> str:
 
 
 def _instead(value: str, allowed: Sequence[str]) -> str:
-    close = [name for name in allowed if name.startswith(value)] or get_close_matches(value, allowed, n=1)
+    close = [name for name in allowed if name.startswith(value)][:HINTS_MAX] or get_close_matches(value, allowed, n=1)
     return f"Did you mean {' or '.join(close)}?" if close else f"Write one of {', '.join(sorted(allowed))}"
 
 

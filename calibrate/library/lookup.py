@@ -6,12 +6,14 @@ Needs no torch.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io.reader import ProfileError, Reader, parse, refuse
+from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.possible import check
+from calibrate.library.published import profile_of, sources_of
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
 from simulator.world.hardware import GPU
 from simulator.world.profile import AfterLoad, Evidence, FitQuality, Profile, weakest
@@ -29,6 +31,12 @@ NAME_MAX = 64
 ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 
+
+USUAL_RUNTIME = "pytorch"
+"""Of profiles and questions that name none."""
+
+ALIKE = ("torchscript", "torch-compile", "onnxruntime", "tensorflow", "mxnet", "paddle", "tensorflow-xla", "tvm")
+"""Runtimes that stand in for the usual one, the likest first; engines such as TensorRT are the last resort."""
 
 Key = tuple[str, str, str]
 """Model, GPU and precision of a profile."""
@@ -62,30 +70,72 @@ def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """All profiles found, at most one for each model, GPU and precision."""
+    """All profiles found, at most one for each model, GPU and precision, and beside them what was published."""
 
     profiles: Mapping[Key, Profile]
     paths: Mapping[Key, Path] = field(default_factory=dict)
     """The file of each."""
+    gpus: Mapping[str, GPU] = field(default_factory=dict)
+    """Kinds for which published figures count as well; empty: they do for none."""
 
     def measured(self, profile: Profile) -> Mapping[str, Any]:
         """Raw samples and all else that planning does not need; empty where the profile was not measured here."""
         path = self.paths.get((profile.model, profile.gpu, profile.precision))
         return read_measured(path) if path else {}
 
-    def get(self, model: str, gpu: str, precision: str | None = None) -> Profile | None:
-        """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is."""
+    def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None) -> Profile | None:
+        """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is.
+
+        Without a runtime a profile of that very name counts whatever it ran in, then published figures of
+        `USUAL_RUNTIME`, and of a model that nothing else is known of, those of any other; with one, only what ran in
+        it.
+        """
         wanted = PRECISIONS if precision is None else (precision,)
-        return next((self.profiles[key] for p in wanted if (key := (model, gpu, p)) in self.profiles), None)
+        of_name = (self.profiles.get((model, gpu, one)) for one in wanted)
+        named = next((profile for profile in of_name if profile and runtime in (None, profile.runtime)), None)
+        if named is not None:
+            return named
+        of_architecture = (self.published(model, gpu, one, runtime or USUAL_RUNTIME) for one in wanted)
+        usual = next((profile for profile in of_architecture if profile), None)
+        return usual or (self._in_another(model, gpu, wanted) if runtime is None else None)
+
+    def _in_another(self, model: str, gpu: str, wanted: Sequence[str]) -> Profile | None:
+        """Figures of another runtime, with that doubt, where neither a profile nor layers say anything of the usual."""
+        runtimes = {runtime for _, _, runtime in sources_of(model)}
+        if USUAL_RUNTIME in runtimes or model in self.models() or model in models_with_layers():
+            return None
+        found = (self.published(model, gpu, p, r) for p in wanted for r in sorted(runtimes, key=_likeness))
+        other = next((profile for profile in found if profile), None)
+        return other and replace(other, doubts=(*other.doubts, _only_in(other)))
+
+    def published(self, model: str, gpu: str, precision: str, runtime: str) -> Profile | None:
+        """What was published of the model's architecture; None where it is not enough for a profile."""
+        return profile_of(model, self.gpus[gpu], precision, runtime) if gpu in self.gpus else None
+
+    def published_of(self, model: str) -> tuple[Profile, ...]:
+        """All that was published of a model's architecture, by GPU, precision and runtime."""
+        keys = sorted(sources_of(model)) if self.gpus else []
+        found = (self.published(model, *key) for key in keys)
+        return tuple(profile for profile in found if profile)
 
     def models(self) -> tuple[str, ...]:
-        """Names of all models, sorted."""
+        """Names of all models with profiles of their own, sorted."""
         return tuple(sorted({model for model, _, _ in self.profiles}))
 
     def for_model(self, name: str) -> tuple[Profile, ...]:
-        """All profiles of a model, by GPU, then in order of preference of precision."""
+        """All profiles of that very name, by GPU, then in order of preference of precision."""
         found = (profile for (model, _, _), profile in self.profiles.items() if model == name)
         return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision))))
+
+
+def _likeness(runtime: str) -> tuple[int, str]:
+    """Runtimes that behave most like the usual one first."""
+    return (ALIKE.index(runtime) if runtime in ALIKE else len(ALIKE), runtime)
+
+
+def _only_in(profile: Profile) -> str:
+    only = f"These are figures of {profile.runtime}; of {USUAL_RUNTIME} nothing is known"
+    return f"{only}; name `runtime: {profile.runtime}` if it runs so, or measure it"
 
 
 def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Library:
@@ -94,7 +144,7 @@ def find_profiles(directories: Sequence[Path], gpus: Mapping[str, GPU]) -> Libra
     for directory in (*directories, SHIPPED):
         found = _read_profiles(directory, gpus) | found
     profiles = {key: profile for key, (_, profile) in found.items()}
-    return Library(profiles, {key: path for key, (path, _) in found.items()})
+    return Library(profiles, {key: path for key, (path, _) in found.items()}, gpus)
 
 
 def find_kinds(directories: Sequence[Path]) -> dict[str, GPU]:
@@ -205,6 +255,7 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         model=model,
         gpu=gpu,
         precision=precision,
+        runtime=read.text_or_empty("runtime") or USUAL_RUNTIME,
         layers=read.layers(model),
         latency=curve,
         latency_fit=quality,

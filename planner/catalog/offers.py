@@ -330,7 +330,7 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     if errors:
         raise CatalogError("\n".join(errors))
     gpus = _first_wins([_gpus(file) for file in gpu_files])
-    gpus = slices(SHIPPED / "mig.csv", gpus) | gpus
+    gpus = gpus | {name: gpu for name, gpu in slices(SHIPPED / "mig.csv", gpus).items() if name not in gpus}
     instances = _first_wins([_layer(place, price_files, gpus, errors) for place in places])
     purchases = _first_wins([_purchases(file, gpus) for file in price_files])
     if errors:

@@ -192,6 +192,8 @@ class ModelSpec:
     """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
     precision: Precision | None = None
     """Run it at this precision, e.g. `fp16`; at the first of fp32, tf32, amp, ... that is known where not given."""
+    runtime: Name | None = None
+    """Run it in this software, e.g. `tensorrt`; in what its profile ran in where not given."""
     slo: SloSpec
     """Latency and attainment."""
     accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0

@@ -43,7 +43,7 @@ WhyNot = Callable[[str, str, str | None], Unpredicted]
 class Profiles(Protocol):
     """Where profiles come from."""
 
-    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+    def get(self, model: str, gpu: str, precision: str | None, runtime: str | None = None, /) -> Profile | None:
         """The profile of `model` on `gpu`; None where nobody measured it."""
 
 
@@ -239,10 +239,12 @@ class Own:
     twice: bool
     """Whether another model of the scenario has the same profile."""
     shared: Merged
+    runtime: str | None = None
+    """The one it must run in; None: any."""
 
-    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+    def get(self, model: str, gpu: str, precision: str | None, runtime: str | None = None, /) -> Profile | None:
         """The profile, with this model's layers."""
-        profile = self.library.get(model, gpu, precision)
+        profile = self.library.get(model, gpu, precision, *filter(None, (runtime or self.runtime,)))
         if profile is None:
             return None
         if any(self.model in group.models for group in self.shared.sharing):
@@ -269,7 +271,9 @@ def size(
     """
     wanted = [spec for spec in scenario.models if spec.name in need_by_model]
     times = Counter(spec.known_as for spec in scenario.models)
-    own = {spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared) for spec in scenario.models}
+    own = {
+        spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared, spec.runtime) for spec in scenario.models
+    }
     sized: dict[tuple[str, Kind], Sized] = {}
     rejections: list[Rejection] = []
     for kind, stages_max in _gpu_count_max(offers).items():

@@ -200,10 +200,13 @@ class Predictor:
     """What `get` makes of a band, in standard deviations from its middle."""
     facts_of: Callable[[str], Facts] = facts
 
-    def get(self, model: str, gpu: str, precision: str | None = None, /) -> Profile | None:
-        """The profile of a pair, else what was predicted at the quantile; None where nothing can be said."""
-        measured = self.library.get(model, gpu, precision)
-        if measured is not None:
+    def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None, /) -> Profile | None:
+        """The profile of a pair, else what was predicted at the quantile; None where nothing can be said.
+
+        Of a runtime that is asked for, nothing is predicted: what is known of one does not hold in another.
+        """
+        measured = self.library.get(model, gpu, precision, runtime)
+        if measured is not None or runtime is not None:
             return measured
         pair = self.predicted_pair(model, gpu, precision)
         return None if pair is None else self._made.setdefault((model, gpu, precision), pair.profile(self.quantile))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from calibrate.layers.facts import FactsError, traced
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library
+from calibrate.published.names import runtime
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
 from planner.model.scenario import BuySpec, ModelSpec, OwnMachine, Scenario
@@ -21,11 +22,13 @@ OTHERS_SHOWN = 8
 
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
     """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
-    scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog))
+    models = tuple(replace(model, runtime=model.runtime and runtime(model.runtime)) for model in loaded.scenario.models)
+    scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog), models=models)
     loaded = replace(loaded, scenario=scenario)
     wrong = list(wrong_offers(catalog, scenario.buy))
     if isinstance(library, Library):
         wrong += _not_traced(scenario, library)
+        wrong += _unknown_runtimes(scenario, library)
         unknown = _unknown_models(scenario, library)
         others = [model for i, model in enumerate(scenario.models) if i not in unknown]
         only_unknown = bool(unknown) and not wrong
@@ -62,7 +65,24 @@ def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Ste
     """By number, models that neither a profile nor layers are known of, each with its place."""
     known = {*library.models(), *models_with_layers()}
     named = {i: model for i, model in enumerate(scenario.models) if model.profile or not model.factory}
-    return {i: _unknown_model(model, i, known) for i, model in named.items() if model.known_as not in known}
+    return {
+        i: _unknown_model(model, i, known)
+        for i, model in named.items()
+        if model.known_as not in known and not library.published_of(model.known_as)
+    }
+
+
+def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
+    """Runtimes in which nothing is known of their models, each with its place."""
+    for i, model in enumerate(scenario.models):
+        own = {profile.runtime for profile in library.for_model(model.known_as)}
+        known = own | {profile.runtime for profile in library.published_of(model.known_as)}
+        if model.runtime and model.runtime not in known:
+            listed = f" Known: {', '.join(sorted(known))}." if known else ""
+            wrong = (
+                f"nothing is known of `{model.known_as}` in `{model.runtime}`.{perhaps(model.runtime, known)}{listed}"
+            )
+            yield ("models", i, "runtime"), f"{wrong} Or measure it, and name the folder with `--profiles DIR`."
 
 
 def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
@@ -91,11 +111,12 @@ def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: 
     """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
     kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
     predictor = predictor_of(loaded.scenario, catalog, library)
-    measured = [kind for kind in kinds if library.get(model.known_as, kind, model.precision)]
+    measured = [kind for kind in kinds if library.get(model.known_as, kind, model.precision, model.runtime)]
     predicted = [
         kind
         for kind in kinds
-        if kind not in measured and predictor and predictor.predicted_pair(model.known_as, kind, model.precision)
+        if kind not in measured and predictor and not model.runtime
+        if predictor.predicted_pair(model.known_as, kind, model.precision)
     ]
     parts = {"measured": measured, "predicted": predicted}
     return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

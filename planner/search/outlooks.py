@@ -130,9 +130,9 @@ class AlikeInBatches:
     largest: Mapping[str, int]
     """Batch by model."""
 
-    def get(self, model: str, gpu: str, precision: str | None, /) -> Profile | None:
+    def get(self, model: str, gpu: str, precision: str | None, runtime: str | None = None, /) -> Profile | None:
         """The profile of `model` on `gpu`, predicted ones up to the largest batch of today."""
-        profile = self.known.get(model, gpu, precision)
+        profile = self.known.get(model, gpu, precision, *filter(None, (runtime,)))
         if profile is None or not profile.predicted:
             return profile
         curve = profile.latency

@@ -71,18 +71,22 @@ class AfterLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one model costs on one kind of GPU at one precision."""
+    """What one model costs on one kind of GPU, at one precision and in one runtime."""
 
     model: str
     gpu: str
     precision: str
     """`fp32`, `tf32`, `amp`, `fp16`, `bf16` or `int8`."""
+    runtime: str = "pytorch"
+    """The software that runs it: `pytorch`, `tensorrt`, `tvm`..."""
     layers: tuple[Layer, ...]
     """The weights; a model whose layers nobody listed is one layer."""
     latency: Curve
     """Seconds to run a batch, by batch size."""
     latency_fit: FitQuality | None = None
     """None: straight lines between the points, never judged."""
+    source_spread: float | None = None
+    """How far other sources of the same thing are from this one: 0.2 is 1.2 times or a 1.2th; None: no other."""
     latency_cv: float = 0.0
     """Coefficient of variation of one batch's run time around `latency`."""
     doubt: Doubt | None = None

@@ -38,6 +38,7 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
         rows.words("model", lambda p: p.model),
         rows.words("GPU", lambda p: p.gpu),
         rows.words("precision", lambda p: p.precision),
+        rows.words("runtime", lambda p: p.runtime),
         rows.figures("batches", lambda p: f"1-{p.largest_batch}"),
         rows.figures("batch 1", lambda p: seconds(p.latency(1))),
         rows.figures("best rate", lambda p: per_second(best_rate(p))),
@@ -89,7 +90,7 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
         *(f"Assumed: {text}" for text in profile.assumptions),
         *(f"Doubt: {text}" for text in profile.doubts),
     ]
-    head = screen.bold(f"{profile.model} on {profile.gpu}, {profile.precision}")
+    head = screen.bold(f"{profile.model} on {profile.gpu}, {profile.precision}, {profile.runtime}")
     lines = (line for fact in facts for line in screen.wrap(fact, 2, 2))
     return [head, *table(plain(_by_batch(profile, raw)), screen), *lines]
 
@@ -216,7 +217,7 @@ def _numbers(values: object) -> list[float]:
 
 def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
     """Profiles of a model on a GPU, or on all there are; ListingError where there is none."""
-    of_model = library.for_model(model)
+    of_model = (*library.for_model(model), *library.published_of(model))
     if not of_model:
         raise ListingError(f"no profile of `{model}`.{perhaps(model, library.models())} See `profiles list`.")
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))

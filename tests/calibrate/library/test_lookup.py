@@ -328,7 +328,10 @@ BAD_VALUES = {
         GOOD | {"load": {"t0_s": 0, "bytes_per_s": 6e9, "pinned": 1}},
         "load.pinned: is not a key of a profile. Write one of bytes_per_s, t0_s",
     ),
-    "gpu": (GOOD | {"gpu": "A100"}, "gpu: 'A100' is not known. Did you mean A100-40GB or A100-80GB?"),
+    "gpu": (
+        GOOD | {"gpu": "A100"},
+        "gpu: 'A100' is not known. Did you mean A100-40GB or A100-40GB-PCIe or A100-80GB or A100-80GB-PCIe?",
+    ),
     "precision": (GOOD | {"precision": "fp23"}, "precision: 'fp23' is not known. Did you mean fp32?"),
     "evidence": (
         GOOD | {"load_evidence": "guessed"},

@@ -1,0 +1,178 @@
+"""Profiles of published points: of each architecture, GPU, precision and runtime by its best source."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from math import exp, log
+from statistics import median
+
+from calibrate.library.possible import check
+from calibrate.published import names
+from calibrate.published.points import Point, points, sources
+from simulator.world.curves import Interpolated, LoadTime
+from simulator.world.hardware import GPU
+from simulator.world.model import Layer
+from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
+from simulator.world.profile import Evidence, Profile
+
+BATCHES_MIN = 3
+LARGE_BATCH = 16
+"""Two batch sizes are enough where one is 1 and the other is this or more: floor and slope are both seen."""
+SMALL_RANGE = 4
+"""A series that ends here hides what larger batches would save."""
+HELD_SHARE = 0.5
+"""Of all that layers put out for a sample, at most so much is held at once: VGG-16, which holds most, 0.47."""
+LINK_SHARE = 0.77
+"""Share of the host link at which weights load: the V100 of the Clockwork zoo reaches 12.29 of 16 GB/s."""
+
+Key = tuple[str, str, str]
+"""GPU, precision and runtime."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Latencies by batch size, of one source."""
+
+    source: str
+    """Ids of its sources; rounds of MLPerf are one."""
+    as_of: str
+    latency_s: Mapping[int, float]
+    """By batch size, ascending; the median where a source has several."""
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether floor and slope can be told from it."""
+        batches = tuple(self.latency_s)
+        return len(batches) >= BATCHES_MIN or (len(batches) > 1 and batches[0] == 1 and batches[-1] >= LARGE_BATCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """All series of one architecture on one GPU at one precision in one runtime, the best first."""
+
+    architecture: str
+    input: str
+    gpu: str
+    precision: str
+    runtime: str
+    series: tuple[Series, ...]
+
+    @property
+    def best(self) -> Series:
+        """The one with most batch sizes, of two alike the newer."""
+        return self.series[0]
+
+    @property
+    def spread(self) -> float | None:
+        """How far others are from the best where both have a batch: 0.2 is 1.2 times or a 1.2th. None: no other."""
+        ratios = [
+            abs(log(other.latency_s[batch] / self.best.latency_s[batch]))
+            for other in self.series[1:]
+            for batch in other.latency_s.keys() & self.best.latency_s.keys()
+        ]
+        return exp(max(ratios)) - 1 if ratios else None
+
+
+def sources_of(model: str) -> Mapping[Key, Sources]:
+    """What was published of a model at its usual input, where it is enough for a profile."""
+    return _sources_of(names.architecture(model))
+
+
+@cache
+def _sources_of(architecture: str) -> Mapping[Key, Sources]:
+    size = names.usual_input(architecture)
+    usable = [p for p in points(architecture) if p.batch and p.precision in WEIGHT_BYTES and p.input in (size, "")]
+    found = (_sources(key, list(group)) for key, group in groupby(sorted(usable, key=_key), _key))
+    return {(one.gpu, one.precision, one.runtime): one for one in found if one.series and one.best.is_enough}
+
+
+def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | None:
+    """The profile of a model by its best source; None where there is none, or where its weights are not known."""
+    found = sources_of(model).get((gpu.name, precision, runtime))
+    facts = names.facts_of(found.architecture, found.input) if found else None
+    if found is None or facts is None or facts.params is None or facts.activations is None:
+        return None
+    best = found.best
+    batches = tuple(best.latency_s)
+    held_bytes = HELD_SHARE * facts.activations * VALUE_BYTES[precision]
+    profile = Profile(
+        model=model,
+        gpu=gpu.name,
+        precision=precision,
+        runtime=runtime,
+        layers=(Layer(model, round(facts.params * WEIGHT_BYTES[precision])),),
+        latency=Interpolated(batches, tuple(best.latency_s.values())),
+        source_spread=found.spread,
+        workspace=Interpolated(batches, tuple(held_bytes * batch for batch in batches)),
+        load=LoadTime(0.0, LINK_SHARE * gpu.pcie_bytes_per_s),
+        flops_per_sample=2 * facts.macs if facts.macs else None,
+        latency_evidence=Evidence.PUBLISHED,
+        memory_evidence=Evidence.ASSUMED,
+        load_evidence=Evidence.ASSUMED,
+        source=best.source,
+        as_of=best.as_of,
+        assumptions=_assumptions(facts.params, precision),
+        doubts=tuple(_doubts(found)),
+    )
+    return None if check(profile, gpu) else profile
+
+
+def _sources(key: tuple[str, ...], found: Sequence[Point]) -> Sources:
+    architecture, gpu, precision, runtime = key
+    by_source = {source: list(group) for source, group in groupby(sorted(found, key=_publisher), _publisher)}
+    series = [_series(group) for group in by_source.values()]
+    return Sources(
+        architecture=architecture,
+        input=names.usual_input(architecture),
+        gpu=gpu,
+        precision=precision,
+        runtime=runtime,
+        series=tuple(sorted(series, key=lambda one: (len(one.latency_s), one.as_of), reverse=True)),
+    )
+
+
+def _series(found: Sequence[Point]) -> Series:
+    by_batch: dict[int, list[float]] = {}
+    for point in found:
+        by_batch.setdefault(point.batch or 0, []).append(point.latency_s)
+    ids = sorted({point.source for point in found})
+    return Series(
+        source="; ".join(sources()[id].title for id in ids),
+        as_of=max(_day(sources()[id].as_of) for id in ids),
+        latency_s={batch: median(by_batch[batch]) for batch in sorted(by_batch)},
+    )
+
+
+def _key(point: Point) -> tuple[str, ...]:
+    return (point.architecture, point.gpu, point.precision, point.runtime)
+
+
+def _publisher(point: Point) -> str:
+    """The source, without the round of MLPerf: rounds measure the same thing with newer software."""
+    return point.source.split("-v")[0]
+
+
+def _day(as_of: str) -> str:
+    """The first day of a month; of an unknown date, the first of all."""
+    return f"{as_of}-01" if len(as_of) == len("2024-08") else as_of or "2000-01-01"
+
+
+def _assumptions(params: float, precision: str) -> tuple[str, ...]:
+    return (
+        f"Weights: {params / 1e6:.4g} M parameters x {WEIGHT_BYTES[precision]} bytes.",
+        f"Workspace is not published: taken as {HELD_SHARE:.0%} of all that layers put out, as no network"
+        " holds more at once.",
+        f"Load time is not published: taken as bytes over {LINK_SHARE:.0%} of the host link.",
+        "Spread between runs is not published: taken as 0.",
+    )
+
+
+def _doubts(found: Sources) -> Iterator[str]:
+    """What speaks against the figures."""
+    largest = max(found.best.latency_s)
+    if largest <= SMALL_RANGE:
+        remedy = f"measure larger ones: planner calibrate --device cuda:0 --models {found.architecture}"
+        yield f"The series ends at batch {largest}, which may bind; {remedy}"
+    if found.spread:
+        yield f"Sources differ by up to {found.spread:.0%}: {', '.join(one.source for one in found.series)}"

@@ -1,0 +1,50 @@
+"""Runtimes: what a scenario names decides which figures count, and nothing else does."""
+
+from pathlib import Path
+
+import pytest
+
+from planner.api import plan
+from planner.io.load import ScenarioError
+
+SCENARIO = """
+models:
+  - {{name: resnet50, {wish}slo: {{latency: 100 ms, attainment: 99 %}}}}
+streams:
+  - {{name: cams, model: resnet50, poisson: 900 rps}}
+buy: {{gpus: [T4], providers: [aws], instances: [g4dn.xlarge], regions: [us-east-1]}}
+"""
+
+
+def answer(path: Path, wish: str):
+    file = path / "s.yaml"
+    file.write_text(SCENARIO.format(wish=wish), encoding="utf-8")
+    return plan(file)
+
+
+def test_a_faster_runtime_costs_less(tmp_path):
+    """A T4 answers 420 ResNet-50 a second by PyTorch at fp32, 1,139 by Paddle with TensorRT at fp16 and batch 8."""
+    eager = answer(tmp_path, "runtime: pytorch, ").recommendation
+    compiled = answer(tmp_path, "runtime: paddle-tensorrt, precision: fp16, ").recommendation
+    assert eager.cost_usd_per_hour == pytest.approx(3 * 0.526)
+    assert compiled.cost_usd_per_hour == pytest.approx(0.526)
+    assert not compiled.predicted
+
+
+def test_without_one_it_is_the_usual_one(tmp_path):
+    wished, plain = (answer(tmp_path, wish).recommendation for wish in ("runtime: pytorch, ", ""))
+    assert plain.cost_usd_per_hour == wished.cost_usd_per_hour
+    assert plain.models == wished.models
+
+
+def test_runtimes_are_understood_as_sources_write_them(tmp_path):
+    assert answer(tmp_path, "runtime: TensorRT, precision: int8, ").recommendation.feasible
+
+
+def test_an_unknown_runtime_is_an_error_at_its_place(tmp_path):
+    with pytest.raises(ScenarioError) as error:
+        answer(tmp_path, "runtime: tensorttr, ")
+    (line,) = str(error.value).splitlines()
+    assert ":3:" in line
+    assert "models[0].runtime" in line
+    assert "Did you mean `tensorrt`?" in line
