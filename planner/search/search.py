@@ -96,6 +96,8 @@ def plan_of_one_way(
     if shown and shown.met:
         best = shown
     alone = search.alone(best) if best else []
+    if best:  # steps may leave out what a kind of GPU does alone
+        best = shown = min([best, *alone], key=lambda trial: goal_of(scenario.objective, trial))
     others = search.others(best, alone) if best else []
     predictor = predictor_of(scenario, catalog, library)
     ahead = look_ahead(question, catalog, predictor, best, shown, shared)
