@@ -10,7 +10,7 @@ DURATION ?= 240s
 RECORDINGS := scenarios/validation/recordings
 
 .NOTPARALLEL:
-.PHONY: help plan test check bench record validation export-check
+.PHONY: help plan test check bench learn record validation export-check
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,9 @@ check: .venv/dev.stamp ## Check style, types and the direction of imports
 
 bench: .venv/dev.stamp ## Measure the speed of simulator and planner
 	@$(BIN)/python -m benchmarks
+
+learn: .venv/plan.stamp ## Learn from all published points anew, for predictions (a few minutes)
+	@$(BIN)/python -m planner.prediction.learning
 
 record: .venv/dev.stamp ## Run the validation scenarios for real and keep the runs: make record DEVICE=cuda:0 MACHINE=h200
 	@mkdir -p $(RECORDINGS)/$(MACHINE)

@@ -15,6 +15,7 @@ from time import perf_counter
 from benchmarks import fuzz, kills
 from benchmarks.commands import ROOT, CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
+from benchmarks.learnt import learnt_table
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
 from benchmarks.predictions import all_cases
@@ -170,6 +171,12 @@ def predictions() -> None:
     print("\n".join(predicted_table(all_cases())))
 
 
+def learnt() -> None:
+    """How far the learnt predictor errs where something was left out; takes some minutes."""
+    print("\nErrors of what was learnt from published points\n")
+    print("\n".join(learnt_table()))
+
+
 def studies() -> None:
     """What a study costs beside its points, and what a second worker brings."""
     short, longer = costs(200, 5.0), costs(60, 200.0)
@@ -198,8 +205,8 @@ PARTS = {
     "studies": studies,
 }
 """Memory first, because a child's peak starts at what its parent holds."""
-LONG = {"fuzz": lambda: fuzz.main([]), "kills": lambda: kills.main([])}
-"""Which take hours, and run only where they are named."""
+LONG = {"learnt": learnt, "fuzz": lambda: fuzz.main([]), "kills": lambda: kills.main([])}
+"""Which take minutes or hours, and run only where they are named."""
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from planner.io.traces import TraceSummary, TraceTable
     from planner.objects import Plan, Simulation
     from planner.placing.sharing import Analysis
+    from planner.prediction.queries import Answer
     from planner.questions.horizons.answer import Horizon
     from planner.questions.merging.breakeven import Breakeven
     from planner.questions.profiling.anatomy import Anatomy
@@ -297,6 +298,15 @@ def profile(
     known, library = knowledge(paths(catalog), paths(profiles))
     wish = wished(known, model, shape_text(input_shape), resolution, batch, precision, gpu, device, dataflow, measure)
     return look(wish, library, known.gpus, paths(profiles))
+
+
+def predict(file: File, *, catalog: Files = ()) -> "list[Answer]":
+    """Times of batches that nobody may have measured, a row for each of a CSV file: gpu, model, input, precision,
+    runtime, batch; an empty cell means the usual."""
+    from planner.catalog.offers import load_catalog
+    from planner.prediction.queries import answers
+
+    return list(answers(Path(file), load_catalog(paths(catalog)).gpus))
 
 
 def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: Files = ()) -> "Analysis":

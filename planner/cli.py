@@ -16,6 +16,7 @@ from planner.commands.calibrate import EVERYTHING_IS_PASSED_ON, calibrate, docto
 from planner.commands.groups import merge, prices, profiles, trace
 from planner.commands.horizon import horizon
 from planner.commands.plan import plan
+from planner.commands.predict import predict
 from planner.commands.profile import profile
 from planner.commands.scenarios.from_triton import from_triton
 from planner.commands.scenarios.init import init, schema
@@ -61,6 +62,7 @@ app.command()(plan)
 app.command()(simulate)
 app.command()(validate)
 app.command()(profile)
+app.command()(predict)
 app.command()(export)
 app.command()(train)
 app.command()(horizon)

@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import json
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
@@ -190,18 +190,25 @@ def thinned(all_figures: Sequence[Figure], rng: np.random.Generator) -> list[Fig
 
 
 def widening(errors: Sequence[HeldOut]) -> dict[str, float]:
-    """By nearness and size of batch: what the told spread must be times so that the band holds 80 %."""
+    """By nearness and size of batch: what the told spread must be times so that the band holds 80 %.
+
+    A source counts by the root of its figures, so that one with thousands does not speak for all.
+    """
     found = {}
     for nearness in Nearness:
         for small in (True, False):
-            ratios = [
-                abs(e.error) / e.sd
-                for e in errors
-                if e.nearness is nearness and (e.figure.case.batch <= SMALL_MAX) == small
-            ]
-            if ratios:
-                found[f"{nearness} {'small' if small else 'large'}"] = float(np.quantile(ratios, 0.8)) / SPREAD_80
+            some = [e for e in errors if e.nearness is nearness and (e.figure.case.batch <= SMALL_MAX) == small]
+            if some:
+                found[f"{nearness} {'small' if small else 'large'}"] = _quantile(some, 0.8) / SPREAD_80
     return found
+
+
+def _quantile(errors: Sequence[HeldOut], share: float) -> float:
+    """Of errors over their spreads, each weighted by one over the root of its source's figures."""
+    count = Counter(e.figure.source for e in errors)
+    ordered = sorted((abs(e.error) / e.sd, count[e.figure.source] ** -0.5) for e in errors)
+    reached = np.cumsum([weight for _, weight in ordered])
+    return ordered[int(np.searchsorted(reached, share * reached[-1]))][0]
 
 
 def digest() -> str:
@@ -226,7 +233,6 @@ def learn(path: Path = FILE) -> None:
         "effects": {
             group: {key: [round(mean, 4), round(variance, 5)] for key, (mean, variance) in keys.items()}
             for group, keys in fitted.effects.items()
-            if group != "source"
         },
     }
     path.parent.mkdir(exist_ok=True)

@@ -29,7 +29,9 @@ class Nearness(StrEnum):
     PAIR = "pair"
     """The model on the GPU, otherwise."""
     ELSEWHERE = "elsewhere"
-    """The model on other GPUs, and the GPU with other models."""
+    """The model at that precision and runtime on other GPUs, and the GPU with other models."""
+    OTHERWISE = "otherwise"
+    """The model on other GPUs, at other precisions or runtimes, and the GPU with other models."""
     NEW_GPU = "new-gpu"
     """The model, but nothing on that GPU."""
     NEW_MODEL = "new-model"
@@ -85,7 +87,10 @@ class Learnt:
             return Nearness.PAIR
         if not (self.knows("work model", model) or self.knows("work model?", model)):
             return Nearness.NEW_MODEL
-        return Nearness.ELSEWHERE if self.knows("work gpu", kind) else Nearness.NEW_GPU
+        if not self.knows("work gpu", kind):
+            return Nearness.NEW_GPU
+        alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
+        return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE
 
     def knows(self, group: str, key: str) -> bool:
         """Whether an effect was seen."""

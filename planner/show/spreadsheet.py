@@ -2,10 +2,34 @@
 
 import csv
 import io
+import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
+from planner.io.store import plain
 from planner.model.plan import ModelAnswer
+from planner.prediction.queries import Answer
+
+
+def answers_csv(answers: Sequence[Answer]) -> str:
+    """One row for each, empty where there is no figure."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = [one.name for one in fields(Answer)]
+    writer.writerow(columns)
+    for answer in answers:
+        writer.writerow(["" if (value := getattr(answer, name)) is None else figure(value) for name in columns])
+    return out.getvalue()
+
+
+def answers_json(answers: Sequence[Answer]) -> str:
+    """A list of objects with the same keys; null where there is no figure."""
+    return json.dumps([plain(asdict(answer)) for answer in answers], indent=2) + "\n"
+
+
+def figure(value: object) -> object:
+    """A time with six digits."""
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def to_csv(models: Sequence[ModelAnswer]) -> str:

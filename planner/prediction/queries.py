@@ -1,0 +1,192 @@
+"""Queries: times of many cases at once, from a table of GPUs, models, inputs, precisions, runtimes and batches."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import exp, hypot, log
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
+
+from calibrate.io.files import FileError, read_text
+from calibrate.published import names
+from calibrate.published.points import Point, points
+from planner.model.plan import Estimate
+from planner.prediction.effects import Case
+from planner.prediction.learnt import Learnt, Nearness, learnt
+from planner.prediction.transfer import around
+from planner.units.reading import perhaps
+from simulator.errors import InputError
+from simulator.world.hardware import GPU
+from simulator.world.precision import WEIGHT_BYTES
+
+COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
+NEEDED = ("gpu", "model")
+USUAL_PRECISION, USUAL_RUNTIME = "fp32", "pytorch"
+PRECISIONS = (*WEIGHT_BYTES, "fp8")
+BATCH_MAX = 1_000_000
+SOURCES_MAX = 3
+ONE_SOURCE_SD = 0.05
+"""Standard deviation of ln(time) between two publications of one case, where there is only one."""
+NEAR_SD, OCTAVE_SD = 0.06, 0.10
+"""Of a batch between or beside published ones: at them, and for each doubling away from the nearest."""
+HELD_SHARE = 0.5
+"""Bytes of activations held at once over those that a sample puts out in all."""
+
+
+class QueryError(InputError):
+    """A table that cannot be answered; the text names file, line, value and what to write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A time with its 80 % band, or why there is none."""
+
+    latency_s: float | None = None
+    latency_low_s: float | None = None
+    latency_high_s: float | None = None
+    memory_bytes: int | None = None
+    rule: str = ""
+    """`published`, `series` (other batches of it were published), or how near the nearest published case is."""
+    evidence: str = ""
+    sources: str = ""
+    """Ids of publications, parted by blanks, those of the same model first."""
+    reason: str = ""
+    """Why nothing is predicted."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What answers rest on."""
+
+    learnt: Learnt
+    gpus: Mapping[str, GPU]
+
+    def answer(self, row: Mapping[str, str], place: str) -> Answer:
+        """One row by column; an empty cell means the usual. QueryError where a batch is no number."""
+        batch = batch_of(row.get("batch", ""), place)
+        case = self.case(row, batch)
+        return Answer(reason=case) if isinstance(case, str) else self.of_case(case)
+
+    def case(self, row: Mapping[str, str], batch: int) -> Case | str:
+        """The case by canonical names, or why nothing can be said of it."""
+        gpu = names.gpu(row["gpu"])
+        if gpu not in self.gpus:
+            return f"GPU {row['gpu']} is not known.{perhaps(row['gpu'], self.gpus)}"
+        architecture, size = names.identity(row["model"], row.get("input", ""))
+        precision = names.precision(row.get("precision", "")) or USUAL_PRECISION
+        if precision not in PRECISIONS:
+            return f"precision {precision} is not known. Write one of {', '.join(PRECISIONS)}"
+        runtime = names.runtime(row.get("runtime", "")) or USUAL_RUNTIME
+        if not self.learnt.knows("overhead runtime", runtime):
+            return f"nothing was published of runtime {runtime}"
+        facts = names.facts_of(architecture, size)
+        case = Case(
+            gpu=gpu, architecture=architecture, input=size, precision=precision, runtime=runtime, batch=float(batch)
+        )
+        if (facts is None or facts.macs is None) and self.learnt.nearness(case) is Nearness.NEW_MODEL:
+            return f"nothing is known of model {row['model']}: no operations, no published time"
+        return case
+
+    def of_case(self, case: Case) -> Answer:
+        """As published, else as learnt and drawn through the published batches of the series."""
+        of_model = list(points(case.architecture))
+        series = [p for p in of_model if same_series(p, case)]
+        same = [p for p in series if p.batch == case.batch]
+        if same:
+            estimate, rule = of_publications(same), "published"
+        else:
+            estimate, rule = self.beside(case, series), str(self.learnt.nearness(case))
+        here = [p.source for p in of_model if p.gpu == case.gpu]
+        sources = [p.source for p in (same or series)] or [*here, *(p.source for p in of_model)]
+        return Answer(
+            latency_s=estimate.value,
+            latency_low_s=estimate.low,
+            latency_high_s=estimate.high,
+            memory_bytes=memory_bytes(case),
+            rule=rule,
+            evidence="published" if same else "predicted",
+            sources=" ".join(list(dict.fromkeys(sources))[:SOURCES_MAX]),
+        )
+
+    def beside(self, case: Case, series: Sequence[Point]) -> Estimate:
+        """What was learnt, moved by how far it is off at the published batches of the same series."""
+        gpu = self.gpus[case.gpu]
+        told = self.learnt.predict(case, gpu)
+        errors: dict[float, list[float]] = {}
+        for point in series:
+            if point.batch:
+                seen = Case(**{**asdict(case), "batch": float(point.batch)})
+                error = log(point.latency_s) - self.learnt.log_time(seen, gpu).mean
+                errors.setdefault(log(point.batch, 2), []).append(error)
+        if not errors:
+            return told
+        octaves = sorted(errors)
+        at = log(case.batch, 2)
+        moved = float(np.interp(at, octaves, [fmean(errors[octave]) for octave in octaves]))
+        away = min(abs(at - octave) for octave in octaves)
+        return around(told.value * exp(moved), hypot(NEAR_SD, OCTAVE_SD * away))
+
+
+def same_series(point: Point, case: Case) -> bool:
+    """Whether only the batch may differ."""
+    seen = (point.input, point.gpu, point.precision or USUAL_PRECISION, point.runtime)
+    return seen == (case.input, case.gpu, case.precision, case.runtime)
+
+
+def of_publications(same: Sequence[Point]) -> Estimate:
+    """The geometric mean, with what publications differ by."""
+    logs = [log(point.latency_s) for point in same]
+    return around(exp(fmean(logs)), max(ONE_SOURCE_SD, stdev(logs) if len(logs) > 1 else 0.0))
+
+
+def memory_bytes(case: Case) -> int | None:
+    """Weights and a part of the activations; None where they are not known."""
+    facts = names.facts_of(case.architecture, case.input)
+    if facts is None or facts.params is None:
+        return None
+    size = 2 if case.precision in ("fp16", "bf16", "amp") else WEIGHT_BYTES.get(case.precision, 1)
+    activations = HELD_SHARE * (facts.activations or 0.0) * case.batch * size
+    return round(facts.params * WEIGHT_BYTES.get(case.precision, 1) + activations)
+
+
+def batch_of(written: str, place: str) -> int:
+    """A whole number from 1; 1 where nothing is written."""
+    text = written.strip() or "1"
+    if not text.isdecimal() or not 1 <= int(text) <= BATCH_MAX:
+        raise QueryError(f"{place}: batch must be a whole number from 1 to {BATCH_MAX:,}, got `{text[:40]}`")
+    return int(text)
+
+
+def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[Answer]:
+    """An answer for each row, in order. QueryError where the table cannot be read."""
+    known = Known(learnt(), gpus)
+    for line, row in read_queries(path):
+        yield known.answer(row, f"{path}:{line}")
+
+
+def read_queries(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Rows by column with their lines. Columns besides those asked for are left aside."""
+    try:
+        text = read_text(path)
+    except FileError as error:
+        raise QueryError(f"{path}{error.place}: {error}. Name a CSV file with columns {', '.join(COLUMNS)}") from None
+    table = csv.reader(io.StringIO(text, newline=""))
+    header = [cell.strip().lower() for cell in next(table, [])]
+    if missing := [name for name in NEEDED if name not in header]:
+        raise QueryError(
+            f"{path}:1: has no column {' and '.join(missing)}. Write a first line such as {','.join(COLUMNS)}"
+        )
+    rows = []
+    for cells in table:
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            raise QueryError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(header)}")
+        row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+        if empty := [name for name in NEEDED if not row[name]]:
+            raise QueryError(f"{path}:{table.line_num}: {empty[0]} is empty. Name it")
+        rows.append((table.line_num, row))
+    return rows
