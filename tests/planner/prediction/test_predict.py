@@ -421,7 +421,11 @@ def test_profiles_go_before_predictions_and_cheaper_gpus_are_named() -> None:
 
 def test_what_no_measured_gpu_can_do_others_might() -> None:
     found = asked_of(
-        scenario([model("one", 0.2)], CAMERAS, buy=BuySpec(gpus=("V100", "L4"), retired=True, max_cost=1.0)),
+        scenario(
+            [model("one", 0.2)],
+            CAMERAS,
+            buy=BuySpec(providers=("aws",), gpus=("V100", "L4"), retired=True, max_cost=1.0),
+        ),
         ONE,
     )
     assert not found.recommendation.feasible
