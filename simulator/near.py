@@ -24,14 +24,20 @@ def near_names(word: str, known: Iterable[str]) -> list[str]:
     asked = _plain(word)
     if not asked:
         return []
-    if asked in plain:
-        return [plain[asked]]
-    longer = sorted(key for key in plain if key.startswith(asked))
-    if len(asked) > 1 and 0 < len(longer) <= SHOWN_MAX:
-        return [plain[key] for key in longer]
+    near = [asked] if asked in plain else _begun_by(asked, plain) or _misspelt(asked, plain)
+    return [plain[key] for key in near]
+
+
+def _begun_by(asked: str, known: Iterable[str]) -> list[str]:
+    """What goes on where `asked` ends; nothing where that is too much to choose from."""
+    longer = sorted(key for key in known if key.startswith(asked))
+    return longer if len(asked) > 1 and len(longer) <= SHOWN_MAX else []
+
+
+def _misspelt(asked: str, known: Iterable[str]) -> list[str]:
     numbers = _numbers(asked)
-    alike = [key for key in plain if _one_begins_the_other(numbers, _numbers(key))]
-    return [plain[key] for key in get_close_matches(asked, alike, n=1, cutoff=SURE)]
+    alike = [key for key in known if _one_begins_the_other(numbers, _numbers(key))]
+    return get_close_matches(asked, alike, n=1, cutoff=SURE)
 
 
 def _plain(name: str) -> str:

@@ -203,11 +203,16 @@ def kinds(nodes: Iterable[Mapping[str, Any]], device: str) -> list[NodeKind]:
     alive = [node for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
     if device == "cpu":
         return [_without_gpu(alive)]
-    with_gpu = [node for node in alive if node["Resources"].get("GPU")]
-    if not with_gpu:
-        raise ClusterError("--engine ray: the cluster has no machine with a GPU. --device cpu measures one without.")
+    with_gpu = _with_gpu(alive)
     by_name = {kind.name: kind for node in with_gpu for kind in kinds_of(node)}
     return [by_name[name] for name in sorted(by_name)]
+
+
+def _with_gpu(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    with_gpu = [node for node in nodes if node["Resources"].get("GPU")]
+    if not with_gpu:
+        raise ClusterError("--engine ray: the cluster has no machine with a GPU. --device cpu measures one without.")
+    return with_gpu
 
 
 def _without_gpu(nodes: Sequence[Mapping[str, Any]]) -> NodeKind:

@@ -113,23 +113,18 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
     """Machines that may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
     if errors := [f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)]:
         raise CatalogError("\n".join(errors))
-    found: list[Offer] = []
+    own = [machine for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
+    rented = [instance for instance in catalog.instances if _wanted(instance, buy)]
+    kinds = {machine.gpu for machine in own} | {instance.gpu for instance in rented}
+    found = [_own_offer(catalog, machine) for machine in own]
     refused: list[Rejection] = []
-    kinds: set[str] = set()
-    for machine in buy.own:
-        if not buy.gpus or machine.gpu in buy.gpus:
-            found.append(_own_offer(catalog, machine))
-            kinds.add(machine.gpu)
-    for instance in catalog.instances:
-        if _wanted(instance, buy):
-            match _judge(catalog, instance, buy):
-                case Offer() as offer:
-                    found.append(offer)
-                case rejection:
-                    refused.append(rejection)
-            kinds.add(instance.gpu)
-    refused = list(_worth_telling(refused, found, buy))
-    refused += [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in kinds]
+    for instance in rented:
+        match _judge(catalog, instance, buy):
+            case Offer() as offer:
+                found.append(offer)
+            case rejection:
+                refused.append(rejection)
+    refused = [*_worth_telling(refused, found, buy), *_unpriced(buy, kinds)]
     if not found and not refused:
         raise CatalogError(
             "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
@@ -148,6 +143,11 @@ def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: Bu
                 worth = True
         if worth:
             yield rejection
+
+
+def _unpriced(buy: BuySpec, kinds: Collection[str]) -> list[Rejection]:
+    """Kinds of GPU that are asked for and of which no machine is known."""
+    return [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in kinds]
 
 
 def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:

@@ -297,10 +297,8 @@ def judge(old: Interval, new: Interval, apart: Interval) -> FigureVerdict:
 
 def notes(old: Answer, new: Answer) -> Iterator[str]:
     """What helps to read the difference."""
-    if old.feasible and not new.feasible:
-        yield "Feasible before, no longer."
-    if new.feasible and not old.feasible:
-        yield "Not feasible before, feasible now."
+    if old.feasible != new.feasible:
+        yield "Feasible before, no longer." if old.feasible else "Not feasible before, feasible now."
     if old.arrivals and new.arrivals and figures_of_parts(old) != figures_of_parts(new):
         yield chance(same_arrivals(old, new), old)
     if old.source and new.source:

@@ -185,13 +185,18 @@ def head(diff: Diff) -> tuple[str, str, str]:
 
 def summary(diff: Diff) -> str:
     """The difference in one line: the whole answer's figures, and how many others differ by more than chance."""
-    names = ("cost_usd_per_hour", "cost_usd", "gpu_count")
-    whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in names and f.difference]
+    whole = whole_figures(diff)
     parts = [f"{LABELS[f.name]} {difference_of(f)} ({relative_of(f)})".replace(" ()", "") for f in whole if moved(f)]
     parts += [f"{LABELS[f.name]} as before" for f in whole if not moved(f)]
     parts += [counts(diff, name).replace(", % differs", " differs") for name in COUNTED]
     line = "; ".join(filter(None, parts))
     return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
+
+
+def whole_figures(diff: Diff) -> list[FigureChange]:
+    """Cost and GPUs of the whole answer."""
+    names = ("cost_usd_per_hour", "cost_usd", "gpu_count")
+    return [f for f in diff.figures if f.of in ("", "cheapest") and f.name in names and f.difference]
 
 
 def moved(figure: FigureChange) -> bool:

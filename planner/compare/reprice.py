@@ -138,13 +138,16 @@ class PriceList:
         kind = self.kind or old.price_kind
         if old.provider == OWN or kind is None:
             return old
-        same_gpus = [i for i in self.instances if (i.gpu, i.gpu_count) == (old.gpu, old.gpu_count)]
-        for_sale = [i for i in same_gpus if self.sells(i) and kind in i.prices and allows(buy, i)]
+        for_sale = [i for i in self.with_gpus_of(old) if kind in i.prices and allows(buy, i)]
         like_it = [
             at_price(replace(old, provider=i.provider, region=i.region, instance=i.name), i.prices[kind], kind)
             for i in for_sale
         ]
         return min([old, *like_it], key=lambda one: one.usd_per_hour)
+
+    def with_gpus_of(self, old: Instances) -> list[Instance]:
+        """Machines on sale with as many of the same GPUs."""
+        return [i for i in self.instances if (i.gpu, i.gpu_count) == (old.gpu, old.gpu_count) and self.sells(i)]
 
     def price(self, old: Instances) -> Price | None:
         """Price and source of machines that were given a price here."""

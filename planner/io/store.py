@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -164,11 +165,7 @@ def contradictions(plan: Plan) -> Iterator[str]:
     yield from of_recommendation("recommendation", best)
     for i, other in enumerate(plan.alternatives):
         yield from of_recommendation(f"alternatives[{i}]", other)
-    names = {model.name for model in best.models}
-    for i, seen in enumerate(plan.latency):
-        if seen.model not in names:
-            yield f"latency[{i}].model: must be one of `recommendation.models`, got {quoted(seen.model)}"
-        yield from of_histogram(f"latency[{i}]", seen)
+    yield from of_latency(plan)
     if wrong := [place for place in plan.pareto if not 0 <= place <= len(plan.alternatives)]:
         yield f"pareto: must be from 0 to {len(plan.alternatives)}, got {wrong[0]}"
     if plan.timeline:
@@ -177,6 +174,15 @@ def contradictions(plan: Plan) -> Iterator[str]:
     yield from unsaid("warnings", plan.warnings, warning_line)
     yield from unsaid("assumptions", plan.assumptions, assumption_line)
     yield from unsaid("measure_next", [one.why for one in plan.measure_next], measurement)
+
+
+def of_latency(plan: Plan) -> Iterator[str]:
+    """Histograms of the models that were recommended."""
+    names = {model.name for model in plan.recommendation.models}
+    for i, seen in enumerate(plan.latency):
+        if seen.model not in names:
+            yield f"latency[{i}].model: must be one of `recommendation.models`, got {quoted(seen.model)}"
+        yield from of_histogram(f"latency[{i}]", seen)
 
 
 def of_simulation(run: Simulation) -> Iterator[str]:
@@ -219,8 +225,8 @@ def of_recommendation(place: str, one: Recommendation) -> Iterator[str]:
 
 def of_replicas(where: str, model: ModelAnswer, gpus: Set[str]) -> Iterator[str]:
     """Replicas, each on GPUs of the fleet, in batches of at least 1."""
-    named = [*model.gpus, *(gpu for replica in model.replicas for gpu in replica.gpus)]
-    if lost := [gpu for gpu in named if gpu not in gpus]:
+    named = [model.gpus, *(replica.gpus for replica in model.replicas)]
+    if lost := [gpu for gpu in chain(*named) if gpu not in gpus]:
         yield f"{where}: runs on {quoted(lost[0])}, which is not among `gpus`"
     if not model.replicas or not all(replica.gpus for replica in model.replicas):
         yield f"{where}.replicas: must each name a GPU"

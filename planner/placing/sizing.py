@@ -1,7 +1,7 @@
 """Sizing: the demand on each model, its feasible batch sizes on each kind of GPU, and the least work that takes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, takewhile
@@ -325,10 +325,6 @@ def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | Non
     gpu = kind.gpu.name
     names = tuple(f"{s.known_as} ({s.precision})" if s.precision else s.known_as for s in missing)
     unpredicted = {why_not(s.known_as, gpu, s.precision) for s in missing} if why_not else set()
-    whys = sorted({one.why for one in unpredicted})
-    texts = sorted({one.remedy for one in unpredicted})
-    if "" in texts:  # only measuring helps all of them
-        texts = []
     return Rejection(
         subject=OnGpu(gpu=gpu, models=names),
         bottleneck=Bottleneck.PROFILE,
@@ -336,10 +332,15 @@ def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | Non
         limit=len(names),
         unit="",
         why=Statement(code=Code.NO_PROFILE, subjects=(*names, gpu)),
-        beside=tuple(Statement(code=Code.NOTHING_PREDICTS, text=why) for why in whys),
-        remedies=tuple(Statement(code=Code.AS_SAID, text=text) for text in texts)
-        or (Statement(code=Code.MEASURE, subjects=(gpu,)),),
+        beside=tuple(Statement(code=Code.NOTHING_PREDICTS, text=why) for why in sorted({u.why for u in unpredicted})),
+        remedies=_remedies(unpredicted) or (Statement(code=Code.MEASURE, subjects=(gpu,)),),
     )
+
+
+def _remedies(unpredicted: Set[Unpredicted]) -> tuple[Statement, ...]:
+    """What helps besides measuring; nothing where only that helps all of them."""
+    texts = sorted({one.remedy for one in unpredicted})
+    return () if "" in texts else tuple(Statement(code=Code.AS_SAID, text=text) for text in texts)
 
 
 def _no_memory(spec: ModelSpec, profile: Profile, kind: Kind, context_bytes: int) -> Rejection:

@@ -183,27 +183,25 @@ def vendor_ceilings(gpu: GPU, precision: str) -> Ceilings:
     )
 
 
+TENSOR_RATES = {"tf32": (0.5, (8, 0)), "bf16": (1.0, (8, 0)), "int8": (2.0, (7, 5))}
+"""Rates of matrix units over that of fp16, and the compute capability from which they have them."""
+
+
 def peak_flops(gpu: GPU, precision: str) -> float:
     """Highest rate at a precision; PrecisionError where the GPU has none.
 
     Vendors' tables agree on ratios: tf32 runs at half of fp16's rate on matrix units (from compute capability 8.0, as
     bf16 does at the same rate), int8 at twice that rate (from 7.5). A T4: 65 TFLOP/s fp16, 130 TOP/s int8.
     """
-    tensor, capability = gpu.tensor_fp16_flops, _capability(gpu)
-    match precision:
-        case "fp32":
-            return gpu.fp32_flops
-        case "amp" | "fp16":
-            return tensor or gpu.fp32_flops
-        case "tf32" if tensor and capability >= (8, 0):
-            return tensor / 2
-        case "bf16" if tensor and capability >= (8, 0):
-            return tensor
-        case "int8" if tensor and capability >= (7, 5):
-            return 2 * tensor
-        case "tf32" | "bf16" | "int8":
-            raise PrecisionError(f"{gpu.name}: computes nothing in {precision}. Name another --precision, e.g. fp32.")
-    raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
+    if precision not in VALUE_BYTES:
+        raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
+    tensor = gpu.tensor_fp16_flops
+    if precision == "fp32" or (precision not in TENSOR_RATES and not tensor):
+        return gpu.fp32_flops
+    share, since = TENSOR_RATES.get(precision, (1.0, (0,)))
+    if not tensor or _capability(gpu) < since:
+        raise PrecisionError(f"{gpu.name}: computes nothing in {precision}. Name another --precision, e.g. fp32.")
+    return share * tensor
 
 
 def _capability(gpu: GPU) -> tuple[int, ...]:

@@ -276,12 +276,16 @@ def attainment_interval(
         (error,) = (e for e, n in zip(errors, judged, strict=True) if n)
         half = float(special.stdtrit(STRETCHES - 1, (1 + confidence) / 2)) * error
         low, high = mean - half, mean + half
-    total = sum(n for _, n in kept)
-    hits = sum(f * n for f, n in kept)
+    wilson_low, wilson_high = _wilson(sum(f * n for f, n in kept), sum(n for _, n in kept), confidence)
+    return mean, max(0.0, float(np.fmin(low, wilson_low))), min(1.0, float(np.fmax(high, wilson_high)))
+
+
+def _wilson(hits: float, total: int, confidence: float) -> tuple[float, float]:
+    """Wilson's score interval for a share (JASA 22, 1927)."""
     z = float(special.ndtri((1 + confidence) / 2))
     centre = (hits + z * z / 2) / (total + z * z)
     half = z / (total + z * z) * (hits * (total - hits) / total + z * z / 4) ** 0.5
-    return mean, max(0.0, float(np.fmin(low, centre - half))), min(1.0, float(np.fmax(high, centre + half)))
+    return centre - half, centre + half
 
 
 def draws_interval(fractions: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float, float]:

@@ -90,21 +90,28 @@ def check(deployment: Deployment, workload: Workload) -> None:
             raise DeploymentError(f"{device.id}: host {device.host!r} is not in the deployment. Add it to hosts.")
     host_layers: dict[str, dict[str, int]] = {host: {} for host in hosts}
     for service in deployment.services:
-        if not service.replicas:
-            raise DeploymentError(f"{service.model}: has no replica. Give it at least one.")
-        for replica in service.replicas:
-            if replica.share <= 0:
-                raise DeploymentError(
-                    f"{service.model}: a replica's share must be above 0, got {replica.share:g}. Leave the replica out."
-                )
-            for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
-                if name not in devices:
-                    raise DeploymentError(f"{service.model}: device {name!r} is not in the deployment. Add it.")
-                device = devices[name]
-                _check_memory(device, stage, replica.batching.max_batch_size)
-                host_layers[device.host] |= {layer.key: layer.weight_bytes for layer in stage.layers}
-    for name, layers in host_layers.items():
-        _check_host_memory(hosts[name], sum(layers.values()))
+        for device, layers in _checked(service, devices, deployment.swap):
+            host_layers[device.host] |= {layer.key: layer.weight_bytes for layer in layers}
+    for name, held in host_layers.items():
+        _check_host_memory(hosts[name], sum(held.values()))
+
+
+def _checked(
+    service: Service, devices: Mapping[str, Device], swap: SwapPolicy
+) -> Iterator[tuple[Device, tuple[Layer, ...]]]:
+    """What a service's replicas hold on each device. Raises DeploymentError."""
+    if not service.replicas:
+        raise DeploymentError(f"{service.model}: has no replica. Give it at least one.")
+    for replica in service.replicas:
+        if replica.share <= 0:
+            raise DeploymentError(
+                f"{service.model}: a replica's share must be above 0, got {replica.share:g}. Leave the replica out."
+            )
+        for name, stage in zip(replica.devices, stages(service, replica, swap, None), strict=True):
+            if name not in devices:
+                raise DeploymentError(f"{service.model}: device {name!r} is not in the deployment. Add it.")
+            _check_memory(devices[name], stage, replica.batching.max_batch_size)
+            yield devices[name], stage.layers
 
 
 def _check_memory(device: Device, stage: Stage, batch_size: int) -> None:

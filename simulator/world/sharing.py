@@ -66,6 +66,11 @@ def weighty(models: Models) -> dict[str, list[LayerFacts]]:
     for model, layers in found.items():
         if not layers:
             raise SharingError(f"{model}: has no layers with weights, so nothing can be shared. Leave it out.")
+    _refuse_mixed_types(found)
+    return found
+
+
+def _refuse_mixed_types(found: Mapping[str, Sequence[LayerFacts]]) -> None:
     types = {model: number_types(layers) for model, layers in found.items()}
     first, kinds = next(iter(types.items()), ("", frozenset[str]()))
     for model, others in types.items():
@@ -74,7 +79,6 @@ def weighty(models: Models) -> dict[str, list[LayerFacts]]:
                 f"{model}: its weights are {' and '.join(sorted(others))}, those of {first} "
                 f"{' and '.join(sorted(kinds))}; only equal types can be shared. Convert one, or leave it out."
             )
-    return found
 
 
 def number_types(layers: Sequence[LayerFacts]) -> frozenset[str]:

@@ -95,6 +95,8 @@ def readme_shows(out):
         readme.write_text("".join((before, fence, shown, end, after)), encoding="utf-8")
     else:
         dateless = [re.sub(r"^  - the price of .*\n", "", text, flags=re.M) for text in (answer, shown)]
+        # Which of two fleets of nearly one cost is tried first hangs on the last bits of a processor's rounding.
+        dateless = [re.sub(r"(?s)Why nothing cheaper works\n.*?\n\n", "", text) for text in dateless]
         assert dateless[0] == dateless[1]
 
 

@@ -68,14 +68,19 @@ def of_output(answer: StudyAnswer, output: OutputAnswer) -> list[Draw]:
     """Panels that can be drawn of one figure."""
     varied = [axis for axis in answer.axes if len(axis.values) > 1]
     panels: list[Draw] = []
-    two = answer.design == Design.GRID and len(varied) == 2
-    if two and max(len(axis.values) for axis in varied) <= CELLS_MAX:
+    if is_map(answer, varied):
         panels.append(lambda axes: heat_map(axes, answer, output, *varied))
     if along := next((axis for axis in varied if axis.numbers), None):
         panels.append(lambda axes: lines(axes, answer, output, along))
     if any(swing.output == output.name for swing in answer.sensitivity):
         panels.append(lambda axes: tornado(axes, answer, output))
     return panels
+
+
+def is_map(answer: StudyAnswer, varied: Sequence[AxisAnswer]) -> bool:
+    """Whether two axes span a grid small enough to be read."""
+    two = answer.design == Design.GRID and len(varied) == 2
+    return two and all(len(axis.values) <= CELLS_MAX for axis in varied)
 
 
 def of_two(answer: StudyAnswer) -> Draw | None:

@@ -60,6 +60,7 @@ class Case:
     usd_per_hour: float | None = None
     """Of a placement that is known to keep every SLO; None: whatever it costs, the word must be kept."""
     horizon: str = "1000s"
+    """Of five replays together: 75,000 requests, if independent, give 95 % in time a standard error of 0.08 %."""
     draws: bool = field(default=False)
     """Whether cameras have phases of their own, so that the share of draws counts."""
 
@@ -101,6 +102,7 @@ drop: never
 predict: never
 """,
         {"w0": HELD, "w1": HELD},
+        horizon="300s",
     ),
     "cameras swapped without prefetch, hardly overloaded": Case(
         """
@@ -134,7 +136,7 @@ buy: {own: [{name: box, gpu: T4, gpu_count: 2, memory: 4.2 GB, price: $1/h, coun
 predict: never
 """,
         {"fat": model((0.02, 0.03, 0.05), 10, 3200, 800)},
-        horizon="600s",
+        horizon="200s",
     ),
     "cut over two GPUs for larger batches": Case(
         """
@@ -145,6 +147,7 @@ predict: never
 """,
         {"big": BIG},
         usd_per_hour=1.0,
+        horizon="200s",
     ),
     "the largest batches are the right ones": Case(
         """

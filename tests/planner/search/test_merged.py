@@ -37,7 +37,8 @@ def answer(name: str, *overrides: str) -> Plan:
 
 @pytest.fixture(scope="module")
 def city() -> Plan:
-    return answer("city")
+    """Of 15 models x 20 fps x 2 replays of 4 s, the share processed is known to 0.6 % (95 %: 1.2 %)."""
+    return answer("city", "horizon=4")
 
 
 def by(found: Plan, merging: Merging, more: int = 0) -> WayOfServing:

@@ -37,7 +37,7 @@ from planner.replay.run import seed_of
 from planner.replay.warnings import warnings_of
 from planner.search.question import Question, undominated
 from planner.search.rejections import missed_slo
-from planner.search.search import Effort, FleetSearch, NothingToPlanError, evaluate, silent
+from planner.search.search import ALTERNATIVE, Effort, FleetSearch, NothingToPlanError, evaluate, silent
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name, subject_name
 from planner.words.statements import rejection_remedy, warning_line
@@ -427,10 +427,10 @@ def test_models_take_turns_where_memory_holds_their_batches_back() -> None:
 
 
 def test_every_fleet_that_was_refused_is_named_also_those_tried_for_alternatives() -> None:
-    tight = scenario([model("a", 0.05), model("b", 0.3)], {"a": (10, 60.0), "b": (10, 30.0)})
+    tight = scenario([model("a", 0.05), model("b", 0.3)], {"a": (10, 60.0), "b": (10, 30.0)}, horizon=2.0)
     q = question(tight, OFFERS, LIBRARY)
     search = FleetSearch(q, silent)
-    best = search.best(q.program(), Objective.COST)
+    best = search.best(q.program(), Objective.COST, ALTERNATIVE)
     assert best is not None
     before = set(search.tried)
     search.others(best)
