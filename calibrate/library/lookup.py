@@ -80,8 +80,9 @@ class Library:
 
     def measured(self, profile: Profile) -> Mapping[str, Any]:
         """Raw samples and all else that planning does not need; empty where the profile was not measured here."""
-        path = self.paths.get((profile.model, profile.gpu, profile.precision))
-        return read_measured(path) if path else {}
+        key = (profile.model, profile.gpu, profile.precision)
+        named, path = self.profiles.get(key), self.paths.get(key)
+        return read_measured(path) if path and named and named.source == profile.source else {}
 
     def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None) -> Profile | None:
         """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is.

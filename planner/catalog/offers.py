@@ -124,18 +124,12 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
                 found.append(offer)
             case rejection:
                 refused.append(rejection)
-    refused = list(_worth_telling(refused, found, buy))
-    refused += _unpriced(buy, kinds)
+    refused = [*_worth_telling(refused, found, buy), *_unpriced(buy, kinds)]
     if not found and not refused:
         raise CatalogError(
             "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
         )
     return found, refused
-
-
-def _unpriced(buy: BuySpec, kinds: Collection[str]) -> list[Rejection]:
-    """Kinds of GPU that are asked for and of which no machine is known."""
-    return [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in kinds]
 
 
 def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: BuySpec) -> Iterator[Rejection]:
@@ -149,6 +143,11 @@ def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: Bu
                 worth = True
         if worth:
             yield rejection
+
+
+def _unpriced(buy: BuySpec, kinds: Collection[str]) -> list[Rejection]:
+    """Kinds of GPU that are asked for and of which no machine is known."""
+    return [_without_price(gpu, buy) for gpu in buy.gpus if gpu not in kinds]
 
 
 def purchases(catalog: Catalog, buy: BuySpec) -> tuple[list[Purchase], list[Rejection]]:

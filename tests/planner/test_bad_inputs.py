@@ -342,9 +342,9 @@ COMMANDS = {
     "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["seed: must be at least 0, got -1."]),
     "no condition": (["plan", "s.yaml", "--fail-on", "cost>"], 2, ["--fail-on cost>: is no condition. Write e.g."]),
     "unknown provider": (
-        ["plan", "s.yaml", "--set", "buy.providers=[gcp]"],
+        ["plan", "s.yaml", "--set", "buy.providers=[ibmz]"],
         2,
-        ["`gcp` is not in the catalog. Known: "],
+        ["`ibmz` is not in the catalog. Known: "],
     ),
     "unknown GPU": (["plan", "s.yaml", "--set", "buy.gpus=[V1000]"], 2, ["`V1000` is not in", "Did you mean `V100`?"]),
     "no catalog": (["plan", "s.yaml", "--catalog", "none"], 2, ["none: holds neither gpus.yaml nor prices.yaml."]),

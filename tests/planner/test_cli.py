@@ -287,7 +287,7 @@ def test_a_policy_changes_the_replay(planner):
         ("explain missing.json", "missing.json: no such file."),
         ("explain scenarios/video.yaml", "is not JSON"),
         ("explain scenarios", "is a directory"),
-        (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100`?"),
+        (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100` or `V100-32GB`?"),
         (f"simulate {VIDEO} --gpu H100 --count 1 --set predict=never", "no profile of yolov3"),
         (f"simulate {VIDEO} --gpu V100 --count 0", "--count"),
         (f"simulate {VIDEO} --gpu V100 --count 1 --policy evict=mru", "Did you mean `eviction`?"),
@@ -295,7 +295,7 @@ def test_a_policy_changes_the_replay(planner):
         ("init scenarios/video.yaml", "scenarios/video.yaml: exists already"),
         ("init nowhere/mine.yaml", "nowhere/mine.yaml: cannot be written"),
         ("profiles show vgg", "no profile of `vgg`. Did you mean `vgg16`?"),
-        ("profiles show vgg16 --gpu T4", "no profile of `vgg16` on `T4`. Known: V100."),
+        ("profiles show vgg16 --gpu L4", "no profile of `vgg16` on `L4`. Known: T4, V100."),
         ("prices show --gpu X", "no price of `X`. Known:"),
         ("trace describe missing.csv", "missing.csv: no such file"),
         ("trace import scenarios/data/bursts.csv --rate 5ms", "unknown unit `ms`"),
@@ -314,7 +314,7 @@ def test_bad_usage_and_input_exit_2_in_words(planner, words, said):
 def test_an_unwritable_output_loses_nothing(planner):
     code, out, err = planner("plan", TRACE, "-o", "nowhere/plan.json")
     assert code == 2
-    assert re.match(r"Predicted, not measured: \d+ x .*: \$[\d.]+/h, ", out)
+    assert re.match(r"\d+ x .*: \$[\d.]+/h, ", out)
     assert err == "nowhere/plan.json: cannot be written: No such file or directory. Name another file with -o.\n"
 
 

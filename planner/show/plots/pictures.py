@@ -4,7 +4,7 @@ from pathlib import Path
 
 from calibrate.io.plot import Picture, check_picture, plot
 from calibrate.library.lookup import Library
-from planner.show.text.listings import ListingError, choose
+from planner.show.text.listings import ListingError, chosen_of
 from simulator.errors import InputError
 from simulator.world.profile import Profile
 
@@ -18,7 +18,7 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        file = library.paths[profile.model, profile.gpu, profile.precision]
+        file = library.paths.get((profile.model, profile.gpu, profile.precision), profile.source)
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
         raise ListingError(
             f"{file}: measured: is not as `planner calibrate` writes it ({why}). Measure again."
@@ -28,9 +28,11 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
 
 def choose_one(library: Library, model: str, gpu: str | None, precision: str | None) -> Profile:
     """The one profile that is meant; ListingError where that is none or, on several GPUs, not said."""
-    chosen = [p for p in choose(library, model, gpu) if precision in (None, p.precision)]
+    of_model = library.for_model(model) or library.published_of(model)
+    on_gpu = chosen_of(of_model, library, model, gpu)
+    chosen = [p for p in on_gpu if precision in (None, p.precision)]
     if not chosen:
-        known = sorted({p.precision for p in choose(library, model, gpu)})
+        known = sorted({p.precision for p in on_gpu})
         raise ListingError(f"no profile of `{model}` at `{precision}`. Known: {', '.join(known)}.")
     if len(kinds := {p.gpu for p in chosen}) > 1:
         raise ListingError(f"`{model}` has profiles on {', '.join(sorted(kinds))}. Name one with --gpu.")

@@ -216,8 +216,12 @@ def _numbers(values: object) -> list[float]:
 
 
 def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
-    """Profiles of a model on a GPU, or on all there are; ListingError where there is none."""
-    of_model = (*library.for_model(model), *library.published_of(model))
+    """Profiles of a model on a GPU, or on all there are, and what was published; ListingError where there is none."""
+    return chosen_of((*library.for_model(model), *library.published_of(model)), library, model, gpu)
+
+
+def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
+    """Those of some profiles of a model that are on a GPU; ListingError where there is none."""
     if not of_model:
         raise ListingError(f"no profile of `{model}`.{perhaps(model, library.models())} See `profiles list`.")
     chosen = tuple(p for p in of_model if gpu in (None, p.gpu))

@@ -192,7 +192,7 @@ def test_without_a_precision_fp32_comes_first():
 
 def test_what_is_not_there_is_none():
     assert LIBRARY.get("yolov3", "T4") is None
-    assert LIBRARY.get("nvidia_resnet50", "T4", "amp") is None
+    assert LIBRARY.get("nvidia_resnet50", "T4", "bf16") is None
     assert LIBRARY.for_model("alexnet") == ()
 
 
