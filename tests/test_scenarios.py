@@ -83,7 +83,7 @@ def test_the_edge_box_cannot_keep_all_models_resident() -> None:
 
 
 def test_the_cheapest_fleet_is_a_mixed_one() -> None:
-    found = answer("fleet", "buy.retired=true", "buy.gpus=[T4, V100]", "confidence=50 %")
+    found = answer("fleet", "buy.retired=true", "buy.gpus=[T4, V100]", "buy.evidence=measured", "confidence=50 %")
     best = best_of(found)
     assert kinds(best) == {"T4", "V100"}
     assert any("photos" in g.models for g in best.gpus if g.kind == "T4")

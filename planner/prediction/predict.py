@@ -153,7 +153,7 @@ class PredictedPair:
         known = self.known
         return replace(made, latency_cv=known.latency_cv, output_bytes_per_sample=known.output_bytes_per_sample)
 
-    def _error_sd(self, quantile: float) -> Curve:
+    def _error_sd(self, quantile: float) -> Interpolated:
         """Standard deviation of ln(time) by batch size, on the side of the band that the quantile lies on."""
         bands = self.latency_s.values()
         sides = [log(e.value / e.low) if quantile < 0 else log(e.high / e.value) for e in bands]

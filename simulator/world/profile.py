@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from simulator.world.curves import Curve, LoadTime
+from simulator.world.curves import Curve, Interpolated, LoadTime
 from simulator.world.model import Layer
 
 PAGEABLE_SHARE = 0.5
@@ -51,7 +51,7 @@ class FitQuality:
 class Doubt:
     """How well a predicted time is known: not a spread of single batches, so no average over time takes it away."""
 
-    error_sd: Curve
+    error_sd: Interpolated
     """Standard deviation of the error of ln(time), by batch size."""
     shared: float = 0.0
     """Part of that error's variance which all models on a kind of GPU have in common."""

@@ -137,12 +137,12 @@ def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
     if written.takes and abs(sum(written.takes) * TICK_S - written.duration_s) > len(written.takes) * TICK_S:
         yield f"takes: must last as long as the run, {written.duration_s:g} s, got {sum(written.takes) * TICK_S:g} s"
     yield from other_names(written, names)
-    yield from impossible_launch(written)
     yield from impossible_columns(written)
     yield from impossible_batches(written, names)
     yield from impossible_spans(written, names)
     for i, actions in enumerate(written.actions):
         yield from impossible_actions(f"actions[{i}]", actions, names)
+    yield from impossible_launch(written)
     for i, rehearsal in enumerate(written.rehearsals):
         for j, actions in enumerate(rehearsal):
             yield from impossible_actions(f"rehearsals[{i}][{j}]", actions, names)

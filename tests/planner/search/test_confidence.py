@@ -109,7 +109,7 @@ def test_each_kind_of_gpu_stands_beside_the_others() -> None:
 def test_a_prediction_is_made_at_the_quantile_that_is_asked() -> None:
     library = find_profiles([], CATALOG.gpus)
     low, middle, high = (
-        Predictor(library, CATALOG.gpus, quantile=quantile).get("resnet50", "T4") for quantile in (-1.0, 0.0, 1.0)
+        Predictor(library, CATALOG.gpus, quantile=quantile).get("inceptionv3", "T4") for quantile in (-1.0, 0.0, 1.0)
     )
     assert low is not None
     assert middle is not None
