@@ -433,7 +433,7 @@ def test_every_fleet_that_was_refused_is_named_also_those_tried_for_alternatives
     best = search.best(q.program(), Objective.COST, ALTERNATIVE)
     assert best is not None
     before = set(search.tried)
-    search.others(best)
+    search.others(best, search.alone(best))
     failed = [key for key, trial in search.tried.items() if trial is None]
     assert set(failed) - before
     for key in failed:
