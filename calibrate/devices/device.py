@@ -18,13 +18,23 @@ CPU_PRIMITIVE_ERROR = "could not create a "
 CUDA_MEMORY_ERRORS = (
     "CUDA out of memory",
     "CUDA error: out of memory",
+    "CUDA driver error: out of memory",
+    "NVML_SUCCESS == r INTERNAL ASSERT FAILED",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
 )
 CUDA_HANDLE_ERRORS = ("CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_INTERNAL_ERROR")
 """Errors of libraries that find no memory for themselves; count as such only where little is free."""
+CUDA_ENGINE_ERRORS = (
+    "unable to find an engine to execute this computation",
+    "Unable to find a valid cuDNN algorithm to run convolution",
+)
+"""cuDNN found no algorithm: none exists for such tensors, or none whose workspace fits beside them."""
 LITTLE_BYTES = 256 << 20
+CROWDED = 0.5
+"""Share of the allowed memory above which cuDNN is taken to have lacked room for a workspace. Workspaces are about as
+large as the tensors they serve, so a GPU that was never half full had room for one."""
 
 
 FIRST_OPENING: dict[int, tuple[int | None, int | None]] = {}
@@ -176,6 +186,7 @@ class Cuda:
     nvml: Nvml = field(default_factory=Nvml)
     context_bytes: int | None = None
     """Held by a process before any model: CUDA's context. Known once open, if at all."""
+    limit_bytes: int | None = None
     _used_before: int | None = None
     """Bytes in use on the GPU before this process had a context."""
 
@@ -291,6 +302,8 @@ class Cuda:
         text = str(error)
         if any(sign in text for sign in (*CUDA_MEMORY_ERRORS, *CPU_MEMORY_ERRORS)):
             return True
+        if any(sign.lower() in text.lower() for sign in CUDA_ENGINE_ERRORS):
+            return self._was_crowded()
         return any(sign in text for sign in CUDA_HANDLE_ERRORS) and self._free_bytes() < LITTLE_BYTES
 
     def refuse(self, precision: str) -> str:
@@ -312,6 +325,19 @@ class Cuda:
                 f" got {limit_bytes / 1e9:.1f} GB. Allow what it has"
             )
         torch.cuda.set_per_process_memory_fraction(limit_bytes / total, self.index)
+        self.limit_bytes = limit_bytes
+
+    def _was_crowded(self) -> bool:
+        """True where the allocator's peak, beside what others hold, took most of what is allowed."""
+        import torch
+
+        try:
+            free, total = torch.cuda.mem_get_info(self.index)
+            others = total - free - torch.cuda.memory_reserved(self.index)
+            peak = torch.cuda.max_memory_reserved(self.index)
+        except RuntimeError:  # the context is broken by an earlier error: then memory is not what was missing
+            return False
+        return bool(peak > CROWDED * (min(total, self.limit_bytes or total) - others))
 
     def _free_bytes(self) -> int:
         import torch

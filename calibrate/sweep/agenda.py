@@ -89,7 +89,7 @@ def _ladder(
         steps.append(step)
         if outcome is None or outcome.status is Status.OK:
             fitted.append(batch)
-        elif outcome.status in ENDS_LADDER:
+        elif outcome.status in ENDS_LADDER or beyond:
             break
     random.Random(f"{seed} {point(timed, 0, optimizer).key}").shuffle(fitted)
     return steps + [point(timed, batch, optimizer) for batch in fitted]

@@ -8,7 +8,7 @@ from typing import Any
 from calibrate.devices.provenance import differing
 from calibrate.io.files import FileError, parse_json, read_bytes
 from calibrate.io.lines import Lines, Writer, open_lines, whole_lines
-from calibrate.io.points import PointOutcome
+from calibrate.io.points import PointOutcome, Status
 from calibrate.io.reader import NAME
 from simulator.errors import InputError
 
@@ -21,6 +21,8 @@ class JournalError(InputError):
     """A journal that cannot be written or continued; the text names file, what is wrong and the remedy."""
 
 
+REPEATED = (Status.FAILED, Status.CRASHED, Status.TIMED_OUT)
+"""Their cause may be gone when the journal is continued: a GPU that was busy, a package that lacked, a short limit."""
 WRITER = Writer("calibration", "name another --out", JournalError)
 
 
@@ -42,19 +44,27 @@ class Journal:
     lines: Lines
     header: Header
     outcomes: dict[str, PointOutcome]
-    """By the point's key, in the order they were written."""
+    """By the point's key; of a point that was repeated, the last."""
+    repeats: set[str] = field(default_factory=set)
+    """Keys of points that failed when the journal was last written, and are measured again."""
 
     @property
     def path(self) -> Path:
         return self.lines.path
 
+    @property
+    def settled(self) -> dict[str, PointOutcome]:
+        """Outcomes without those of points that are measured again."""
+        return {key: outcome for key, outcome in self.outcomes.items() if key not in self.repeats}
+
     def append(self, outcome: PointOutcome) -> None:
         """Keep `outcome` for good."""
         key = outcome.point.key
-        if key in self.outcomes:
+        if key in self.settled:
             raise JournalError(f"{self.path}: holds {key} already; each point is kept once.")
         self.lines.append(outcome.to_json())
         self.outcomes[key] = outcome
+        self.repeats.discard(key)
 
     def close(self) -> None:
         """Let another process have it."""
@@ -85,7 +95,7 @@ class Content:
                 wrong = f"line {number} is no line of a journal"
                 WRITER.refuse(self.path, wrong, f"{remedy}, or {WRITER.elsewhere}")
             key = outcome.point.key
-            if key in self.outcomes:
+            if key in self.outcomes and self.outcomes[key].status not in REPEATED:
                 WRITER.refuse(self.path, f"line {number} holds {key} again", "Delete that line")
             self.outcomes[key] = outcome
         return len(lines)
@@ -95,6 +105,7 @@ def open_journal(path: Path, provenance: Mapping[str, Any], seed: int, *, resume
     """The journal at `path`, new, or with `resume` continued where it ended: under its own seed, on the same device.
 
     A last line that was not finished is cut off: its point was never kept. A journal without points is begun anew.
+    Points that failed are measured again; of two outcomes of a point the later one counts.
     """
     content = Content(path)
 
@@ -110,7 +121,8 @@ def open_journal(path: Path, provenance: Mapping[str, Any], seed: int, *, resume
 
     lines = open_lines(path, WRITER, BEGIN, accept)
     if content.header and content.outcomes:
-        return Journal(lines, content.header, content.outcomes)
+        failed = {key for key, outcome in content.outcomes.items() if outcome.status in REPEATED}
+        return Journal(lines, content.header, content.outcomes, failed)
     header = Header(provenance=provenance, seed=seed)
     try:
         lines.append(asdict(header))

@@ -209,16 +209,44 @@ def switches(settings: Settings) -> Iterator[None]:
     """TF32 and cuDNN's choice of algorithm as set, and as before afterwards.
 
     The older names of the TF32 switches are set on purpose: they keep the newer `fp32_precision` in step, but not the
-    other way round, and torch.compile reads the older and raises where they differ (torch 2.9 to 2.13).
+    other way round, and torch.compile reads the older and raises where they differ (torch 2.9 to 2.13). What a model
+    set by the newer names is put aside first, for the older ones cannot be read beside it.
     """
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
+    backends: Any = torch.backends
+    matmul, cudnn = backends.cuda.matmul, backends.cudnn
+    newer = _newer_switches()
+    older = [(owner, _readable(owner)) for owner in (matmul, cudnn)]
+    benchmark = cudnn.benchmark
+    if newer:
+        backends.fp32_precision = "none"
     tf32 = settings.precision == "tf32"
     try:
         matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = tf32, tf32, settings.cudnn_benchmark
         yield
     finally:
-        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
+        cudnn.benchmark = benchmark
+        for owner, allowed in older:
+            if allowed is not None:
+                owner.allow_tf32 = allowed
+        for owner, precision in newer:
+            owner.fp32_precision = precision
+
+
+def _readable(owner: Any) -> bool | None:
+    """The older switch of `owner`; None where the newer ones say what it cannot say."""
+    try:
+        return bool(owner.allow_tf32)
+    except RuntimeError:
+        return None
+
+
+def _newer_switches() -> list[tuple[Any, str]]:
+    """What holds a switch `fp32_precision`, and how it stands, the widest first; empty before torch 2.9."""
+    backends: Any = torch.backends
+    if not hasattr(backends, "fp32_precision"):
+        return []
+    owners = (backends, backends.cuda.matmul, backends.cudnn, backends.cudnn.conv, backends.cudnn.rnn)
+    return [(owner, owner.fp32_precision) for owner in owners]
 
 
 @contextmanager

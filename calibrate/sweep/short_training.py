@@ -20,7 +20,7 @@ from calibrate.devices.device import Device, find_device
 from calibrate.devices.timer import CpuTimer, Sample, StopRule
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, Settings, What
-from calibrate.sweep.measure import MeasuredModel, MeasuredStep, measure
+from calibrate.sweep.measure import MeasuredModel, MeasuredStep, measure, switches
 from calibrate.zoo.zoo import Built, ZooTask, build
 
 POOL = 512
@@ -66,10 +66,13 @@ class Trained:
     load_s: float
     """To make one batch ready: without workers by the process that trains, so that it adds up; else the time between
     batches of the loader alone."""
+    copy_s: float
+    """To copy one batch to the device; 0 where that is the processor, which copies nothing."""
     start_s: float
     """Until a loader with workers has its first batch; 0 without."""
     predicted_s: float
-    """Time of the epoch: steps x (step_s + load_s), or with workers start_s + steps x the longer of the two."""
+    """Time of the epoch: steps x (step_s + copy_s + load_s), or with workers start_s + steps x the longer of load_s
+    and the rest."""
     epoch_s: float
     """Measured."""
     real_step_s: float
@@ -93,10 +96,11 @@ class BusyTimer(CpuTimer):
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Time to have batches ready."""
+    """Time to have batches ready, and on the device."""
 
     batch_s: float
     start_s: float
+    copy_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,7 @@ class Run:
         busy_s = mean(busy_s for _, busy_s in measured)
         on_cpu = self.device.kind == "cpu"
         own_load_s = 0.0 if self.training.workers else ready.batch_s
+        turn_s = step_s + ready.copy_s + own_load_s
         return Trained(
             model=self.training.model,
             device=self.device.name,
@@ -165,8 +170,9 @@ class Run:
             step_s=step_s,
             workers=self.training.workers,
             load_s=ready.batch_s,
+            copy_s=ready.copy_s,
             start_s=ready.start_s,
-            predicted_s=ready.start_s + len(real) * max(step_s + own_load_s, ready.batch_s),
+            predicted_s=ready.start_s + len(real) * max(turn_s, ready.batch_s),
             epoch_s=sum(part.took_s for part in epoch),
             real_step_s=mean(real),
             busy_predicted_s=len(real) * (busy_s + own_load_s) if on_cpu else None,
@@ -183,6 +189,7 @@ class Run:
             batch,
             sampler=RandomSampler(self.samples, replacement=True, num_samples=count * batch),
             num_workers=self.training.workers,
+            pin_memory=self.device.kind == "cuda",
             collate_fn=list if self.built.task is ZooTask.DETECTION else None,
         )
         return iter(loader)
@@ -198,8 +205,17 @@ class Run:
             next(source)
         begun_s = time.perf_counter()
         for _ in range(FETCHES):
-            next(source)
-        return Loading((time.perf_counter() - begun_s) / FETCHES, started_s if self.training.workers else 0.0)
+            batch = next(source)
+        batch_s = (time.perf_counter() - begun_s) / FETCHES
+        return Loading(batch_s, started_s if self.training.workers else 0.0, self.copy_s(batch))
+
+    def copy_s(self, batch: Any) -> float:
+        """Mean time to copy a batch of the loader to the device."""
+        if self.device.kind == "cpu":
+            return 0.0
+        timer = self.device.timer()
+        timer.time(lambda: moved(batch, self.device.label))
+        return mean(timer.time(lambda: moved(batch, self.device.label)).wall_s for _ in range(FETCHES))
 
     def step_s(self) -> tuple[float, float]:
         """A training step as calibration measures it: by the clock, and of the device."""
@@ -217,7 +233,11 @@ class Run:
         return mean(samples["step_s"]), mean(samples["device_s"])
 
     def part(self, step: MeasuredStep, count: int) -> EpochPart:
-        """Train for so many steps, from where the last part ended."""
+        """Train for so many steps, from where the last part ended, by the arithmetic in which steps are measured."""
+        with switches(self.settings):
+            return self._part(step, count)
+
+    def _part(self, step: MeasuredStep, count: int) -> EpochPart:
         self.built.module.to(self.device.label).train()
         steps_s, losses = [], []
         self.device.synchronise()

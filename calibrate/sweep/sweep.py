@@ -89,7 +89,7 @@ class Sweep:
         probes = probe_names(self.request.device.partition(":")[0])
         if self.journal is None:
             return agenda(self.request, group, {}, self.request.seed, probes)
-        return agenda(self.request, group, self.journal.outcomes, self.journal.header.seed, probes)
+        return agenda(self.request, group, self.journal.settled, self.journal.header.seed, probes)
 
     def expected_s(self, point: Point) -> float:
         """How long a point will take, learnt from those of its kind."""
@@ -250,7 +250,7 @@ def _measure(sweep: Sweep, point: Point) -> bool:
 def _show(sweep: Sweep, outcome: PointOutcome) -> None:
     assert sweep.journal
     points, seconds = sweep.left()
-    done = len(sweep.journal.outcomes)
+    done = len(sweep.journal.settled)
     what = _title(outcome.point)
     came = _headline(outcome) if outcome.status is Status.OK else f"{outcome.status}: {outcome.message}"
     say(f"{done}/{done + points}  {what}: {came}  ({_about(seconds)} left)", passing=outcome.status is Status.OK)

@@ -47,6 +47,8 @@ class Check:
     """Workers of the loader; 0: the process that trains makes the batches itself."""
     load_s: float
     """Time between batches of the loader alone."""
+    copy_s: float
+    """Time to copy a batch to the GPU; 0 on a processor."""
     start_s: float
     """Time until the loader's workers have the first batch."""
     whole_s: Range
@@ -96,6 +98,7 @@ def check(
         busy_error=measured["busy_predicted_s"] / busy_epoch_s - 1 if busy_epoch_s else None,
         workers=measured["workers"],
         load_s=measured["load_s"],
+        copy_s=measured["copy_s"],
         start_s=measured["start_s"],
         whole_s=whole_s(scenario, size, measured),
     )

@@ -75,6 +75,31 @@ def test_a_point_is_kept_once(tmp_path: Path) -> None:
             journal.append(outcome(1))
 
 
+@pytest.mark.parametrize("status", [Status.FAILED, Status.CRASHED, Status.TIMED_OUT])
+def test_resume_measures_again_what_failed(tmp_path: Path, status: Status) -> None:
+    path = tmp_path / "journal.jsonl"
+    failed = PointOutcome(point=outcome(1).point, status=status, message="the GPU was busy")
+    with closing(open_journal(path, DEVICE, 7, resume=False)) as journal:
+        journal.append(failed)
+        journal.append(outcome(2))
+        assert list(journal.settled) == [failed.point.key, outcome(2).point.key]
+    for again in (failed, outcome(1)):
+        with closing(open_journal(path, DEVICE, 7, resume=True)) as journal:
+            assert list(journal.settled) == [outcome(2).point.key]
+            journal.append(again)
+    assert {o.point.batch: o.status for o in read_journal(path)[1]} == {1: Status.OK, 2: Status.OK}
+    with closing(open_journal(path, DEVICE, 7, resume=True)) as journal:
+        assert len(journal.settled) == 2
+
+
+def test_resume_does_not_try_again_where_memory_ended(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with closing(open_journal(path, DEVICE, 7, resume=False)) as journal:
+        journal.append(PointOutcome(point=outcome(1).point, status=Status.OUT_OF_MEMORY))
+    with closing(open_journal(path, DEVICE, 7, resume=True)) as journal:
+        assert list(journal.settled) == [outcome(1).point.key]
+
+
 def test_cut_anywhere_it_holds_the_whole_lines_before(tmp_path: Path) -> None:
     """What kill -9 within a write leaves, at 40 places and at each end of a line."""
     whole = written(tmp_path / "journal.jsonl", *range(1, 9)).read_bytes()

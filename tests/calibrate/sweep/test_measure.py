@@ -275,6 +275,26 @@ def test_settings_are_applied_and_taken_back(cpu: Cpu, settings: Settings, seen:
     assert after == switches
 
 
+@pytest.mark.parametrize("owner", ["fp32_precision", "cudnn.conv.fp32_precision", "cuda.matmul.fp32_precision"])
+@pytest.mark.parametrize("written", ["tf32", "ieee"])
+def test_a_model_that_sets_the_newer_switches_is_measured(cpu: Cpu, owner: str, written: str) -> None:
+    """torch refuses to read the older switches beside the newer ones; each case in a process of its own."""
+    script = f"""
+import torch
+torch.backends.{owner} = {written!r}
+from calibrate.io.points import Settings
+from calibrate.sweep.measure import switches
+for precision in ("fp32", "tf32"):
+    with switches(Settings(precision=precision)):
+        allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        assert allowed == (precision == "tf32",) * 2, allowed
+        assert (torch.get_float32_matmul_precision() == "highest") == (precision == "fp32")
+assert torch.backends.{owner} == {written!r}
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_half_precision_halves_the_weights(lenet: Built, cpu: Cpu) -> None:
     values = figures(lenet, cpu, What.LOAD, settings=Settings(precision="bf16")).values
     assert values["weight_bytes"] == weight_bytes(lenet) / 2

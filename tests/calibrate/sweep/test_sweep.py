@@ -168,6 +168,14 @@ def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Pat
     assert ended["memory/2"].message.startswith("its process ended with SIGABRT")
     assert ended["memory/3"].message == "RuntimeError: three is too many"
     assert said.splitlines()[-1] == "Next: planner profiles list --profiles profiles"
+
+    mended = (place / "mine.py").read_text().replace("len(x) == 3", "len(x) == 30")
+    (place / "mine.py").write_text(mended)
+    assert finished(*asked, "--resume")[0] == 0
+    again = {o.point.key.removeprefix("mine:risky/").removesuffix("/fp32"): o for o in read_journal(path)[1]}
+    changed = {key: str(o.status) for key, o in again.items() if key not in ended or o.status is not ended[key].status}
+    assert changed == {"memory/3": "ok", "latency/3": "ok"}
+
     code, said = finished("--mode", "device", "--seconds", "0.01", "--out", "bare")
     assert code == 0, said
     assert "Next:" not in said
