@@ -373,6 +373,9 @@ def find_device(text: str) -> Device:
         raise DeviceError("--device: torch is not installed, measuring needs it. pip install torch") from None
     if text == "cpu":
         return Cpu()
+    if rocm := getattr(torch.version, "hip", None):
+        built = f"torch {torch.__version__} is built for ROCm {rocm}, and GPUs of AMD are not measured"
+        raise DeviceError(f"--device: {text}: {built}. Write cpu, or measure a GPU of NVIDIA")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     index = int(match[1] or 0)
     return Cuda(index) if index < count else _refuse_index(index, count, torch)

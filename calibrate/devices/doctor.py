@@ -90,10 +90,13 @@ def _torch(device: str, out: Path) -> Iterator[Finding]:
     if isinstance(torch, str):
         yield Finding("torch", Health.FAIL, torch, "pip install torch")
         return
-    built = torch.version.cuda
-    text = f"{torch.__version__}, for CUDA {built}" if built else f"{torch.__version__}, for CPUs only"
+    built, rocm = torch.version.cuda, getattr(torch.version, "hip", None)
+    platform_name = f"CUDA {built}" if built else f"ROCm {rocm} (GPUs of AMD)" if rocm else "CPUs only"
+    text = f"{torch.__version__}, for {platform_name}"
     if device.startswith("cuda") and built is None:
-        yield Finding("torch", Health.FAIL, text, "Install a torch that is built for CUDA, or measure --device cpu")
+        remedy = "GPUs of AMD are not measured: measure --device cpu, or a GPU of NVIDIA with torch for CUDA"
+        missing = "Install a torch that is built for CUDA, or measure --device cpu"
+        yield Finding("torch", Health.FAIL, text, remedy if rocm else missing)
     else:
         yield Finding("torch", Health.OK, text)
 

@@ -52,6 +52,18 @@ def test_a_device_that_is_not_there_fails(device: str, tmp_path: Path) -> None:
     assert exit_code(findings) == 2
 
 
+def test_a_torch_for_gpus_of_amd_is_refused_by_that_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", "6.4.1")
+    found = by_name(diagnose("cuda:0", tmp_path))
+    for name in ("torch", "device"):
+        assert found[name].health is Health.FAIL
+        assert "ROCm 6.4.1" in found[name].text
+    assert "AMD" in found["torch"].remedy
+    assert by_name(diagnose("cpu", tmp_path))["torch"].health is Health.OK
+
+
 @pytest.mark.parametrize(
     ("lacking", "health", "code"),
     [({"torch"}, Health.FAIL, 2), ({"torchvision", "transformers", "matplotlib"}, Health.WARN, 0)],
