@@ -614,7 +614,6 @@ def _how(repeats: Repeats, device: Device) -> dict[str, Any]:
     return {
         "stop": str(repeats.stop),
         "warm_up_runs": len(repeats.warm_up),
-        "first_run_s": repeats.warm_up[0].wall_s,
         **_host(device),
     }
 

@@ -204,13 +204,16 @@ def _cross_entropy(outputs: Any) -> "Tensor":
 
 
 def _boxes(picture: "Tensor") -> dict[str, "Tensor"]:
-    """Two boxes, corner to corner in pixels, of classes 1 and 2."""
+    """Two boxes, corner to corner in pixels, of classes 1 and 2; made where the picture is: nothing is copied."""
+    import torch
+
     height, width = picture.shape[-2:]
-    shares = picture.new_tensor([[0.1, 0.1, 0.5, 0.5], [0.3, 0.4, 0.9, 0.8]])
-    return {
-        "boxes": shares * picture.new_tensor([width, height, width, height]),
-        "labels": picture.new_tensor([1, 2]).long(),
-    }
+    across, down = (
+        torch.linspace(0.1 * size, 0.9 * size, 4, dtype=picture.dtype, device=picture.device)
+        for size in (width, height)
+    )
+    corners = torch.stack((across, down), dim=1)
+    return {"boxes": corners.view(2, 4), "labels": torch.arange(1, 3, device=picture.device)}
 
 
 def _total(losses: Iterable["Tensor"]) -> "Tensor":

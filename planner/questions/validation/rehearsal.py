@@ -35,6 +35,15 @@ PREDICTED_S = 60.0
 """Length of the simulation that predicts how busy the device will be."""
 
 
+class RehearsalError(ServeError):
+    """A rehearsal that ended early."""
+
+    def __init__(self, reason: str) -> None:
+        """`reason`: why, without saying that it was the rehearsal."""
+        super().__init__(f"rehearsal: {reason}")
+        self.reason = reason
+
+
 def rehearsal_s(duration_s: float) -> float:
     """Length of the rehearsal for a run: 6 s for 30 s."""
     return min(SHARE * duration_s, LONGEST_S)
@@ -43,7 +52,7 @@ def rehearsal_s(duration_s: float) -> float:
 def rehearse(case: Case, models: Mapping[str, "Source"], device: str, lasts_s: float) -> tuple[Actions, ...]:
     """Each load and each batch of a rehearsal, of those that ended in time, and what the harness took.
 
-    KeyboardInterrupt where Ctrl-C ended it, ServeError where anything else did.
+    KeyboardInterrupt where Ctrl-C ended it, RehearsalError where anything else did.
     """
     from calibrate.serving.entry import serve
 
@@ -53,7 +62,7 @@ def rehearse(case: Case, models: Mapping[str, "Source"], device: str, lasts_s: f
     if served.stopped == "interrupted":
         raise KeyboardInterrupt
     if served.stopped:
-        raise ServeError(f"rehearsal: {served.stopped}")
+        raise RehearsalError(served.stopped)
     return tuple(actions for actions in served.actions if actions.kind != "evict")
 
 

@@ -20,7 +20,7 @@ from planner.io.load import Loaded
 from planner.model.scenario import ModelSpec
 from planner.questions.validation.fitting import Case, Pace, fit
 from planner.questions.validation.recording import Recording, kept
-from planner.questions.validation.rehearsal import rehearsal_s, rehearse
+from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse
 from planner.questions.validation.speed import speed_of
 from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted
@@ -269,8 +269,10 @@ class TakeServer:
             rehearsals.append(rehearse(self.case, self.models, self.device.name, self.rehearsed_s))
         except KeyboardInterrupt:
             return "rehearsal after it: interrupted"
+        except RehearsalError as error:
+            return f"rehearsal after it: {error.reason}"
         except Exception as error:
-            return f"rehearsal after it: {str(error).removeprefix('rehearsal: ') or type(error).__name__}"
+            return f"rehearsal after it: {str(error) or type(error).__name__}"
         return ""
 
 

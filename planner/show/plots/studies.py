@@ -11,7 +11,7 @@ from planner.questions.studies.figures import Figure, middle
 from planner.questions.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer
 from planner.questions.studies.scenario import Design, Label
 from planner.show.plots.canvas import canvas
-from planner.show.text.studies import SHOWN_LONG_S, bracketed, number
+from planner.show.text.studies import SHOWN_LONG_S, held, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -167,7 +167,7 @@ def written(point: PointAnswer, output: OutputAnswer, answer: StudyAnswer) -> st
     if (seen := value(point, output)) is None:
         return "-"
     if output.name == THRESHOLD and answer.search:
-        return bracketed(point.threshold, answer.search.unit).partition(" [")[0]
+        return held(point.threshold, answer.search.unit)
     return f"{'~' * point.predicted}{number(seen, output)}"
 
 

@@ -55,13 +55,18 @@ def state(point: PointAnswer) -> str:
     return "yes" if point.feasible else "no"
 
 
+def held(threshold: Figure, unit: str) -> str:
+    """`1.78 x`: the last value that held."""
+    return "-" if threshold is None else f"{threshold['mid']:.3g}{unit and ' '}{unit}"
+
+
 def bracketed(threshold: Figure, unit: str) -> str:
-    """`1.78 [to 1.83]`: what held, and the nearest that did not."""
+    """`1.78 x [1.83]`: what held, and the nearest that did not."""
     if threshold is None:
         return "-"
     low, mid, high = (threshold[end] for end in ("low", "mid", "high"))
     other = high if low == mid else low
-    return f"{mid:.3g}{unit and ' '}{unit} [{'not tried' if other is None else f'{other:.3g}'}]"
+    return f"{held(threshold, unit)} [{'not tried' if other is None else f'{other:.3g}'}]"
 
 
 def shown(figure: Figure, output: OutputAnswer) -> str:
