@@ -31,6 +31,8 @@ CUDA_ENGINE_ERRORS = (
     "Unable to find a valid cuDNN algorithm to run convolution",
 )
 """cuDNN found no algorithm: none exists for such tensors, or none whose workspace fits beside them."""
+SHARED_COUNT = "CUDA, all processes"
+"""How memory is read where this process cannot be told from others."""
 LITTLE_BYTES = 256 << 20
 CROWDED = 0.5
 """Share of the allowed memory above which cuDNN is taken to have lacked room for a workspace. Workspaces are about as
@@ -269,7 +271,7 @@ class Cuda:
         if used is not None and self._used_before is not None:
             return used - self._used_before, "NVML, grown since before this process"
         free, total = torch.cuda.mem_get_info(self.index)
-        return total - free, "CUDA, all processes"
+        return total - free, SHARED_COUNT
 
     def peaks(self, work: Callable[[], object], resident_bytes: int = 0) -> Peaks:
         """Most memory held during `work`, run once. The allocator counts what is resident itself.

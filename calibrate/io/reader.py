@@ -171,6 +171,9 @@ class Reader:
         )
         return Interpolated(tuple(float(b) for b, _ in pairs), tuple(y for _, y in pairs))
 
+    def series_or_none(self, key: str) -> Interpolated | None:
+        return None if self._take(key) is None else self.series(key)
+
     def reasons(self, key: str) -> dict[float, str]:
         if self._take(key) is None:
             return {}

@@ -245,7 +245,9 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     flops = read.optional("flops_per_sample")
     published = read.series("latency_s")
     latency, doubts = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
-    workspace = read.series("workspace_bytes")
+    tensors = read.series("workspace_bytes")
+    slack = read.series_or_none("slack_bytes")
+    workspace = _with(tensors, slack)
     model = read.name("model")
     load = read.mapping("load")
     curve, quality = _fitted(read, published)
@@ -264,6 +266,8 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         session_cv=read.optional("session_cv") or 0.0,
         after_load=_after_load(read),
         workspace=workspace,
+        slack=slack,
+        context_bytes=_whole(read.not_negative_or_none("context_bytes")),
         load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
         pageable_bytes_per_s=read.optional("pageable_bytes_per_s"),
         busy_w=read.optional("busy_w"),
@@ -280,6 +284,17 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
     load.nothing_else()
     read.nothing_else()
     return profile
+
+
+def _with(tensors: Interpolated, slack: Interpolated | None) -> Interpolated:
+    """Workspace: tensors, and the allocator's slack on top."""
+    if slack is None:
+        return tensors
+    return Interpolated(tensors.x, tuple(y + slack(x) for x, y in zip(tensors.x, tensors.y, strict=True)))
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def _after_load(read: Reader) -> AfterLoad | None:

@@ -1,5 +1,6 @@
 """Possible: figures that no GPU can reach, found in a profile before a plan is built on it."""
 
+from collections.abc import Iterator
 from itertools import accumulate
 
 from simulator.world.curves import Curve
@@ -18,7 +19,7 @@ def check(profile: Profile, gpu: GPU) -> list[str]:
 
 def _signs(profile: Profile) -> list[str]:
     above_zero = {
-        **{f"latency_s.{x:g}": y for x, y in zip(profile.latency.x, profile.latency.y, strict=True)},
+        **{f"latency_s.{x:g}": y for x, y in _points(profile.latency)},
         "load.bytes_per_s": profile.load.bytes_per_s,
         "pageable_bytes_per_s": profile.pageable_bytes_per_s,
         "busy_w": profile.busy_w,
@@ -26,7 +27,8 @@ def _signs(profile: Profile) -> list[str]:
         **{f"weight_bytes of layer {layer.key!r}": layer.weight_bytes for layer in profile.layers},
     }
     not_below_zero = {
-        **{f"workspace_bytes.{x:g}": y for x, y in zip(profile.workspace.x, profile.workspace.y, strict=True)},
+        **{f"workspace_bytes.{x:g}": y for x, y in _points(profile.workspace)},
+        **{f"slack_bytes.{x:g}": y for x, y in _points(profile.slack)},
         "load.t0_s": profile.load.t0_s,
         "latency_cv": profile.latency_cv,
         "output_bytes_per_sample": profile.output_bytes_per_sample,
@@ -39,6 +41,10 @@ def _signs(profile: Profile) -> list[str]:
         ),
         *(f"{k}: must not be below 0, got {v:g}. Write what was measured" for k, v in not_below_zero.items() if v < 0),
     ]
+
+
+def _points(curve: Curve | None) -> Iterator[tuple[float, float]]:
+    return iter(()) if curve is None else zip(curve.x, curve.y, strict=True)
 
 
 def _rates(profile: Profile, gpu: GPU) -> list[str]:
@@ -87,6 +93,9 @@ def _sizes(profile: Profile, gpu: GPU) -> list[str]:
     """Bytes that the GPU cannot hold: what ran on it fitted whole; what is predicted may be split between layers."""
     ran = profile.latency_evidence.rank <= Evidence.FITTED.rank
     needed = profile.weight_bytes if ran else max(layer.weight_bytes for layer in profile.layers)
+    if (context_bytes := profile.context_bytes or 0) > gpu.memory_bytes:
+        has = f"{context_bytes / 1e9:.3g} GB, a {gpu.name} has {gpu.memory_bytes / 1e9:g} GB"
+        return [f"context_bytes: {has}. Write what a process held there"]
     if needed <= gpu.memory_bytes:
         return []
     what = "its weights are" if ran or len(profile.layers) == 1 else "its largest layer is"

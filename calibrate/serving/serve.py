@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from calibrate.devices.device import Cuda, Device, DeviceError, find_device
+from calibrate.devices.device import SHARED_COUNT, Cuda, Device, DeviceError, find_device
 from calibrate.io.points import Settings
 from calibrate.serving.executor import Executor, Line, RealGpu
 from calibrate.serving.resident import Weights
@@ -81,7 +81,7 @@ def serve_alone(
         except Exception as error:
             raise ServeError(f"{deployment.devices[0].id}: {in_one_line(error, real)}") from error
         finally:
-            allocated_bytes = bench.clear()
+            allocated_bytes, process_bytes = bench.clear()
     ended_s = min(executor.ended_s, duration_s)
     gpu = executor.gpu
     name = gpu.device.id
@@ -91,7 +91,8 @@ def serve_alone(
         workspace_bytes={line.stage.model: line.measured_bytes for line in gpu.lines},
         weight_bytes={line.stage.model: line.stage.weight_bytes for line in gpu.lines},
         allocated_peak_bytes=allocated_bytes,
-        context_bytes=own_context_bytes(real, shared=start is not NOW),
+        context_bytes=own_bytes(real, real.context_bytes, shared=start is not NOW),
+        process_peak_bytes=own_bytes(real, process_bytes, shared=start is not NOW),
     )
     return Served(
         result=recorded(gpu, deployment, demand, ended_s, seed, perf_counter() - began_s),
@@ -116,10 +117,10 @@ def opened(deployment: Deployment, device: str) -> "Bench":
         raise ServeError(f"{name}: {in_one_line(error, real)}") from error
 
 
-def own_context_bytes(real: Device, *, shared: bool) -> int | None:
-    """What the context holds; None where several processes grew at once and NVML does not tell them apart."""
+def own_bytes(real: Device, held_bytes: int | None, *, shared: bool) -> int | None:
+    """What was read as this process's; None where several processes grew at once and NVML does not tell them apart."""
     blurred = shared and isinstance(real, Cuda) and real.nvml.process_bytes() is None
-    return None if blurred else real.context_bytes
+    return None if blurred else held_bytes
 
 
 # What cannot be served
@@ -274,16 +275,28 @@ class Bench:
                 line.forward(count)
         self.weights.evict(keys)
 
-    def clear(self) -> int | None:
-        """Let go of the device; most bytes that its allocator gave out since all was ready."""
+    def clear(self) -> tuple[int | None, int | None]:
+        """Let go of the device; most bytes that its allocator gave out since all was ready, and that the process held.
+
+        The latter is read first: the allocator keeps its blocks until it is told to let go. None where not known.
+        """
+        process_bytes = self._process_bytes()
         self.weights.evict(list(self.weights.groups))
         self.runners.clear()
         if not isinstance(self.device, Cuda):
-            return None
+            return None, None
         with suppress(RuntimeError):  # a context that an error broke ends with the process
             torch.cuda.set_per_process_memory_fraction(1.0, self.device.index)
             self.device.close()
-        return int(torch.cuda.max_memory_allocated(self.device.index))
+        return int(torch.cuda.max_memory_allocated(self.device.index)), process_bytes
+
+    def _process_bytes(self) -> int | None:
+        if not isinstance(self.device, Cuda):
+            return None
+        with suppress(RuntimeError):
+            held_bytes, method = self.device.held()
+            return None if method == SHARED_COUNT else held_bytes
+        return None
 
 
 # After it stopped

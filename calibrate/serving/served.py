@@ -56,6 +56,9 @@ class Held:
     """Most that the device's allocator gave out while serving, inputs of all models included; None on a CPU."""
     context_bytes: int | None
     """Measured before any model; None where it cannot be read."""
+    process_peak_bytes: int | None = None
+    """Most that the process held on a GPU: context, tensors and the allocator's slack; None on a CPU, and where
+    processes cannot be told apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from calibrate.devices.device import SHARED_COUNT
 from calibrate.devices.provenance import KINDS, differing
 from calibrate.io.files import Fault, FileError, one_line, read_json, replacing
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
@@ -120,7 +121,8 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "latency_s": _by_batch(latency),
         "latency_cv": _short(_cv(repeats_cv, fitted), 3),
         **_doubted_or_fitted(m, latency, work, fitted),
-        "workspace_bytes": {str(batch): round(size) for batch, size in held.items()},
+        "workspace_bytes": _sizes_by_batch(held),
+        **_held_besides(m),
         "load": load,
         **_given("pageable_bytes_per_s", pageable),
         **_given("busy_w", _busy_w(times)),
@@ -193,6 +195,30 @@ def _workspace(m: Measured) -> tuple[dict[int, float], str, list[str]]:
         return {}, "", []
     assumption = "Memory of a batch was not measured: taken as all activations held at once."
     return {batch: each * batch for batch in m.by_batch(What.LATENCY)}, "assumed", [assumption]
+
+
+def _held_besides(m: Measured) -> dict[str, Any]:
+    """What the device's allocator held beyond tensors, by batch, and what the process held beyond its allocator.
+
+    The latter is read after the batch, when the libraries have loaded their kernels. Where other processes cannot be
+    told apart, it is not known.
+    """
+    peaks = {batch: o for batch, o in m.by_batch(What.MEMORY).items() if "allocated_bytes" in o.values}
+    allocators = {batch: o.values.get("reserved_bytes", o.values["allocated_bytes"]) for batch, o in peaks.items()}
+    slack = {batch: size - peaks[batch].values["allocated_bytes"] for batch, size in allocators.items()}
+    besides = [
+        round(o.values["device_bytes"] - allocators[batch])
+        for batch, o in peaks.items()
+        if "device_bytes" in o.values and o.details.get("device_bytes_by") != SHARED_COUNT
+    ]
+    return {
+        **({"slack_bytes": _sizes_by_batch(slack)} if any(slack.values()) else {}),
+        **({"context_bytes": max(besides)} if min(besides, default=-1) >= 0 else {}),
+    }
+
+
+def _sizes_by_batch(sizes: Mapping[int, float]) -> dict[str, int]:
+    return {str(batch): round(size) for batch, size in sizes.items()}
 
 
 def _weight_bytes(m: Measured) -> int:

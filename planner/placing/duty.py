@@ -22,7 +22,6 @@ class Rules:
     """What every GPU of a plan must keep."""
 
     headroom: float
-    context_bytes: int
     swap: bool
     """Models may take turns in memory."""
     prefetch: bool
@@ -126,6 +125,11 @@ def weight_bytes(portions: Iterable[Portion]) -> int:
     return sum({x.key: x.weight_bytes for p in portions for x in p.layers}.values())
 
 
+def context_bytes(portions: Iterable[Portion]) -> int:
+    """What the one process of these models holds besides weights and workspace: as with the model that asks most."""
+    return max((p.sized.context_bytes for p in portions), default=0)
+
+
 def batch_cap(portion: Portion, room_bytes: float) -> int:
     """Largest feasible batch whose workspace fits in `room_bytes`; 0 where none does."""
     workspace = portion.sized.profile.workspace
@@ -210,7 +214,7 @@ class _Turn(NamedTuple):
 
 def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> list[_Turn]:
     """Each model's part; none where memory is short."""
-    room = kind.memory_bytes - rules.context_bytes
+    room = kind.memory_bytes - context_bytes(portions)
     together = weight_bytes(portions)
     held = [p.weight_bytes if swapped else together for p in portions]
     caps = [batch_cap(p, room - weights) for p, weights in zip(portions, held, strict=True)]
@@ -419,6 +423,6 @@ def held_bytes(portions: Sequence[Portion], rules: Rules) -> float:
     """Memory that the GPU needs at batch 1: all weights, or the largest model's where they take turns."""
     workspace = [p.sized.profile.workspace(1) for p in portions]
     if not rules.swap:
-        return rules.context_bytes + weight_bytes(portions) + max(workspace)
+        return context_bytes(portions) + weight_bytes(portions) + max(workspace)
     alone = (p.weight_bytes + w for p, w in zip(portions, workspace, strict=True))
-    return rules.context_bytes + max(alone)
+    return context_bytes(portions) + max(alone)

@@ -101,7 +101,7 @@ class FleetProgram:
     and where models stay resident, with y_mk replicas (integer):
 
         w_mk x_mk <= (1 - headroom) S_k y_mk, sum_k y_mk >= 1 a replica keeps at most all S_k GPUs of a machine busy
-        sum_m weights_m y_mk <= GPUs_k (memory - context - smallest workspace)
+        sum_m weights_m y_mk <= GPUs_k (memory - smallest context - smallest workspace)
 
     **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
     the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
@@ -117,7 +117,6 @@ class FleetProgram:
     sized: SizedModels
     headroom: float
     max_gpus: int
-    context_bytes: int
     resident: bool
 
     @cached_property
@@ -237,8 +236,8 @@ class FleetProgram:
             here = self._pairs_on(kind)
             if not here:
                 continue
-            workspace = min(s.profile.workspace(1) for s in here.values())
-            room = kind.memory_bytes - self.context_bytes - workspace
+            least = min(s.context_bytes for s in here.values()) + min(s.profile.workspace(1) for s in here.values())
+            room = kind.memory_bytes - least
             weights = {i: exclusive_bytes(s, shared) / 1e9 for i, s in here.items()}
             rows.add(upper=0, y=weights, n={o: -g * room / 1e9 for o, g in self._devices(kind).items()})
 

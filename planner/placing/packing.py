@@ -18,6 +18,7 @@ from planner.placing.duty import (
     Portion,
     Rules,
     caps_with_slack,
+    context_bytes,
     duty_cycle,
     gives_way,
     held_back,
@@ -320,7 +321,7 @@ class Packer:
 
     def _fit_together(self, portions: Sequence[Portion], caps: Sequence[int], device: FleetGpu) -> bool:
         workspace = max(p.sized.profile.workspace(cap) for p, cap in zip(portions, caps, strict=True))
-        return self.rules.context_bytes + weight_bytes(portions) + workspace <= device.kind.memory_bytes
+        return context_bytes(portions) + weight_bytes(portions) + workspace <= device.kind.memory_bytes
 
     def _no_memory(self, portions: Sequence[Portion], device: FleetGpu) -> Misfit:
         largest = max(portions, key=lambda p: p.sized.profile.weight_bytes)

@@ -17,7 +17,7 @@ from planner.model.scenario import ModelSpec, Scenario
 from planner.model.statement import Code, Statement
 from simulator.clock.run import cut
 from simulator.world.deployment import SLO, Drop
-from simulator.world.hardware import GPU
+from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.model import Layer
 from simulator.world.precision import weight_share
 from simulator.world.profile import Profile
@@ -102,6 +102,8 @@ class Sized:
     """GPUs that are busy at least, on average, whatever the plan."""
     design_work: float
     """GPUs that are busy when a request waits as long as its batch runs."""
+    context_bytes: int
+    """What one framework process holds besides weights and workspace."""
 
     @property
     def model(self) -> str:
@@ -279,7 +281,7 @@ def size(
     for kind, stages_max in _gpu_count_max(offers).items():
         missing: list[ModelSpec] = []
         for spec in wanted:
-            match size_one(spec, need_by_model[spec.name], kind, stages_max, scenario.context, own[spec.name]):
+            match size_one(spec, need_by_model[spec.name], kind, stages_max, own[spec.name], scenario.context):
                 case Sized() as one:
                     sized[spec.name, kind] = one
                 case Rejection() as rejection:
@@ -300,13 +302,20 @@ def _gpu_count_max(offers: Sequence[Offer]) -> dict[Kind, int]:
     return most
 
 
+def context_of(profile: Profile, given_bytes: int | None) -> int:
+    """What a process holds besides weights and workspace: as given, else as measured, else as assumed."""
+    measured_bytes = CONTEXT_BYTES if profile.context_bytes is None else profile.context_bytes
+    return measured_bytes if given_bytes is None else given_bytes
+
+
 def size_one(
-    spec: ModelSpec, need: Need, kind: Kind, stages_max: int, context_bytes: int, library: Profiles
+    spec: ModelSpec, need: Need, kind: Kind, stages_max: int, library: Profiles, given_bytes: int | None
 ) -> Sized | Rejection | None:
-    """One model on one kind of GPU; None where nobody measured it."""
+    """One model on one kind of GPU; None where nobody measured it. `given_bytes`: the context where it is given."""
     profile = library.get(spec.known_as, kind.gpu.name, spec.precision)
     if profile is None:
         return None
+    context_bytes = context_of(profile, given_bytes)
     room_bytes = kind.memory_bytes - context_bytes
     fewest = stages_needed(profile, room_bytes, stages_max)
     if fewest is None:
@@ -318,7 +327,7 @@ def size_one(
         return _too_slow(spec, profile, kind)
     least = least_work(need, latency_s, noisy=profile.latency_cv > 0)
     design = design_work(need, feasible[fewest - 1])
-    return Sized(need, profile, latency_s, tuple(map(len, feasible)), least, max(least, design))
+    return Sized(need, profile, latency_s, tuple(map(len, feasible)), least, max(least, design), context_bytes)
 
 
 def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | None) -> Rejection:

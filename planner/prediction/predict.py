@@ -78,6 +78,8 @@ class Footprint:
     workspace: Callable[[float], Estimate]
     """Bytes that a batch of so many samples needs besides weights."""
     load: LoadTime
+    context_bytes: int | None
+    """What a process holds there besides; None: nobody measured it."""
 
     @cached_property
     def weight_bytes(self) -> int:
@@ -137,6 +139,7 @@ class PredictedPair:
             latency=Interpolated(tuple(self.latency_s), tuple(times)),
             doubt=Doubt(error_sd=self._error_sd(quantile), shared=SHARED, quantile=quantile),
             workspace=Interpolated(tuple(self.latency_s), tuple(rooms)),
+            context_bytes=self.footprint.context_bytes,
             load=LoadTime(load.t0_s * slower, min(load.bytes_per_s / slower, self.gpu.pcie_bytes_per_s)),
             flops_per_sample=self.flops,
             latency_evidence=self.evidence,
@@ -349,6 +352,11 @@ class Predictor:
 
     # What it keeps and loads
 
+    def _context_bytes(self, gpu: GPU) -> int | None:
+        """The most that a process held on the GPU beside any model that was measured there."""
+        held = (p.context_bytes for (_, name, _), p in self.library.profiles.items() if name == gpu.name)
+        return max((size for size in held if size is not None), default=None)
+
     def _footprint(self, model: str, gpu: GPU, precision: str) -> Footprint:
         """One rule for every pair: what a profile of the model shows, in numbers of this precision; else its layers.
 
@@ -364,16 +372,18 @@ class Predictor:
         source = min(same, key=strangeness, default=None)
         facts = self._facts(model)
         workspace = partial(workspace_of, source, facts, precision)
+        context_bytes = self._context_bytes(gpu)
         if source is None:
             assert facts is not None  # which the time came from
             whole = Layer(model, round(weight_share(precision) * facts.weight_bytes))
-            return Footprint((whole,), workspace, LoadTime(0.0, self._load_rate(gpu, LINK_SHARE)))
+            return Footprint((whole,), workspace, LoadTime(0.0, self._load_rate(gpu, LINK_SHARE)), context_bytes)
         scale = weight_share(precision) / weight_share(source.precision)
         layers = tuple(Layer(layer.key, round(scale * layer.weight_bytes)) for layer in source.layers)
         if source.gpu == gpu.name:
-            return Footprint(layers, workspace, source.load)
+            return Footprint(layers, workspace, source.load, context_bytes)
         link_share = min(1.0, source.load.bytes_per_s / self.gpus[source.gpu].pcie_bytes_per_s)
-        return Footprint(layers, workspace, LoadTime(source.load.t0_s, self._load_rate(gpu, link_share)))
+        load = LoadTime(source.load.t0_s, self._load_rate(gpu, link_share))
+        return Footprint(layers, workspace, load, context_bytes)
 
     # From layers
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from planner.catalog.offers import Offer
 from planner.model.scenario import Scenario
 from planner.placing.cutting import FleetGpu
+from planner.placing.duty import context_bytes
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Need
@@ -59,6 +60,7 @@ def deploy(
         c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
         for c in devices
     }
+    here = {c.id: [p.portion for p in placed if c in p.devices] for c in devices}
     held = dict.fromkeys(needs, ()) | {p.portion.sized.model: p.portion.sized.profile.layers for p in placed}
     return Deployment(
         services=tuple(service(needs[model]) for model in turn_order(held)),
@@ -68,7 +70,7 @@ def deploy(
                 gpu=c.kind.gpu,
                 host=c.host,
                 memory_bytes=c.kind.memory_bytes,
-                context_bytes=scenario.context,
+                context_bytes=context_bytes(here[c.id]),
             )
             for c in devices
         ),

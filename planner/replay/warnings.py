@@ -28,7 +28,7 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
     """What the answer assumes, each once; `of_catalog` are those about GPUs."""
     statements = (
         *_of_profiles(trial),
-        Statement(code=Code.CONTEXT, figures={"context_bytes": scenario.context}),
+        *_of_context(scenario, trial),
         *_of_power(trial, of_catalog),
         *_of_placement(scenario, trial),
     )
@@ -43,6 +43,14 @@ def _of_profiles(trial: Trial) -> Iterator[Statement]:
             names_by_text.setdefault(text, []).append(name)
     for text, names in names_by_text.items():
         yield Statement(code=Code.OF_PROFILES, subjects=tuple(names), text=text)
+
+
+def _of_context(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
+    """Memory of a process, where it was not measured with each of its models."""
+    sized = [placed.portion.sized for placed in _profiles(trial).values()]
+    if scenario.context is not None or any(one.profile.context_bytes is None for one in sized):
+        held = max(one.context_bytes for one in sized)
+        yield Statement(code=Code.CONTEXT, figures={"context_bytes": held})
 
 
 def _of_power(trial: Trial, of_catalog: Sequence[Statement]) -> Iterator[Statement]:

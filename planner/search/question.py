@@ -39,7 +39,6 @@ class Question:
             sized=self.sized,
             headroom=self.scenario.headroom,
             max_gpus=self.scenario.buy.max_gpus,
-            context_bytes=self.scenario.context,
             resident=self.scenario.memory is MemoryPolicy.RESIDENT,
         )
 
@@ -68,7 +67,7 @@ class Question:
     def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
         """What each GPU must keep."""
         s, policy = self.scenario, self.scenario.swap.policy
-        return Rules(s.headroom, s.context, swap, policy.prefetch, policy.pinned, s.padded, tightness)
+        return Rules(s.headroom, swap, policy.prefetch, policy.pinned, s.padded, tightness)
 
 
 def ask(

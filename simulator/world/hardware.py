@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+CONTEXT_BYTES = 800_000_000
+"""What one framework process holds besides weights and workspace, where nobody measured it: GEMEL (NSDI'23)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPU:
@@ -70,5 +73,5 @@ class Device:
     host: str
     memory_bytes: int
     """At most what the kind has; less on a shared or partitioned GPU."""
-    context_bytes: int = 800_000_000
-    """What one framework process holds before any model is loaded. 0.8 GB: GEMEL (NSDI'23)."""
+    context_bytes: int = CONTEXT_BYTES
+    """What one framework process holds besides weights and workspace."""

@@ -96,7 +96,11 @@ class Profile:
     after_load: AfterLoad | None = None
     """None: not measured, swapping costs its loads alone."""
     workspace: Curve
-    """Bytes in use while a batch runs, on top of the weights, by batch size."""
+    """Bytes held while a batch runs, on top of the weights, by batch size: tensors and the allocator's slack."""
+    slack: Curve | None = None
+    """Part of `workspace` that the allocator holds beyond tensors; None: not measured, so it is not in there."""
+    context_bytes: int | None = None
+    """What a process that has run the model holds besides what its allocator does; None: not measured."""
     load: LoadTime
     """Host to device from pinned memory."""
     pageable_bytes_per_s: float | None = None

@@ -84,11 +84,11 @@ def compared_rows(recording: Recording, runs: Sequence[Summary]) -> tuple[Compar
         compared(model, model_figures(real, model), [model_figures(run, model) for run in runs])
         for model in result.requests
     ]
-    context_bytes = sum(device.context_bytes for device in devices)
+    left_out_bytes = 0 if whole(recording) else sum(device.context_bytes for device in devices)
     device = compared(
         devices[0].gpu.name,
-        {**device_figures(real, context_bytes), **allocated(recording)},
-        [device_figures(run, context_bytes) for run in runs],
+        {**device_figures(real, left_out_bytes), **memory_held(recording)},
+        [device_figures(run, left_out_bytes) for run in runs],
     )
     return (*models, device)
 
@@ -99,19 +99,27 @@ def model_figures(summary: Summary, model: str) -> Figures:
     return {name: float(getattr(metrics, name)) for name in MODEL_METRICS}
 
 
-def device_figures(summary: Summary, context_bytes: int) -> Figures:
-    """Metrics of the device: shares of time are means over its processes, memory is their sum, contexts left out."""
+def device_figures(summary: Summary, left_out_bytes: int) -> Figures:
+    """Metrics of the device: shares of time are means over its processes, memory is their sum but for what is left."""
     devices = list(summary.devices.values())
     return {
         "utilization": sum(device.utilization for device in devices) / len(devices),
         "load_share": sum(device.load_share for device in devices) / len(devices),
-        "peak_memory_bytes": float(sum(device.peak_memory_bytes for device in devices) - context_bytes),
+        "peak_memory_bytes": float(sum(device.peak_memory_bytes for device in devices) - left_out_bytes),
     }
 
 
-def allocated(recording: Recording) -> Figures:
-    """Peak memory by the device's own allocator where it has one, instead of the executor's count."""
-    peaks = [held.allocated_peak_bytes for held in recording.held.values()]
+def whole(recording: Recording) -> bool:
+    """Whether all that the processes held was read, and the profiles know contexts and slack as well."""
+    profiles = [replica.profile for service in recording.result.deployment.services for replica in service.replicas]
+    known = all(profile.context_bytes is not None for profile in profiles)
+    return known and all(held.process_peak_bytes is not None for held in recording.held.values())
+
+
+def memory_held(recording: Recording) -> Figures:
+    """Peak memory as the device has it instead of the executor's count: of whole processes, else of tensors."""
+    held = recording.held.values()
+    peaks = [one.process_peak_bytes if whole(recording) else one.allocated_peak_bytes for one in held]
     known = [float(peak) for peak in peaks if peak is not None]
     return {"peak_memory_bytes": sum(known)} if known and len(known) == len(peaks) else {}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.io.load import Loaded, workload
 from planner.model.scenario import ModelSpec, Scenario, ValidateSpec
-from planner.placing.sizing import Profiles
+from planner.placing.sizing import Profiles, context_of
 from planner.questions.validation.speed import BySize, of_size
 from simulator.clock.run import DeploymentError, check
 from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Replica, Service
@@ -110,10 +110,11 @@ def dealt(services: tuple[Service, ...], processes: int) -> list[tuple[Service, 
 def device(number: int, group: tuple[Service, ...], gpu: GPU, scenario: Scenario) -> Device:
     """One process's part of the device, or less of it: just enough for the scenario's share of weights."""
     validate = scenario.validate
+    context_bytes = max(context_of(one.replicas[0].profile, scenario.context) for one in group)
     memory_bytes = gpu.memory_bytes // validate.processes
     if validate.memory_share is not None:
-        memory_bytes = min(memory_bytes, tight_bytes(group, validate.memory_share, scenario.context))
-    return Device(id=f"process-{number}", gpu=gpu, host=HOST, memory_bytes=memory_bytes, context_bytes=scenario.context)
+        memory_bytes = min(memory_bytes, tight_bytes(group, validate.memory_share, context_bytes))
+    return Device(id=f"process-{number}", gpu=gpu, host=HOST, memory_bytes=memory_bytes, context_bytes=context_bytes)
 
 
 def tight_bytes(group: tuple[Service, ...], share: float, context_bytes: int) -> int:

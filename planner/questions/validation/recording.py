@@ -162,6 +162,8 @@ def encode_deployment(deployment: Deployment) -> dict[str, Any]:
             raw_profile = raw_replica["profile"]
             raw_profile["latency"] = [replica.profile.latency(batch) for batch in batches]
             raw_profile["workspace"] = [replica.profile.workspace(batch) for batch in batches]
+            if slack := replica.profile.slack:
+                raw_profile["slack"] = [slack(batch) for batch in batches]
     return raw
 
 
@@ -293,6 +295,7 @@ def decode_profile(written: Any) -> Profile:
         written,
         latency=Interpolated(batches, written.latency),
         workspace=Interpolated(batches, written.workspace),
+        slack=written.slack and Interpolated(batches, written.slack),
     )
 
 

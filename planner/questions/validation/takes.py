@@ -161,5 +161,6 @@ def served_in_sequence(takes: Sequence[Served]) -> Served:
 def most_held(takes: Sequence[Held]) -> Held:
     """The most that a process was seen to hold in any take."""
     most = max(takes, key=lambda held: held.counted_peak_bytes)
-    known = [held.allocated_peak_bytes for held in takes if held.allocated_peak_bytes is not None]
-    return replace(most, allocated_peak_bytes=max(known)) if known else most
+    given = [held.allocated_peak_bytes for held in takes if held.allocated_peak_bytes is not None]
+    held = [held.process_peak_bytes for held in takes if held.process_peak_bytes is not None]
+    return replace(most, allocated_peak_bytes=max(given, default=None), process_peak_bytes=max(held, default=None))

@@ -35,7 +35,9 @@ def as_written(kind: type, **types: Any) -> Any:
     return make_dataclass(f"Written{kind.__name__}", columns, kw_only=True, frozen=True)
 
 
-WrittenProfile = as_written(Profile, latency=tuple[Above, ...], workspace=tuple[float, ...])
+WrittenProfile = as_written(
+    Profile, latency=tuple[Above, ...], workspace=tuple[float, ...], slack=tuple[float, ...] | None
+)
 WrittenReplica = as_written(Replica, profile=WrittenProfile)
 WrittenService = as_written(Service, replicas=tuple[WrittenReplica, ...])  # type: ignore[valid-type]
 WrittenDeployment = as_written(Deployment, services=tuple[WrittenService, ...])  # type: ignore[valid-type]
@@ -173,7 +175,8 @@ def impossible_replica(where: str, replica: Replica) -> Iterator[str]:
     yield from repeated(f"{where}.devices", replica.devices)
     if not replica.devices:
         yield f"{where}.devices: must not be empty"
-    if not len(profile.latency.y) == len(profile.workspace.y) == batch_max:
+    series = [curve for curve in (profile.latency, profile.workspace, profile.slack) if curve]
+    if any(len(curve.y) != batch_max for curve in series):
         yield f"{where}.profile: must have a latency and a workspace for each batch up to {batch_max}"
     if profile.load.bytes_per_s <= 0 or not profile.weight_bytes or profile.pageable_bytes_per_s == 0:
         yield f"{where}.profile: must have weights, and load them at a rate above 0"

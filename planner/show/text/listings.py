@@ -19,6 +19,7 @@ from planner.units.reading import perhaps
 from planner.units.writing import Screen, counted, dollars, gigabytes, per_second, seconds, share, table
 from simulator.errors import InputError
 from simulator.near import in_any_case
+from simulator.world.hardware import CONTEXT_BYTES
 from simulator.world.profile import FitQuality, Profile
 
 
@@ -83,6 +84,7 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
     facts = [
         f"Memory: {_size(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
         f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(profile)}; {profile.load_evidence}.",
+        f"Besides, a process holds {_context(profile)}.",
         f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
         *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
         f"Source: {profile.source} ({profile.as_of}).",
@@ -106,6 +108,9 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
         rows.figures("rate", lambda n: per_second(n / profile.latency(n))),
         rows.figures("workspace", lambda n: _size(profile.workspace(n))),
     ]
+    slack = profile.slack
+    if slack is not None:
+        columns.append(rows.figures("of it slack", lambda n: _size(slack(n))))
     points = _part(raw, "points", "latency")
     samples_s = [_numbers(_part(points, str(n), "samples").get("wall_s")) for n in rows.items]
     return columns + (_runs(samples_s) if any(samples_s) else [])
@@ -130,6 +135,13 @@ def _reached(samples_s: Sequence[float], part: float) -> str:
 def _size(size_bytes: float) -> str:
     """`14.20 GB`; of a small model `0.18 MB`."""
     return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
+
+
+def _context(profile: Profile) -> str:
+    """`0.52 GB, measured`."""
+    if profile.context_bytes is None:
+        return f"{_size(CONTEXT_BYTES)}, assumed"
+    return f"{_size(profile.context_bytes)}, measured"
 
 
 def _source_memory(profile: Profile) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from calibrate.devices.device import SHARED_COUNT
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.sweep import assemble
@@ -289,6 +290,27 @@ def test_memory_that_was_not_measured_is_assumed_and_says_so(tmp_path):
     assert found.memory_evidence is Evidence.ASSUMED
     assert found.workspace(4) == 80e6
     assert any("taken as all activations held at once" in text for text in found.assumptions)
+
+
+def test_memory_has_three_parts(tmp_path):
+    """Tensors, what the allocator holds beyond them, what the process holds beyond its allocator."""
+
+    def held(batch: int, slack: float, context: float) -> PointOutcome:
+        tensors = memory(batch, 20e6 * batch)
+        reserved = tensors.values["allocated_bytes"] + slack
+        values = {**tensors.values, "reserved_bytes": reserved, "device_bytes": reserved + context}
+        return replace(tensors, values=values, details={"device_bytes_by": "NVML, this process"})
+
+    slack = dict(zip(TIMES_S, (5e6, 5e6, 9e6, 9e6, 30e6), strict=True))
+    peaks = [held(batch, slack[batch], 480e6 + 1e6 * batch) for batch in TIMES_S]
+    written(tmp_path / "own", [*probes(), *(o for o in sweep() if o.point.what is not What.MEMORY), *peaks])
+    found = read(tmp_path / "own")
+    assert found.context_bytes == 496_000_000, "the most that was held besides"
+    assert found.workspace(4) == 80e6 + 9e6
+    assert found.slack is not None and found.slack(16) == 30e6
+    shared = [replace(o, details={"device_bytes_by": SHARED_COUNT}) for o in peaks]
+    written(tmp_path / "shared", [*probes(), *(o for o in sweep() if o.point.what is not What.MEMORY), *shared])
+    assert read(tmp_path / "shared").context_bytes is None, "others may have held it"
 
 
 def test_without_a_time_there_is_no_profile(tmp_path):

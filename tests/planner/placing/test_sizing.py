@@ -30,6 +30,22 @@ def sized_on_v100(latency_s: float, memory_bytes: int = V100.memory_bytes, weigh
     return next(iter(found.values()), None) or refused[0]
 
 
+def test_a_measured_context_stands_in_for_the_usual_one() -> None:
+    """2 GB hold 0.1 GB of weights beside 0.8 GB, not beside 1.95 GB; what a scenario says counts before both."""
+    asked = scenario([model("a", 0.052)], {"a": (10, 10.0)})
+    offered = offer(V100, 3.06, memory_bytes=2_000_000_000)
+
+    def sized(measured: int | None, given: int | None) -> object:
+        profiles = shelf(replace(profile("a", V100, 0.010, 0.005, 100_000_000), context_bytes=measured))
+        found, refused = size(replace(asked, context=given), needs(asked, demand(asked)), [offered], profiles)
+        return next(iter(found.values()), None) or refused[0].bottleneck
+
+    usual, heavy, lighter = sized(None, None), sized(1_950_000_000, None), sized(1_950_000_000, 300_000_000)
+    assert isinstance(usual, Sized) and usual.context_bytes == 800_000_000
+    assert heavy is Bottleneck.MEMORY
+    assert isinstance(lighter, Sized) and lighter.context_bytes == 300_000_000
+
+
 def test_largest_batch_keeps_the_slo_and_the_measured_range() -> None:
     within = sized_on_v100(0.052)  # 10 ms + 5 ms each: eight take 50 ms
     assert isinstance(within, Sized)
