@@ -307,7 +307,8 @@ def test_memory_has_three_parts(tmp_path):
     found = read(tmp_path / "own")
     assert found.context_bytes == 496_000_000, "the most that was held besides"
     assert found.workspace(4) == 80e6 + 9e6
-    assert found.slack is not None and found.slack(16) == 30e6
+    assert found.slack is not None
+    assert found.slack(16) == 30e6
     shared = [replace(o, details={"device_bytes_by": SHARED_COUNT}) for o in peaks]
     written(tmp_path / "shared", [*probes(), *(o for o in sweep() if o.point.what is not What.MEMORY), *shared])
     assert read(tmp_path / "shared").context_bytes is None, "others may have held it"

@@ -41,9 +41,11 @@ def test_a_measured_context_stands_in_for_the_usual_one() -> None:
         return next(iter(found.values()), None) or refused[0].bottleneck
 
     usual, heavy, lighter = sized(None, None), sized(1_950_000_000, None), sized(1_950_000_000, 300_000_000)
-    assert isinstance(usual, Sized) and usual.context_bytes == 800_000_000
+    assert isinstance(usual, Sized)
+    assert usual.context_bytes == 800_000_000
     assert heavy is Bottleneck.MEMORY
-    assert isinstance(lighter, Sized) and lighter.context_bytes == 300_000_000
+    assert isinstance(lighter, Sized)
+    assert lighter.context_bytes == 300_000_000
 
 
 def test_largest_batch_keeps_the_slo_and_the_measured_range() -> None:
