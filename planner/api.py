@@ -121,7 +121,7 @@ def horizon(
 
     `check_day` names a way whose busiest day is replayed frame by frame too: minutes.
     """
-    from planner.questions.horizons.answer import HorizonWay
+    from planner.model.choices import HorizonWay
     from planner.questions.horizons.weigh import horizon as weighed
 
     check = None if check_day is None else choice(HorizonWay, "check_day", check_day)
@@ -407,7 +407,7 @@ def profiles_plot(
     catalog: Files = (),
 ) -> "Profile":
     """A picture of what a model costs: `latency`, `memory` or `layers`."""
-    from calibrate.io.plot import Picture
+    from calibrate.io.picture import Picture
     from planner.show.plots.pictures import draw
 
     library = knowledge(paths(catalog), paths(profiles))[1]
@@ -479,7 +479,7 @@ def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | No
     """A plan at the prices in a file or folder, and what that changes. Nothing is simulated again."""
     from planner.compare.reprice import read_prices
     from planner.compare.reprice import reprice as at_prices
-    from planner.model.scenario import PriceKind
+    from planner.model.choices import PriceKind
     from planner.objects import Plan
 
     wanted = None if kind is None else choice(PriceKind, "kind", kind)

@@ -17,6 +17,7 @@ from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.model import plan as plans
 from planner.model import scenario
+from planner.model.choices import PriceKind
 from planner.model.simulation import Simulation
 from planner.placing import sizing
 from planner.placing.fleets import cost_usd_per_hour
@@ -53,7 +54,7 @@ DEFINED = [
             scenario.AccuracyRule,
             scenario.Merging,
             scenario.Objective,
-            scenario.PriceKind,
+            PriceKind,
             scenario.SharingRule,
         )
         for choice in kind
@@ -224,7 +225,7 @@ def test_prices_and_months() -> None:
             gpu=load_catalog().gpus["T4"],
             gpu_count=1,
             usd_per_hour=usd_per_hour,
-            price_kind=scenario.PriceKind.ON_DEMAND,
+            price_kind=PriceKind.ON_DEMAND,
             status=SaleStatus.ACTIVE,
             as_of="2026-07-20",
             source="",
@@ -248,7 +249,7 @@ def test_data_files_are_read_as_shown(tmp_path: Path) -> None:
     assert (found.gpu, found.largest_batch, found.latency(8)) == ("T4", 8, 0.0224)
     assert catalog.gpus["T4-half"].memory_bytes == 8_000_000_000
     mine = next(i for i in catalog.instances if i.name == "gpu-4")
-    assert mine.prices[scenario.PriceKind.ON_DEMAND].usd_per_hour == 1.80
+    assert mine.prices[PriceKind.ON_DEMAND].usd_per_hour == 1.80
     assert any(p.machine == "box-4" for p in catalog.purchases)
 
 

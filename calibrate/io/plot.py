@@ -1,7 +1,6 @@
 """Plots: what was measured of a model, as PNG. Needs matplotlib, and no torch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrate.io.files import MADE, FileError, demand_ours, replacing_named
+from calibrate.io.picture import Picture
 from simulator.errors import InputError
 from simulator.world.profile import Profile
 
@@ -37,17 +37,6 @@ STYLE: Any = {
 
 SAYS_WHO = {"png": "Software", "svg": "Creator"}
 """Where a picture says what made it."""
-
-
-class Picture(StrEnum):
-    """Pictures of a model."""
-
-    LATENCY = "latency"
-    """Run time and rate by batch size: measured points, fit and band."""
-    MEMORY = "memory"
-    """Memory by kind and batch size, of inference and of training."""
-    LAYERS = "layers"
-    """Operations and working set of each layer."""
 
 
 class PlotError(InputError):

@@ -13,7 +13,7 @@ from pathlib import Path
 from calibrate.published import names
 from planner.catalog.files import SaleStatus
 from planner.catalog.price_table import COLUMNS
-from planner.model.scenario import PriceKind
+from planner.model.choices import PriceKind
 
 Row = Mapping[str, str]
 

@@ -13,7 +13,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from calibrate.io.files import printable
 from planner.io.strict_yaml import YamlDocument, YamlError, parse, read_text
-from planner.model.scenario import Name, PriceKind
+from planner.model.choices import PriceKind
+from planner.model.scenario import Name
 from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
 from planner.units.reading import did_you_mean
 

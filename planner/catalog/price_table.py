@@ -7,7 +7,7 @@ from pathlib import Path
 
 from planner.catalog.files import SaleStatus
 from planner.catalog.sold import Instance, Price
-from planner.model.scenario import PriceKind
+from planner.model.choices import PriceKind
 
 COLUMNS = (
     "provider",

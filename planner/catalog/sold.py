@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from planner.catalog.files import SaleStatus
 from planner.model.candidate import MachineType
-from planner.model.scenario import PriceKind
+from planner.model.choices import PriceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """The command `planner horizon`: days of load, and ways to keep GPUs for it side by side."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,25 +7,15 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, FormNoCsv, Profiles, Quiet, Seed, Set, no_csv
+from planner.model.choices import HorizonWay
 from planner.units.writing import Format
-
-
-class Checked(StrEnum):
-    """Ways of which a day may be replayed, as in `planner.questions.horizons.answer`, which help must not import."""
-
-    FIXED = "fixed"
-    SCHEDULED = "scheduled"
-    AUTOSCALED = "autoscaled"
-    RESERVED = "reserved"
-    SPOT = "spot"
-    OWN = "own"
 
 
 def horizon(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file with a `calendar`.")],
     overrides: Set = None,
     check: Annotated[
-        Checked | None,
+        HorizonWay | None,
         typer.Option("--check-day", metavar="WAY", help="Also replay this way's busiest day frame by frame: minutes."),
     ] = None,
     catalog: Catalogs = None,

@@ -11,7 +11,7 @@ from planner.catalog.cost import usd_per_tflops
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog
 from planner.catalog.sold import Instance, Purchase
-from planner.model.scenario import PriceKind
+from planner.model.choices import PriceKind
 from planner.questions.training.sources import YEARS
 from planner.units.reading import HOURS_PER_YEAR
 from planner.units.writing import Screen, TextColumn, dollars, table

@@ -10,8 +10,8 @@ from planner.exports.fleet import ExportError, Machine
 from planner.exports.kubernetes import IMAGE, as_yaml, cloud_name
 from planner.exports.names import dns_name, dns_names, file_names
 from planner.io.demand import price_kind
+from planner.model.choices import PriceKind
 from planner.model.plan import Instances, Plan
-from planner.model.scenario import PriceKind
 
 ACCELERATORS = {"A100-40GB": "A100"}
 """Where SkyPilot's name of a GPU is not the catalog's."""

@@ -1,7 +1,6 @@
 """Targets: what a plan can be exported to, each as the files it becomes."""
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 
 from calibrate.io.files import printable
@@ -11,6 +10,7 @@ from planner.exports.checking.files import Destination, Route, slo_files
 from planner.exports.fleet import ExportError, Machine, deployable, machines
 from planner.exports.folder import write_folder
 from planner.exports.names import file_names
+from planner.model.choices import Target
 from planner.model.plan import Plan
 from planner.words.candidates import candidate_name
 from simulator.errors import InputError
@@ -21,17 +21,6 @@ START_TRITON = (
     "docker run --rm --gpus all -p 8000:8000 -p 8001:8001 -p 8002:8002 -v $PWD/MACHINE:/models "
     f"{kubernetes.IMAGE} tritonserver --model-repository=/models --rate-limit=execution_count"
 )
-
-
-class Target(StrEnum):
-    """Programs that a plan can be exported to."""
-
-    TRITON = "triton"
-    SKYPILOT = "skypilot"
-    KUBERNETES = "kubernetes"
-    RAY_SERVE = "ray-serve"
-    OPENMETRICS = "openmetrics"
-    PERFETTO = "perfetto"
 
 
 def export(plan: Plan, target: str, folder: Path, force: bool = False) -> Files:

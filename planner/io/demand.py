@@ -4,8 +4,9 @@ from dataclasses import asdict, dataclass
 
 from planner.io.load import ScenarioReader
 from planner.io.strict_yaml import YamlError, parse
+from planner.model.choices import PriceKind
 from planner.model.plan import ModelAnswer, Plan
-from planner.model.scenario import Phase, PriceKind, Scenario, StreamSpec
+from planner.model.scenario import Phase, Scenario, StreamSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from enum import StrEnum
 from math import nan
 
 from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
-from planner.model.scenario import AccuracyRule, MemoryPolicy, Merging, PriceKind
+from planner.model.choices import PriceKind
+from planner.model.scenario import AccuracyRule, MemoryPolicy, Merging
 from planner.model.statement import Statement
 from simulator.world.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
 from simulator.world.profile import Evidence

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from calibrate.library.lookup import profile_name
 from planner.model.calendar import CalendarSpec
 from planner.model.checked import STRICT, checked
+from planner.model.choices import PriceKind
 from planner.units.errors import Steps
 from planner.units.reading import Bytes, Duration, Fraction, PricePerHour, Rate, did_you_mean
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
@@ -82,15 +83,6 @@ class AccuracyRule(StrEnum):
 
     LOST_IS_WRONG = "lost-is-wrong"
     REUSE_LAST = "reuse-last"
-
-
-class PriceKind(StrEnum):
-    """How instances are paid for."""
-
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    RESERVED_1Y = "reserved-1y"
-    RESERVED_3Y = "reserved-3y"
 
 
 class Objective(StrEnum):

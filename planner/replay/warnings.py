@@ -7,11 +7,12 @@ from math import floor
 
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import retired_machines, spot_machines, stale, usual_days
+from planner.model.choices import PriceKind
 from planner.model.plan import (
     Bottleneck,
     PlanWarning,
 )
-from planner.model.scenario import PriceKind, Scenario
+from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.packing import Placed
 from planner.replay.answer import bottleneck_of, evidence

@@ -14,9 +14,10 @@ import yaml
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
-from planner.exports.targets import Target, files_of
+from planner.exports.targets import files_of
 from planner.io.load import Loaded, ScenarioError, load_scenario, workload
 from planner.model.calendar import CalendarSpec
+from planner.model.choices import Target
 from planner.model.plan import Estimate, PredictionRule
 from planner.model.scenario import Precision
 from planner.model.statement import Code

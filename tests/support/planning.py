@@ -7,8 +7,9 @@ from pathlib import Path
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.io.load import Loaded, workload
+from planner.model.choices import PriceKind
 from planner.model.plan import Plan
-from planner.model.scenario import MemoryPolicy, ModelSpec, PriceKind, Scenario, SloSpec, StreamSpec
+from planner.model.scenario import MemoryPolicy, ModelSpec, Scenario, SloSpec, StreamSpec
 from planner.placing.sizing import needs, size
 from planner.search.plan import plan
 from planner.search.question import Question

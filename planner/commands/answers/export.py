@@ -1,28 +1,17 @@
 """The command `planner export`: a plan in the words of the programs that run it, watch it or draw it."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from planner.console.options import PlanFile
-
-
-class To(StrEnum):
-    """As `planner.exports.targets.Target`, which help must not import."""
-
-    TRITON = "triton"
-    SKYPILOT = "skypilot"
-    KUBERNETES = "kubernetes"
-    RAY_SERVE = "ray-serve"
-    OPENMETRICS = "openmetrics"
-    PERFETTO = "perfetto"
+from planner.model.choices import Target
 
 
 def export(
     plan_file: PlanFile,
-    target: Annotated[To, typer.Option("--to", help="What runs, watches or draws it.")],
+    target: Annotated[Target, typer.Option("--to", help="What runs, watches or draws it.")],
     out: Annotated[
         Path,
         typer.Option("-o", "--output", metavar="DIR", help="The folder to write: new, empty, or an earlier export."),
@@ -33,12 +22,12 @@ def export(
     from planner.console.output import emit
     from planner.exports.fleet import ExportError
     from planner.exports.folder import write_folder
-    from planner.exports.targets import Target, described, files_of
+    from planner.exports.targets import described, files_of
     from planner.io.store import read_plan
 
     plan = read_plan(plan_file)
     try:
-        files = files_of(plan, Target(target))
+        files = files_of(plan, target)
     except ExportError as error:
         raise ExportError(f"{plan_file}: {error}") from error
     write_folder(out, target, files, force)

@@ -1,6 +1,5 @@
 """The command `planner reprice`: a plan at other prices."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,16 +8,8 @@ import typer
 from planner import api
 from planner.console.options import FormNoCsv, PlanFile, no_csv
 from planner.console.output import emit, note
+from planner.model.choices import PriceKind
 from planner.units.writing import Format, stdout_screen
-
-
-class PriceChoice(StrEnum):
-    """Kinds of price, as in `planner.model.scenario`, which help must not import."""
-
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    RESERVED_1Y = "reserved-1y"
-    RESERVED_3Y = "reserved-3y"
 
 
 def reprice(
@@ -30,7 +21,7 @@ def reprice(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the plan at its new prices here.")
     ] = None,
     kind: Annotated[
-        PriceChoice | None, typer.Option("--price", help="Another kind of price than the plan was made with.")
+        PriceKind | None, typer.Option("--price", help="Another kind of price than the plan was made with.")
     ] = None,
     form: FormNoCsv = Format.TABLE,
 ) -> None:

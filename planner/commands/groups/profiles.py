@@ -1,11 +1,11 @@
 """The commands `planner profiles`: what models cost on GPUs."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from calibrate.io.picture import Picture
 from planner import api
 from planner.catalog.knowledge import knowledge
 from planner.console.options import Catalogs, Profiles
@@ -13,14 +13,6 @@ from planner.console.output import PLAIN, emit
 from planner.units.writing import stdout_screen
 
 app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
-
-
-class Picture(StrEnum):
-    """Pictures of a profile, as in `calibrate.io.plot`, which help must not import."""
-
-    LATENCY = "latency"
-    MEMORY = "memory"
-    LAYERS = "layers"
 
 
 @app.command("list")

@@ -4,25 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.model.calendar import Keep
+from planner.model.choices import HorizonWay
 
 SCHEMA = "planner.horizon/v3"
-
-
-class HorizonWay(StrEnum):
-    """A way to keep machines for a load that rises and falls."""
-
-    FIXED = "fixed"
-    """The same number at all times, on demand."""
-    SCHEDULED = "scheduled"
-    """On demand by a timetable: each hour of the calendar has its number of machines."""
-    AUTOSCALED = "autoscaled"
-    """On demand, as many as the load wants, with a floor or without."""
-    RESERVED = "reserved"
-    """A reserved base of any size. The rest, if any, is on demand, by a timetable or as the load wants."""
-    SPOT = "spot"
-    """Machines that may be taken away, in any number over time, beside a base at any other price, or none."""
-    OWN = "own"
-    """Machines of one's own. The rest, if any, is rented in any other way."""
 
 
 class Mode(StrEnum):

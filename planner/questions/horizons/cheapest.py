@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from planner.catalog.offers import Offer
 from planner.model.calendar import Term
-from planner.model.scenario import PriceKind
-from planner.questions.horizons.answer import Band, HorizonWay, Mode, Strategy, StrategyPart
+from planner.model.choices import HorizonWay, PriceKind
+from planner.questions.horizons.answer import Band, Mode, Strategy, StrategyPart
 from planner.questions.horizons.demand import request_count
 from planner.questions.horizons.judging import (
     Course,

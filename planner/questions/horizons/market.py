@@ -7,9 +7,10 @@ from enum import StrEnum
 from planner.catalog.offers import Catalog, Offer
 from planner.io.load import Loaded, workload
 from planner.model.calendar import CalendarSpec
+from planner.model.choices import PriceKind
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.progress import Progress
-from planner.model.scenario import Objective, PriceKind
+from planner.model.scenario import Objective
 from planner.placing.sizing import Kind, Profiles
 from planner.questions.horizons.demand import calendar_of, refuse
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware

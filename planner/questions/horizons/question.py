@@ -9,8 +9,8 @@ import numpy as np
 
 from planner.catalog.offers import Offer
 from planner.model.calendar import CalendarSpec, Keep
+from planner.model.choices import PriceKind
 from planner.model.progress import Progress
-from planner.model.scenario import PriceKind
 from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_DAY, MINUTES_PER_HOUR, Levels
 from planner.questions.horizons.judging import Course
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.offers import Offer
-from planner.model.scenario import PriceKind
-from planner.questions.horizons.answer import HorizonWay, Mode
+from planner.model.choices import HorizonWay, PriceKind
+from planner.questions.horizons.answer import Mode
 from planner.questions.horizons.machines import MachineBase, MachineGroup, hardware
 from planner.questions.horizons.market import Market, Paid
 from planner.questions.horizons.question import HorizonQuestion

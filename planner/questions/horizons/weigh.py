@@ -7,10 +7,10 @@ from time import perf_counter
 from planner.catalog.offers import Catalog, stale
 from planner.io.load import Loaded
 from planner.model.calendar import CalendarSpec, SpotSpec
+from planner.model.choices import HorizonWay, PriceKind
 from planner.model.progress import Progress, silent
-from planner.model.scenario import PriceKind
 from planner.placing.sizing import Profiles
-from planner.questions.horizons.answer import Band, Horizon, HorizonWay, LoadLevel, Strategy
+from planner.questions.horizons.answer import Band, Horizon, LoadLevel, Strategy
 from planner.questions.horizons.cheapest import Cheapest, cheapest
 from planner.questions.horizons.day import check_day
 from planner.questions.horizons.demand import (

@@ -12,7 +12,8 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJ
 
 from planner.io.load import MAX_LINES, ScenarioError, ScenarioReader, line, read_yaml
 from planner.model.checked import STRICT
-from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration, PriceKind
+from planner.model.choices import PriceKind
+from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS, Split
 from planner.units.errors import UNKNOWN_KEY, message, mistakes, shown

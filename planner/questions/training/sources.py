@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from planner.catalog.cost import HOURS_PER_YEAR, Ownership
 from planner.catalog.offers import Catalog, Offer, offers, purchases
 from planner.catalog.sold import Purchase
+from planner.model.choices import PriceKind
 from planner.model.plan import Rejection
-from planner.model.scenario import PriceKind
 from planner.questions.training.closed_forms import Range, exactly
 from planner.questions.training.scenario import PurchaseSpec, TrainingScenario
 from simulator.world.hardware import GPU

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planner.model.scenario import PriceKind
+from planner.model.choices import PriceKind
 from planner.questions.training.closed_forms import (
     FORWARD_SHARE,
     RUN_OVER_STEPS,

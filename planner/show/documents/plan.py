@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from math import isfinite
 
+from planner.model.choices import PriceKind
 from planner.model.plan import Estimate, Instances, ModelAnswer, OfOneKind, Plan, Prediction, Recommendation, Rejection
-from planner.model.scenario import PriceKind
 from planner.show.charts import plan as charts
 from planner.show.charts.strips import strips
 from planner.show.document import (

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrate.io.plot import BLUE, GREEN, GREY, ORANGE, PURPLE
-from planner.questions.horizons.answer import Horizon, HorizonWay
+from planner.model.choices import HorizonWay
+from planner.questions.horizons.answer import Horizon
 from planner.show.plots.canvas import canvas
 
 if TYPE_CHECKING:

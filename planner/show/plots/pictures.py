@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from calibrate.io.plot import Picture, check_picture, plot
+from calibrate.io.picture import Picture
+from calibrate.io.plot import check_picture, plot
 from calibrate.library.lookup import Library
 from planner.show.text.listings import ListingError, chosen_of
 from simulator.errors import InputError

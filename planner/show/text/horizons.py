@@ -1,16 +1,8 @@
 """An answer about a long horizon in words: the cheapest way first, then what each way does."""
 
 from planner.model.calendar import Keep
-from planner.questions.horizons.answer import (
-    Band,
-    DayCheck,
-    Horizon,
-    HorizonWay,
-    Mode,
-    ModelSlo,
-    Strategy,
-    StrategyPart,
-)
+from planner.model.choices import HorizonWay
+from planner.questions.horizons.answer import Band, DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
 from planner.units.writing import counted, dollars, exact, per_second, percent, span
 
 SECONDS_PER_HOUR = 3600

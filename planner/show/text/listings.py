@@ -12,7 +12,7 @@ from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, stale, usual_days
 from planner.catalog.sold import Instance, Price, Purchase
 from planner.io.traces import TraceSummary
-from planner.model.scenario import PriceKind
+from planner.model.choices import PriceKind
 from planner.show.document import Column, Rows
 from planner.show.terminal import plain
 from planner.units.reading import perhaps

@@ -17,8 +17,9 @@ from planner.catalog.files import SaleStatus
 from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, offers, stale, usual_days
 from planner.catalog.price_table import COLUMNS
 from planner.model.candidate import OnGpu
+from planner.model.choices import PriceKind
 from planner.model.plan import Bottleneck
-from planner.model.scenario import BuySpec, OwnMachine, PriceKind
+from planner.model.scenario import BuySpec, OwnMachine
 from planner.model.statement import Code, Statement
 from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy

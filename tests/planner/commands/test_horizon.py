@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from calibrate.io.plot import PlotError
 from planner.cli import app
 from planner.io.load import ScenarioError
+from planner.model.choices import HorizonWay
 from planner.questions.horizons import answer
 
 SMALL = """
@@ -50,7 +51,7 @@ def test_all_ways_on_a_narrow_screen(small: str, monkeypatch: pytest.MonkeyPatch
     code, text = run(small)
     assert code == 0
     assert text.startswith("small: 51,840,000 requests in 1 day")
-    assert all(re.search(rf"^  {way}\b", text, re.MULTILINE) for way in answer.HorizonWay if way != "own")
+    assert all(re.search(rf"^  {way}\b", text, re.MULTILINE) for way in HorizonWay if way != "own")
     assert max(map(len, text.splitlines())) <= 60
     assert text.index("Cheapest that meets every SLO") < text.index("Assumptions")
 

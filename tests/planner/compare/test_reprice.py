@@ -12,8 +12,8 @@ from planner.catalog.offers import SHIPPED, CatalogError
 from planner.compare.reprice import RepriceError, read_prices, reprice
 from planner.io.store import read_plan, write_plan
 from planner.model.candidate import Candidate, MachineType, Memory
+from planner.model.choices import PriceKind
 from planner.model.plan import NOTHING_TRIED, Bottleneck, PlanWarning
-from planner.model.scenario import PriceKind
 from planner.model.statement import Code, Statement
 from planner.show.documents.plan import render
 from planner.show.text.plan import bound_line

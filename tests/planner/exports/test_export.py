@@ -26,13 +26,14 @@ from planner.exports.fleet import ExportError, machines
 from planner.exports.folder import MARK, write_folder
 from planner.exports.names import dns_names, file_names
 from planner.exports.ray_serve import FILL_IN, TORCHVISION
-from planner.exports.targets import Target, files_of
+from planner.exports.targets import files_of
 from planner.io.demand import sources_of
 from planner.io.load import load_scenario
 from planner.io.store import write_plan
 from planner.model.candidate import Candidate
+from planner.model.choices import PriceKind, Target
 from planner.model.plan import Instances, Plan, ReplicaAnswer, WayOfServing
-from planner.model.scenario import Merging, PriceKind
+from planner.model.scenario import Merging
 from planner.search.plan import plan as search
 
 SCENARIO = """

@@ -23,8 +23,9 @@ from planner.model.calendar import (
     ReservedSpec,
     SpotSpec,
 )
+from planner.model.choices import HorizonWay
 from planner.model.scenario import BuySpec, Scenario, StreamSpec
-from planner.questions.horizons.answer import Horizon, HorizonWay, Mode
+from planner.questions.horizons.answer import Horizon, Mode
 from planner.questions.horizons.cheapest import answered, one_more
 from planner.questions.horizons.day import by_levels, check_day, piece, pieces
 from planner.questions.horizons.demand import levels, recorded, request_count, shape_of, stamped, warped

@@ -8,8 +8,9 @@ import pytest
 from support.planning import CATALOG, T4, V100, demand, model, planned, profile, scenario, shelf
 
 from calibrate.library.lookup import Library, find_profiles
+from planner.model.choices import PriceKind
 from planner.model.plan import Drawn, Plan
-from planner.model.scenario import BuySpec, EvidenceAsked, OwnMachine, PriceKind, Scenario
+from planner.model.scenario import BuySpec, EvidenceAsked, OwnMachine, Scenario
 from planner.prediction.predict import Predictor
 from planner.search.question import ask
 from simulator.world.curves import Interpolated

@@ -16,6 +16,7 @@ from support import planning
 from support.planning import T4, V100, Shelf, model, offer, profile, question, scenario, shelf
 
 from planner.catalog.offers import Offer
+from planner.model.choices import PriceKind
 from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import (
     BuySpec,
@@ -24,7 +25,6 @@ from planner.model.scenario import (
     Objective,
     OwnMachine,
     Phase,
-    PriceKind,
     Scenario,
     StreamSpec,
 )

@@ -1,0 +1,40 @@
+"""Choices that a command line offers too: names alone, which help imports in no time."""
+
+from enum import StrEnum
+
+
+class PriceKind(StrEnum):
+    """How instances are paid for."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED_1Y = "reserved-1y"
+    RESERVED_3Y = "reserved-3y"
+
+
+class HorizonWay(StrEnum):
+    """A way to keep machines for a load that rises and falls."""
+
+    FIXED = "fixed"
+    """The same number at all times, on demand."""
+    SCHEDULED = "scheduled"
+    """On demand by a timetable: each hour of the calendar has its number of machines."""
+    AUTOSCALED = "autoscaled"
+    """On demand, as many as the load wants, with a floor or without."""
+    RESERVED = "reserved"
+    """A reserved base of any size. The rest, if any, is on demand, by a timetable or as the load wants."""
+    SPOT = "spot"
+    """Machines that may be taken away, in any number over time, beside a base at any other price, or none."""
+    OWN = "own"
+    """Machines of one's own. The rest, if any, is rented in any other way."""
+
+
+class Target(StrEnum):
+    """Programs that a plan can be exported to."""
+
+    TRITON = "triton"
+    SKYPILOT = "skypilot"
+    KUBERNETES = "kubernetes"
+    RAY_SERVE = "ray-serve"
+    OPENMETRICS = "openmetrics"
+    PERFETTO = "perfetto"
