@@ -89,10 +89,10 @@ def _worst(statuses: Collection[SaleStatus]) -> SaleStatus:
 
 def _price(row: Row) -> Price:
     low, high = float(row["usd_per_hour_low"]), float(row["usd_per_hour_high"])
-    source = f"{row['source']} ({row['note']})" if row["note"] else row["source"]
     return Price(
         usd_per_hour=high,
         usd_per_hour_range=(low, high) if low < high else None,
         as_of=row["as_of"],
-        source=source,
+        source=row["source"],
+        note=row["note"],
     )

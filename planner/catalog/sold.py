@@ -18,6 +18,8 @@ class Price:
     as_of: str
     """ISO date."""
     source: str
+    note: str = ""
+    """Said of this price beside its source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,14 +141,14 @@ def decimals(value: float) -> int:
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
 
 
-def seconds(value_s: float, half_width_s: float | None = None) -> str:
+def seconds(value_s: float, half_width_s: float | None = None, *, unit: bool = True) -> str:
     """`81.2 ms`, `81.2 ± 0.4 ms`, `1.20 s`, `100 ms`; `-` where there is no figure."""
     if not math.isfinite(value_s):
         return "-"
-    unit, scale = ("s", 1.0) if value_s >= 1 else ("ms", 1e3)
+    name, scale = (" s", 1.0) if value_s >= 1 else (" ms", 1e3)
     places = decimals(value_s * scale)
     error = "" if half_width_s is None or not math.isfinite(half_width_s) else f" ± {half_width_s * scale:.{places}f}"
-    return f"{value_s * scale:.{places}f}{error} {unit}"
+    return f"{value_s * scale:.{places}f}{error}{name if unit else ''}"
 
 
 def span(value_s: float) -> str:

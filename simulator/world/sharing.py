@@ -81,6 +81,14 @@ def _refuse_mixed_types(found: Mapping[str, Sequence[LayerFacts]]) -> None:
             )
 
 
+def layer_name(signature: str) -> str:
+    """`Linear 128x512` of `Linear weight=128x512 bias=128`: its type, and the shape of its first weights."""
+    kind, *parts = signature.split()
+    named = (part.partition("=") for part in parts)
+    shapes = [shape for name, _, shape in named if name.endswith("weight")]
+    return " ".join([kind, *shapes[:1]])
+
+
 def number_types(layers: Sequence[LayerFacts]) -> frozenset[str]:
     """Types of the weights, as signatures tell them: `weight=64x3:float16`, and float32 where nothing is said."""
     parts = (part.partition("=") for layer in layers for part in layer.signature.split())

@@ -11,9 +11,11 @@ from planner.questions.studies.scenario import Label
 from planner.show.charts import kit
 from planner.show.charts.blocks import Bar, Bars, Figure, FigureGrid, Heat, Heats, Legend
 from planner.show.document import PAGE, Block, Text, Tone
-from planner.show.text.studies import name_of, number, numeric
+from planner.show.text.studies import MONEY, name_of, number, numeric
 
 BAR = 14
+BOUND = "lower_bound_usd_per_hour"
+"""A figure that nobody can choose."""
 SPOTS_NAMED = 12
 """Points of a Pareto chart that carry a name; more would cover each other."""
 DARKEST = 70
@@ -114,8 +116,8 @@ class Charts:
 
     def pareto(self) -> Iterator[FigureGrid]:
         """The first two figures of which less or more is better, against each other."""
-        wanted = [o for o in self.outputs if o.better and not o.name.startswith("lower_bound")]
-        wanted.sort(key=lambda o: ("usd" not in o.name, o.name == "gpu_count"))
+        wanted = [o for o in self.outputs if o.better and o.name != BOUND]
+        wanted.sort(key=lambda o: (o.unit not in MONEY, o.name == "gpu_count"))
         if len(wanted) < 2:
             return
         x, y = wanted[:2]
@@ -236,4 +238,4 @@ def tick_of(x: float, axis: AxisAnswer) -> str:
 
 def tick(value: float, output: OutputAnswer) -> str:
     """A figure on an axis: round, so that `$20` will do."""
-    return f"${value:g}" if output.unit.startswith("USD") else number(value, output)
+    return f"${value:g}" if output.unit in MONEY else number(value, output)

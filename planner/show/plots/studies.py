@@ -126,7 +126,7 @@ def label(answer: StudyAnswer, output: OutputAnswer) -> str:
 
 def named(axis: AxisAnswer) -> str:
     """Name of what was varied; of a path its end."""
-    return axis.name.rpartition(".")[2]
+    return axis.name
 
 
 # How it is drawn
@@ -263,7 +263,7 @@ def tornado(axes: "Axes", answer: StudyAnswer, output: OutputAnswer) -> None:
     if (base := swings[0].reference_figure) is not None:
         axes.axvline(factor * base, color=GREY, linestyle="--", linewidth=1, label="base")
         axes.legend(fontsize=7)
-    axes.set_yticks(range(len(swings)), [swing.axis.rpartition(".")[2] for swing in swings])
+    axes.set_yticks(range(len(swings)), [swing.axis for swing in swings])
     axes.use_sticky_edges = False
     axes.margins(x=0.3)
     axes.set_ylim(len(swings) - 0.4, -0.6)

@@ -8,6 +8,7 @@ from typing import Any
 from planner.show.document import Column, Rows
 from planner.show.terminal import plain
 from planner.units.writing import Screen, percent, seconds, share, table
+from simulator.world.sharing import layer_name
 
 
 def report(curve: Mapping[str, Any], folder: Path, screen: Screen) -> list[str]:
@@ -42,7 +43,7 @@ def columns(curve: Mapping[str, Any], tried: Sequence[tuple[Any, Any]]) -> list[
     rows = Rows(tried)
     groups = Rows([curve["groups"][point["groups"][-1]] for point, _ in tried])
     return [
-        groups.words("one layer more", lambda group: short(group["signature"])),
+        groups.words("one layer more", lambda group: layer_name(group["signature"])),
         groups.figures("models", lambda group: str(len(group["models"]))),
         groups.figures("saves", lambda group: size((len(group["models"]) - 1) * group["layer_bytes"])),
         rows.words("holds", lambda one: "yes" if one[1]["accepted"] else "no"),
@@ -55,13 +56,6 @@ def columns(curve: Mapping[str, Any], tried: Sequence[tuple[Any, Any]]) -> list[
 def accuracy(name: str, one: tuple[Any, Any]) -> str:
     """Accuracy of one model after a sharing, in percent of that alone."""
     return f"{percent(one[0]['accuracy'][name])} %"
-
-
-def short(signature: str) -> str:
-    """`Linear 128x512` for `Linear weight=128x512 bias=128`."""
-    kind, *parts = signature.split()
-    sizes = dict(part.partition("=")[::2] for part in parts)
-    return f"{kind} {sizes.get('weight', '')}".strip()
 
 
 def size(count: int) -> str:

@@ -83,7 +83,7 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
     raw = measured or {}
     facts = [
         f"Memory: {_size(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
-        f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(profile)}; {profile.load_evidence}.",
+        f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(raw)}; {profile.load_evidence}.",
         f"Besides, a process holds {_context(profile)}.",
         f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
         *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
@@ -144,9 +144,10 @@ def _context(profile: Profile) -> str:
     return f"{_size(profile.context_bytes)}, measured"
 
 
-def _source_memory(profile: Profile) -> str:
-    """From where weights are loaded; a CPU has them where they are."""
-    return " within main memory" if profile.gpu.startswith("cpu-") else " from pinned memory"
+def _source_memory(raw: Mapping[str, Any]) -> str:
+    """From where weights are loaded; a CPU, which has no driver, has them where they are."""
+    made_on = _part(raw, "provenance")
+    return " within main memory" if made_on and "driver" not in made_on else " from pinned memory"
 
 
 def _layers(profile: Profile) -> str:
@@ -316,7 +317,7 @@ def price_status(catalog: Catalog, today: date, screen: Screen) -> str:
     """How old the prices are, by provider, state and date, and what is no longer sold."""
     dated = [(i.provider, p.as_of, p.source, i.status) for i in catalog.instances for p in i.prices.values()]
     dated += [("to buy", p.as_of, p.source, p.status) for p in catalog.purchases]
-    counts = Counter((provider, as_of, _cited(source), status) for provider, as_of, source, status in dated)
+    counts = Counter((provider, as_of, source, status) for provider, as_of, source, status in dated)
     rows = Rows(sorted(counts))
     old = frozenset(i for i, group in enumerate(rows.items) if _state(group, today) == "STALE")
     columns = [
@@ -342,11 +343,6 @@ def _state(group: tuple[str, str, str, SaleStatus], today: date) -> str:
 
 def _usual(provider: str) -> int:
     return usual_days("" if provider == "to buy" else provider)
-
-
-def _cited(source: str) -> str:
-    """A source without the note on one of its prices."""
-    return source.partition(" (")[0]
 
 
 def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:

@@ -14,6 +14,7 @@ from planner.show.document import PAGE, Column, Document, Items, Rows, Section, 
 from planner.show.terminal import terminal
 from planner.units.writing import Screen, counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
+from simulator.world.sharing import layer_name
 
 if TYPE_CHECKING:  # what plans are shown with needs no search
     from planner.questions.merging.breakeven import Breakeven, BreakevenCell, BreakevenRow
@@ -103,17 +104,10 @@ def group_columns(analysis: Analysis) -> list[Column]:
     rows = Rows(analysis.groups)
     return [
         rows.figures("saves", lambda g: mebibytes(g.saved_bytes)),
-        rows.words("layer", lambda g: shape(g.signature)),
+        rows.words("layer", lambda g: layer_name(g.signature)),
         rows.figures("copy", lambda g: str(g.copy + 1)),
         rows.words("of", lambda g: names(g.models)),
     ]
-
-
-def shape(signature: str) -> str:
-    """`Conv2d 512x512x3x3` of a whole signature."""
-    kind, *parts = signature.split()
-    weight = next((p.partition("=")[2] for p in parts if p.partition("=")[0].endswith("weight")), "")
-    return f"{kind} {weight}".strip()
 
 
 def analysis_table(analysis: Analysis, screen: Screen) -> str:

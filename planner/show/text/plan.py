@@ -94,9 +94,10 @@ def draws_kept(model: ModelAnswer) -> str:
 
 def p99(model: ModelAnswer) -> str:
     """`81.2 ± 0.4 / 100 ms`."""
-    got, allowed = seconds(model.p99_s, (model.p99.high - model.p99.low) / 2), seconds(model.slo_s)
-    unit = allowed[allowed.rindex(" ") :]
-    return f"{got.removesuffix(unit)} / {allowed}"
+    half_width_s = (model.p99.high - model.p99.low) / 2
+    alike = (model.p99_s >= 1) == (model.slo_s >= 1)
+    got = seconds(model.p99_s, half_width_s, unit=not alike)
+    return f"{got} / {seconds(model.slo_s)}"
 
 
 def slo_line(answer: Recommendation | Simulation) -> str:

@@ -13,6 +13,7 @@ from planner.model.plan import (
     PlanWarning,
     PrecisionOutlook,
     Prediction,
+    PredictionRule,
     Recommendation,
     Rejection,
 )
@@ -32,6 +33,13 @@ from planner.words.statements import (
 
 PREDICTED = "Predicted, with 80 % bands"
 OTHERS_SHOWN = 5
+RULES = {
+    PredictionRule.PROFILE: "profile",
+    PredictionRule.MEASURED_RATIO: "measured ratio",
+    PredictionRule.LAYER_MODEL: "layer model",
+    PredictionRule.DATA_SHEETS: "data sheets",
+    PredictionRule.ROOFLINE: "roofline",
+}
 FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
 """What can stop a fleet that was tried; the rest stops an offer before."""
 PRECISIONS = "At another precision, in batches as large as now (not replayed; its accuracy is not known here)"
@@ -137,8 +145,9 @@ def predicted(plan: Plan) -> list[str]:
 
 def basis(p: Prediction) -> str:
     """`measured ratio from V100 with nvidia_resnet50`."""
-    rule = p.rule.replace("-", " ")
-    return f"{rule}{f' from {p.source}' if p.source else ''}{f' with {names(p.probes, 6)}' if p.probes else ''}"
+    source = f" from {p.source}" if p.source else ""
+    probes = f" with {names(p.probes, 6)}" if p.probes else ""
+    return f"{RULES[p.rule]}{source}{probes}"
 
 
 def outlooks_title(plan: Plan) -> str:

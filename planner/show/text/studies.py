@@ -11,6 +11,8 @@ from planner.units.writing import counted, decimals, dollars, gigabytes, percent
 REASONS_SHOWN = 5
 PREDICTED = "~: predicted, nobody measured some model on that GPU; each draw has a speed out of the band."
 CLOSEST = "A row that is not feasible shows the fleet that came closest; it is no answer."
+MONEY = frozenset({"USD", "USD/h"})
+"""Units of money."""
 SHOWN_LONG_S = 600.0
 """Times from here on are shown in hours."""
 
@@ -88,7 +90,7 @@ def number(value: float | None, output: OutputAnswer, *, up: bool = False) -> st
     match output.unit:
         case "s":
             return f"{value / 3600:.{decimals(value / 3600)}f} h" if value >= SHOWN_LONG_S else seconds(value)
-        case "USD" | "USD/h":
+        case unit if unit in MONEY:
             return dollars(value)
         case "fraction":
             return f"{percent(value, up=up)} %"

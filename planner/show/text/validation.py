@@ -1,8 +1,7 @@
 """Validation for people: measured beside simulated as tables and JSON, and the page that gathers all recordings."""
 
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import isfinite
@@ -18,25 +17,53 @@ from planner.questions.validation.simulating import of_sessions
 from planner.questions.validation.speed import RehearsedSpeed
 from planner.show.document import Column, Document, Rows, Section, Table, Text, Tone
 from planner.show.terminal import plain, terminal
-from planner.units.writing import Format, Screen, counted, markdown, per_second, seconds
+from planner.units.writing import Format, Screen, counted, markdown, per_second, seconds, share
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
 DISTURBING_CORES = 0.2
 """What other programs may use of the processor without being mentioned."""
-NAMES = {
-    "p50_s": "p50",
-    "p95_s": "p95",
-    "p99_s": "p99",
-    "mean_s": "mean",
-    "slo_attainment": "within the SLO",
-    "throughput_rps": "throughput",
-    "mean_batch_size": "formed batch",
-    "processed_fraction": "processed",
-    "utilization": "time running",
-    "load_share": "time loading",
-    "peak_memory_bytes": "peak memory",
+
+
+def hundredths(value: float) -> str:
+    """`3.27`."""
+    return f"{value:.2f}"
+
+
+def fraction(value: float) -> str:
+    """`98.31 %`."""
+    return share(value, 2)
+
+
+def exact_gigabytes(size_bytes: float) -> str:
+    """`3.271 GB`."""
+    return f"{size_bytes / 1e9:.3f} GB"
+
+
+METRICS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "p50_s": ("p50", seconds),
+    "p95_s": ("p95", seconds),
+    "p99_s": ("p99", seconds),
+    "mean_s": ("mean", seconds),
+    "slo_attainment": ("within the SLO", fraction),
+    "throughput_rps": ("throughput", per_second),
+    "mean_batch_size": ("formed batch", hundredths),
+    "processed_fraction": ("processed", fraction),
+    "utilization": ("time running", fraction),
+    "load_share": ("time loading", fraction),
+    "peak_memory_bytes": ("peak memory", exact_gigabytes),
 }
-"""Names of the metrics for people."""
+"""Names of the metrics for people, and how their figures are written."""
+MACHINE = {
+    "gpu_name": "gpu name",
+    "host_cpu": "host cpu",
+    "host_cores": "host cores",
+    "torch_threads": "torch threads",
+    "driver": "driver",
+    "cuda": "cuda",
+    "torch": "torch",
+    "python": "python",
+}
+"""Of the machine of a run."""
 SESSIONS = (3, 4)
 """Sessions of a calibration whose worth the page shows."""
 PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
@@ -44,15 +71,8 @@ PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
 
 def figure(metric: str, value: float) -> str:
     """A value in the unit of its metric."""
-    if not isfinite(value):
-        return "-"
-    if metric.endswith("_bytes"):
-        return f"{value / 1e9:.3f} GB"
-    if metric in SHARES:
-        return f"{value * 100:.2f} %"
-    if metric.endswith("_rps"):
-        return per_second(value)
-    return seconds(value) if metric.endswith("_s") else f"{value:.2f}"
+    _, written = METRICS[metric]
+    return written(value) if isfinite(value) else "-"
 
 
 def error(metric: str, value: float) -> str:
@@ -169,7 +189,7 @@ def columns(row: Compared) -> list[Column]:
     """Metrics as rows."""
     metrics = Rows(list(row.measured))
     return [
-        metrics.words("figure", lambda m: NAMES[m]),
+        metrics.words("figure", lambda m: METRICS[m][0]),
         metrics.figures("measured", lambda m: figure(m, row.measured[m])),
         metrics.figures("simulated", lambda m: figure(m, row.simulated[m])),
         metrics.figures("error", lambda m: error(m, row.error[m])),
@@ -211,7 +231,7 @@ def rows_markdown(answers: Sequence[Validation]) -> list[str]:
             [
                 rows.words("scenario", lambda row: row[0].scenario),
                 rows.words("model", lambda row: row[1].name),
-                *(rows.figures(NAMES[metric], partial(with_error, metric)) for metric in PAGE_METRICS),
+                *(rows.figures(METRICS[metric][0], partial(with_error, metric)) for metric in PAGE_METRICS),
             ]
         )
     )
@@ -297,7 +317,7 @@ def overall(answers: Sequence[Validation]) -> list[str]:
             unit = "points" if metric in SHARES else "%"
             middle, average = median(found), fmean(found)
             lines.append(
-                f"- {NAMES[metric]}: median {middle * 100:.1f} {unit}, mean {average * 100:.1f} {unit}, "
+                f"- {METRICS[metric][0]}: median {middle * 100:.1f} {unit}, mean {average * 100:.1f} {unit}, "
                 f"worst {found[-1] * 100:.1f} {unit}"
             )
     return lines
@@ -312,8 +332,7 @@ def pooled(answers: Sequence[Validation]) -> Coverage:
 def machine_line(answer: Validation) -> str:
     """The machine a run was recorded on: device, versions, date."""
     known = answer.machine
-    keys = ("gpu_name", "host_cpu", "host_cores", "torch_threads", "driver", "cuda", "torch", "python")
-    parts = [f"{key.replace('_', ' ')} {known[key]}" for key in keys if known.get(key) not in (None, "")]
+    parts = [f"{name} {known[key]}" for key, name in MACHINE.items() if known.get(key) not in (None, "")]
     return ", ".join([*parts, f"recorded {answer.created_at[:10]}"])
 
 
@@ -353,11 +372,12 @@ def folder_of(name: str, recordings: Sequence[Recording]) -> Folder:
 
 def renew(file: Path, recordings: Path) -> None:
     """Write the part of the document between its marks anew."""
-    text = file.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
+    before, begin, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
         raise StoreError(f"{file}: has no `{BEGIN}` and `{END}`. Put both on lines of their own.")
     made = "\n".join([BEGIN, *page(recordings), "", END])
-    write_text(re.sub(re.escape(BEGIN) + ".*" + re.escape(END), lambda _: made, text, flags=re.DOTALL), file)
+    write_text(f"{before}{made}{after}", file)
 
 
 if __name__ == "__main__":

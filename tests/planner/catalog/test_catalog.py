@@ -587,7 +587,7 @@ def test_of_conflicting_prices_the_dearer_counts():
     dearer = next(i for i in CATALOG.instances if (i.region, i.name) == ("eastus", "NC80adis_H100_v5"))
     price = dearer.prices[PriceKind.ON_DEMAND]
     assert price.usd_per_hour == 17.64
-    assert "CONFLICT: 13.96" in price.source
+    assert "CONFLICT: 13.96" in price.note
 
 
 @pytest.mark.parametrize(
