@@ -5,13 +5,13 @@ Needs no torch.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import FileError, quoted, read_json
 from simulator.errors import InputError
-from simulator.world.sharing import Group, Sharing, saved_bytes
+from simulator.world.sharing import Group, Sharing, group_document, read_group, saved_bytes
 
 CURVE_SCHEMA = "planner.sharing/v1"
 LARGEST_SIZE = 10**15
@@ -62,10 +62,7 @@ def read_curve(path: Path) -> SharedCurve:
     if not isinstance(raw, dict) or raw.get("schema") != CURVE_SCHEMA:
         raise CurveError(f"{path}: is no curve of schema {CURVE_SCHEMA}. `planner merge train` writes one.")
     try:
-        listed = [
-            Group(str(g["signature"]), int(g["copy"]), _size(g["layer_bytes"]), tuple(map(str, g["models"])))
-            for g in raw["groups"]
-        ]
+        listed = [replace(read_group(group), layer_bytes=_size(group["layer_bytes"])) for group in raw["groups"]]
         curve = SharedCurve(
             {str(name): _size(model["weight_bytes"]) for name, model in raw["models"].items()},
             tuple(_point(point, listed) for point in raw["points"]),
@@ -111,10 +108,7 @@ def curve_document(curve: SharedCurve, alone: Mapping[str, float], **more: Any) 
     return {
         "schema": CURVE_SCHEMA,
         "models": {m: {"weight_bytes": size, "accuracy": alone[m]} for m, size in curve.models.items()},
-        "groups": [
-            {"signature": g.signature, "copy": g.copy, "layer_bytes": g.layer_bytes, "models": list(g.models)}
-            for g in listed
-        ],
+        "groups": [group_document(group) for group in listed],
         "points": [
             {
                 "groups": [listed.index(group) for group in point.sharing],

@@ -6,7 +6,7 @@ Group by group, most memory saved first, as GEMEL (NSDI'23) does. Imports and ru
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ from simulator.world.sharing import (
     SharingError,
     bound_together,
     common_stem,
+    group_document,
     groups,
+    read_group,
     saved_bytes,
     search,
     weighty,
@@ -135,7 +137,7 @@ class Joint:
 def attempt(sharing: Sharing, accuracy: Mapping[str, float], accepted: bool, progress: Progress) -> dict[str, Any]:
     """One sharing that was tried, as the state keeps it."""
     return {
-        "groups": [asdict(group) for group in sharing],
+        "groups": [group_document(group) for group in sharing],
         "accuracy": dict(accuracy),
         "accepted": accepted,
         "epochs": progress.epochs,
@@ -151,17 +153,12 @@ def weight_bytes(model: Any) -> int:
 
 def point_of(tried: Mapping[str, Any]) -> CurvePoint:
     """A sharing that was tried, as the curve has it."""
-    return CurvePoint(tuple(map(group_of, tried["groups"])), tried["accuracy"], tried["wall_s"])
-
-
-def group_of(raw: Mapping[str, Any]) -> Group:
-    """The group that `asdict` wrote."""
-    return Group(**{**raw, "models": tuple(raw["models"])})
+    return CurvePoint(tuple(map(read_group, tried["groups"])), tried["accuracy"], tried["wall_s"])
 
 
 def described(group: Group) -> str:
-    """`Linear (262,656 bytes) of a, b and c`: what one more layer is."""
-    return f"{group.signature.split()[0]} of {group.layer_bytes:,} bytes in {len(group.models)} models"
+    """`Linear of 262,656 bytes in 3 models`: what one more layer is."""
+    return f"{group.signature.kind} of {group.layer_bytes:,} bytes in {len(group.models)} models"
 
 
 # The command

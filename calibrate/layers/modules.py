@@ -14,11 +14,10 @@ from calibrate.io.files import one_line
 from calibrate.io.points import Settings
 from calibrate.zoo.zoo import Built, tensors
 from simulator.world.model import LayerFacts
+from simulator.world.signature import GEOMETRY, Signature, WeightShape, sizes
 
 WHOLE = (nn.MultiheadAttention,)
 """Modules that compute with their children's weights without calling them: one layer, weights and all."""
-GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "groups", "num_heads")
-"""Named in a signature besides type and shapes, where a module has it."""
 WEIGHTS = ("name", "type", "signature", "params", "weight_bytes")
 """Facts of a layer that are known without running it."""
 HALF = ("bf16", "fp16")
@@ -44,7 +43,8 @@ def trace(built: Built, settings: Settings) -> tuple[dict[str, float], dict[str,
         outputs = tracer.run(lambda: built.forward(built.module, inputs))
     except Exception as error:
         unknown = f"operations and activations: {type(error).__name__}: {one_line(error)}"
-        listed = [_without_run(layer) for layer in tracer.facts() if layer.weight_bytes]
+        weighty = (document(layer) for layer in tracer.facts() if layer.weight_bytes)
+        listed = [{key: layer[key] for key in WEIGHTS} for layer in weighty]
         return weights, {"layers": listed, "unknown": unknown}
     facts = tracer.facts()
     flops = sum(layer.flops for layer in facts)
@@ -55,11 +55,12 @@ def trace(built: Built, settings: Settings) -> tuple[dict[str, float], dict[str,
         "input_bytes_per_sample": tracer.bytes_of(tensors(inputs)),
         "output_bytes_per_sample": tracer.bytes_of(tensors(outputs)),
     }
-    return values, {"layers": [asdict(layer) for layer in facts]}
+    return values, {"layers": [document(layer) for layer in facts]}
 
 
-def _without_run(layer: LayerFacts) -> dict[str, Any]:
-    return {key: getattr(layer, key) for key in WEIGHTS}
+def document(layer: LayerFacts) -> dict[str, Any]:
+    """A layer as files have it."""
+    return {**asdict(layer), "signature": str(layer.signature)}
 
 
 @dataclass(slots=True)
@@ -178,25 +179,22 @@ def layer_facts(part: Part, float_bytes: int | None = None) -> LayerFacts:
     )
 
 
-def signature(module: nn.Module, weights: dict[str, Tensor]) -> str:
-    """E.g. `Conv2d kernel_size=7x7 stride=2x2 padding=3x3 dilation=1x1 groups=1 weight=64x3x7x7`, here without bias.
-
-    A weight in another type than float32 says so: `weight=64x3:float16`; a scalar has the shape `1`.
-    """
+def signature(module: nn.Module, weights: dict[str, Tensor]) -> Signature:
+    """The kind, geometry and weights of a module: here without a bias where it has none."""
     named = {name: getattr(module, name, None) for name in GEOMETRY}
-    geometry = [
-        f"{name}={_text(value)}" for name, value in named.items() if isinstance(value, int | str | tuple | list)
-    ]
-    shapes = [f"{name}={_text(tuple(weight.shape) or 1)}{_type(weight)}" for name, weight in weights.items()]
-    return " ".join([type(module).__name__, *geometry, *shapes])
+    geometry = tuple(
+        (name, _text(value)) for name, value in named.items() if isinstance(value, int | str | tuple | list)
+    )
+    shapes = tuple(WeightShape(name, tuple(weight.shape) or (1,), _type(weight)) for name, weight in weights.items())
+    return Signature(type(module).__name__, geometry, shapes)
 
 
 def _text(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return sizes(value) if isinstance(value, list | tuple) else str(value)
 
 
 def _type(weight: Tensor) -> str:
-    return "" if weight.dtype is torch.float32 else f":{str(weight.dtype).removeprefix('torch.')}"
+    return str(weight.dtype).removeprefix("torch.")
 
 
 def _bytes(listed: Iterable[Tensor], float_bytes: int | None) -> int:

@@ -8,7 +8,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,11 +20,12 @@ from torch import nn
 from calibrate.devices.timer import CpuTimer, CudaTimer, StopRule, repeat
 from calibrate.io.files import one_line
 from calibrate.io.points import Settings
-from calibrate.layers.facts import SCALED, SHIPPED, Facts, LayerWork, Product, to_document
+from calibrate.layers.facts import REFUSED, SCALED, SHIPPED, Facts, LayerWork, Product, to_document
 from calibrate.layers.kernels import Kernels, Work
 from calibrate.layers.modules import Part, Tracer, layer_facts
 from calibrate.zoo.zoo import MODELS, Built, ZooError, build, tensors
 from simulator.world.model import LayerFacts
+from simulator.world.signature import sizes
 
 HISTORIC = {"alexnet_2012": ("calibrate.zoo.networks:alexnet_2012", (3, 227, 227))}
 """Models that are looked at and not measured: factory and input."""
@@ -54,10 +55,9 @@ def _pass(built: Built, settings: Settings) -> Facts:
     try:
         outputs = watch.follow(lambda: built.forward(built.module, inputs), inputs)
     except Exception as error:
-        shape = "x".join(map(str, built.shape))
         text = one_line(f"{type(error).__name__}: {error}")
         raise TracingError(
-            f"{built.name}: cannot be traced with input {shape}: {text}. Run it once yourself."
+            f"{built.name}: cannot be traced with input {sizes(built.shape)}: {text}. Run it once yourself."
         ) from error
     return Facts(
         model=built.name,
@@ -113,7 +113,7 @@ def _layer(facts: LayerFacts, work: Work, calls: int) -> LayerWork:
     counted = sorted(work.products.items())
     products = tuple(Product(rows, inner, columns, times, own) for (rows, inner, columns, own), times in counted)
     return LayerWork(
-        **asdict(facts),
+        **{field.name: getattr(facts, field.name) for field in fields(facts)},
         calls=calls,
         kernels=work.kernels,
         moved_bytes=work.moved_bytes,
@@ -191,13 +191,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = line(trace(built))
         else:
             found = json.dumps(times(built, given.device, [int(batch) for batch in given.batches.split(",")]))
-        if given.out:
-            given.out.write_text(found, encoding="utf-8")
-        else:
-            print(found)
     except (ZooError, TracingError) as error:
+        if given.command != "write" and given.out:
+            given.out.write_text(json.dumps({REFUSED: str(error)}), encoding="utf-8")
         print(error, file=sys.stderr)
         return 2
+    if given.out:
+        given.out.write_text(found, encoding="utf-8")
+    else:
+        print(found)
     return 0
 
 

@@ -42,6 +42,7 @@ from simulator.world.sharing import (
     shared_bytes,
     weighty,
 )
+from simulator.world.signature import read_signature
 
 ANALYSIS_SCHEMA = "planner.merge/v1"
 TOP_TENTH = 0.1
@@ -100,7 +101,7 @@ def _measured(name: str, listed: Any) -> tuple[LayerFacts, ...]:
             LayerFacts(
                 name=str(row["name"]),
                 type=str(row["type"]),
-                signature=str(row["signature"]),
+                signature=read_signature(str(row["signature"])),
                 params=int(row["params"]),
                 weight_bytes=int(row["weight_bytes"]),
                 flops=int(row.get("flops", 0)),

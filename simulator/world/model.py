@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from simulator.world.signature import Signature
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -20,8 +22,8 @@ class LayerFacts:
     """Path within its model, unique there: `layer1.0.conv1`."""
     type: str
     """Class of the module: `Conv2d`."""
-    signature: str
-    """Type, geometry and weight shapes as text: layers with equal signatures could be shared by merging."""
+    signature: Signature
+    """Kind, geometry and weights: layers with equal signatures could be shared by merging."""
     params: int
     weight_bytes: int
     """Parameters and buffers: both are loaded."""

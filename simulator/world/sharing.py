@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heappop, heappush
+from typing import Any
 
 from simulator.errors import InputError
 from simulator.world.model import Layer, LayerFacts
+from simulator.world.signature import Signature, read_signature
 
 NORMS = ("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "SyncBatchNorm", "FrozenBatchNorm", "RMSNorm")
 """Layers that are never shared: their statistics are those of one task's inputs, and they weigh next to nothing."""
@@ -32,7 +34,7 @@ class SharingError(InputError):
 class Group:
     """Equal layers of several models, which may be stored once."""
 
-    signature: str
+    signature: Signature
     copy: int
     """The k-th layer of this signature in each of the models, from 0."""
     layer_bytes: int
@@ -47,6 +49,22 @@ class Group:
     def key(self) -> str:
         """What the one copy is called in memory; groups of one sharing never overlap, so the first model tells them."""
         return f"{self.signature} #{self.copy} of {self.models[0]}"
+
+
+def group_document(group: Group) -> dict[str, Any]:
+    """A group as files have it."""
+    return {
+        "signature": str(group.signature),
+        "copy": group.copy,
+        "layer_bytes": group.layer_bytes,
+        "models": list(group.models),
+    }
+
+
+def read_group(raw: Mapping[str, Any]) -> Group:
+    """The group that `group_document` wrote; KeyError, TypeError or ValueError where it is none."""
+    signature = read_signature(str(raw["signature"]))
+    return Group(signature, int(raw["copy"]), int(raw["layer_bytes"]), tuple(map(str, raw["models"])))
 
 
 Sharing = tuple[Group, ...]
@@ -81,18 +99,9 @@ def _refuse_mixed_types(found: Mapping[str, Sequence[LayerFacts]]) -> None:
             )
 
 
-def layer_name(signature: str) -> str:
-    """`Linear 128x512` of `Linear weight=128x512 bias=128`: its type, and the shape of its first weights."""
-    kind, *parts = signature.split()
-    named = (part.partition("=") for part in parts)
-    shapes = [shape for name, _, shape in named if name.endswith("weight")]
-    return " ".join([kind, *shapes[:1]])
-
-
 def number_types(layers: Sequence[LayerFacts]) -> frozenset[str]:
-    """Types of the weights, as signatures tell them: `weight=64x3:float16`, and float32 where nothing is said."""
-    parts = (part.partition("=") for layer in layers for part in layer.signature.split())
-    return frozenset(shape.partition(":")[2] or "float32" for name, _, shape in parts if name.endswith("weight"))
+    """Types of the weights, biases and statistics left aside."""
+    return frozenset(weight.number_type for layer in layers for weight in layer.signature.matrices)
 
 
 def groups(models: Models, rule: Rule = Rule.LAYERS) -> Sharing:
@@ -100,8 +109,8 @@ def groups(models: Models, rule: Rule = Rule.LAYERS) -> Sharing:
     listed = weighty(models)
     if rule is Rule.STEM:
         return tuple(_stems(listed))
-    by_signature: dict[str, dict[str, int]] = defaultdict(dict)
-    sizes: dict[str, int] = {}
+    by_signature: dict[Signature, dict[str, int]] = defaultdict(dict)
+    sizes: dict[Signature, int] = {}
     for model, layers in listed.items():
         for layer in layers:
             by_signature[layer.signature][model] = by_signature[layer.signature].get(model, 0) + 1
@@ -112,7 +121,7 @@ def groups(models: Models, rule: Rule = Rule.LAYERS) -> Sharing:
         for copy in range(max(counts.values()))
         if len(holders := tuple(m for m, n in counts.items() if n > copy)) > 1
     ]
-    return tuple(sorted(found, key=lambda g: (-g.saved_bytes, g.signature, g.copy)))
+    return tuple(sorted(found, key=lambda g: (-g.saved_bytes, str(g.signature), g.copy)))
 
 
 def _stems(listed: Mapping[str, list[LayerFacts]]) -> Iterator[Group]:
@@ -120,7 +129,7 @@ def _stems(listed: Mapping[str, list[LayerFacts]]) -> Iterator[Group]:
     alike = [(tuple(listed), 0)]
     while alike:
         models, depth = alike.pop()
-        branches: dict[str, list[str]] = defaultdict(list)
+        branches: dict[Signature, list[str]] = defaultdict(list)
         for model in models:
             if depth < len(listed[model]):
                 branches[listed[model][depth].signature].append(model)

@@ -1,7 +1,6 @@
 """Changes of a model: its operations, bytes and time by the roofline after each, and what that assumes."""
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -144,37 +143,10 @@ def _grayscale(own: ChangedModel) -> WhatIf | Unanswered:
 
 def grayscale(facts: Facts) -> Facts | None:
     """The model for pictures of one channel; None where its first convolution does not read three."""
-    first = next((i for i, layer in enumerate(facts.layers) if layer.products), None)
-    if first is None or len(facts.input_shape) != COLOURS or facts.input_shape[0] != COLOURS:
+    first = facts.first
+    if first is None or not any(weight.shape[1:2] == (COLOURS,) for weight in first.signature.matrices):
         return None
-    layer = facts.layers[first]
-    if not re.search(r"\bweight=\d+x3x\d+x\d+", layer.signature):
-        return None
-    layers = (*facts.layers[:first], _one_channel(layer), *facts.layers[first + 1 :])
-    return replace(
-        facts,
-        layers=layers,
-        input_shape=(1, *facts.input_shape[1:]),
-        input_bytes_per_sample=facts.input_bytes_per_sample // COLOURS,
-    )
-
-
-def _one_channel(layer: LayerWork) -> LayerWork:
-    saved_bytes = layer.input_bytes - layer.input_bytes // COLOURS
-    kernel = sum(product.inner * product.columns * product.times for product in layer.products)
-    removed = kernel - kernel // COLOURS
-    products = [replace(product, inner=product.inner // COLOURS) for product in layer.products]
-    return replace(
-        layer,
-        signature=re.sub(r"(\bweight=\d+x)3x", r"\g<1>1x", layer.signature),
-        params=layer.params - removed,
-        weight_bytes=layer.weight_bytes - 4 * removed,
-        weights_read_bytes=layer.weights_read_bytes - 4 * removed,
-        flops=layer.flops // COLOURS,
-        input_bytes=layer.input_bytes - saved_bytes,
-        moved_bytes=layer.moved_bytes - saved_bytes,
-        products=tuple(products),
-    )
+    return facts.with_channels(1) if facts.input_shape[0] == COLOURS else None
 
 
 FUSED = "each such layer runs inside the kernel before it; additions of residuals, which read a second input, stay"

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 from calibrate.layers.facts import Facts, LayerWork
@@ -101,38 +101,6 @@ def model_flops_utilization(
     """
     per_token = 6 * params + 12 * layers * hidden * sequence
     return per_token * tokens_per_s / (gpus * peak_flops)
-
-
-def first_convolution(facts: Facts) -> LayerWork | None:
-    """The layer that sees the colours; None where a model begins otherwise."""
-    if len(facts.input_shape) != 3:
-        return None
-    return next((layer for layer in facts.layers if layer.flops), None)
-
-
-def with_channels(facts: Facts, channels: int) -> Facts:
-    """The same model on pictures of so many channels: only its first convolution changes.
-
-    Of ResNet-50's operations 2.9 % are in the first convolution; one channel of three saves two thirds of them, 1.9 %.
-    """
-    first, own_channels = first_convolution(facts), facts.input_shape[0]
-    if first is None or channels == own_channels:
-        return facts
-    share = channels / own_channels
-    products = [replace(product, inner=max(1, round(product.inner * share))) for product in first.products]
-    # Its bias reads no colours, but has fewer operations than rounding.
-    thinner = replace(
-        first,
-        flops=round(first.flops * share),
-        input_bytes=round(first.input_bytes * share),
-        products=tuple(products),
-    )
-    return replace(
-        facts,
-        layers=tuple(thinner if layer is first else layer for layer in facts.layers),
-        input_shape=(channels, *facts.input_shape[1:]),
-        input_bytes_per_sample=round(facts.input_bytes_per_sample * share),
-    )
 
 
 def is_depthwise(facts: Facts) -> bool:

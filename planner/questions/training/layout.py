@@ -11,7 +11,6 @@ from planner.questions.training.closed_forms import (
     exactly,
     is_depthwise,
     training_flops,
-    with_channels,
 )
 from planner.questions.training.memory import Split
 from planner.questions.training.scenario import TrainedModel, TrainingScenario, Transformer
@@ -91,7 +90,7 @@ def _by_layers(model: TrainedModel) -> Subject:
     own = facts(model.zoo) if model.zoo else traced(name, model.input)
     layers = own.at(model.pixels) if model.pixels else own
     if model.channels:
-        layers = with_channels(layers, model.channels)
+        layers = layers.with_channels(model.channels)
     return Subject(
         name=name,
         params=layers.params,

@@ -8,7 +8,7 @@ from typing import Any
 from planner.show.document import Column, Rows
 from planner.show.terminal import plain
 from planner.units.writing import Screen, percent, seconds, share, table
-from simulator.world.sharing import layer_name
+from simulator.world.signature import read_signature
 
 
 def report(curve: Mapping[str, Any], folder: Path, screen: Screen) -> list[str]:
@@ -43,7 +43,7 @@ def columns(curve: Mapping[str, Any], tried: Sequence[tuple[Any, Any]]) -> list[
     rows = Rows(tried)
     groups = Rows([curve["groups"][point["groups"][-1]] for point, _ in tried])
     return [
-        groups.words("one layer more", lambda group: layer_name(group["signature"])),
+        groups.words("one layer more", lambda group: read_signature(group["signature"]).short),
         groups.figures("models", lambda group: str(len(group["models"]))),
         groups.figures("saves", lambda group: size((len(group["models"]) - 1) * group["layer_bytes"])),
         rows.words("holds", lambda one: "yes" if one[1]["accepted"] else "no"),

@@ -14,7 +14,7 @@ from planner.show.document import PAGE, Column, Document, Items, Rows, Section, 
 from planner.show.terminal import terminal
 from planner.units.writing import Screen, counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
-from simulator.world.sharing import layer_name
+from simulator.world.sharing import group_document
 
 if TYPE_CHECKING:  # what plans are shown with needs no search
     from planner.questions.merging.breakeven import Breakeven, BreakevenCell, BreakevenRow
@@ -31,7 +31,7 @@ TITLE = "Each on its own, merged, or one more GPU"
 def analysis_json(analysis: Analysis) -> dict[str, Any]:
     """The analysis as JSON, with `saved_bytes` of each group."""
     data = asdict(analysis)
-    data["groups"] = [asdict(group) | {"saved_bytes": group.saved_bytes} for group in analysis.groups]
+    data["groups"] = [group_document(group) | {"saved_bytes": group.saved_bytes} for group in analysis.groups]
     return {"schema": ANALYSIS_SCHEMA, **data}
 
 
@@ -104,7 +104,7 @@ def group_columns(analysis: Analysis) -> list[Column]:
     rows = Rows(analysis.groups)
     return [
         rows.figures("saves", lambda g: mebibytes(g.saved_bytes)),
-        rows.words("layer", lambda g: layer_name(g.signature)),
+        rows.words("layer", lambda g: g.signature.short),
         rows.figures("copy", lambda g: str(g.copy + 1)),
         rows.words("of", lambda g: names(g.models)),
     ]

@@ -310,7 +310,7 @@ def _layer(seen: Anatomy, time: LayerTime) -> dict[str, Any]:
     row: dict[str, Any] = {
         "name": layer.name,
         "type": layer.type,
-        "signature": layer.signature,
+        "signature": str(layer.signature),
         "params": layer.params,
         "flops": time.flops,
         "bytes_moved": time.bytes,

@@ -54,6 +54,7 @@ from simulator.world.sharing import (
     search,
     search_stem,
 )
+from simulator.world.signature import Signature, read_signature
 
 SIZES = """models,total_mib,shareable_mib,stem_mib
 resnet18+resnet34,127.64,44.56,0.60
@@ -86,8 +87,8 @@ def test_stems_branch_where_models_part() -> None:
 def test_a_union_counts_every_layer_once() -> None:
     """An oracle that knows only multisets: of each signature, the most copies that any model has."""
     models = named(["resnet18", "resnet34", "resnet50", "alexnet", "vgg16*2"], layers_of)
-    most: dict[str, int] = {}
-    size: dict[str, int] = {}
+    most: dict[Signature, int] = {}
+    size: dict[Signature, int] = {}
     total = 0
     for layers in models.values():
         mine = [x for x in layers if x.weight_bytes and not x.type.startswith("BatchNorm")]
@@ -130,8 +131,8 @@ def test_json_has_the_keys_and_the_table_says_so_per_model() -> None:
 def layer(signature: str, size: int = 4, name: str = "") -> LayerFacts:
     return LayerFacts(
         name=name or signature,
-        type=signature.split(maxsplit=1)[0],
-        signature=signature,
+        type=read_signature(signature).kind,
+        signature=read_signature(signature),
         params=1,
         weight_bytes=size,
         flops=0,
@@ -145,7 +146,7 @@ LINEAR = "Linear weight=1x1"
 
 def test_norms_are_never_shared() -> None:
     models = {m: [layer(LINEAR), layer("BatchNorm2d weight=64"), layer("LayerNorm weight=64")] for m in "ab"}
-    assert [g.signature for g in groups(models)] == [LINEAR]
+    assert [str(g.signature) for g in groups(models)] == [LINEAR]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_a_model_of_ones_own_needs_a_shape() -> None:
 
 
 def group(name: str, size: int, models: str) -> Group:
-    return Group(name, 0, size, tuple(models))
+    return Group(Signature(name), 0, size, tuple(models))
 
 
 def judge_by(bad: Mapping[str, set[str]]) -> Judge:
@@ -193,7 +194,7 @@ def judge_by(bad: Mapping[str, set[str]]) -> Judge:
         held: dict[str, set[str]] = {}
         for g in sharing:
             for m in g.models:
-                held.setdefault(m, set()).add(g.signature)
+                held.setdefault(m, set()).add(g.signature.kind)
         return {m: 0.5 if names & bad.get(m, set()) else 1.0 for m, names in held.items()}
 
     return judge
@@ -205,7 +206,7 @@ TARGETS = dict.fromkeys("abcd", 0.95)
 def test_the_search_takes_what_saves_most_first() -> None:
     offered = (group("small", 1, "abcd"), group("large", 5, "ab"))
     found = search(offered, judge_by({}), TARGETS)
-    assert [x.group.signature for x in found.attempts] == ["large", "small"]
+    assert [x.group.signature.kind for x in found.attempts] == ["large", "small"]
     assert [x.saved_bytes for x in found.attempts] == [5, 8]
 
 
@@ -213,7 +214,7 @@ def test_a_group_that_fails_is_halved_and_waits_its_turn() -> None:
     """d does not bear `wide` (12 saved); its half saves 4, less than `next` (6), so that one goes first."""
     offered = (group("wide", 4, "abcd"), group("next", 6, "ab"))
     found = search(offered, judge_by({"d": {"wide"}}), TARGETS)
-    assert [(x.group.signature, len(x.group.models), x.accepted) for x in found.attempts] == [
+    assert [(x.group.signature.kind, len(x.group.models), x.accepted) for x in found.attempts] == [
         ("wide", 4, False),
         ("next", 2, True),
         ("wide", 2, True),
@@ -224,9 +225,9 @@ def test_a_group_that_fails_is_halved_and_waits_its_turn() -> None:
 
 def test_both_sides_count_a_saving_as_copies_less_one() -> None:
     """A half of three models that saves 2 x 4 goes before a whole group that saves 7, though that has more bytes."""
-    offered = (Group("wide", 0, 4, tuple("abcdef")), Group("whole", 0, 7, ("a", "b")))
+    offered = (Group(Signature("wide"), 0, 4, tuple("abcdef")), Group(Signature("whole"), 0, 7, ("a", "b")))
     found = search(offered, judge_by({"f": {"wide"}}), dict.fromkeys("abcdef", 0.95))
-    assert [(x.group.signature, len(x.group.models)) for x in found.attempts] == [
+    assert [(x.group.signature.kind, len(x.group.models)) for x in found.attempts] == [
         ("wide", 6),
         ("wide", 3),
         ("whole", 2),
@@ -235,7 +236,7 @@ def test_both_sides_count_a_saving_as_copies_less_one() -> None:
 
 def test_the_end_counts_the_same_way() -> None:
     offered = (group("a", 4, "abc"), group("b", 7, "ab"))
-    assert [g.signature for g in search(offered, judge_by({}), TARGETS, least_bytes=8).sharing] == ["a"]
+    assert [str(g.signature) for g in search(offered, judge_by({}), TARGETS, least_bytes=8).sharing] == ["a"]
 
 
 def test_a_metric_that_is_no_number_is_refused() -> None:
@@ -259,7 +260,7 @@ def test_who_is_trained_together() -> None:
 def test_the_rule_of_gemel() -> None:
     judge = assumed_gemel({"a": 1000})
     shares = (0.0, GEMEL_SHARE / 2, GEMEL_SHARE)
-    at = [judge((Group("x", 0, round(1000 * share), ("a",)),))["a"] for share in shares]
+    at = [judge((Group(Signature("x"), 0, round(1000 * share), ("a",)),))["a"] for share in shares]
     assert at == pytest.approx([1, 0.975, 0.95], abs=1e-4)
     assert assumed_harmless((group("x", 1, "ab"),)) == {"a": 1.0, "b": 1.0}
 
@@ -268,8 +269,8 @@ def test_a_table_is_read_between_its_points_and_not_beyond(tmp_path: Path) -> No
     path = tmp_path / "table.csv"
     path.write_text("model,shared_fraction,accuracy\na,0.5,0.98\na,0.8,0.90\n*,0.4,0.99\n")
     judge = tabled(read_table(path), {"a": 100, "b": 100, "c": 100})
-    assert judge((Group("x", 0, 25, ("a", "b")),)) == pytest.approx({"a": 0.99, "b": 0.99375})
-    assert judge((Group("x", 0, 65, ("a", "b")),)) == pytest.approx({"a": 0.94, "b": 0.0})
+    assert judge((Group(Signature("x"), 0, 25, ("a", "b")),)) == pytest.approx({"a": 0.99, "b": 0.99375})
+    assert judge((Group(Signature("x"), 0, 65, ("a", "b")),)) == pytest.approx({"a": 0.94, "b": 0.0})
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ from planner.questions.training.memory import Fits
 from planner.questions.training.plan import train
 from planner.questions.training.scenario import load_training
 from simulator.world.profile import Evidence
+from simulator.world.signature import Signature
 
 GPUS = load_catalog().gpus
 ALEXNET = SCENARIOS / "training" / "alexnet.yaml"
@@ -66,7 +67,9 @@ def layer(name="conv", kind="Conv2d", **figures):
     nothing = dict.fromkeys(
         ("params", "weight_bytes", "flops", "input_bytes", "output_bytes", "kernels", "moved_bytes", "made_bytes"), 0
     )
-    return LayerWork(name=name, type=kind, signature=kind, **nothing | {"calls": 1, "weights_read_bytes": 0} | figures)
+    return LayerWork(
+        name=name, type=kind, signature=Signature(kind), **nothing | {"calls": 1, "weights_read_bytes": 0} | figures
+    )
 
 
 def model(*layers):

@@ -31,7 +31,6 @@ from planner.questions.training.closed_forms import (
     spike,
     step_from_inference,
     training_flops,
-    with_channels,
     with_interruptions_s,
     workers_enough,
 )
@@ -80,7 +79,7 @@ def adam(i: dict[str, Any]) -> dict[str, float]:
 
 def gray(i: dict[str, Any]) -> dict[str, float]:
     known = facts(i["model"])
-    return {"macs_saved": 1 - with_channels(known, i["channels"]).macs / known.macs}
+    return {"macs_saved": 1 - known.with_channels(i["channels"]).macs / known.macs}
 
 
 ANSWERS = {
