@@ -7,17 +7,19 @@ from pathlib import Path
 
 from calibrate.io.files import quoted
 from planner.io.store import StoreError, answer_of, of_simulation, plan_of, read_json
-from planner.model.plan import SCHEMA, GpuAnswer, Instances, Interval, ModelAnswer, Plan, Policies
+from planner.model.plan import SCHEMA, GpuAnswer, Interval, ModelAnswer, Plan, Policies
 from planner.model.simulation import SCHEMA as SIMULATION
 from planner.model.simulation import Simulation
 from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.studies.results import PointAnswer, StudyAnswer, read_study
+from planner.questions.studies.scenario import output_of
 from planner.questions.training.closed_forms import Range
 from planner.questions.training.plan import SCHEMA as TRAINING
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.show.text.plan import headline
 from planner.show.text.plan import machine as machine_name
 from planner.show.text.plan import simulated as replay_line
+from planner.show.text.studies import name_of
 from planner.units.writing import counted
 
 AGAIN = "Make it again"
@@ -35,10 +37,20 @@ EXACT = frozenset({"cost_usd_per_hour", "lower_bound_usd_per_hour", "gpu_count",
 """Figures of a study without chance; any other without an interval was simulated, and has one that nobody knows."""
 BANDS = frozenset({"cost_usd", "time_s", "memory_bytes", "threshold"})
 """Figures whose ends are the band of a prediction: no chance moves them, so two differ as their middles do."""
+UNITS = {
+    "cost_usd_per_hour": "USD/h",
+    "cost_usd": "USD",
+    "lower_bound_usd_per_hour": "USD/h",
+    "p99_s": "s",
+    "time_s": "s",
+    "attainment": "fraction",
+}
+"""Units of figures, but for those of studies, which say theirs; counts have none."""
+MACHINE_ATTRIBUTES = ("count", "usd_per_hour", "price_as_of")
 DEMAND_ATTRIBUTES = ("slo_s", "slo_attainment_target", "max_queue_delay_s", "offered_rps")
 OPTION_ATTRIBUTES = ("fits", "within_deadline", "within_budget", "bottleneck", "evidence")
 STUDY_ATTRIBUTES = ("name", "ask", "base", "on", "seed", "fingerprint", "prices_as_of", "design")
-"""Which attributes of models, of options to train and of studies are compared."""
+"""Which attributes of machines, of models, of options to train and of studies are compared."""
 Attributes = Mapping[str, object]
 Parts = Mapping[str, Mapping[str, Attributes]]
 """By section (`machines`, `models`, ...) and name."""
@@ -50,11 +62,25 @@ class Key:
 
     name: str
     of: str = ""
+    unit: str = ""
+    """As in `study.json`: `s`, `USD/h`, `fraction`, ...; empty for counts."""
 
-    @property
-    def metric(self) -> str | None:
-        """What a condition calls it."""
-        return METRICS.get(self.name)
+
+@dataclass(frozen=True, slots=True)
+class ArrivalsDrawn:
+    """What decides which requests arrive, as far as an answer says it."""
+
+    seed: int
+    horizon_s: float | None
+    source: str
+    """Digest of the scenario's text; the base of a study."""
+    rates: tuple[tuple[str, float], ...] = ()
+    """By model, to the last digit: they tell the same from another text that asks for the same."""
+
+    def same_as(self, other: "ArrivalsDrawn") -> bool:
+        """Whether the same requests arrive."""
+        same_demand = self.source == other.source or (self.rates and self.rates == other.rates)
+        return (self.seed, self.horizon_s) == (other.seed, other.horizon_s) and bool(same_demand)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +98,15 @@ class Answer:
     parts: Parts
     figures: Mapping[Key, Interval]
     """A figure that is exact has no width; one whose width nobody knows has ends of NaN."""
-    arrivals: tuple[object, ...] = ()
-    """Two answers with the same one met the same arrivals; empty where nothing arrived."""
+    arrivals: ArrivalsDrawn | None = None
+    """None where nothing arrived."""
     source: Plan | None = None
     """The plan, where it is one."""
+
+
+def key(name: str, of: str = "") -> Key:
+    """The figure of that name, in its unit."""
+    return Key(name, of, UNITS.get(name, ""))
 
 
 def exactly(value: float) -> Interval:
@@ -87,15 +118,14 @@ def read_answer(path: Path) -> Answer:
     """The answer in a file; StoreError, in one line, where it is none that can be compared."""
     data = read_json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
-    match schema:
-        case _ if schema == SCHEMA:
-            return of_plan(plan_of(data, path), str(path))
-        case _ if schema == SIMULATION:
-            return simulated(answer_of(data, path, Simulation, AGAIN, of_simulation), str(path))
-        case _ if schema == TRAINING:
-            return trained(answer_of(data, path, TrainingPlan, AGAIN), str(path))
-        case _ if schema == STUDY:
-            return studied(read_study(data, path), str(path))
+    if schema == SCHEMA:
+        return of_plan(plan_of(data, path), str(path))
+    if schema == SIMULATION:
+        return simulated(answer_of(data, path, Simulation, AGAIN, of_simulation), str(path))
+    if schema == TRAINING:
+        return trained(answer_of(data, path, TrainingPlan, AGAIN), str(path))
+    if schema == STUDY:
+        return studied(read_study(data, path), str(path))
     got = f"has schema {quoted(schema)}" if schema else "has no `schema`"
     hint = "Name a plan, or what `--format json` of `simulate`, `train` or `study` writes"
     raise StoreError(f"{path}: {got}: must be one of {', '.join(KNOWN)}. {hint}.")
@@ -128,12 +158,12 @@ def of_plan(plan: Plan, path: str) -> Answer:
         feasible=best.feasible,
         inputs=inputs,
         parts={
-            "machines": {machine(i): bought(i) for i in best.instances},
+            "machines": {machine_name(i): attributes_of(i, MACHINE_ATTRIBUTES) for i in best.instances},
             "GPUs": kinds(best.gpus),
             **placed(best.models, best.gpus),
         },
         figures={**figures_of(whole), **served(best.models)},
-        arrivals=arrivals_of(plan.seed, plan.scenario_sha256, plan.policies, best.models),
+        arrivals=arrivals_of(plan, best.models),
         source=plan,
     )
 
@@ -157,7 +187,7 @@ def simulated(run: Simulation, path: str) -> Answer:
         inputs=inputs,
         parts={"GPUs": kinds(run.gpus), **placed(run.models, run.gpus)},
         figures={**figures_of(whole), **served(run.models)},
-        arrivals=arrivals_of(run.seed, run.scenario_sha256, run.policies, run.models),
+        arrivals=arrivals_of(run, run.models),
     )
 
 
@@ -166,19 +196,10 @@ def rules(policies: Policies) -> Attributes:
     return {f"policies.{name}": value for name, value in asdict(policies).items()}
 
 
-def arrivals_of(seed: int, sha256: str, policies: Policies, models: tuple[ModelAnswer, ...]) -> tuple[object, ...]:
-    """Arrivals depend on these, as far as an answer says: the same text, or the same rates to the last digit."""
-    return (seed, policies.horizon_s, sha256, tuple(sorted((m.name, m.offered_rps) for m in models)))
-
-
-def machine(instances: Instances) -> str:
-    """`NC6s_v3 (V100, azure eastus)`."""
-    return machine_name(instances)
-
-
-def bought(instances: Instances) -> Attributes:
-    """How many of them, at which price."""
-    return attributes_of(instances, ("count", "usd_per_hour", "price_as_of"))
+def arrivals_of(answer: Plan | Simulation, models: tuple[ModelAnswer, ...]) -> ArrivalsDrawn:
+    """What the arrivals of a replay depend on."""
+    rates = tuple(sorted((model.name, model.offered_rps) for model in models))
+    return ArrivalsDrawn(answer.seed, answer.policies.horizon_s, answer.scenario_sha256, rates)
 
 
 def kinds(gpus: tuple[GpuAnswer, ...]) -> Mapping[str, Attributes]:
@@ -209,12 +230,13 @@ def placement(model: ModelAnswer) -> Attributes:
 
 def served(models: tuple[ModelAnswer, ...]) -> dict[Key, Interval]:
     """Tail latency and share on time of each model."""
-    return {Key("p99_s", m.name): m.p99 for m in models} | {Key("attainment", m.name): m.slo_attainment for m in models}
+    tails = {key("p99_s", model.name): model.p99 for model in models}
+    return tails | {key("attainment", model.name): model.slo_attainment for model in models}
 
 
 def figures_of(values: Mapping[str, float]) -> dict[Key, Interval]:
     """Exact figures of the whole answer, those that exist."""
-    return {Key(name): exactly(value) for name, value in values.items() if isfinite(value)}
+    return {key(name): exactly(value) for name, value in values.items() if isfinite(value)}
 
 
 # Training
@@ -227,9 +249,9 @@ def trained(plan: TrainingPlan, path: str) -> Answer:
     choice = {end: option_name(option) for end, option in ends.items()}
     figures: dict[Key, Interval] = {}
     for of, option in {**ends, **options}.items():
-        figures[Key("cost_usd", of)] = band(option.cost_usd)
-        figures[Key("time_s", of)] = band(option.time_s)
-    figures |= {Key("gpu_count", end): exactly(float(option.gpu_count)) for end, option in ends.items()}
+        figures[key("cost_usd", of)] = band(option.cost_usd)
+        figures[key("time_s", of)] = band(option.time_s)
+    figures |= {key("gpu_count", end): exactly(float(option.gpu_count)) for end, option in ends.items()}
     return Answer(
         path=path,
         schema=TRAINING,
@@ -266,10 +288,10 @@ def band(predicted: Range) -> Interval:
 
 def studied(answer: StudyAnswer, path: str) -> Answer:
     """Every point of a study, each by the values of its axes."""
-    points = {point_name(point.axes): point for point in answer.points}
+    points = {name_of(point): point for point in answer.points}
     figures: dict[Key, Interval] = {}
     for what, point in points.items():
-        figures |= point_figures(what, point)
+        figures |= point_figures(what, point, answer)
     feasible = sum(point.feasible for point in points.values())
     return Answer(
         path=path,
@@ -284,20 +306,24 @@ def studied(answer: StudyAnswer, path: str) -> Answer:
         },
         parts={"points": {what: words_of(point) for what, point in points.items()}},
         figures=figures,
-        arrivals=() if answer.seed is None else (answer.seed, answer.base, answer.base),
+        arrivals=None if answer.seed is None else ArrivalsDrawn(answer.seed, None, answer.base),
     )
 
 
-def point_figures(what: str, point: PointAnswer) -> dict[Key, Interval]:
+def point_figures(what: str, point: PointAnswer, answer: StudyAnswer) -> dict[Key, Interval]:
     """What a point has in numbers."""
-    values = {"threshold": point.threshold, **point.values}
-    figures = {Key(name, what): study_figure(name, value) for name, value in values.items()}
-    return {key: figure for key, figure in figures.items() if figure is not None}
+    figures = {}
+    for name, value in {"threshold": point.threshold, **point.values}.items():
+        if (figure := study_figure(name, value)) is not None:
+            figures[Key(name, what, study_unit(name, answer))] = figure
+    return figures
 
 
-def point_name(at: Mapping[str, object]) -> str:
-    """`streams[0].count=8, gpu=T4`."""
-    return ", ".join(f"{axis}={value}" for axis, value in at.items())
+def study_unit(name: str, answer: StudyAnswer) -> str:
+    """Unit of a figure of a study."""
+    if name == "threshold":
+        return answer.search.unit if answer.search else ""
+    return output_of(name, answer.ask).unit
 
 
 def words_of(point: PointAnswer) -> Attributes:

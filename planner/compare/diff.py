@@ -1,12 +1,12 @@
 """The difference of two answers: what was added, removed and changed, and which figures differ by more than chance."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import ndiff
 from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
-from planner.compare.answers import BANDS, SERVING, Answer, Attributes, Key, exactly
+from planner.compare.answers import BANDS, METRICS, SERVING, Answer, Attributes, Key, exactly
 from planner.compare.gate import INFEASIBLE, ChangeCondition, ConditionError
 from planner.io.store import StoreError
 from planner.model.candidate import Candidate
@@ -66,6 +66,8 @@ class FigureChange:
     name: str
     of: str
     """A model, a point; empty for the whole answer."""
+    unit: str
+    """`s`, `USD/h`, `fraction`, ...; empty for counts."""
     old: Interval | None
     new: Interval | None
     difference: Interval | None
@@ -142,7 +144,7 @@ def compare(old: Answer, new: Answer) -> Diff:
     return Diff(
         old=side(old),
         new=side(new),
-        same_arrivals=same_arrivals(old, new),
+        same_arrivals=met_the_same(old, new),
         changes=(*inputs(old, new), *scenarios(old, new), *parts(old, new)),
         figures=tuple(figure(key, old.figures.get(key), new.figures.get(key)) for key in keys(old, new)),
         notes=tuple(notes(old, new)),
@@ -160,12 +162,9 @@ def side(answer: Answer) -> Side:
     )
 
 
-def same_arrivals(old: Answer, new: Answer) -> bool:
-    """Whether both met the same: seed and horizon, and besides the scenario's text or every rate that came of it."""
-    if not old.arrivals or not new.arrivals:
-        return False
-    (*which, text, rates), (*other, text_2, rates_2) = old.arrivals, new.arrivals
-    return which == other and (text == text_2 or rates == rates_2)
+def met_the_same(old: Answer, new: Answer) -> bool:
+    """Whether both met the same arrivals."""
+    return bool(old.arrivals and new.arrivals and old.arrivals.same_as(new.arrivals))
 
 
 def inputs(old: Answer, new: Answer) -> Iterator[Change]:
@@ -242,23 +241,22 @@ def keys(old: Answer, new: Answer) -> list[Key]:
 
 def figure(key: Key, old: Interval | None, new: Interval | None) -> FigureChange:
     """One figure of both answers."""
-    if old is None or new is None or not (isfinite(old.mean) and isfinite(new.mean)):
-        return FigureChange(
-            name=key.name,
-            of=key.of,
-            old=old,
-            new=new,
-            difference=None,
-            relative=None,
-            overlap=None,
-            verdict=one_sided(old, new),
-        )
-    apart = exactly(new.mean - old.mean) if key.name in BANDS else difference(old, new)
-    return FigureChange(
+    change = FigureChange(
         name=key.name,
         of=key.of,
+        unit=key.unit,
         old=old,
         new=new,
+        difference=None,
+        relative=None,
+        overlap=None,
+        verdict=one_sided(old, new),
+    )
+    if old is None or new is None or not (isfinite(old.mean) and isfinite(new.mean)):
+        return change
+    apart = exactly(new.mean - old.mean) if key.name in BANDS else difference(old, new)
+    return replace(
+        change,
         difference=apart,
         relative=apart.mean / old.mean if old.mean else None,
         overlap=overlap(old, new),
@@ -300,7 +298,7 @@ def notes(old: Answer, new: Answer) -> Iterator[str]:
     if old.feasible != new.feasible:
         yield "Feasible before, no longer." if old.feasible else "Not feasible before, feasible now."
     if old.arrivals and new.arrivals and figures_of_parts(old) != figures_of_parts(new):
-        yield chance(same_arrivals(old, new), old)
+        yield chance(met_the_same(old, new), old)
     if old.source and new.source:
         yield from fleets(old.source, new.source)
     if old.arrivals and has_hidden_changes(old, new):
@@ -321,8 +319,8 @@ def has_hidden_changes(old: Answer, new: Answer) -> bool:
 
 def chance(same: bool, old: Answer) -> str:
     """How far intervals may be trusted for differences."""
-    if old.schema == STUDY:
-        demand = f"seed {old.arrivals[0]}, so points of the same demand met the same arrivals (common random numbers)"
+    if old.arrivals and old.schema == STUDY:
+        demand = f"seed {old.arrivals.seed}, so points of the same demand met the same arrivals (common random numbers)"
         return f"Both draw from {demand}." if same else "The studies draw from different seeds, or differ in more."
     if same:
         return (
@@ -378,7 +376,7 @@ def lost_feasibility(diff: Diff) -> str:
 
 def crossings(diff: Diff, condition: ChangeCondition) -> list[str]:
     """The figures for which a condition holds; ConditionError where it cannot be checked."""
-    figures = [f for f in diff.figures if Key(f.name).metric == condition.name and f.new is not None]
+    figures = [f for f in diff.figures if METRICS.get(f.name) == condition.name and f.new is not None]
     if diff.new.schema == TRAINING:
         figures = [f for f in figures if f.of == "cheapest"]
     if not figures:

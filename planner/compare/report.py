@@ -1,26 +1,14 @@
-"""Differences for people: `+ ~ -`, figures side by side, what is only noise; and what other prices change."""
+"""Differences and other prices as documents: `+ ~ -`, figures side by side, what is only noise."""
 
-from collections.abc import Callable, Sequence
-from math import isfinite
+from collections.abc import Callable, Iterator, Sequence
+from math import isfinite, nan
 
 from planner.compare.diff import Change, Diff, FigureChange, FigureVerdict, Sign
 from planner.compare.reprice import Repriced, relative
-from planner.io.store import to_json
 from planner.model.plan import Interval
-from planner.units.writing import (
-    Format,
-    Screen,
-    TextColumn,
-    counted,
-    dollars,
-    gigabytes,
-    markdown,
-    per_second,
-    percent,
-    seconds,
-    share,
-    table,
-)
+from planner.show.document import Block, Changes, Document, Rows, Section, Table, Text
+from planner.show.documents.forms import written
+from planner.units.writing import Format, Screen, counted, decimals, dollars, percent, share
 
 SHOWN = 24
 """Rows of a table; `--format json` has all."""
@@ -42,9 +30,10 @@ LABELS = {
     "lower_bound_usd_per_hour": "lower bound",
     "gpu_count": "GPUs",
     "p99_s": "p99",
-    "attainment": "on time, %",
+    "attainment": "on time",
     "time_s": "time",
 }
+"""Figures of studies that are not here have the names that the study gives them."""
 ATTRIBUTES = {
     "offered_rps": "asked",
     "slo_s": "latency SLO",
@@ -56,97 +45,134 @@ ATTRIBUTES = {
     "gpus": "GPUs",
     "peak_memory_bytes": "",
 }
-"""What attributes are called, where not by their names."""
-SIGNS = {FigureVerdict.ADDED: Sign.ADDED, FigureVerdict.REMOVED: Sign.REMOVED}
-COUNTED = ("cost_usd_per_hour", "cost_usd", "gpu_count", "p99_s", "attainment")
-"""Figures of models or points that the first lines count."""
-SHARES = ("attainment", "_fraction", "accuracy")
-"""Figures whose differences are given in points, which are hundredths."""
+"""Attributes that are not called by their names."""
+UNITS = {
+    "offered_rps": "/s",
+    "slo_s": "s",
+    "slo_attainment_target": "fraction",
+    "max_queue_delay_s": "s",
+    "usd_per_hour": "USD/h",
+    "peak_memory_bytes": "bytes",
+    "deadline_s": "s",
+    "budget_usd": "USD",
+    "policies.half_life_s": "s",
+    "policies.horizon_s": "s",
+    "policies.warmup_s": "s",
+    "mean_time_between_s": "s",
+    "recovery_s": "s",
+}
+"""Units of attributes and inputs; those that are not here are words, or numbers without a unit."""
+WHOLE = ("cost_usd_per_hour", "cost_usd", "gpu_count")
+COUNTED = (*WHOLE, "p99_s", "attainment")
+"""Figures of models or points that the headline counts."""
+DIFFER = "Figures that differ"
+NOISE = "Within noise: the 95 % interval of the difference holds zero"
 
 
-def value(name: str, number: float) -> str:
-    """A figure in people's units, by the unit in its name."""
-    if not isfinite(number):
+# Figures
+
+
+def scale(unit: str, size: float) -> tuple[Callable[[float], str], str]:
+    """How figures of about this size are written, and what stands behind them."""
+    match unit:
+        case "s":
+            factor, name = (1.0, " s") if abs(size) >= 1 else (1e3, " ms")
+            return fixed(decimals(size * factor), factor), name
+        case "USD":
+            return dollars, ""
+        case "USD/h":
+            return dollars, "/h"
+        case "bytes":
+            return fixed(2, 1e-9), " GB"
+        case "fraction":
+            return percent, " %"
+        case "points":
+            return fixed(2, 100), ""
+        case "/s":
+            return fixed(decimals(size)), "/s"
+        case "W":
+            return fixed(0), " W"
+    return "{:.6g}".format, f" {unit}" if unit else ""
+
+
+def fixed(places: int, factor: float = 1.0) -> Callable[[float], str]:
+    """Numbers with so many digits after the point."""
+    return lambda number: f"{factor * number:,.{places}f}"
+
+
+def figure_text(unit: str, middle: float, low: float = nan, high: float = nan, *, signed: bool = False) -> str:
+    """`81.2 ms [80.8, 81.6]`, the ends in the unit of the middle; without them where there is no chance, or none is
+    known. A difference has its sign."""
+    if not isfinite(middle):
         return "-"
-    shows: tuple[tuple[str, Callable[[float], str]], ...] = (
-        ("usd_per_hour", lambda usd: f"{dollars(usd)}/h"),
-        ("_usd", dollars),
-        ("_bytes", gigabytes),
-        ("_rps", per_second),
-        ("_w", lambda watts: f"{watts:,.0f} W"),
-        ("_count", lambda count: f"{count:.0f}"),
-        ("attainment", lambda part: f"{percent(part)} %"),
-        ("attainment_target", lambda part: f"{percent(part)} %"),
-        ("_fraction", lambda part: f"{percent(part)} %"),
-        ("p99_over_slo", lambda part: f"{part:.3f}"),
-        ("_s", seconds),
-    )
-    plain = name.partition("[")[0]
-    return next((show(number) for end, show in shows if plain.endswith(end)), f"{number:.6g}")
+    write, name = scale(unit, middle)
+    texts = [with_sign(write, one) if signed else write(one) for one in (middle, low, high)]
+    ends = f" [{texts[1]}, {texts[2]}]" if isfinite(low) and isfinite(high) and low != high else ""
+    return f"{texts[0]}{name}{ends}"
 
 
-def stem(name: str) -> str:
-    """`p99_s[yolov3]` is `p99_s`."""
-    return name.partition("[")[0]
+def with_sign(write: Callable[[float], str], number: float) -> str:
+    """`+3.06`, `-2.1`."""
+    return f"{'-' if number < 0 else '+'}{write(abs(number))}"
 
 
-def change_of(name: str, number: float) -> str:
-    """A difference with its sign: `+$3.06/h`, `-2.1 ms`; of a share in points, `+0.09`."""
-    if stem(name).endswith(SHARES):
-        return f"{number * 100:+.2f}"
-    return f"{'-' if number < 0 else '+'}{value(name, abs(number))}"
+def interval_text(unit: str, figure: Interval | None) -> str:
+    """A figure of one answer."""
+    return "-" if figure is None else figure_text(unit, figure.mean, figure.low, figure.high)
 
 
-def with_interval(name: str, figure: Interval | None) -> str:
-    """`81.2 ms [80.8, 81.6]`; without an interval where there is no chance, or none is known."""
-    if figure is None:
-        return "-"
-    middle = bare(value(name, figure.mean)) if stem(name) == "attainment" else value(name, figure.mean)
-    if figure.low == figure.high or not (isfinite(figure.low) and isfinite(figure.high)):
-        return middle
-    return f"{middle} [{bare(value(name, figure.low))}, {bare(value(name, figure.high))}]"
-
-
-def bare(text: str) -> str:
-    """A figure whose unit stands already beside it: `80.8 ms` is 80.8."""
-    return text.partition(" ")[0].removesuffix("/h")
-
-
-def difference_of(figure: FigureChange) -> str:
-    """`-2.1 ms [-2.9, -1.3]`."""
+def difference_text(figure: FigureChange) -> str:
+    """`-2.1 ms [-2.9, -1.3]`; of a share in points, which are hundredths."""
     if (apart := figure.difference) is None:
         return ""
-    middle = change_of(figure.name, apart.mean)
-    if apart.low == apart.high or not isfinite(apart.low):
-        return middle
-    return f"{middle} [{bare(change_of(figure.name, apart.low))}, {bare(change_of(figure.name, apart.high))}]"
+    unit = "points" if figure.unit == "fraction" else figure.unit
+    return figure_text(unit, apart.mean, apart.low, apart.high, signed=True)
 
 
-def relative_of(figure: FigureChange) -> str:
+def relative_text(figure: FigureChange) -> str:
     """`+16.7 %`; a share's difference is given in points alone."""
-    if figure.relative is None or stem(figure.name).endswith(SHARES):
-        return ""
-    return f"{'+' if figure.relative >= 0 else ''}{share(figure.relative, 1)}"
+    return "" if figure.relative is None or figure.unit == "fraction" else signed_share(figure.relative)
 
 
-def as_text(name: str, got: object) -> str:
-    """A value of an input or of a part; hashes shortened."""
-    match got:
+def signed_share(fraction: float) -> str:
+    """`+16.7 %`."""
+    return f"{'+' if fraction >= 0 else ''}{share(fraction, 1)}"
+
+
+def label(name: str) -> str:
+    """`p99` for `p99_s`."""
+    return LABELS.get(name, name)
+
+
+def intervals_text(figure: FigureChange) -> str:
+    """Whether the two overlap; two that do may differ all the same."""
+    if figure.verdict is FigureVerdict.UNSURE:
+        return "unknown"
+    return {None: "", True: "overlap", False: "apart"}[figure.overlap]
+
+
+def sign(figure: FigureChange) -> Sign:
+    """How a figure changed."""
+    return {FigureVerdict.ADDED: Sign.ADDED, FigureVerdict.REMOVED: Sign.REMOVED}.get(figure.verdict, Sign.CHANGED)
+
+
+# Changes
+
+
+def as_text(name: str, value: object) -> str:
+    """A value of an input or of a part."""
+    match value:
         case None | "":
             return "nothing"
         case bool():
-            return "yes" if got else "no"
+            return "yes" if value else "no"
+        case int() | float() if name in UNITS:
+            return figure_text(UNITS[name], value)
         case float():
-            return value(name, got)
-        case int() if name.endswith("_bytes"):
-            return gigabytes(got)
-        case str() if name.endswith("sha256"):
-            return got[:12]
+            return figure_text("", value)
         case dict():
-            return ", ".join(
-                f"{ATTRIBUTES.get(k, k.replace('_', ' '))} {as_text(k, v)}".strip() for k, v in got.items()
-            )
-    return str(got)
+            return ", ".join(f"{attribute(key)} {as_text(key, part)}".strip() for key, part in value.items())
+    return str(value)
 
 
 def attribute(name: str) -> str:
@@ -154,49 +180,85 @@ def attribute(name: str) -> str:
     return ATTRIBUTES.get(name, name.replace("_", " "))
 
 
-def lines_of(changes: Sequence[Change]) -> list[tuple[Sign, str]]:
+def lines_of(changes: Sequence[Change]) -> list[tuple[str, str]]:
     """One line for each thing that changed, all that changed of it in one."""
     grouped: dict[tuple[str, Sign], list[Change]] = {}
     for change in changes:
         grouped.setdefault((change.what, change.sign), []).append(change)
-    return [(sign, f"{what}{tail(sign, group)}") for (what, sign), group in grouped.items()]
+    return [(sign, what + tail(sign, group)) for (what, sign), group in grouped.items()]
 
 
 def tail(sign: Sign, group: Sequence[Change]) -> str:
     """What follows the name of a changed thing."""
-    if sign is not Sign.CHANGED:
-        got = group[0].new if sign is Sign.ADDED else group[0].old
-        return f": {as_text(group[0].what, got)}" if got else ""
-    return f": {'; '.join(map(step, group))}"
+    if sign is Sign.CHANGED:
+        return f": {'; '.join(map(step, group))}"
+    value = group[0].new if sign is Sign.ADDED else group[0].old
+    return f": {as_text(group[0].what, value)}" if value else ""
 
 
 def step(change: Change) -> str:
     """`batch 4 -> 8`."""
     name = change.attribute or change.what
-    label = attribute(name) if change.attribute else ""
-    return f"{label} {as_text(name, change.old)} -> {as_text(name, change.new)}".strip()
+    before = attribute(name) if change.attribute else ""
+    return f"{before} {as_text(name, change.old)} -> {as_text(name, change.new)}".strip()
 
 
-def head(diff: Diff) -> tuple[str, str, str]:
-    """Both answers in a line each, and what it comes to."""
-    outcome = "No difference." if diff.nothing else summary(diff)
-    return f"- {diff.old.path}: {diff.old.answer}", f"+ {diff.new.path}: {diff.new.answer}", outcome
+# The difference
 
 
-def summary(diff: Diff) -> str:
-    """The difference in one line: the whole answer's figures, and how many others differ by more than chance."""
-    whole = whole_figures(diff)
-    parts = [f"{LABELS[f.name]} {difference_of(f)} ({relative_of(f)})".replace(" ()", "") for f in whole if moved(f)]
-    parts += [f"{LABELS[f.name]} as before" for f in whole if not moved(f)]
-    parts += [counts(diff, name).replace(", % differs", " differs") for name in COUNTED]
-    line = "; ".join(filter(None, parts))
-    return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
+def render(diff: Diff, form: Format, screen: Screen) -> str:
+    """A difference in one of the formats."""
+    return written(diff, document, form, screen)
 
 
-def whole_figures(diff: Diff) -> list[FigureChange]:
-    """Cost and GPUs of the whole answer."""
-    names = ("cost_usd_per_hour", "cost_usd", "gpu_count")
-    return [f for f in diff.figures if f.of in ("", "cheapest") and f.name in names and f.difference]
+def document(diff: Diff) -> Document:
+    """The outcome in a line, both answers, what changed, and which figures by more than chance."""
+    sides = [(Sign.REMOVED, f"{diff.old.path}: {diff.old.answer}"), (Sign.ADDED, f"{diff.new.path}: {diff.new.answer}")]
+    same = sum(not moved(figure) for figure in diff.figures)
+    rest = "" if diff.nothing or not same else f"{counted(same, 'figure')} the same."
+    return Document(
+        name=f"{diff.old.path} and {diff.new.path}",
+        headline="No difference." if diff.nothing else summary(diff),
+        lead=[Changes(sides), *map(Text, diff.notes)],
+        sections=[*change_sections(diff), *figure_sections(diff), Section("", [Text(rest)])],
+    )
+
+
+def change_sections(diff: Diff) -> Iterator[Section]:
+    """What came, went and changed, by title."""
+    for name, title in TITLES.items():
+        lines = lines_of(diff.section(name))
+        yield Section(title, [Changes(lines[:SHOWN], indent=2), more(lines)])
+
+
+def figure_sections(diff: Diff) -> Iterator[Section]:
+    """What differs, and what may be chance."""
+    noise = [f for f in diff.figures if f.verdict is FigureVerdict.NOISE]
+    differ = [f for f in diff.figures if moved(f) and f.verdict is not FigureVerdict.NOISE]
+    yield Section(DIFFER, [figure_table(differ[:SHOWN], noise=False), more(differ)])
+    yield Section(NOISE, [figure_table(noise[:SHOWN], noise=True), more(noise)])
+
+
+def more(things: Sequence[object]) -> Block:
+    """A line for what is left out."""
+    left = len(things) - SHOWN
+    return Text(f"... and {left} more in the JSON." if left > 0 else "", indent=2)
+
+
+def figure_table(figures: Sequence[FigureChange], *, noise: bool) -> Table:
+    """Figures side by side."""
+    rows = Rows(figures)
+    columns = [
+        rows.words("of", lambda f: f.of or "all"),
+        rows.words("figure", lambda f: label(f.name)),
+        rows.figures("old", lambda f: interval_text(f.unit, f.old)),
+        rows.figures("new", lambda f: interval_text(f.unit, f.new)),
+        rows.figures("difference", difference_text),
+        rows.figures("", relative_text),
+    ]
+    if not noise:
+        columns = [rows.words("", sign), *columns, rows.words("intervals", intervals_text)]
+    return Table([column for column in columns if any(column.texts) or column.title == "difference"])
 
 
 def moved(figure: FigureChange) -> bool:
@@ -204,168 +266,80 @@ def moved(figure: FigureChange) -> bool:
     return figure.verdict is not FigureVerdict.SAME
 
 
+def summary(diff: Diff) -> str:
+    """The difference in one line: the whole answer's figures, and how many others differ by more than chance."""
+    whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in WHOLE and f.difference]
+    parts = [change_text(figure) for figure in whole if moved(figure)]
+    parts += [f"{label(figure.name)} as before" for figure in whole if not moved(figure)]
+    parts += [counts(diff, name) for name in COUNTED]
+    line = "; ".join(filter(None, parts))
+    return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
+
+
+def change_text(figure: FigureChange) -> str:
+    """`cost +$3.06/h (+50.0 %)`."""
+    part = relative_text(figure)
+    return f"{label(figure.name)} {difference_text(figure)}{part and f' ({part})'}"
+
+
 def counts(diff: Diff, name: str) -> str:
     """`p99 differs for 3 of 8, 2 within noise`."""
     mine = [f for f in diff.figures if f.name == name and f.of not in ("", "cheapest", "fastest") and f.difference]
     if not mine:
         return ""
-    differ, noise = (sum(f.verdict is v for f in mine) for v in (FigureVerdict.DIFFERS, FigureVerdict.NOISE))
-    more = f", {noise} within noise" if noise else ""
-    return f"{LABELS[name]} differs for {differ or 'none'} of {len(mine)}{more}"
-
-
-def columns(figures: Sequence[FigureChange]) -> list[TextColumn]:
-    """Figures side by side."""
-    noise = all(f.verdict is FigureVerdict.NOISE for f in figures)
-    columns = [
-        TextColumn("", ["" if noise else SIGNS.get(f.verdict, Sign.CHANGED) for f in figures]),
-        TextColumn("of", [f.of or "all" for f in figures]),
-        TextColumn("figure", [label(f.name) for f in figures]),
-        TextColumn("old", [with_interval(f.name, f.old) for f in figures], right=True),
-        TextColumn("new", [with_interval(f.name, f.new) for f in figures], right=True),
-        TextColumn("difference", [difference_of(f) for f in figures], right=True),
-        TextColumn("", [relative_of(f) for f in figures], right=True),
-        TextColumn("intervals", ["" if noise else intervals(f) for f in figures]),
-    ]
-    return [column for column in columns if any(column.cells) or column.title == "difference"]
-
-
-def label(name: str) -> str:
-    """`p99`, `mean s[yolov3]`."""
-    known = stem(name)
-    return LABELS.get(known, known.replace("_", " ")) + name.removeprefix(known)
-
-
-def intervals(figure: FigureChange) -> str:
-    """Whether the two overlap; two that do may differ all the same."""
-    if figure.verdict is FigureVerdict.UNSURE:
-        return "unknown"
-    return {None: "", True: "overlap", False: "apart"}[figure.overlap]
-
-
-DIFFER = "Figures that differ"
-NOISE = "Within noise: the 95 % interval of the difference holds zero"
-
-
-def figure_tables(diff: Diff) -> list[tuple[str, list[FigureChange]]]:
-    """What differs, and what may be chance."""
-    noise = [f for f in diff.figures if f.verdict is FigureVerdict.NOISE]
-    differ = [f for f in diff.figures if moved(f) and f.verdict is not FigureVerdict.NOISE]
-    return [(title, figures) for title, figures in ((DIFFER, differ), (NOISE, noise)) if figures]
-
-
-def more_line(count: int) -> list[str]:
-    """What was left out."""
-    return [f"... and {count - SHOWN} more in the JSON."] if count > SHOWN else []
-
-
-def same_line(diff: Diff) -> list[str]:
-    """How many figures did not move."""
-    same = sum(not moved(f) for f in diff.figures)
-    return [f"{counted(same, 'figure')} the same."] if same and not diff.nothing else []
-
-
-def diff_table(diff: Diff, screen: Screen) -> str:
-    """The difference for a terminal."""
-    paint = {Sign.ADDED: screen.good, Sign.REMOVED: screen.bad, Sign.CHANGED: screen.warn}
-    old, new, outcome = head(diff)
-    lines = [*map(screen.bad, screen.wrap(old, hang=2)), *map(screen.good, screen.wrap(new, hang=2))]
-    lines += [screen.bold(line) for line in screen.wrap(outcome, hang=2)]
-    lines += [line for text in diff.notes for line in screen.wrap(text, hang=2)]
-    for title, found in sections(diff):
-        lines += ["", screen.bold(title)]
-        for sign, text in found[:SHOWN]:
-            lines += [paint[sign](line) for line in screen.wrap(f"{sign} {text}", 2, 2)]
-        lines += [f"  {line}" for line in more_line(len(found))]
-    for title, figures in figure_tables(diff):
-        lines += ["", screen.bold(title), *table(columns(figures[:SHOWN]), screen)]
-        lines += [f"  {line}" for line in more_line(len(figures))]
-    return "\n".join([*lines, *same_line(diff)]) + "\n"
-
-
-def sections(diff: Diff) -> list[tuple[str, list[tuple[Sign, str]]]]:
-    """What came, went and changed, by title."""
-    changes = [(title, lines_of(diff.section(section))) for section, title in TITLES.items()]
-    return [(title, lines) for title, lines in changes if lines]
-
-
-def diff_markdown(diff: Diff) -> str:
-    """The difference to paste into an issue: the same words, in blocks that are coloured there."""
-    old, new, outcome = head(diff)
-    lines = ["```diff", old, new, "```", "", f"**{outcome}**", "", *(f"- {text}" for text in diff.notes)]
-    for title, found in sections(diff):
-        block = [f"{'!' if sign is Sign.CHANGED else sign} {text}" for sign, text in found[:SHOWN]]
-        lines += ["", f"#### {title}", "", "```diff", *block, *more_line(len(found)), "```"]
-    for title, figures in figure_tables(diff):
-        lines += ["", f"#### {title}", "", *markdown(columns(figures[:SHOWN])), "", *more_line(len(figures))]
-    return "\n".join([*lines, *same_line(diff)]).replace("\n\n\n", "\n\n").rstrip() + "\n"
-
-
-def render(diff: Diff, form: Format, screen: Screen) -> str:
-    """A difference in one of the formats."""
-    match form:
-        case Format.JSON:
-            return to_json(diff)
-        case Format.MD:
-            return diff_markdown(diff)
-    return diff_table(diff, screen)
+    verdicts = [figure.verdict for figure in mine]
+    differ, noise = verdicts.count(FigureVerdict.DIFFERS), verdicts.count(FigureVerdict.NOISE)
+    beside = f", {noise} within noise" if noise else ""
+    return f"{label(name)} differs for {differ or 'none'} of {len(mine)}{beside}"
 
 
 # Other prices
 
 
-def part(old: float, new: float) -> str:
-    """`+16.7 %`."""
-    return f"{'+' if new >= old else ''}{share(relative(old, new), 1)}"
+def render_reprice(repriced: Repriced, form: Format, screen: Screen) -> str:
+    """What other prices change, in one of the formats."""
+    return written(repriced, reprice_document, form, screen)
+
+
+def reprice_document(repriced: Repriced) -> Document:
+    """What the plan costs now, each machine and each fleet."""
+    machines, fleets = Rows(repriced.machines), Rows(repriced.fleets[:SHOWN])
+    by_machine = [
+        machines.words("machine", lambda m: m.machine),
+        machines.words("price", lambda m: str(m.price_kind or "your own")),
+        machines.figures("old", lambda m: hourly(m.old_usd_per_hour)),
+        machines.words("of", lambda m: m.old_as_of or "-"),
+        machines.figures("new", lambda m: hourly(m.new_usd_per_hour)),
+        machines.words("of", lambda m: m.new_as_of or "-"),
+        machines.figures("", lambda m: signed_share(relative(m.old_usd_per_hour, m.new_usd_per_hour))),
+    ]
+    by_fleet = [
+        fleets.words("fleet", lambda f: f.label),
+        fleets.words("", lambda f: f.role),
+        fleets.figures("old", lambda f: hourly(f.old_usd_per_hour)),
+        fleets.figures("new", lambda f: hourly(f.new_usd_per_hour)),
+        fleets.figures("", lambda f: signed_share(relative(f.old_usd_per_hour, f.new_usd_per_hour))),
+    ]
+    return Document(
+        name=repriced.plan,
+        headline=reprice_headline(repriced),
+        lead=list(map(Text, repriced.notes)),
+        sections=[
+            Section("Machines", [Table(by_machine)]),
+            Section("Fleets", [Table(by_fleet), more(repriced.fleets)]),
+        ],
+    )
 
 
 def reprice_headline(repriced: Repriced) -> str:
     """What the plan costs now, in one line."""
     old, new = repriced.old_usd_per_hour, repriced.new_usd_per_hour
     monthly = f"{dollars(repriced.old_usd_per_month)} -> {dollars(repriced.new_usd_per_month)}/month"
-    line = f"{repriced.fleets[0].label}: {dollars(old)}/h -> {dollars(new)}/h ({part(old, new)}), {monthly}"
+    change = signed_share(relative(old, new))
+    line = f"{repriced.fleets[0].label}: {hourly(old)} -> {hourly(new)} ({change}), {monthly}"
     return line if repriced.feasible else f"No feasible plan. The closest: {line}"
 
 
-def machine_columns(repriced: Repriced) -> list[TextColumn]:
-    """What an hour of each machine costs."""
-    m = repriced.machines
-    return [
-        TextColumn("machine", [x.machine for x in m]),
-        TextColumn("price", [str(x.price_kind or "your own") for x in m]),
-        TextColumn("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in m], right=True),
-        TextColumn("of", [x.old_as_of or "-" for x in m]),
-        TextColumn("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in m], right=True),
-        TextColumn("of", [x.new_as_of or "-" for x in m]),
-        TextColumn("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in m], right=True),
-    ]
-
-
-def fleet_columns(repriced: Repriced) -> list[TextColumn]:
-    """What each fleet costs."""
-    f = repriced.fleets[:SHOWN]
-    return [
-        TextColumn("fleet", [x.label for x in f]),
-        TextColumn("", [x.role for x in f]),
-        TextColumn("old", [f"{dollars(x.old_usd_per_hour)}/h" for x in f], right=True),
-        TextColumn("new", [f"{dollars(x.new_usd_per_hour)}/h" for x in f], right=True),
-        TextColumn("", [part(x.old_usd_per_hour, x.new_usd_per_hour) for x in f], right=True),
-    ]
-
-
-def render_reprice(repriced: Repriced, form: Format, screen: Screen) -> str:
-    """What other prices change, in one of the formats."""
-    tables = (("Machines", machine_columns(repriced)), ("Fleets", fleet_columns(repriced)))
-    more = more_line(len(repriced.fleets))
-    if form is Format.JSON:
-        return to_json(repriced)
-    if form is Format.MD:
-        lines = [f"**{reprice_headline(repriced)}**", "", *(f"- {text}" for text in repriced.notes)]
-        for title, shown in tables:
-            lines += ["", f"#### {title}", "", *markdown(shown)]
-        return "\n".join([*lines, *more]) + "\n"
-    lines = [screen.bold(line) for line in screen.wrap(reprice_headline(repriced), hang=2)]
-    lines += [line for text in repriced.notes for line in screen.wrap(text, hang=2)]
-    for title, shown in tables:
-        lines += ["", screen.bold(title), *table(shown, screen)]
-    return "\n".join([*lines, *(f"  {line}" for line in more)]) + "\n"
+def hourly(usd_per_hour: float) -> str:
+    """`$2.50/h`."""
+    return figure_text("USD/h", usd_per_hour)

@@ -1,6 +1,7 @@
 """A plan at other prices, without simulating again: what its replayed fleets cost, and whether another is cheaper."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -88,89 +89,93 @@ class Repriced:
 
 @dataclass(frozen=True)
 class PriceList:
-    """A file of prices, and the kind of price that is asked of it."""
+    """A file of prices, and what is asked of it."""
 
     path: Path
     instances: tuple[Instance, ...]
     kind: PriceKind | None = None
     """Instead of the kind that a plan was made with."""
-    retired: bool = False
-    """Whether machines count that are no longer sold."""
+    buy: BuySpec = field(default_factory=BuySpec)
+    """What the plan's scenario lets one rent."""
+    plan: str = ""
+    """The plan's name in errors."""
 
     @cached_property
     def by_place(self) -> Mapping[tuple[str, str, str], Instance]:
         """By provider, region and name."""
         return {(i.provider, i.region, i.name): i for i in self.instances}
 
-    def at(self, old: Instances) -> Instances | str:
-        """The same machines at their new price, or why there is none. Machines of one's own keep theirs."""
+    def listed(self, machines: Instances | Machines) -> Instance | None:
+        """The type with its prices; None where it has none here."""
+        return self.by_place.get((machines.provider, machines.region, machines.instance))
+
+    def at(self, old: Instances) -> Instances:
+        """The same machines at their new price; RepriceError where there is none. Those of one's own keep theirs."""
         if old.provider == OWN:
             return old
         place = f"{old.instance}, {old.provider} {old.region}".rstrip()
-        listed = self.by_place.get((old.provider, old.region, old.instance))
+        listed = self.listed(old)
         if listed is None:
             hint = did_you_mean(old.instance, [i.name for i in self.instances if i.name != old.instance])
-            return f"{self.path}: has no price of {place}.{hint} Add it to `instances`, or name another file."
-        if (listed.gpu, listed.gpu_count) != (old.gpu, old.gpu_count):
+            remedy = "Add it to `instances`, or name another file."
+            raise RepriceError(f"{self.path}: has no price of {place}.{hint} {remedy}")
+        if not has_gpus_of(listed, old):
             there, here = f"{listed.gpu_count} x {listed.gpu}", f"{old.gpu_count} x {old.gpu}"
-            return f"{self.path}: {place}: has {there}, and the plan {here}. Mend `gpu` and `gpu_count` there."
+            remedy = "Mend `gpu` and `gpu_count` there."
+            raise RepriceError(f"{self.path}: {place}: has {there}, and the plan {here}. {remedy}")
         if not self.sells(listed):
-            return f"{self.path}: {place}: is no longer sold. Plan anew, with `buy.retired: true` if you have access."
-        return self._priced(old, listed, place)
+            remedy = "Plan anew, with `buy.retired: true` if you have access."
+            raise RepriceError(f"{self.path}: {place}: is no longer sold. {remedy}")
+        return self.priced(old, listed, place)
 
-    def _priced(self, old: Instances, listed: Instance, place: str) -> Instances | str:
+    def priced(self, old: Instances, listed: Instance, place: str) -> Instances:
         """Machines at the listed price of their kind."""
         kinds = ", ".join(listed.prices)
         kind = self.kind or old.price_kind
         if kind is None:
-            return f"does not say which kind of price it took for {place}. Name it with --price: {kinds}."
-        price = listed.prices.get(kind)
-        if price is not None:
-            return at_price(old, price, kind)
+            wrong = f"does not say which kind of price it took for {place}"
+            raise RepriceError(f"{self.plan}: {wrong}. Name it with --price: {kinds}.")
+        if kind in listed.prices:
+            return at_price(old, listed.prices[kind], kind)
         remedy = "leave --price out" if self.kind else "name a kind with --price"
-        return f"{self.path}: has no {kind} price of {place}, only {kinds or 'none'}. Add it, or {remedy}."
+        raise RepriceError(f"{self.path}: has no {kind} price of {place}, only {kinds or 'none'}. Add it, or {remedy}.")
 
     def sells(self, instance: Instance) -> bool:
         """Whether a machine is still sold, or those that are not count too."""
-        return self.retired or instance.status is not SaleStatus.RETIRED
+        return self.buy.retired or instance.status is not SaleStatus.RETIRED
 
-    def elsewhere(self, old: Instances, buy: BuySpec) -> Instances:
+    def lets(self, instance: Instance) -> bool:
+        """Whether the scenario lets one rent there; where it names no provider or region, any will do."""
+        provider = not self.buy.providers or instance.provider in self.buy.providers
+        return provider and (not self.buy.regions or instance.region in self.buy.regions)
+
+    def elsewhere(self, old: Instances) -> Instances:
         """The cheapest machines with the same GPUs at the same kind of price, of all that may be rented."""
         kind = self.kind or old.price_kind
         if old.provider == OWN or kind is None:
             return old
-        for_sale = [i for i in self.with_gpus_of(old) if kind in i.prices and allows(buy, i)]
-        like_it = [
+        alike = [
             at_price(replace(old, provider=i.provider, region=i.region, instance=i.name), i.prices[kind], kind)
-            for i in for_sale
+            for i in self.instances
+            if has_gpus_of(i, old) and kind in i.prices and self.sells(i) and self.lets(i)
         ]
-        return min([old, *like_it], key=lambda one: one.usd_per_hour)
-
-    def with_gpus_of(self, old: Instances) -> list[Instance]:
-        """Machines on sale with as many of the same GPUs."""
-        return [i for i in self.instances if (i.gpu, i.gpu_count) == (old.gpu, old.gpu_count) and self.sells(i)]
-
-    def price(self, old: Instances) -> Price | None:
-        """Price and source of machines that were given a price here."""
-        listed = self.by_place.get((old.provider, old.region, old.instance))
-        return listed.prices.get(old.price_kind) if listed and old.price_kind else None
+        return min([old, *alike], key=lambda one: one.usd_per_hour)
 
     def sources(self, answer: Recommendation) -> list[str]:
         """Where the prices of a fleet come from, each once."""
-        prices = [self.price(instances) for instances in answer.instances]
+        listed = [(self.listed(one), one.price_kind) for one in answer.instances]
+        prices = [machine.prices.get(kind) for machine, kind in listed if machine and kind]
         return sorted({price.source for price in prices if price})
+
+
+def has_gpus_of(instance: Instance, old: Instances) -> bool:
+    """Whether a machine has as many of the same GPUs."""
+    return (instance.gpu, instance.gpu_count) == (old.gpu, old.gpu_count)
 
 
 def at_price(instances: Instances, price: Price, kind: PriceKind) -> Instances:
     """The same machines at that price."""
     return replace(instances, usd_per_hour=price.usd_per_hour, price_as_of=price.as_of, price_kind=kind)
-
-
-def allows(buy: BuySpec, instance: Instance) -> bool:
-    """Whether a scenario lets one rent there; where it names no provider or region, any will do."""
-    provider = not buy.providers or instance.provider in buy.providers
-    region = not buy.regions or instance.region in buy.regions
-    return provider and region
 
 
 def read_prices(path: Path, kind: PriceKind | None = None) -> PriceList:
@@ -183,126 +188,39 @@ def reprice(plan: Plan, path: str, prices: PriceList, now: str) -> tuple[Plan, R
 
     The recommendation stays: what it rests on was checked for it alone. `now` is an ISO time stamp.
     """
-    old = plan.recommendation
-    if not old.models:
+    if not plan.recommendation.models:
         raise RepriceError(f"{path}: recommends nothing, so nothing has a price. Run `planner plan` with --catalog.")
     scenario = scenario_of(plan)
-    buy = scenario.buy if scenario else BuySpec()
-    prices = replace(prices, retired=buy.retired)
-    best = repriced(old, prices)
-    if isinstance(best, Unpriced):
-        raise RepriceError(best.with_path(path, prices))
-    fleets = Fleets(plan, best, tuple((old, repriced(old, prices)) for old in plan.alternatives), prices, buy)
-    cheaper = fleets.cheaper
-    book = Book(plan, best, prices)
-    new = replace(
-        plan,
-        created_at=now,
-        recommendation=best,
-        alternatives=tuple(fleets.alternatives),
-        pareto=pareto([best, *fleets.alternatives]) if best.feasible else (),
-        rejections=tuple(book.rejection(no) for no in plan.rejections if no.bottleneck not in PRICED),
-        outlooks=(),
-        precisions=(),
-        measure_next=tuple(m for m in plan.measure_next if m.gpu in {gpu.kind for gpu in best.gpus}),
-        prices_as_of=oldest_price(best),
-        merging=tuple(book.way(way) for way in plan.merging),
-        assumptions=(*plan.assumptions, repriced_at(plan, prices, now)),
-        warnings=tuple(dict.fromkeys((*kept_warnings(plan, best), *warnings(plan, best, cheaper, prices, now)))),
-    )
-    return new, Repriced(
-        plan=path,
-        prices=str(prices.path),
-        feasible=best.feasible,
-        old_usd_per_hour=old.cost_usd_per_hour,
-        new_usd_per_hour=best.cost_usd_per_hour,
-        old_usd_per_month=old.cost_usd_per_month,
-        new_usd_per_month=best.cost_usd_per_month,
-        old_prices_as_of=plan.prices_as_of,
-        new_prices_as_of=oldest_price(best),
-        machines=tuple(price_changes(plan, prices)),
-        fleets=(*fleets.changes(), *book.rejected(plan.rejections)),
-        cheaper=candidate_name(cheaper.candidate) if cheaper else None,
-        notes=tuple(notes(plan, best, cheaper, fleets.unpriced, prices, now)),
-    )
+    prices = replace(prices, plan=path, buy=scenario.buy if scenario else BuySpec())
+    repricing = Repricing(plan, prices, now, repriced(plan.recommendation, prices))
+    return repricing.new_plan(), repricing.changes()
 
 
-def repriced_at(plan: Plan, prices: PriceList, now: str) -> Statement:
-    """The assumption that only prices are new."""
-    return Statement(code=Code.REPRICED, subjects=(plan.created_at, now, prices.path.name))
-
-
-@dataclass(frozen=True)
-class Unpriced:
-    """Machines of a fleet that have no price in the file, a line for each that says why."""
-
-    reasons: tuple[str, ...]
-
-    def with_path(self, path: str, prices: PriceList) -> str:
-        """The lines, those that concern the plan after its path."""
-        of_prices = str(prices.path)
-        return "\n".join(line if line.startswith(of_prices) else f"{path}: {line}" for line in self.reasons)
-
-
-@dataclass(frozen=True)
-class Fleets:
-    """The fleets of a plan that were replayed, before and now."""
-
-    plan: Plan
-    best: Recommendation
-    others: tuple[tuple[Recommendation, Recommendation | Unpriced], ...]
-    """The alternatives, each as it was and at its new price."""
-    prices: PriceList
-    buy: BuySpec
-
-    @cached_property
-    def alternatives(self) -> Sequence[Recommendation]:
-        """Alternatives at their new prices, without those that have none."""
-        return in_order(self.plan, [new for _, new in self.others if isinstance(new, Recommendation)])
-
-    @property
-    def unpriced(self) -> list[str]:
-        """Names of the alternatives without a price."""
-        return [candidate_name(old.candidate) for old, new in self.others if isinstance(new, Unpriced)]
-
-    @cached_property
-    def moved(self) -> list[Recommendation]:
-        """The same GPUs of whoever rents them for less."""
-        feasible = [answer for answer in (self.best, *self.alternatives) if answer.feasible]
-        moved = [elsewhere(answer, self.prices, self.buy) for answer in feasible]
-        return [answer for answer in moved if answer]
-
-    @cached_property
-    def cheaper(self) -> Recommendation | None:
-        """The cheapest fleet that costs less now than what is recommended; None where none does."""
-        less = (1 - 1e-9) * self.best.cost_usd_per_hour  # by more than rounding
-        fleets = [answer for answer in (*self.alternatives, *self.moved) if answer.feasible]
-        rivals = [answer for answer in fleets if answer.cost_usd_per_hour < less]
-        return min(rivals, key=lambda answer: answer.cost_usd_per_hour, default=None)
-
-    def changes(self) -> Iterator[FleetChange]:
-        """What each of them costs, before and now."""
-        yield fleet_change(self.plan.recommendation, self.best, "recommended")
-        for old, new in self.others:
-            if isinstance(new, Recommendation):
-                yield fleet_change(old, new, "alternative")
-        for new in self.moved:
-            yield fleet_change(replace(new, cost_usd_per_hour=nan), new, "same GPUs elsewhere")
-
-
-def repriced(answer: Recommendation, prices: PriceList) -> Recommendation | Unpriced:
-    """A fleet at new prices, or why some of its machines have none. What bounds its cost is no longer known."""
-    priced = [prices.at(instances) for instances in answer.instances]
-    reasons = tuple(one for one in priced if isinstance(one, str))
+def repriced(answer: Recommendation, prices: PriceList) -> Recommendation:
+    """A fleet at new prices; RepriceError, a line for each machine without one. What bounds its cost is no longer
+    known."""
+    machines, reasons = [], []
+    for one in answer.instances:
+        try:
+            machines.append(prices.at(one))
+        except RepriceError as error:
+            reasons.append(str(error))
     if reasons:
-        return Unpriced(reasons)
-    machines = tuple(one for one in priced if isinstance(one, Instances))
-    return replace(at_cost(answer, machines), lower_bound_usd_per_hour=nan)
+        raise RepriceError("\n".join(reasons))
+    return replace(at_cost(answer, tuple(machines)), lower_bound_usd_per_hour=nan)
+
+
+def repriced_or_none(answer: Recommendation, prices: PriceList) -> Recommendation | None:
+    """The same; None where some machine has no price."""
+    try:
+        return repriced(answer, prices)
+    except RepriceError:
+        return None
 
 
 def at_cost(answer: Recommendation, machines: tuple[Instances, ...]) -> Recommendation:
     """The answer on these machines, which cost something else."""
-    cost = sum(i.count * i.usd_per_hour for i in machines)
+    cost = sum(one.count * one.usd_per_hour for one in machines)
     return replace(
         answer,
         instances=machines,
@@ -322,52 +240,49 @@ def scaled(unit: UnitCosts, factor: float) -> UnitCosts:
     )
 
 
-def elsewhere(answer: Recommendation, prices: PriceList, buy: BuySpec) -> Recommendation | None:
-    """The same GPUs of whoever rents them for least, which needs no other replay; None where nobody does for less."""
-    machines = tuple(prices.elsewhere(one, buy) for one in answer.instances)
-    if machines == answer.instances:
-        return None
-    return at_cost(answer, tuple(replace(one, ambiguous=True) for one in machines))
-
-
-def in_order(plan: Plan, alternatives: Sequence[Recommendation]) -> Sequence[Recommendation]:
-    """Alternatives cheapest first where they were so before; else in the order of what the plan has least of."""
-    costs = [a.cost_usd_per_hour for a in (plan.recommendation, *plan.alternatives)]
-    return sorted(alternatives, key=lambda a: a.cost_usd_per_hour) if costs == sorted(costs) else alternatives
-
-
 @dataclass(frozen=True)
-class Book:
-    """New prices of fleets that a plan names without prices."""
+class Repricing:
+    """A plan on its way to other prices."""
 
     plan: Plan
-    best: Recommendation
     prices: PriceList
+    now: str
+    best: Recommendation
+    """Its recommendation at the new prices."""
 
     @cached_property
-    def kind(self) -> PriceKind | None:
-        """Kind of price that the plan rents at."""
-        return next((i.price_kind for i in self.best.instances if i.price_kind), self.prices.kind)
+    def others(self) -> list[tuple[Recommendation, Recommendation | None]]:
+        """The alternatives as they were and at their new prices; None where they have none."""
+        return [(old, repriced_or_none(old, self.prices)) for old in self.plan.alternatives]
 
-    def cost(self, candidate: Candidate) -> float | None:
-        """Dollars an hour of a fleet; None where some machine has no price."""
-        costs = [self.machine(machines) for machines in candidate.machines]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if costs and len(known) == len(costs) else None
+    @cached_property
+    def alternatives(self) -> list[Recommendation]:
+        """Alternatives cheapest first where they were so before; else in the order of what the plan has least of."""
+        priced = [new for _, new in self.others if new]
+        costs = [answer.cost_usd_per_hour for answer in (self.plan.recommendation, *self.plan.alternatives)]
+        return sorted(priced, key=usd_per_hour) if costs == sorted(costs) else priced
 
-    def machine(self, machines: Machines) -> float | None:
-        """Of machines of one type; those of one's own cost what they cost in the plan."""
-        if machines.provider == OWN:
-            own = self._own_usd_per_hour(machines.instance)
-            return None if own is None else machines.count * own
-        listed = self.prices.by_place.get((machines.provider, machines.region, machines.instance))
-        price = listed.prices.get(self.kind) if listed and self.kind else None
-        return machines.count * price.usd_per_hour if price else None
+    @cached_property
+    def moved(self) -> list[Recommendation]:
+        """The same GPUs of whoever rents them for least, where that is less: it needs no other replay."""
+        moved = []
+        for answer in (self.best, *self.alternatives):
+            machines = tuple(map(self.prices.elsewhere, answer.instances))
+            if answer.feasible and machines != answer.instances:
+                moved.append(at_cost(answer, tuple(replace(one, ambiguous=True) for one in machines)))
+        return moved
 
-    def _own_usd_per_hour(self, name: str) -> float | None:
-        answers = (self.best, *self.plan.alternatives)
-        instances = [i for answer in answers for i in answer.instances]
-        return next((i.usd_per_hour for i in instances if (i.provider, i.instance) == (OWN, name)), None)
+    @cached_property
+    def cheaper(self) -> Recommendation | None:
+        """The cheapest fleet that costs less now than what is recommended; None where none does."""
+        less = (1 - 1e-9) * self.best.cost_usd_per_hour  # by more than rounding
+        fleets = [answer for answer in (*self.alternatives, *self.moved) if answer.feasible]
+        return min((a for a in fleets if a.cost_usd_per_hour < less), key=usd_per_hour, default=None)
+
+    @cached_property
+    def kept(self) -> list[Rejection]:
+        """Candidates that were rejected for another reason than their price, at their new cost."""
+        return [self.rejection(no) for no in self.plan.rejections if no.bottleneck not in PRICED]
 
     def rejection(self, no: Rejection) -> Rejection:
         """A rejected candidate at its new cost; without one where that is not known."""
@@ -375,15 +290,24 @@ class Book:
             return no
         return replace(no, cost_usd_per_hour=self.cost(no.subject))
 
-    def rejected(self, rejections: Sequence[Rejection]) -> Iterator[FleetChange]:
-        """Fleets that were rejected for another reason than their price."""
-        for no in rejections:
-            was = no.cost_usd_per_hour
-            if no.bottleneck in PRICED or was is None or not isinstance(no.subject, Candidate):
-                continue
-            if (new := self.cost(no.subject)) is not None:
-                label = candidate_name(no.subject)
-                yield FleetChange(label=label, role="rejected", old_usd_per_hour=was, new_usd_per_hour=new)
+    def cost(self, candidate: Candidate) -> float | None:
+        """Dollars an hour of a fleet that was not replayed; None where some machine has no price."""
+        costs = [self.hourly(machines) for machines in candidate.machines]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if costs and len(known) == len(costs) else None
+
+    def hourly(self, machines: Machines) -> float | None:
+        """Of machines of one type; those of one's own cost what they cost in the plan."""
+        rented = [one for answer in (self.best, *self.plan.alternatives) for one in answer.instances]
+        if machines.provider == OWN:
+            own = (one.usd_per_hour for one in rented if (one.provider, one.instance) == (OWN, machines.instance))
+            price = next(own, None)
+        else:
+            kind = next((one.price_kind for one in self.best.instances if one.price_kind), self.prices.kind)
+            listed = self.prices.listed(machines)
+            found = listed.prices.get(kind) if listed and kind else None
+            price = found.usd_per_hour if found else None
+        return None if price is None else machines.count * price
 
     def way(self, way: WayOfServing) -> WayOfServing:
         """A way of serving at the new price of its machines; its training keeps the scenario's price."""
@@ -392,97 +316,145 @@ class Book:
         total = way.total_usd_per_month + (hourly - way.cost_usd_per_hour) * HOURS_PER_MONTH
         return replace(way, cost_usd_per_hour=hourly, total_usd_per_month=total)
 
+    def new_plan(self) -> Plan:
+        """The plan at these prices."""
+        plan, best = self.plan, self.best
+        assumption = Statement(code=Code.REPRICED, subjects=(plan.created_at, self.now, self.prices.path.name))
+        on = {gpu.kind for gpu in best.gpus}
+        return replace(
+            plan,
+            created_at=self.now,
+            recommendation=best,
+            alternatives=tuple(self.alternatives),
+            pareto=pareto([best, *self.alternatives]) if best.feasible else (),
+            rejections=tuple(self.kept),
+            outlooks=(),
+            precisions=(),
+            measure_next=tuple(one for one in plan.measure_next if one.gpu in on),
+            prices_as_of=oldest_price(best),
+            merging=tuple(map(self.way, plan.merging)),
+            assumptions=(*plan.assumptions, assumption),
+            warnings=tuple(dict.fromkeys((*self.kept_warnings(), *self.warnings(), *self.cheaper_now()))),
+        )
 
-def fleet_change(old: Recommendation, new: Recommendation, role: str) -> FleetChange:
-    """What a replayed fleet costs, before and now."""
-    return FleetChange(
-        label=candidate_name(new.candidate),
-        role=role,
-        old_usd_per_hour=old.cost_usd_per_hour,
-        new_usd_per_hour=new.cost_usd_per_hour,
-    )
+    def kept_warnings(self) -> Iterator[PlanWarning]:
+        """Those of the plan that are not about prices which no longer count."""
+        was = spot_machines(on_spot(self.plan.recommendation))
+        for warning in self.plan.warnings:
+            if warning.what.code is not Code.STALE_PRICE and (on_spot(self.best) or warning != was):
+                yield warning
+
+    def warnings(self) -> Iterator[PlanWarning]:
+        """What weakens the answer at its new prices."""
+        if (spot := on_spot(self.best)) and self.plan.policies.failures is None:
+            yield spot_machines(spot)
+        for one in self.best.instances:
+            if stale(one.price_as_of, date.fromisoformat(self.now[:10]), usual_days(one.provider)):
+                what = Statement(code=Code.STALE_PRICE, subjects=(one.instance, one.price_as_of))
+                remedy = f"look it up and write a newer one into {self.prices.path}"
+                yield PlanWarning(what=what, remedies=(Statement(code=Code.AS_SAID, text=remedy),))
+            listed = self.prices.listed(one)
+            if listed and listed.status is SaleStatus.RETIRED:
+                yield retired_machines([one.instance])
+
+    def cheaper_now(self) -> Iterator[PlanWarning]:
+        """The warning that another fleet costs less now."""
+        if (fleet := self.cheaper) is not None:
+            figures = {"cost_usd_per_hour": fleet.cost_usd_per_hour}
+            name = candidate_name(fleet.candidate)
+            yield PlanWarning(what=Statement(code=Code.CHEAPER_NOW, subjects=(name,), figures=figures))
+
+    def changes(self) -> Repriced:
+        """What the prices change."""
+        old, new = self.plan.recommendation, self.best
+        return Repriced(
+            plan=self.prices.plan,
+            prices=str(self.prices.path),
+            feasible=new.feasible,
+            old_usd_per_hour=old.cost_usd_per_hour,
+            new_usd_per_hour=new.cost_usd_per_hour,
+            old_usd_per_month=old.cost_usd_per_month,
+            new_usd_per_month=new.cost_usd_per_month,
+            old_prices_as_of=self.plan.prices_as_of,
+            new_prices_as_of=oldest_price(new),
+            machines=tuple(self.machine_changes()),
+            fleets=tuple(self.fleet_changes()),
+            cheaper=candidate_name(self.cheaper.candidate) if self.cheaper else None,
+            notes=tuple(self.notes()),
+        )
+
+    def machine_changes(self) -> Iterator[PriceChange]:
+        """Each machine of the replayed fleets that has a price in the file, once."""
+        seen = set()
+        for was in (one for answer in (self.plan.recommendation, *self.plan.alternatives) for one in answer.instances):
+            machine = f"{was.instance} ({was.gpu}), {was.provider} {was.region}".rstrip()
+            if machine in seen:
+                continue
+            with suppress(RepriceError):
+                now = self.prices.at(was)
+                seen.add(machine)
+                yield PriceChange(
+                    machine=machine,
+                    price_kind=now.price_kind,
+                    old_usd_per_hour=was.usd_per_hour,
+                    new_usd_per_hour=now.usd_per_hour,
+                    old_as_of=was.price_as_of,
+                    new_as_of=now.price_as_of,
+                )
+
+    def fleet_changes(self) -> Iterator[FleetChange]:
+        """What each fleet costs, before and now."""
+        was, best = self.plan.recommendation, self.best
+        yield fleet_change(best.candidate, "recommended", was.cost_usd_per_hour, best.cost_usd_per_hour)
+        for before, now in self.others:
+            if now:
+                yield fleet_change(now.candidate, "alternative", before.cost_usd_per_hour, now.cost_usd_per_hour)
+        for fleet in self.moved:
+            yield fleet_change(fleet.candidate, "same GPUs elsewhere", nan, fleet.cost_usd_per_hour)
+        rejected = [no for no in self.plan.rejections if no.bottleneck not in PRICED]
+        for former, no in zip(rejected, self.kept, strict=True):
+            old, new = former.cost_usd_per_hour, no.cost_usd_per_hour
+            if isinstance(no.subject, Candidate) and old is not None and new is not None:
+                yield fleet_change(no.subject, "rejected", old, new)
+
+    def notes(self) -> Iterator[str]:
+        """What one should know before believing the new costs."""
+        unpriced = [candidate_name(old.candidate) for old, new in self.others if new is None]
+        rivals = len(self.others) - len(unpriced)
+        if self.cheaper:
+            name, cost = candidate_name(self.cheaper.candidate), dollars(self.cheaper.cost_usd_per_hour)
+            yield f"Cheaper now, and meets every SLO too: {name} at {cost}/h."
+        elif self.best.feasible and rivals:
+            yield f"None of the {rivals} other fleets that met every SLO is cheaper at these prices."
+        if unpriced:
+            yield f"Left out, for want of a price in {self.prices.path}: {names(unpriced)}."
+        for warning in self.warnings():
+            line = warning_line(warning)
+            yield f"{line[0].upper()}{line[1:]}."
+        for source in self.prices.sources(self.best):
+            yield f"Source: {source}."
+        lost = len(self.plan.rejections) - len(self.kept)
+        never = f" {lost} candidates were rejected for their old price and never replayed." if lost else ""
+        yield (
+            "Only what was replayed is compared: another fleet may be cheaper at these prices, and what nothing can"
+            f" beat is not known.{never} To search anew: planner plan SCENARIO --catalog DIR, with a prices.yaml in"
+            " DIR."
+        )
 
 
-def price_changes(plan: Plan, prices: PriceList) -> Iterator[PriceChange]:
-    """Each machine of the replayed fleets that has a price in the file, once."""
-    seen = set()
-    for old in (i for a in (plan.recommendation, *plan.alternatives) for i in a.instances):
-        new, machine = prices.at(old), f"{old.instance} ({old.gpu}), {old.provider} {old.region}".rstrip()
-        if isinstance(new, Instances) and machine not in seen:
-            seen.add(machine)
-            yield PriceChange(
-                machine=machine,
-                price_kind=new.price_kind,
-                old_usd_per_hour=old.usd_per_hour,
-                new_usd_per_hour=new.usd_per_hour,
-                old_as_of=old.price_as_of,
-                new_as_of=new.price_as_of,
-            )
+def usd_per_hour(answer: Recommendation) -> float:
+    """Of the whole fleet."""
+    return answer.cost_usd_per_hour
 
 
-def kept_warnings(plan: Plan, best: Recommendation) -> Iterator[PlanWarning]:
-    """Those of the plan that are not about prices which no longer count."""
-    was = spot_machines([i.instance for i in plan.recommendation.instances if i.price_kind is PriceKind.SPOT])
-    still = any(i.price_kind is PriceKind.SPOT for i in best.instances)
-    for warning in plan.warnings:
-        if warning.what.code is not Code.STALE_PRICE and (still or warning != was):
-            yield warning
+def on_spot(answer: Recommendation) -> list[str]:
+    """Types of its machines that may be taken away."""
+    return [one.instance for one in answer.instances if one.price_kind is PriceKind.SPOT]
 
 
-def warnings(
-    plan: Plan, best: Recommendation, cheaper: Recommendation | None, prices: PriceList, now: str
-) -> Iterator[PlanWarning]:
-    """What weakens the answer at its new prices."""
-    spot = [i.instance for i in best.instances if i.price_kind is PriceKind.SPOT]
-    if spot and plan.policies.failures is None:
-        yield spot_machines(spot)
-    for i in best.instances:
-        if stale(i.price_as_of, date.fromisoformat(now[:10]), usual_days(i.provider)):
-            what = Statement(code=Code.STALE_PRICE, subjects=(i.instance, i.price_as_of))
-            remedy = Statement(code=Code.AS_SAID, text=f"look it up and write a newer one into {prices.path}")
-            yield PlanWarning(what=what, remedies=(remedy,))
-        listed = prices.by_place.get((i.provider, i.region, i.instance))
-        if listed and listed.status is SaleStatus.RETIRED:
-            yield retired_machines([i.instance])
-    if cheaper is not None:
-        figures = {"cost_usd_per_hour": cheaper.cost_usd_per_hour}
-        name = candidate_name(cheaper.candidate)
-        yield PlanWarning(what=Statement(code=Code.CHEAPER_NOW, subjects=(name,), figures=figures))
-
-
-def notes(
-    plan: Plan,
-    best: Recommendation,
-    cheaper: Recommendation | None,
-    unpriced: Sequence[str],
-    prices: PriceList,
-    now: str,
-) -> Iterator[str]:
-    """What one should know before believing the new costs."""
-    rivals = len(plan.alternatives) - len(unpriced)
-    if cheaper:
-        name, cost = candidate_name(cheaper.candidate), dollars(cheaper.cost_usd_per_hour)
-        yield f"Cheaper now, and meets every SLO too: {name} at {cost}/h."
-    elif best.feasible and rivals:
-        yield f"None of the {rivals} other fleets that met every SLO is cheaper at these prices."
-    if unpriced:
-        yield f"Left out, for want of a price in {prices.path}: {names(unpriced)}."
-    for warning in warnings(plan, best, None, prices, now):
-        yield f"{warning_text(warning)}."
-    for source in prices.sources(best):
-        yield f"Source: {source}."
-    lost = sum(no.bottleneck in PRICED for no in plan.rejections)
-    never = f" {lost} candidates were rejected for their old price and never replayed." if lost else ""
-    yield (
-        "Only what was replayed is compared: another fleet may be cheaper at these prices, and what nothing can beat is"
-        f" not known.{never} To search anew: planner plan SCENARIO --catalog DIR, with a prices.yaml in DIR."
-    )
-
-
-def warning_text(one: PlanWarning) -> str:
-    """`The price of g5.xlarge is of 2025-01-01: look it up ...`."""
-    text = warning_line(one)
-    return f"{text[0].upper()}{text[1:]}"
+def fleet_change(candidate: Candidate, role: str, old: float, new: float) -> FleetChange:
+    """What a fleet costs an hour, before and now."""
+    return FleetChange(label=candidate_name(candidate), role=role, old_usd_per_hour=old, new_usd_per_hour=new)
 
 
 def relative(old: float, new: float) -> float:

@@ -193,6 +193,18 @@ class Items(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class Changes(Block):
+    """What was added (`+`), changed (`~`) and removed (`-`), a line each, in colours."""
+
+    holds: ClassVar[str] = "lines"
+    lines: Sequence[tuple[str, str]]
+    """Sign and text."""
+    indent: int = 0
+    """Blanks before it on a terminal."""
+    views: frozenset[View] = field(default=TEXT, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Table(Block):
     """A table; on a page it can be sorted by every column."""
 

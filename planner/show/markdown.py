@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from planner.show.document import Block, Document, FactList, Items, Section, Table, Text, View, visible
+from planner.show.document import Block, Changes, Document, FactList, Items, Section, Table, Text, View, visible
 from planner.show.terminal import plain
 from planner.units import writing
 
@@ -33,6 +33,9 @@ def block_lines(block: Block) -> Iterator[str]:
             yield block.text
         case Items():
             yield from (f"- {text}" for text in block.texts)
+        case Changes():
+            # GitHub colours such a block; it knows `!` for what changed.
+            yield from ("```diff", *(f"{'!' if sign == '~' else sign} {text}" for sign, text in block.lines), "```")
         case Table():
             yield from writing.markdown(plain(block.columns))
         case FactList():

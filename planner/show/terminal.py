@@ -2,12 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 
-from planner.show.document import Block, CodeBlock, Column, Document, Items, Section, Table, Text, Tone, View, visible
+from planner.show.document import (
+    Block,
+    Changes,
+    CodeBlock,
+    Column,
+    Document,
+    Items,
+    Section,
+    Table,
+    Text,
+    Tone,
+    View,
+    visible,
+)
 from planner.units import writing
 from planner.units.writing import Screen, fit
 
 MARGIN = 2
 """Blanks before tables and lists."""
+SIGNS = {"+": Tone.GOOD, "~": Tone.WARN, "-": Tone.BAD}
 
 
 def terminal(document: Document, screen: Screen) -> str:
@@ -31,6 +45,10 @@ def block_lines(block: Block, screen: Screen) -> Iterator[str]:
         case Text():
             for line in screen.wrap(block.text, block.indent, 2):
                 yield toned(line, block.tone, screen)
+        case Changes():
+            for sign, text in block.lines:
+                for line in screen.wrap(f"{sign} {text}", block.indent, 2):
+                    yield toned(line, SIGNS[sign], screen)
         case Items():
             yield from item_lines(block, screen)
         case Table():

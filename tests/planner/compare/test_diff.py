@@ -12,7 +12,7 @@ from planner import cli
 from planner.compare.answers import read_answer
 from planner.compare.diff import FigureVerdict, Sign, compare, crossed, difference
 from planner.compare.gate import ConditionError, parse_change, parse_condition
-from planner.compare.report import render
+from planner.compare.report import figure_text, render
 from planner.io.store import StoreError, to_json, write_plan
 from planner.model.plan import NOTHING_TRIED, Interval
 from planner.model.simulation import Simulation
@@ -130,6 +130,35 @@ def test_one_replication_has_no_interval_to_judge_by(tmp_path):
     diff = differ(tmp_path, PLAN, replace(PLAN, recommendation=replace(BEST, models=(alone, YOLO))))
     assert figure(diff, "p99_s", "vgg16").verdict is FigureVerdict.UNSURE
     assert "unknown" in render(diff, Format.TABLE, Screen())
+
+
+@pytest.mark.parametrize(
+    ("unit", "figure", "text"),
+    [
+        ("s", (1.004, 0.995, 1.0132), "1.00 s [0.99, 1.01]"),  # all three in seconds
+        ("s", (0.0812, 0.0808, 0.0816), "81.2 ms [80.8, 81.6]"),
+        ("USD", (9.39, 5.72, 21.56), "$9.39 [$5.72, $21.56]"),
+        ("USD/h", (6.12, 6.12, 6.12), "$6.12/h"),
+        ("fraction", (0.98999, nan, nan), "98.99 %"),
+        ("bytes", (5.63e9, nan, nan), "5.63 GB"),
+        ("", (2.0, 2.0, 2.0), "2"),
+        ("kWh", (2.5, 2.5, 2.5), "2.5 kWh"),
+        ("s", (nan, nan, nan), "-"),
+    ],
+)
+def test_the_ends_of_an_interval_are_in_the_unit_of_its_middle(unit, figure, text):
+    assert figure_text(unit, *figure) == text
+
+
+def test_figures_say_their_unit(tmp_path):
+    units = {f.name: f.unit for f in differ(tmp_path, PLAN, BIGGER).figures}
+    assert units == {
+        "cost_usd_per_hour": "USD/h",
+        "lower_bound_usd_per_hour": "USD/h",
+        "gpu_count": "",
+        "p99_s": "s",
+        "attainment": "fraction",
+    }
 
 
 def test_models_and_machines_come_and_go(tmp_path):
