@@ -55,6 +55,8 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
     add("--memory-log", type=Path, metavar="FILE", help="write and draw what the device's memory did, e.g. memory.csv")
     add("--out", type=Path, default=Path("profiles"), metavar="DIR", help="where profiles go (default: %(default)s)")
     add("--resume", action="store_true", help="continue the journal in --out: measure only what is missing")
+    add("--sessions", default="1", metavar="N", help="measure all so often, and join what came out (default: 1)")
+    add("--apart", default="60", metavar="S", help="between two sessions (default: %(default)s)")
     add("--seed", default="0", metavar="N", help="start of all random orders (default: 0)")
     add(
         "--engine", default="local", choices=("local", "ray"), help="measure here, or each kind of GPU of a Ray cluster"
@@ -89,6 +91,8 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
         memory_bytes=request.size("--memory", given.memory) if given.memory else None,
         memory_log=given.memory_log,
         until_memory_ends=given.until_memory_ends,
+        sessions=request.sessions(given.sessions),
+        apart_s=request.seconds("--apart", given.apart),
         seed=request.whole("--seed", given.seed),
         resume=given.resume,
         dry_run=given.dry_run,
@@ -117,6 +121,15 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
 
 
 def measured(wanted: Request) -> int:
+    """Measure in one session or in several; exit code."""
+    if wanted.sessions == 1 or wanted.dry_run:
+        return session(wanted)
+    from calibrate.sessions.several import measure_sessions
+
+    return measure_sessions(wanted, session)
+
+
+def session(wanted: Request) -> int:
     """Measure here or on a cluster; exit code."""
     if wanted.cluster is None or wanted.dry_run:
         return run(wanted) or swapping(wanted)

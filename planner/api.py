@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import planner.model.plan
     import planner.model.scenario
     from calibrate.devices.doctor import Finding
+    from calibrate.sessions.join import Joined
     from planner.catalog.sold import Instance
     from planner.compare.diff import Diff
     from planner.compare.reprice import Repriced
@@ -394,6 +395,13 @@ def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), c
     from planner.show.text.listings import choose
 
     return list(choose(knowledge(paths(catalog), paths(profiles))[1], model, gpu))
+
+
+def profiles_join(*folders: File, out: File) -> "list[Joined]":
+    """Calibrations joined into profiles under `out`, which say how far sessions, cards and hosts differ."""
+    from calibrate.sessions.join import join
+
+    return join([Path(folder) for folder in folders], Path(out))
 
 
 def profiles_plot(

@@ -77,6 +77,8 @@ MUST_AGREE = (
     "input_shape",
 )
 """Keys that move a measured time or size. The rest tells a reader more: system, clocks and temperature then, date."""
+MAY_DIFFER = ("gpu_uuid_sha256", "driver", "python", "host_cpu", "host_cores", "torch_threads")
+"""Those of `MUST_AGREE` that may differ between sessions which are joined, where their figures agree."""
 
 
 def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[str, Any, Any] | None:

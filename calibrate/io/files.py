@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from errno import EACCES, EDQUOT, EIO, ELOOP, ENAMETOOLONG, ENOSPC, EROFS, EXDEV
@@ -37,6 +37,8 @@ OURS = {
 }
 """How each begins: only that may be replaced."""
 MARK_WITHIN = 10_000
+LINES_DEEP = 3
+"""Levels of a JSON file that take a line for each key; what lies deeper stands in one line."""
 LONGEST_PART = 100
 """Bytes of a file's name in that of the file it is written to first."""
 GZIP = b"\x1f\x8b"
@@ -119,6 +121,15 @@ def held_bytes(raw: bytes) -> int:
     """Memory that the values of a JSON text take, at most: characters, and each value, mapping and list."""
     letters = len(raw) * (2 if raw.isascii() else 5)
     return letters + VALUE_BYTES * raw.count(b",") + MAPPING_BYTES * raw.count(b"{") + LIST_BYTES * raw.count(b"[")
+
+
+def lines_json(value: Any, depth: int = 0) -> str:
+    """JSON with a line for each key of the upper levels: long enough to be read, short enough to be kept."""
+    if not isinstance(value, Mapping) or not value or depth > LINES_DEEP:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    indent = "  " * (depth + 1)
+    lines = (f"{indent}{json.dumps(key)}: {lines_json(inner, depth + 1)}" for key, inner in value.items())
+    return "{\n" + ",\n".join(lines) + "\n" + "  " * depth + "}"
 
 
 def demand_ours(path: Path, what: str) -> None:

@@ -18,12 +18,11 @@ import torch
 from calibrate.devices import provenance
 from calibrate.devices.device import Device, find_device
 from calibrate.devices.timer import Timer
-from calibrate.io.files import one_line, read_json, replacing
+from calibrate.io.files import lines_json, one_line, read_json, replacing
 from calibrate.io.points import Settings
 from calibrate.library.lookup import profile_name
 from calibrate.serving.resident import Weights
 from calibrate.sweep import measure
-from calibrate.sweep.assemble import lines_json
 from calibrate.sweep.request import Request
 from calibrate.zoo import zoo
 from simulator.world.model import Layer

@@ -4,7 +4,6 @@ A profile holds the points it was made of under `measured.points`, so that later
 be made anew from all.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 
 from calibrate.devices.device import SHARED_COUNT
 from calibrate.devices.provenance import KINDS, differing
-from calibrate.io.files import Fault, FileError, one_line, read_json, replacing
+from calibrate.io.files import Fault, FileError, lines_json, one_line, read_json, replacing
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.library import fit
 from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_name
@@ -33,8 +32,6 @@ WATTS_A_CORE = 10.0
 CATALOGUED = frozenset(kind for kind, _ in KINDS.values())
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors that reading a damaged file raises."""
-LINES_DEEP = 3
-"""Levels of a file that take a line for each key; what lies deeper stands in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,11 +585,11 @@ def write(outcomes: Sequence[PointOutcome], header: Header, out: Path) -> list[P
         path = directory / file_name(measured)
         joined = _joined(path, measured, errors)
         if joined and (raw := profile_json(joined)):
-            _write(path, _as_swapped(path, raw))
+            write_file(path, _as_swapped(path, raw))
             made.append(path)
     if errors:
         raise JournalError("\n".join(errors))
-    _write(device, device_json(header.provenance, probes, _profiles(directory)))
+    write_file(device, device_json(header.provenance, probes, _profiles(directory)))
     return [*made, device]
 
 
@@ -612,13 +609,17 @@ def _by_model(outcomes: Sequence[PointOutcome]) -> dict[tuple[str, Settings], li
 def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:
     """With the points that a profile of the same device, software and settings already holds; the new ones count."""
     try:
-        kept = _read(path)
+        kept = read(path)
         if kept is None:
             return m
+        if "sessions" in kept["measured"]:
+            remedy = "Name another --out, then join both: planner profiles join"
+            errors.append(f"{path}: holds several sessions, to which no points are added. {remedy}.")
+            return None
         was = kept["measured"]["provenance"]
         old = outcomes_of(kept["measured"]["points"], m.model, m.settings, kept["measured"]["layers"])
     except BROKEN as error:
-        errors.append(_broken(path, error))
+        errors.append(broken(path, error))
         return None
     if not _same(path, was, {**m.provenance, **_how(m)}, errors):
         return None
@@ -627,7 +628,7 @@ def _joined(path: Path, m: Measured, errors: list[str]) -> Measured | None:
 
 def _as_swapped(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
     """The profile with what swapping was seen to cost, which is measured apart, as its file has it."""
-    kept = _read(path) or {}
+    kept = read(path) or {}
     if "after_load" not in kept:
         return raw
     measured = {**raw["measured"], "after_load": kept["measured"].get("after_load", {})}
@@ -636,16 +637,16 @@ def _as_swapped(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
 
 def _kept_probes(path: Path, provenance: Mapping[str, Any], errors: list[str]) -> dict[str, PointOutcome]:
     try:
-        kept = _read(path)
+        kept = read(path)
         if kept is None or not _same(path, kept["provenance"], provenance, errors):
             return {}
         return {o.point.probe: o for o in outcomes_of({What.PROBE: kept["probes"]}, "", Settings())}
     except BROKEN as error:
-        errors.append(_broken(path, error))
+        errors.append(broken(path, error))
         return {}
 
 
-def _broken(path: Path, error: Exception) -> str:
+def broken(path: Path, error: Exception) -> str:
     why = error.strerror if isinstance(error, OSError) else "it is no whole file of a calibration"
     return f"{path}: cannot be read ({why}). Move it away, then continue with --resume."
 
@@ -665,13 +666,13 @@ def _profiles(directory: Path) -> list[dict[str, Any]]:
     found = []
     for path in sorted(directory.glob("*.json")):
         with suppress(*BROKEN):
-            raw = _read(path) if path.name != DEVICE_FILE else None
+            raw = read(path) if path.name != DEVICE_FILE else None
             if raw and _seen_loads([raw]) and _seen_flops([raw], fp32=raw["precision"] == "fp32") is not None:
                 found.append(raw)
     return found
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read(path: Path) -> dict[str, Any] | None:
     """A file of ours; None where there is none. One of `BROKEN` where it is damaged."""
     try:
         raw = read_json(path)
@@ -682,7 +683,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     return raw if isinstance(raw, dict) and raw.get("schema") in (SCHEMA, DEVICE_SCHEMA) else None
 
 
-def _write(path: Path, raw: Mapping[str, Any]) -> None:
+def write_file(path: Path, raw: Mapping[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
@@ -690,15 +691,6 @@ def _write(path: Path, raw: Mapping[str, Any]) -> None:
     except OSError as error:
         remedy = "Make room, or let it be written, then continue with --resume"
         raise JournalError(f"{path}: cannot be written ({error.strerror}). {remedy}.") from error
-
-
-def lines_json(value: Any, depth: int = 0) -> str:
-    """JSON with a line for each key of the upper levels: long enough to be read, short enough to be kept."""
-    if not isinstance(value, Mapping) or not value or depth > LINES_DEEP:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False)
-    indent = "  " * (depth + 1)
-    lines = (f"{indent}{json.dumps(key)}: {lines_json(inner, depth + 1)}" for key, inner in value.items())
-    return "{\n" + ",\n".join(lines) + "\n" + "  " * depth + "}"
 
 
 # Words and numbers

@@ -53,6 +53,10 @@ class Request:
     """Where to write what the device's memory did over the run."""
     until_memory_ends: bool = False
     """Go on doubling past the largest of `batches`."""
+    sessions: int = 1
+    """How often all is measured, to see how far times differ between sessions."""
+    apart_s: float = 60.0
+    """Between the end of a session and the start of the next."""
     seed: int = 0
     resume: bool = False
     dry_run: bool = False
@@ -92,6 +96,11 @@ def shape(text: str) -> tuple[int, ...]:
     if not re.fullmatch(r"[1-9]\d{0,5}(x[1-9]\d{0,5})*", text):
         _refuse("--input", text, "is not the shape of one sample", "Write e.g. 3x224x224, without the batch")
     return tuple(map(int, text.split("x")))
+
+
+def sessions(text: str) -> int:
+    """How many sessions: 1 to 99."""
+    return _whole("--sessions", text, 99)
 
 
 def whole(option: str, text: str) -> int:

@@ -112,7 +112,8 @@ def run(request: Request) -> int:
     sweep = Sweep(request)
     if request.dry_run:
         looked = "" if request.device == "cpu" else f", nor was it looked whether {request.device} is there"
-        print(f"{amount(*sweep.left())}. Nothing was measured{looked}.")
+        often = f", in each of {request.sessions} sessions" if request.sessions > 1 else ""
+        print(f"{amount(*sweep.left())}{often}. Nothing was measured{looked}.")
         return 0
     log = MemoryLog(request.memory_log, reader(request.device)) if request.memory_log else nullcontext()
     with _signals(sweep), ExitStack() as cleanup:

@@ -111,6 +111,23 @@ def planner_answers(here: Path, kind: str) -> list[str]:
     return [model["name"] for model in best["models"]]
 
 
+def test_sessions_are_measured_apart_and_joined_by_one_command_or_by_two(here):
+    measuring = ["--device", "cpu", "--models", "lenet", "--batches", "1,2", "--seconds", "0.02", "--apart", "0.1"]
+    ended = planner("calibrate", *measuring, "--mode", "inference", "--sessions", "2", "--out", "mine")
+    assert ended.returncode == 0, ended.stderr
+    sessions = [f"mine-sessions/{number}" for number in (1, 2)]
+    (path,) = [path for path in (here / "mine").rglob("*.json") if path.name != "device.json"]
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    assert len(raw["measured"]["sessions"]) == 2
+    assert raw["session_cv"] >= 0
+    done("profiles", "join", *sessions, "--out", "again")
+    assert (here / "again" / path.relative_to(here / "mine")).read_bytes() == path.read_bytes()
+    again = planner("calibrate", *measuring, "--mode", "inference", "--sessions", "2", "--out", "mine", "--resume")
+    assert again.returncode == 0, again.stderr
+    assert path.read_bytes() == (here / "again" / path.relative_to(here / "mine")).read_bytes()
+    assert planner("profiles", "join", "mine-sessions/1", "--out", "mine-sessions/2").returncode == 2
+
+
 def test_a_dry_run_measures_nothing(here):
     ended = planner("calibrate", "--device", "cpu", "--models", "lenet", "--dry-run", "--out", "mine")
     assert ended.returncode == 0

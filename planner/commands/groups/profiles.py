@@ -39,6 +39,16 @@ def profiles_show(
     emit("\n\n".join("\n".join(part) for part in parts) + "\n")
 
 
+@app.command("join")
+def profiles_join(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="What calibrations wrote.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the joined profiles go.")],
+) -> None:
+    """Join calibrations made minutes, hosts or cards apart into profiles that say how far they differ."""
+    joined = api.profiles_join(*folders, out=out)
+    emit("".join(f"{one.text}\nWrote {one.path}\n" for one in joined))
+
+
 @app.command("plot")
 def profiles_plot(
     model: Annotated[str, typer.Argument(metavar="MODEL")],

@@ -167,15 +167,21 @@ def strangers(case: Case, library: Library, machine: Mapping[str, Any]) -> list[
     lines = []
     for service in case.deployment.services:
         profile = service.replicas[0].profile
-        measured = library.measured(profile).get("provenance", {})
-        present = {**machine, **{key: measured.get(key) for key in PER_MODEL}}
-        if difference := differing(measured, present):
+        measured = library.measured(profile)
+        sessions = measured.get("sessions") or [measured]
+        found = [_stranger(session.get("provenance", {}), machine) for session in sessions]
+        if all(found) and (difference := found[-1]):
             key, before, now = difference
             lines.append(
                 f"{profile.model}: its profile was measured with {key} {before}, here it is {now}. "
                 "Name another --profiles DIR to measure anew."
             )
     return lines
+
+
+def _stranger(measured: Mapping[str, Any], machine: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first key in which a session's machine differs from this one."""
+    return differing(measured, {**machine, **{key: measured.get(key) for key in PER_MODEL}})
 
 
 # Serving

@@ -86,6 +86,7 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
         f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(raw)}; {profile.load_evidence}.",
         f"Besides, a process holds {_context(profile)}.",
         f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
+        *([f"Sessions: {_sessions(profile, raw)}."] if profile.session_cv else []),
         *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
         f"Source: {profile.source} ({profile.as_of}).",
         *_evidence(raw),
@@ -111,9 +112,15 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     slack = profile.slack
     if slack is not None:
         columns.append(rows.figures("of it slack", lambda n: _size(slack(n))))
-    points = _part(raw, "points", "latency")
-    samples_s = [_numbers(_part(points, str(n), "samples").get("wall_s")) for n in rows.items]
+    samples_s = [_samples_s(raw, n) for n in rows.items]
     return columns + (_runs(samples_s) if any(samples_s) else [])
+
+
+def _samples_s(raw: Mapping[str, Any], batch: int) -> list[float]:
+    """Times of a batch, of all sessions."""
+    sessions = raw.get("sessions") or [raw]
+    points = [_part(session, "points", "latency", str(batch), "samples") for session in sessions]
+    return [time_s for samples in points for time_s in _numbers(samples.get("wall_s"))]
 
 
 def _runs(samples_s: Sequence[Sequence[float]]) -> list[Column]:
@@ -135,6 +142,14 @@ def _reached(samples_s: Sequence[float], part: float) -> str:
 def _size(size_bytes: float) -> str:
     """`14.20 GB`; of a small model `0.18 MB`."""
     return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
+
+
+def _sessions(profile: Profile, raw: Mapping[str, Any]) -> str:
+    """`3, whose times differ by 4.0 % between sessions; another is expected within 4.6 %, one standard deviation`."""
+    spreads = [f"{share(cv, 1)} between {level}" for level, cv in _part(raw, "spread_cv").items()]
+    differ = f", whose times differ by {', '.join(spreads)}" if spreads else ""
+    coming = f"another is expected within {share(profile.session_cv, 1)}, one standard deviation"
+    return f"{len(raw.get('sessions') or ())}{differ}; {coming}"
 
 
 def _context(profile: Profile) -> str:

@@ -1,0 +1,300 @@
+"""Joining: profiles of several sessions become one of their usual times, with how far they lie apart. Needs no torch.
+
+What was measured in each session stays in the joined file under `measured.sessions`, so that more can join later.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, geometric_mean, median
+from typing import Any
+
+from calibrate.devices.provenance import MAY_DIFFER, MUST_AGREE
+from calibrate.io.points import PointOutcome, Settings, Status, What
+from calibrate.library.fit import coefficient_of_variation
+from calibrate.library.lookup import DEVICE_FILE
+from calibrate.sessions.spread import SessionTimes, Spread, spread_of
+from calibrate.sweep.assemble import (
+    BROKEN,
+    Measured,
+    broken,
+    device_json,
+    outcomes_of,
+    points_json,
+    profile_json,
+    read,
+    write_file,
+)
+from simulator.errors import InputError
+
+AGREE = 1.25
+"""Most that figures may differ by where a card, a driver or a host does. GPUs of one kind in one computing centre
+differ by up to 22 % (Sinha et al., SC 2022); beyond that something else differs."""
+
+
+class JoinError(InputError):
+    """Sessions that cannot be joined; one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What one profile's file holds of one session."""
+
+    path: Path
+    raw: Mapping[str, Any]
+    """The whole file."""
+    provenance: Mapping[str, Any]
+    outcomes: tuple[PointOutcome, ...]
+    after_load: Mapping[str, float]
+    """What swapping cost; empty where it was not measured."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind of GPU and file: what is alike there is one model under one setting."""
+        return str(self.raw["gpu"]), self.path.name
+
+    @property
+    def times(self) -> SessionTimes:
+        samples = {
+            o.point.batch: o.samples["wall_s"]
+            for o in self.outcomes
+            if o.point.what is What.LATENCY and o.status is Status.OK
+        }
+        return SessionTimes(
+            host=f"{self.provenance.get('host_cpu')} with {self.provenance.get('host_cores')} cores",
+            card=str(self.provenance.get("gpu_uuid_sha256") or ""),
+            mean_s={batch: fmean(taken) for batch, taken in samples.items()},
+            cv={batch: coefficient_of_variation(taken) / sqrt(len(taken)) for batch, taken in samples.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """One model of several sessions."""
+
+    model: str
+    gpu: str
+    precision: str
+    path: Path
+    """The file that was written."""
+    spread: Spread | None
+    """None: there was one session, taken as it is."""
+    differs: Mapping[str, Sequence[str]]
+    """What differed between sessions whose figures agree: values by key."""
+
+    @property
+    def text(self) -> str:
+        """In a line."""
+        name = f"{self.model} on {self.gpu} at {self.precision}"
+        if self.spread is None:
+            return f"{name}: one session, taken as it is."
+        levels = self.spread.levels
+        between = [f"{cv:.1%} between {level}" for level, cv in self.spread.cv.items()]
+        differs = [f"{key} ({', '.join(values)})" for key, values in self.differs.items()]
+        parts = [
+            f"{len(levels)} sessions of {min(levels):.3g} to {max(levels):.3g} times the usual time",
+            *between,
+            *([f"figures agree though these differ: {'; '.join(differs)}"] if differs else []),
+        ]
+        return f"{name}: {', '.join(parts)}."
+
+
+def join(folders: Sequence[Path], out: Path) -> list[Joined]:
+    """The profiles of all sessions under `folders`, joined by kind of GPU, model and setting, under `out`.
+
+    JoinError, before anything is written, where sessions cannot stand together or `out` holds other profiles.
+    """
+    by_key: dict[tuple[str, str], list[Session]] = {}
+    for session in (one for folder in folders for one in _sessions(folder)):
+        by_key.setdefault(session.key, []).append(session)
+    probes = {gpu: _probes([s for (of, _), ss in by_key.items() if of == gpu for s in ss]) for gpu, _ in by_key}
+    made = [_made(sessions, probes[gpu], out / gpu / name) for (gpu, name), sessions in sorted(by_key.items())]
+    for joined, raw, _ in made:
+        write_file(joined.path, raw)
+    for gpu, known in probes.items():
+        newest = max((p for joined, _, p in made if joined.gpu == gpu), key=lambda p: str(p["date"]))
+        of_gpu = [raw for joined, raw, _ in made if joined.gpu == gpu]
+        write_file(out / gpu / DEVICE_FILE, device_json(newest, known, of_gpu))
+    return [joined for joined, _, _ in made]
+
+
+# Reading
+
+
+def _sessions(folder: Path) -> list[Session]:
+    """All that a calibration left under a folder."""
+    if not folder.is_dir():
+        raise JoinError(f"{folder}: is not a directory. Name one that `planner calibrate` wrote.")
+    found = [s for path in sorted(folder.rglob("*.json")) if path.name != DEVICE_FILE for s in _of_file(path)]
+    if not found:
+        raise JoinError(f"{folder}: holds no profile of a calibration. Name one that `planner calibrate` wrote.")
+    return found
+
+
+def _of_file(path: Path) -> Iterator[Session]:
+    """The session of a profile, or those that it was joined of; none where nothing was measured."""
+    try:
+        raw = read(path)
+        measured = (raw or {}).get("measured") or {}
+        kept = measured.get("sessions") or ([measured] if "points" in measured else [])
+        settings = Settings(**measured["settings"]) if kept else Settings()
+        for one in kept:
+            assert raw
+            outcomes = outcomes_of(one["points"], raw["model"], settings, measured["layers"])
+            ratios = raw.get("after_load", {}) if one is measured else one.get("after_load", {})
+            yield Session(path=path, raw=raw, provenance=one["provenance"], outcomes=tuple(outcomes), after_load=ratios)
+    except BROKEN as error:
+        raise JoinError(broken(path, error)) from None
+
+
+def _probes(sessions: Sequence[Session]) -> dict[str, PointOutcome]:
+    """What was probed of the device beside the profiles: the median of each figure."""
+    found: dict[str, list[PointOutcome]] = {}
+    for path in sorted({session.path.with_name(DEVICE_FILE) for session in sessions}):
+        try:
+            raw = read(path) or {}
+            for outcome in outcomes_of({What.PROBE: raw.get("probes", {})}, "", Settings()):
+                found.setdefault(outcome.point.probe, []).append(outcome)
+        except BROKEN as error:
+            raise JoinError(broken(path, error)) from None
+    return {name: _pooled_values(outcomes, median) for name, outcomes in found.items()}
+
+
+# Joining
+
+
+def _made(
+    sessions: Sequence[Session], probes: Mapping[str, PointOutcome], path: Path
+) -> tuple[Joined, dict[str, Any], Mapping[str, Any]]:
+    """What came of a model's sessions, its file, and where the newest of them was measured."""
+    _demand_new(path)
+    newest = max(sessions, key=lambda s: str(s.provenance["date"]))
+    named = {"model": newest.raw["model"], "gpu": newest.raw["gpu"], "precision": newest.raw["precision"]}
+    if len(sessions) == 1:
+        return Joined(**named, path=path, spread=None, differs={}), dict(newest.raw), newest.provenance
+    times = [session.times for session in sessions]
+    _demand_comparable(sessions, times)
+    spread = spread_of(times)
+    differs = _demand_agreeing(sessions, spread.levels)
+    settings = Settings(**newest.raw["measured"]["settings"])
+    measured = Measured(newest.raw["model"], settings, newest.provenance, _pooled(sessions, spread.levels), probes)
+    raw = profile_json(measured)
+    if raw is None:
+        raise JoinError(f"{newest.path}: its sessions together make no profile. Measure it anew.")
+    kept = [_session_json(session, level) for session, level in zip(sessions, spread.levels, strict=True)]
+    raw |= named
+    raw["session_cv"] = round(spread.session_cv, 5)
+    raw["source"] = f"{raw['source']}, {len(sessions)} sessions"
+    raw |= _after_load(sessions)
+    raw["measured"] |= {"spread_cv": {level: round(cv, 5) for level, cv in spread.cv.items()}, "sessions": kept}
+    del raw["measured"]["points"]  # scaled to one time: what was measured stands in the sessions
+    return Joined(**named, path=path, spread=spread, differs=differs), raw, newest.provenance
+
+
+def _session_json(session: Session, level: float) -> dict[str, Any]:
+    return {
+        "provenance": dict(session.provenance),
+        "level": round(level, 5),
+        "points": points_json(session.outcomes),
+        **({"after_load": dict(session.after_load)} if session.after_load else {}),
+    }
+
+
+def _after_load(sessions: Sequence[Session]) -> dict[str, Any]:
+    """What swapping costs: geometric means of the ratios that sessions saw."""
+    known = [session.after_load for session in sessions if session.after_load]
+    if not known:
+        return {}
+    names = ("batch_ratio", "load_ratio")
+    return {"after_load": {name: round(geometric_mean(one[name] for one in known), 4) for name in names}}
+
+
+def _demand_new(path: Path) -> None:
+    """JoinError where the file holds a profile that was not joined: it would be lost."""
+    try:
+        raw = read(path) or {}
+    except BROKEN as error:
+        raise JoinError(broken(path, error)) from None
+    if raw and "sessions" not in raw.get("measured", {}):
+        raise JoinError(f"{path}: holds a profile of one session. Name another --out.")
+
+
+def _demand_comparable(sessions: Sequence[Session], times: Sequence[SessionTimes]) -> None:
+    """JoinError where two are the same session, were measured in another way, or share no batch size."""
+    first = sessions[0]
+    for number, one in enumerate(sessions[1:], 1):
+        if any(one.outcomes == other.outcomes for other in sessions[:number]):
+            raise JoinError(f"{one.path}: is a session that is there already. Name each once.")
+        for key in set(MUST_AGREE) - set(MAY_DIFFER):
+            was, now = first.provenance.get(key), one.provenance.get(key)
+            if was != now:
+                differs = f"{key} is {now}, in {first.path} it is {was}"
+                raise JoinError(f"{one.path}: {differs}: such figures are not joined. Leave one of them out.")
+    if not set.intersection(*(set(one.mean_s) for one in times)):
+        raise JoinError(f"{first.path}: no batch size was measured in all sessions. Measure one in each.")
+
+
+def _demand_agreeing(sessions: Sequence[Session], levels: Sequence[float]) -> dict[str, Sequence[str]]:
+    """What may differ and does; JoinError where the figures differ with it."""
+    found: dict[str, Sequence[str]] = {}
+    for key in MAY_DIFFER:
+        of_value: dict[str, list[float]] = {}
+        for session, level in zip(sessions, levels, strict=True):
+            of_value.setdefault(str(session.provenance.get(key)), []).append(level)
+        usual = {value: geometric_mean(seen) for value, seen in of_value.items()}
+        apart = max(usual.values()) / min(usual.values())
+        if apart > AGREE:
+            values = " and ".join(of_value)
+            wrong = f"{key} is {values}, and times differ by {apart:.3g} times, more than {AGREE:g}"
+            raise JoinError(f"{sessions[0].path}: {wrong}: such figures are not joined. Leave one of them out.")
+        if len(of_value) > 1:
+            found[key] = [value[:40] for value in of_value]
+    return found
+
+
+# Pooling
+
+
+def _pooled(sessions: Sequence[Session], levels: Sequence[float]) -> dict[str, PointOutcome]:
+    """Each point once, its times as if all sessions had been of the usual speed; those that went well count."""
+    seen: dict[str, list[tuple[float, PointOutcome]]] = {}
+    for session, level in zip(sessions, levels, strict=True):
+        for outcome in session.outcomes:
+            seen.setdefault(outcome.point.key, []).append((level, outcome))
+    pooled = {}
+    for key, found in seen.items():
+        good = [(level, outcome) for level, outcome in found if outcome.status is Status.OK]
+        pooled[key] = _pooled_point(good, fmean(levels)) if good else found[-1][1]
+    return pooled
+
+
+def _pooled_point(found: Sequence[tuple[float, PointOutcome]], mean_level: float) -> PointOutcome:
+    outcomes = [outcome for _, outcome in found]
+    size = outcomes[0].point.what is What.MEMORY  # of memory the most that was seen is safe
+    pooled = _pooled_values(outcomes, max if size else fmean)
+    names = dict.fromkeys(name for outcome in outcomes for name in outcome.samples)
+    samples = {}
+    for name in names:
+        taken = [(level, outcome.samples[name]) for level, outcome in found if name in outcome.samples]
+        samples[name] = _at_usual_speed(taken, mean_level)
+    return replace(pooled, samples=samples)
+
+
+def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
+    """The last outcome with each value pooled over all."""
+    names = dict.fromkeys(name for outcome in outcomes for name in outcome.values)
+    values = {name: float(pool([o.values[name] for o in outcomes if name in o.values])) for name in names}
+    return replace(outcomes[-1], values=values)
+
+
+def _at_usual_speed(taken: Sequence[tuple[float, Sequence[float]]], mean_level: float) -> list[float]:
+    """Samples of sessions, each series scaled to the mean that all have in common: their spread within is left.
+
+    Where a session lacks the point, its level says what it would have been. Times of 1.0 and 1.2 become 1.1.
+    """
+    means = [fmean(samples) for _, samples in taken]
+    if min(means) <= 0:
+        return [sample for _, samples in taken for sample in samples]
+    usual = geometric_mean(mean / level for mean, (level, _) in zip(means, taken, strict=True)) * mean_level
+    return [sample * usual / mean for mean, (_, samples) in zip(means, taken, strict=True) for sample in samples]

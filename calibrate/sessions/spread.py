@@ -1,0 +1,100 @@
+"""Spread: how far times differ between sessions on a card, between cards and between hosts. Pure.
+
+A time is a product: of the batch, of the host, of the card, of the session, and of one run. So logarithms add up, and
+their variances are told apart level by level (nested analysis of variance): what sessions on one card differ by is
+what the means of cards would differ by anyway, and only what exceeds that is the cards' own.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, expm1, log, sqrt
+from statistics import fmean
+
+LEVELS = ("sessions", "cards", "hosts")
+"""Innermost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTimes:
+    """Times of one model in one session."""
+
+    host: str
+    card: str
+    mean_s: Mapping[int, float]
+    """By batch size."""
+    cv: Mapping[int, float]
+    """Coefficient of variation of that mean: of one run, over the root of how many there were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How far sessions lie apart."""
+
+    levels: tuple[float, ...]
+    """The time of each session over the usual one: 1.1 is a tenth slower; their geometric mean is 1."""
+    cv: Mapping[str, float]
+    """Coefficient of variation by `LEVELS`. A level of which nothing has two is missing: it is in the next one."""
+    session_cv: float
+    """Of a session to come, on another card where there were several: all levels, and what the mean of n still errs by,
+    so the variance is multiplied by 1 + 1/n."""
+
+
+def spread_of(sessions: Sequence[SessionTimes]) -> Spread:
+    """The spread between sessions, by the batch sizes that all of them measured.
+
+    Three sessions on one card at 1, 1.1 and 1.21 times: 10 %, and 11 % for a fourth.
+    """
+    shared = sorted(set.intersection(*(set(one.mean_s) for one in sessions)))
+    usual = {batch: fmean(log(one.mean_s[batch]) for one in sessions) for batch in shared}
+    levels = [exp(fmean(log(one.mean_s[batch]) - usual[batch] for batch in shared)) for one in sessions]
+    variances = _variances(sessions, shared)
+    total = sum(variances.values()) * (1 + 1 / len(sessions))
+    return Spread(
+        levels=tuple(levels),
+        cv={level: sqrt(expm1(variance)) for level, variance in variances.items()},
+        session_cv=sqrt(expm1(total)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One mean, and the variance that it has from what lies within."""
+
+    mean: float
+    noise: float
+
+
+def _variances(sessions: Sequence[SessionTimes], batches: Sequence[int]) -> dict[str, float]:
+    """Variance of the logarithm by level, without what the level within explains."""
+    places: dict[tuple[Hashable, ...], list[Member]] = {}
+    for one in sessions:
+        for batch in batches:
+            member = Member(log(one.mean_s[batch]), one.cv[batch] ** 2)
+            places.setdefault((batch, one.host, one.card), []).append(member)
+    found: dict[str, float] = {}
+    for level in LEVELS:
+        variance = _between(list(places.values()))
+        if variance is not None:
+            found[level] = variance
+        above: dict[tuple[Hashable, ...], list[Member]] = {}
+        for place, members in places.items():
+            above.setdefault(place[:-1], []).append(_together(members, variance or 0.0))
+        places = above
+    return found
+
+
+def _between(groups: Sequence[Sequence[Member]]) -> float | None:
+    """Variance of members around the mean of their group, less their noise; None where each is alone."""
+    several = [group for group in groups if len(group) > 1]
+    if not several:
+        return None
+    free = sum(len(group) - 1 for group in several)
+    squares = sum((one.mean - fmean(m.mean for m in group)) ** 2 for group in several for one in group)
+    noise = fmean(one.noise for group in several for one in group)
+    return max(0.0, squares / free - noise)
+
+
+def _together(members: Sequence[Member], variance: float) -> Member:
+    """The mean of a group: each member adds its own noise and what members differ by."""
+    noise = fmean(one.noise + variance for one in members) / len(members)
+    return Member(fmean(one.mean for one in members), noise)

@@ -1,0 +1,183 @@
+"""Joining: sessions of other days, cards and hosts in one profile, how far they differ apart from their own spread."""
+
+import json
+from math import exp, expm1, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrate.io.points import Point, PointOutcome, Status, What
+from calibrate.library.lookup import find_profiles
+from calibrate.sessions.join import JoinError, join
+from calibrate.sessions.spread import SessionTimes, spread_of
+from calibrate.sweep import assemble
+from calibrate.sweep.journal import Header
+from planner.catalog.offers import load_catalog
+
+GPUS = load_catalog().gpus
+PROVENANCE = {
+    "gpu": "T4",
+    "gpu_name": "Tesla T4",
+    "gpu_uuid_sha256": "a",
+    "memory_bytes": 15_843_721_216,
+    "power_limit_w": 70.0,
+    "driver": "570.1",
+    "torch": "2.13.0",
+    "host_cpu": "EPYC",
+    "host_cores": 8,
+    "date": "2026-07-20T12:00:00+00:00",
+}
+TIMES_S = {1: 0.010, 2: 0.012, 4: 0.018, 8: 0.034, 16: 0.066}
+WEIGHTS = 102_000_000
+
+
+def outcomes(factor: float, seed: int, cv: float = 0.02, held: float = 20e6) -> list[PointOutcome]:
+    """A model's points in a session that takes `factor` times as long, each run with a spread of its own."""
+    draw = np.random.default_rng(seed)
+
+    def ok(what: What, batch: int = 0, **more) -> PointOutcome:
+        return PointOutcome(point=Point(what=what, model="net", batch=batch), status=Status.OK, **more)
+
+    def runs(time_s: float) -> list[float]:
+        return list(time_s * factor * (1 + cv * draw.standard_normal(40)))
+
+    return [
+        ok(
+            What.LAYERS, values={"flops_per_sample": 8.2e9, "activation_bytes_per_sample": 20e6}, details={"layers": []}
+        ),
+        ok(What.LOAD, values={"weight_bytes": WEIGHTS}, samples={"pinned_s": runs(0.0105), "pageable_s": runs(0.021)}),
+        *(
+            ok(What.MEMORY, b, values={"allocated_bytes": WEIGHTS + held * b, "weights_bytes": WEIGHTS})
+            for b in TIMES_S
+        ),
+        *(
+            ok(What.LATENCY, b, samples={"wall_s": runs(time_s)}, values={"power_w": 60.0})
+            for b, time_s in TIMES_S.items()
+        ),
+    ]
+
+
+def session(folder: Path, factor: float, seed: int, **changed) -> Path:
+    """What a calibration left in a folder."""
+    date = f"2026-07-{20 + seed:02}T12:00:00+00:00"
+    assemble.write(outcomes(factor, seed), Header(provenance=PROVENANCE | {"date": date} | changed, seed=1), folder)
+    return folder
+
+
+def sessions(tmp_path: Path, *factors: float) -> list[Path]:
+    return [session(tmp_path / str(number), factor, number) for number, factor in enumerate(factors)]
+
+
+def test_sessions_are_one_profile_of_their_usual_times_and_how_far_they_differ(tmp_path):
+    factors = (0.8, 1.0, 1.25)
+    (joined,) = join(sessions(tmp_path, *factors), tmp_path / "out")
+    (profile,) = find_profiles([tmp_path / "out"], GPUS).for_model("net")
+    mean = float(np.mean(factors))  # the geometric mean is 1
+    for batch, time_s in TIMES_S.items():
+        assert profile.latency(batch) == pytest.approx(time_s * mean, rel=0.03)
+    variance = np.var(np.log(factors), ddof=1) * (1 + 1 / 3)
+    assert profile.session_cv == pytest.approx(sqrt(expm1(variance)), rel=0.03), "mean of 40 runs errs by 0.3 %"
+    assert profile.latency_cv < 0.04, "the spread within a session is its own"
+    assert joined.spread is not None
+    assert list(joined.spread.cv) == ["sessions"]
+    assert joined.spread.levels == pytest.approx(factors, rel=0.02)
+    assert profile.load(WEIGHTS) == pytest.approx(0.0105 * mean, rel=0.02)
+    assert profile.as_of == "2026-07-22"
+
+
+def test_what_sessions_measured_is_kept_so_that_more_can_join(tmp_path):
+    first, second, third = sessions(tmp_path, 1.0, 1.1, 0.95)
+    join([first, second], tmp_path / "two")
+    join([tmp_path / "two", third], tmp_path / "three")
+    join([first, second, third], tmp_path / "at-once")
+    after, at_once = (json.loads((tmp_path / name / "T4" / "net.json").read_text()) for name in ("three", "at-once"))
+    assert after["latency_s"] == at_once["latency_s"]
+    assert after["session_cv"] == at_once["session_cv"]
+    one = json.loads((first / "T4" / "net.json").read_text())["measured"]["points"]
+    assert one in [kept["points"] for kept in at_once["measured"]["sessions"]]
+
+
+def test_of_memory_the_most_that_was_seen_counts(tmp_path):
+    first = session(tmp_path / "1", 1.0, 1)
+    header = Header(provenance=PROVENANCE | {"date": "2026-07-30T12:00:00+00:00"}, seed=1)
+    assemble.write(outcomes(1.0, 9, held=25e6), header, tmp_path / "2")
+    join([first, tmp_path / "2"], tmp_path / "out")
+    (profile,) = find_profiles([tmp_path / "out"], GPUS).for_model("net")
+    assert profile.workspace(16) == pytest.approx(25e6 * 16)
+
+
+def test_cards_and_drivers_may_differ_where_figures_agree_and_are_named(tmp_path):
+    cards = [
+        session(tmp_path / str(n), 1 + n / 20, n, gpu_uuid_sha256=f"card-{n}", driver=f"570.{n}") for n in range(3)
+    ]
+    (joined,) = join(cards, tmp_path / "out")
+    assert joined.differs == {"gpu_uuid_sha256": ["card-0", "card-1", "card-2"], "driver": ["570.0", "570.1", "570.2"]}
+    assert joined.spread is not None
+    assert list(joined.spread.cv) == ["cards"], "one session on each card cannot tell both apart"
+    slow = session(tmp_path / "slow", 1.5, 7, gpu_uuid_sha256="card-7")
+    with pytest.raises(JoinError, match="gpu_uuid_sha256"):
+        join([*cards, slow], tmp_path / "other")
+
+
+@pytest.mark.parametrize(("key", "value"), [("torch", "2.9.0"), ("power_limit_w", 40.0)])
+def test_what_moves_figures_must_agree(tmp_path, key, value):
+    first, other = session(tmp_path / "1", 1.0, 1), session(tmp_path / "2", 1.0, 2, **{key: value})
+    with pytest.raises(JoinError, match=key):
+        join([first, other], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_session_counts_once_and_no_other_profile_is_replaced(tmp_path):
+    first, second = sessions(tmp_path, 1.0, 1.1)
+    with pytest.raises(JoinError, match="Name each once"):
+        join([first, first], tmp_path / "out")
+    with pytest.raises(JoinError, match="Name another --out"):
+        join([first, second], first)
+    join([first, second], tmp_path / "out")
+    join([first, second], tmp_path / "out")  # what was joined may be joined anew
+    for folder in (tmp_path / "absent", tmp_path / "out" / "T4" / "none"):
+        with pytest.raises(JoinError, match="is not a directory"):
+            join([folder], tmp_path / "other")
+
+
+def test_a_joined_profile_takes_no_further_points(tmp_path):
+    join(sessions(tmp_path, 1.0, 1.1), tmp_path / "out")
+    before = (tmp_path / "out" / "T4" / "net.json").read_bytes()
+    with pytest.raises(assemble.JournalError, match="profiles join"):
+        session(tmp_path / "out", 1.0, 5)
+    assert (tmp_path / "out" / "T4" / "net.json").read_bytes() == before
+
+
+def test_a_model_of_one_session_is_taken_as_it_is(tmp_path):
+    (only,) = sessions(tmp_path, 1.0)
+    (joined,) = join([only], tmp_path / "out")
+    assert joined.spread is None
+    assert (tmp_path / "out" / "T4" / "net.json").read_bytes() == (only / "T4" / "net.json").read_bytes()
+
+
+def test_levels_are_told_apart():
+    """On many hosts with two cards each and two sessions on each, each level's spread comes out as it was drawn.
+
+    With 300 hosts a variance is known to root(2/300) = 8 %, so a spread to 4 %: three times that is asked. The means
+    within add less than a tenth of that.
+    """
+    draw, drawn = np.random.default_rng(3), {"hosts": 0.10, "cards": 0.06, "sessions": 0.04}
+    seen = []
+    for host in range(300):
+        of_host = drawn["hosts"] * draw.standard_normal()
+        for card in range(2):
+            of_card = of_host + drawn["cards"] * draw.standard_normal()
+            for _ in range(2):
+                level = of_card + drawn["sessions"] * draw.standard_normal()
+                mean_s = {batch: batch * exp(level + 0.01 * draw.standard_normal()) for batch in (1, 2)}
+                seen.append(SessionTimes(host=f"{host}", card=f"{card}", mean_s=mean_s, cv={1: 0.01, 2: 0.01}))
+    found = spread_of(seen)
+    assert {level: found.cv[level] for level in drawn} == pytest.approx(drawn, rel=0.12)
+    assert found.session_cv == pytest.approx(sqrt(expm1(sum(cv**2 for cv in drawn.values()))), rel=0.12)
+
+
+def test_runs_that_spread_are_no_difference_between_sessions():
+    """Three means that differ by no more than their runs explain: nothing is left between sessions."""
+    same = [SessionTimes(host="h", card="c", mean_s={1: mean}, cv={1: 0.05}) for mean in (1.0, 1.02, 0.98)]
+    assert spread_of(same).session_cv == 0
