@@ -9,7 +9,6 @@ from calibrate.sessions.join import join
 from calibrate.sweep.request import Request
 from calibrate.sweep.sweep import say
 
-
 INTERRUPTED = 128
 """Exit codes above it say that a signal ended a session."""
 

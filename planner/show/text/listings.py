@@ -86,7 +86,7 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
         f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(raw)}; {profile.load_evidence}.",
         f"Besides, a process holds {_context(profile)}.",
         f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
-        *([f"Sessions: {_sessions(profile, raw)}."] if profile.session_cv else []),
+        *([f"Sessions: {_sessions(profile, raw)}."] if raw.get("sessions") else []),
         *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
         f"Source: {profile.source} ({profile.as_of}).",
         *_evidence(raw),
