@@ -16,7 +16,7 @@ from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.checked import adapter, written
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.model.scenario import Phase, Scenario, StreamSpec, one_source, own_model, reuse, sending
-from planner.units.errors import UNKNOWN_KEY, Steps, dotted, message, mistakes, shown
+from planner.units.errors import UNKNOWN_KEY, Steps, Wrong, dotted, message, mistakes, shown
 from planner.units.reading import did_you_mean, written_duration
 from simulator.errors import InputError
 from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
@@ -153,19 +153,19 @@ class WasRead(Protocol):
         """Changes by `--set`."""
 
 
-def refused(loaded: WasRead, problems: Sequence[tuple[Steps, str]]) -> ScenarioError:
+def refused(loaded: WasRead, problems: Sequence[Wrong]) -> ScenarioError:
     """Errors in values of a scenario that was read before, each with its place: the `--set` that brought it,
     else where it stands in the file."""
     try:
         reader = ScenarioReader(parse(loaded.text))
     except YamlError:  # it never lay in a file
-        found = [Problem(0, 0, text, dotted(path)) for path, text in problems]
+        found = [Problem(0, 0, text, dotted(path)) for path, text, *_ in problems]
         return ScenarioError([line(loaded.path, problem) for problem in found])
     for override in loaded.overrides:
         reader.override(override)
     known = len(reader.problems)
-    for path, text in problems:
-        reader.report(path, text)
+    for path, text, *keys in problems:
+        reader.report(path, text, keys)
     return ScenarioError([line(loaded.path, problem) for problem in reader.problems[known:]])
 
 
@@ -218,28 +218,24 @@ class ScenarioReader:
         self.problems = document.problems
         self.overridden: dict[Steps, str] = {}
 
-    def report(self, path: Steps, message: str, at_key: bool = False) -> None:
-        """Notes a problem with the value at `path`, at its place or the nearest one that is known."""
+    def report(self, path: Steps, message: str, keys: Sequence[str] = (), at_key: bool = False) -> None:
+        """Notes a problem with the value at `path`, at its place or the nearest one that is known; or one of its
+        `keys`, which do not go together."""
         name = dotted(path)[:MAX_SHOWN]
-        if override := self.cause(path, message):
+        if override := self.cause(path, keys):
             self.problems.append(Problem(LAST, 0, message, name, override))
             return
         places = self.document.keys if at_key else self.document.places
         place = places.get(path) or next(self.document.places[p] for p in above(path) if p in self.document.places)
         self.problems.append(Problem(*place, message, name))
 
-    def cause(self, path: Steps, message: str) -> str | None:
-        """The override that brought a value; None where none did.
-
-        A mapping whose keys do not go together is blamed on what was set of the keys that the message names.
-        """
+    def cause(self, path: Steps, keys: Sequence[str]) -> str | None:
+        """The override that brought a value, or set one of its `keys`; None where none did."""
         for ancestor in above(path):
             if ancestor in self.overridden:
                 return self.overridden[ancestor]
-        for inner, override in self.overridden.items():
-            if inner[: len(path)] == path and f"`{inner[len(path)]}`" in message:
-                return override
-        return None
+        ways = [(*path, key) for key in keys]
+        return next((text for way, text in self.overridden.items() if way[: len(path) + 1] in ways), None)
 
     def override(self, text: str) -> None:
         """Applies one `path=value`."""
@@ -277,8 +273,8 @@ class ScenarioReader:
             return None
         if self.is_other(data, {"models", "streams"}):
             return None
-        for path, text in structure(data):
-            self.report(path, text)
+        for path, text, *keys in structure(data):
+            self.report(path, text, keys)
         scenario = None
         try:
             scenario = adapter(Scenario).validate_json(json.dumps(data), strict=True)
@@ -401,7 +397,7 @@ def place(data: Any, path: Steps, value: Any) -> None:
     data[last] = value
 
 
-def structure(data: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
+def structure(data: dict[str, Any]) -> Iterator[Wrong]:
     """Errors between the parts of a scenario: names, references, and keys that go together."""
     models, streams = mappings(data, "models"), mappings(data, "streams")
     names = [entry["name"] for _, entry in models if isinstance(entry.get("name"), str)]
@@ -417,7 +413,7 @@ def structure(data: dict[str, Any]) -> Iterator[tuple[Steps, str]]:
             yield from below((key,), rule(data[key]))
 
 
-def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]) -> Iterator[tuple[Steps, str]]:
+def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]) -> Iterator[Wrong]:
     """Models of the same name, and models that no stream asks."""
     seen: set[str] = set()
     for i, entry in models:
@@ -432,9 +428,7 @@ def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str
         seen.add(name)
 
 
-def names_in_streams(
-    streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]
-) -> Iterator[tuple[Steps, str]]:
+def names_in_streams(streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]) -> Iterator[Wrong]:
     """Streams that ask a model which is not there."""
     for i, entry in streams:
         model = entry.get("model")
@@ -443,10 +437,10 @@ def names_in_streams(
             yield ("streams", i, "model"), f"no model is called `{model}`.{hint}"
 
 
-def below(path: Steps, problems: Iterable[tuple[Steps, str]]) -> Iterator[tuple[Steps, str]]:
+def below(path: Steps, problems: Iterable[Wrong]) -> Iterator[Wrong]:
     """Problems of a part, each with its path in the whole scenario."""
-    for inner, text in problems:
-        yield (*path, *inner), text
+    for inner, text, *keys in problems:
+        yield (*path, *inner), text, *keys
 
 
 def mappings(data: dict[str, Any], key: str) -> list[tuple[int, dict[str, Any]]]:

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from planner.units.errors import Steps, dotted, message, mistakes
+from planner.units.errors import Wrong, dotted, message, mistakes
 from simulator.errors import InputError
 
 STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
 T = TypeVar("T")
-Rule = Callable[[Mapping[str, Any]], Iterable[tuple[Steps, str]]]
+Rule = Callable[[Mapping[str, Any]], Iterable[Wrong]]
 """Says what is wrong between the keys of one mapping, each with its path inside it."""
 
 
@@ -50,7 +50,7 @@ def validated(cls: type[T], rule: Rule, values: Mapping[str, Any]) -> T:
     except ValidationError as error:
         wrong += [(path, message(path, kind, detail, cls)) for path, kind, detail in mistakes(error)]
     if wrong:
-        raise InputError("\n".join(f"{dotted((cls.__name__, *path))}: {text}" for path, text in wrong))
+        raise InputError("\n".join(f"{dotted((cls.__name__, *path))}: {text}" for path, text, *_ in wrong))
     return made
 
 

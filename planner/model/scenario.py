@@ -17,7 +17,7 @@ from calibrate.library.lookup import profile_name
 from planner.model.calendar import CalendarSpec
 from planner.model.checked import STRICT, checked
 from planner.model.choices import PriceKind
-from planner.units.errors import Steps
+from planner.units.errors import Wrong
 from planner.units.reading import Bytes, Duration, Fraction, PricePerHour, Rate, did_you_mean
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
 from simulator.world.precision import WEIGHT_BYTES
@@ -118,19 +118,21 @@ class Phase(StrEnum):
 # Rules between the keys of one part, each with the path in that part
 
 
-def own_model(model: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors in how a model of one's own is named."""
     if model.get("factory") and not model.get("input"):
-        yield (), "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
+        text = "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
+        yield (), text, "input", "factory"
     if model.get("input") and not model.get("factory"):
-        yield (), "has `input`, which goes only with `factory`. Leave it out, or name your `package.module:function`."
+        text = "has `input`, which goes only with `factory`. Leave it out, or name your `package.module:function`."
+        yield (), text, "input", "factory"
 
 
-def sending(stream: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+def sending(stream: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors in how one stream sends."""
     kinds = [kind for kind in ARRIVALS if stream.get(kind) is not None]
     if not kinds:
-        yield (), "does not say how it sends. Give one of `rate`, `poisson`, `gamma` and `trace`."
+        yield (), "does not say how it sends. Give one of `rate`, `poisson`, `gamma` and `trace`.", *ARRIVALS
     if len(kinds) > 1:
         yield (kinds[1],), f"cannot stand beside `{kinds[0]}`: a stream sends in one way. Keep one of them."
     if kinds and "rate" not in kinds:
@@ -139,17 +141,17 @@ def sending(stream: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
                 yield (key,), f"goes only with `rate`, not with `{kinds[0]}`. Leave it out."
 
 
-def reuse(accuracy: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+def reuse(accuracy: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors where the half-life is not there exactly when it is used."""
     given = accuracy.get("half_life") is not None
     needed = accuracy.get("rule") == AccuracyRule.REUSE_LAST
     if needed and not given:
-        yield (), "needs `half_life` with `reuse-last`. Write e.g. `half_life: 2 s`."
+        yield (), "needs `half_life` with `reuse-last`. Write e.g. `half_life: 2 s`.", "half_life", "rule"
     if given and not needed:
         yield ("half_life",), "goes only with `rule: reuse-last`. Leave it out or set the rule."
 
 
-def one_source(sharing: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
+def one_source(sharing: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors where the accuracy of merged models comes from two files."""
     if sharing.get("table") is not None and sharing.get("curve") is not None:
         yield ("curve",), "cannot stand beside `table`: accuracy comes from one of them. Keep one."

@@ -14,6 +14,8 @@ from planner.units.reading import did_you_mean
 
 Steps = tuple[str | int, ...]
 """The way to a value inside a document: keys of mappings, numbers of list items."""
+Wrong = tuple[Steps, str, *tuple[str, ...]]
+"""The way to a value, and what is wrong with it. Keys follow where some of a mapping do not go together."""
 UNKNOWN_KEY = "unexpected_keyword_argument"
 """Pydantic's kind of error for a key that a mapping must not have: its place is the key's."""
 LIMITS = {

@@ -26,13 +26,13 @@ from planner.questions.training.scenario import (
     LoadedTraining,
     ParallelSpec,
     TrainingScenario,
-    Wrong,
     batch_of,
 )
 from planner.questions.training.sources import MachineSource, counts, sources
 from planner.questions.training.speed import Limit, OnePass
 from planner.questions.training.step import StepTimes, run_s
 from planner.search.names import spelt
+from planner.units.errors import Wrong
 from planner.units.reading import perhaps
 from planner.units.writing import ranges
 from planner.words.statements import rejection_line

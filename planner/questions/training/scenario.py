@@ -16,7 +16,7 @@ from planner.model.choices import PriceKind
 from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS, Split
-from planner.units.errors import UNKNOWN_KEY, message, mistakes, shown
+from planner.units.errors import UNKNOWN_KEY, Wrong, message, mistakes, shown
 from planner.units.reading import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
 
 SPEEDS = ("achieved", "rate", "step", "run")
@@ -414,13 +414,9 @@ class TrainingReader(ScenarioReader):
             for path, kind, detail in mistakes(error):
                 self.report(path, message(path, kind, detail, TrainingScenario), at_key=kind == UNKNOWN_KEY)
         if scenario and not self.problems:
-            for path, text in wrong(scenario):
-                self.report(path, text)
+            for path, text, *keys in wrong(scenario):
+                self.report(path, text, keys)
         return scenario
-
-
-Wrong = tuple[tuple[str | int, ...], str]
-"""The path of a value, and what is wrong with it."""
 
 
 def wrong(scenario: TrainingScenario) -> Iterator[Wrong]:
@@ -434,19 +430,23 @@ def wrong(scenario: TrainingScenario) -> Iterator[Wrong]:
     for i, speed in enumerate(scenario.speed):
         given = _given(speed, SPEEDS)
         if len(given) != 1:
-            yield ("speed", i), f"must have one of {', '.join(SPEEDS)}, got {_listed(given)}. Keep one."
+            yield ("speed", i), f"must have one of {', '.join(SPEEDS)}, got {_listed(given)}. Keep one.", *SPEEDS
 
 
 def _wrong_model(model: TrainedModel) -> Iterator[Wrong]:
-    given = _given(model, ("zoo", "factory", "transformer"))
+    kinds = ("zoo", "factory", "transformer")
+    given = _given(model, kinds)
     if len(given) != 1:
-        yield ("model",), f"must have one of `zoo`, `factory` and `transformer`, got {_listed(given)}. Keep one."
+        text = f"must have one of `zoo`, `factory` and `transformer`, got {_listed(given)}. Keep one."
+        yield ("model",), text, *kinds
     if model.factory and not model.input:
-        yield ("model",), "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
+        text = "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
+        yield ("model",), text, "input", "factory"
     if model.transformer is None:
         return
     if model.pixels or model.channels:
-        yield ("model",), "has `pixels` or `channels`, which a transformer by shape does not. Leave them out."
+        text = "has `pixels` or `channels`, which a transformer by shape does not. Leave them out."
+        yield ("model",), text, "pixels", "channels"
     yield from _wrong_shape(model.transformer)
 
 
@@ -460,14 +460,16 @@ def _wrong_shape(shape: Transformer) -> Iterator[Wrong]:
 
 def _wrong_data(scenario: TrainingScenario) -> Iterator[Wrong]:
     data = scenario.data
-    given = _given(data, ("samples", "tokens"))
+    counted = ("samples", "tokens")
+    given = _given(data, counted)
     if len(given) != 1:
-        yield ("data",), f"must have one of `samples` and `tokens`, got {_listed(given)}. Keep one."
+        yield ("data",), f"must have one of `samples` and `tokens`, got {_listed(given)}. Keep one.", *counted
     if data.tokens is not None and scenario.model.transformer is None:
         remedy = "Give `model.transformer` with its shape or `params`, or count `samples`."
         yield ("data", "tokens"), f"tokens without parameters: the model has no tokens. {remedy}"
     if (data.storage is None) != (data.bytes is None):
-        yield ("data",), "needs `storage` and `bytes` together: what a machine reads, and what a sample has."
+        text = "needs `storage` and `bytes` together: what a machine reads, and what a sample has."
+        yield ("data",), text, "storage", "bytes"
 
 
 def _wrong_training(scenario: TrainingScenario) -> Iterator[Wrong]:
@@ -475,9 +477,11 @@ def _wrong_training(scenario: TrainingScenario) -> Iterator[Wrong]:
     ends = (train.epochs is not None) + bool(train.epochs_to_target)
     one_pass_over_tokens = ends == 0 and scenario.data.tokens is not None
     if ends != 1 and not one_pass_over_tokens:
-        yield ("train",), "must have one of `epochs` and `epochs_to_target`. Write e.g. `epochs: 90`."
+        text = "must have one of `epochs` and `epochs_to_target`. Write e.g. `epochs: 90`."
+        yield ("train",), text, "epochs", "epochs_to_target"
     if (train.global_batch is None) == (train.micro_batch is None):
-        yield ("train",), "must have one of `global_batch` and `micro_batch`. Write e.g. `global_batch: 256`."
+        text = "must have one of `global_batch` and `micro_batch`. Write e.g. `global_batch: 256`."
+        yield ("train",), text, "global_batch", "micro_batch"
     if train.recompute == "selective" and scenario.model.transformer is None:
         text = "selective drops attention's part of a `transformer` by shape. Write full."
         yield ("train", "recompute"), text
@@ -520,7 +524,7 @@ def _wrong_parts(scenario: TrainingScenario) -> Iterator[Wrong]:
     if parallel.parts > 1 and all(count % parallel.parts for count in scenario.gpu_counts):
         divided = f"tensor {parallel.tensor} x pipeline {parallel.pipeline}"
         remedy = "Write other parts, or other `counts`."
-        yield ("parallel",), f"{divided} divide none of {_counts(scenario)} GPUs. {remedy}"
+        yield ("parallel",), f"{divided} divide none of {_counts(scenario)} GPUs. {remedy}", "tensor", "pipeline"
 
 
 def _wrong_words(train: TrainSpec) -> Iterator[Wrong]:
