@@ -29,6 +29,7 @@ DIGITS = 5
 """Digits of each raw sample: timers tell no more."""
 WATTS_A_CORE = 10.0
 """Power limit over cores of common server processors, W: EPYC 7763 4.4, Xeon 8480 6.3, Core i9 13900 10.5."""
+OPAQUE = "It can be called and nothing more: its weights are what the process grew by as it was made."
 CATALOGUED = frozenset(kind for kind, _ in KINDS.values())
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors that reading a damaged file raises."""
@@ -186,12 +187,18 @@ def _workspace(m: Measured) -> tuple[dict[int, float], str, list[str]]:
         if {"allocated_bytes", "weights_bytes"} <= outcome.values.keys()
     }
     if found:
-        return found, "measured", []
+        return found, "measured", [OPAQUE] if _is_opaque(m) else []
     each = _layer_value(m, "activation_bytes_per_sample")
     if not each:
         return {}, "", []
     assumption = "Memory of a batch was not measured: taken as all activations held at once."
     return {batch: each * batch for batch in m.by_batch(What.LATENCY)}, "assumed", [assumption]
+
+
+def _is_opaque(m: Measured) -> bool:
+    """True where the model could be called and nothing more."""
+    loaded = m.one(What.LOAD)
+    return loaded is not None and "left_out" in loaded.details
 
 
 def _held_besides(m: Measured) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from calibrate.devices import provenance
-from calibrate.devices.device import Cpu, Device, find_device
+from calibrate.devices.device import Cpu, Device, find_device, process_bytes
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.io.process import end_with
@@ -78,11 +78,15 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
         return lambda point: probes.run(point.probe, device.label, job.seconds_per_point)
     from calibrate.devices.timer import StopRule
     from calibrate.sweep.measure import measure
-    from calibrate.zoo.zoo import build
+    from calibrate.zoo.zoo import build, factory_of
 
     device.open(job.memory_bytes or default_limit_bytes(device))
     rule = StopRule(seconds=job.seconds_per_point)
+    if ":" in job.model:
+        factory_of(job.model)  # what it imports is no part of the model
+    before = held_bytes(device)
     built = build(job.model, job.input_shape)
+    after = held_bytes(device)
     refuse_unfit(built, job.settings, device)
 
     fed = {"input_shape": list(job.input_shape)} if job.input_shape else {}
@@ -95,6 +99,33 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
             return values, {}, details | fed
         values, samples, details = measure(built, device, point, rule)
         return values, samples, details | fed
+
+    return of_opaque(one, before, after) if built.is_opaque else one
+
+
+def held_bytes(device: Device) -> int:
+    """Bytes that this process holds on the device, or on the CPU altogether."""
+    return process_bytes("VmRSS") or 0 if isinstance(device, Cpu) else device.held()[0]
+
+
+def of_opaque(measure: Callable[[Point], Any], before: int, after: int) -> Callable[[Point], tuple[Any, Any, Any]]:
+    """Measures what can be called and nothing more: it has no layers and is not loaded.
+
+    Its weights are what the process grew by as it was made, its workspace what it grows by as it runs.
+    """
+    weights = max(1, after - before)
+
+    def one(point: Point) -> tuple[Any, Any, Any]:
+        if point.what in (What.LAYERS, What.LOAD):
+            return {}, {}, {"left_out": "it can be called and nothing more"}
+        if point.optimizer:
+            raise ValueError("what can be called and nothing more is not trained. Leave training out")
+        values, samples, details = measure(point)
+        if point.what is What.MEMORY:
+            grown = max(values["allocated_bytes"], values.get("device_bytes", 0) - after)
+            values = {**values, "weights_bytes": weights, "allocated_bytes": weights + grown}
+            values.pop("reserved_bytes", None)
+        return values, samples, details
 
     return one
 
@@ -110,7 +141,7 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
         with torch.inference_mode():
             outputs = floats(built.forward(built.module, inputs))
     except Exception as error:
-        sample = "x".join(map(str, built.shape))
+        sample = built.sample
         if device.is_out_of_memory(error):
             wrong, remedy = (
                 f"no memory for one sample of {sample}",

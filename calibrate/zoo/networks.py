@@ -2,10 +2,25 @@
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+
+class Opaque(nn.Module):
+    """Something that can be called and nothing more, such as an engine of TensorRT or a session of ONNX Runtime."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """What the callable returns."""
+        return self.call(*inputs, **named)
+
 
 # LeNet and AlexNet
 

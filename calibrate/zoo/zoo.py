@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from calibrate.io.files import one_line
@@ -42,6 +43,19 @@ class ZooTask(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a factory of a user's own says of its model besides how to make it; None: as for any other model."""
+
+    make_input: Callable[[int, str], Any] | None = None
+    """From batch size and device: a tensor, a tuple of arguments, a dictionary of them by name, or what the model
+    takes."""
+    forward: Callable[[Any, Any], Any] | None = None
+    """From model and input: what it puts out."""
+    loss: Callable[[Any, Any], "Tensor"] | None = None
+    """From model and input: the loss of a training step."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """How to get one model of the zoo."""
 
@@ -51,6 +65,7 @@ class Entry:
     task: ZooTask = ZooTask.CLASSIFICATION
     fixed: str = ""
     """Why its resolution cannot be chosen; empty where it can."""
+    hooks: Hooks = Hooks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +80,27 @@ class Built:
     task: ZooTask
     fixed: str = ""
     """Why its resolution cannot be chosen; empty where it can."""
+    hooks: Hooks = Hooks()
+
+    @property
+    def is_opaque(self) -> bool:
+        """True where it can be called and nothing more: it has no layers, no weights to load and no training step."""
+        from calibrate.zoo.networks import Opaque
+
+        return isinstance(self.module, Opaque)
+
+    @property
+    def sample(self) -> str:
+        """One sample in words: `3x224x224`."""
+        return "x".join(map(str, self.shape)) or "its factory's input"
 
     def make_input(self, batch: int, device: str, settings: Settings) -> Any:
         """Random input of `batch` samples, the same on every call; ZooError where the resolution cannot be had."""
         import torch
 
         shape = self._shape_at(settings.resolution)
+        if self.hooks.make_input:
+            return self._own_input(batch, device)
         # The meta device has no random numbers, and needs none.
         generator = None if device == "meta" else torch.Generator(device).manual_seed(SEED)
         if self.task is ZooTask.TOKENS:
@@ -78,25 +108,45 @@ class Built:
         samples = torch.rand(batch, *shape, device=device, generator=generator)
         return list(samples) if self.task is ZooTask.DETECTION else samples
 
+    def _own_input(self, batch: int, device: str) -> Any:
+        """Input by the factory; where tensors have no numbers, those of the CPU without theirs."""
+        import torch
+
+        assert self.hooks.make_input
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            if device != "meta":
+                return self.hooks.make_input(batch, device)
+            return mapped(self.hooks.make_input(batch, "cpu"), lambda tensor: tensor.to("meta"))
+
     def forward(self, module: Any, inputs: Any) -> Any:
         """Inference with `module`: the built one, or what compiling it gave."""
+        if self.hooks.forward:
+            return self.hooks.forward(module, inputs)
+        match inputs:
+            case Mapping():
+                return module(**inputs)
+            case tuple():
+                return module(*inputs)
         return module(inputs)
 
     def loss(self, module: Any, inputs: Any) -> "Tensor":
         """The loss of a training step, as `Task` has it; `module` is in train mode. Targets are made on the way."""
+        if self.hooks.loss:
+            return self.hooks.loss(module, inputs)
         match self.task:
             case ZooTask.CLASSIFICATION:
                 return _cross_entropy(module(inputs))
             case ZooTask.DETECTION:
                 return _total(module(inputs, [_boxes(picture) for picture in inputs]).values())
-        outputs = floats(module(inputs))
+        outputs = floats(self.forward(module, inputs))
         return _total(output.square().mean() for output in outputs)
 
     def _shape_at(self, resolution: int | None) -> tuple[int, ...]:
         if resolution is None or resolution == self.shape[-1]:
             return self.shape
         if self.fixed or len(self.shape) != 3:
-            reason = self.fixed or f"one sample is {'x'.join(map(str, self.shape))}, no picture"
+            reason = self.fixed or f"one sample is {self.sample}, no picture"
             raise ZooError(f"{self.name}: resolution {resolution}: {reason}. Leave --resolution away for this model.")
         return (self.shape[0], resolution, resolution)
 
@@ -120,6 +170,20 @@ def tensors(nested: Any) -> list["Tensor"]:
     return []
 
 
+def mapped(nested: Any, change: Callable[["Tensor"], "Tensor"]) -> Any:
+    """The same nested sequences and mappings with each tensor changed."""
+    from torch import Tensor
+
+    match nested:
+        case Tensor():
+            return change(nested)
+        case Mapping():
+            return {key: mapped(value, change) for key, value in nested.items()}
+        case list() | tuple():
+            return type(nested)([mapped(part, change) for part in nested])
+    return nested
+
+
 def expand(name: str) -> Sequence[str] | None:
     """The models that a name or a group (`all`, `lecture`) stands for; None where it is neither."""
     return GROUPS.get(name) or ((name,) if name in MODELS else None)
@@ -141,39 +205,64 @@ def build(name: str, input_shape: tuple[int, ...] | None = None) -> Built:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         module = entry.make()
-    return Built(name, module.eval(), entry.shape, entry.task, entry.fixed)
+    return Built(name, module.eval(), entry.shape, entry.task, entry.fixed, entry.hooks)
 
 
 # A user's own model
 
 
 def _own(name: str, shape: tuple[int, ...] | None) -> Entry:
-    if shape is None:
-        raise ZooError(f"{name}: the shape of its input is not known. Write --input, e.g. --input 3x224x224.")
-    return Entry(lambda: _call(name), shape, ZooTask.OTHER)
+    """The model of a factory: a function that returns it, or an object or class with `make_model` and hooks."""
+    factory = factory_of(name)
+    make = getattr(factory, "make_model", factory)
+    hooks = Hooks(*(getattr(factory, hook, None) for hook in ("make_input", "forward", "loss")))
+    if shape is None and hooks.make_input is None:
+        remedy = "Write --input, e.g. --input 3x224x224, or give the factory a make_input"
+        raise ZooError(f"{name}: the shape of its input is not known. {remedy}.")
+    return Entry(lambda: _call(name, make), shape or (), ZooTask.OTHER, hooks=hooks)
 
 
-def _call(name: str) -> "nn.Module":
-    """Import the module, call the factory. This runs the user's code."""
-    from torch import nn
-
+def factory_of(name: str) -> Any:
+    """Import the module and find the factory there; of a class with `make_model`, one object."""
     path, _, attribute = name.partition(":")
     if not path or not attribute:
         raise ZooError(f"{name}: must name a module and a function. Write package.module:factory.")
     factory = getattr(_imported(name, path), attribute, None)
+    if hasattr(factory, "make_model"):
+        return _ran(name, factory) if isinstance(factory, type) else factory
     if not callable(factory):
         wrong = "is not there" if factory is None else f"is {_article(type(factory).__name__)}, which cannot be called"
         raise ZooError(
             f"{name}: {attribute} {wrong}. Name a function of {path} that takes nothing and returns a model."
         )
+    return factory
+
+
+def _call(name: str, make: Callable[..., Any]) -> "nn.Module":
+    """Call what makes the model. This runs the user's code."""
+    from torch import nn
+
+    from calibrate.zoo.networks import Opaque
+
+    model = _ran(name, make)
+    if isinstance(model, nn.Module):
+        return model
+    if callable(model):
+        return Opaque(model)
+    wrong = f"returned {_article(type(model).__name__)}, not a torch.nn.Module"
+    raise ZooError(f"{name}: the factory {wrong}. Return the model itself, or what can be called in its place.")
+
+
+def _ran(name: str, factory: Callable[..., Any]) -> Any:
+    """The result of a user's function; one that takes a `device` gets the one it is built for."""
+    import torch
+
     try:
-        module = factory()
+        takes_device = "device" in signature(factory).parameters
+        return factory(device=str(torch.get_default_device())) if takes_device else factory()
     except (Exception, SystemExit) as error:
+        path, _, attribute = name.partition(":")
         _refuse(f"{name}: the factory raised", error, f"Try python -c 'import {path} as m; m.{attribute}()'")
-    if not isinstance(module, nn.Module):
-        wrong = f"returned {_article(type(module).__name__)}, not a torch.nn.Module"
-        raise ZooError(f"{name}: the factory {wrong}. Return the model itself.")
-    return module
 
 
 def _imported(name: str, path: str) -> Any:

@@ -199,3 +199,49 @@ def test_published_figures_can_be_drawn_too(here):
     ended = planner("profiles", "plot", "vgg16", "-o", "absent/out.png")
     assert ended.returncode == 2
     assert "-o absent/out.png: absent is no directory" in ended.stderr
+
+
+ANY = """
+import numpy as np
+import torch
+from torch import nn
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part, self.words = nn.Linear(8, 4), nn.Embedding(10, 4)
+
+    def forward(self, picture, word):
+        return {"score": self.part(picture) * self.words(word)}
+
+class TwoInputs:
+    make_model = Pair
+
+    def make_input(self, batch, device):
+        return torch.rand(batch, 8, device=device), torch.randint(10, (batch,), device=device)
+
+class Engine:
+    def make_model(self):
+        self.weights = np.ones((256, 8192), dtype=np.float32) * 2
+        return lambda rows: rows @ self.weights
+
+    def make_input(self, batch, device):
+        return np.ones((batch, 256), dtype=np.float32)
+"""
+ENGINE_BYTES = 256 * 8192 * 4
+
+
+def test_models_of_two_inputs_and_what_can_only_be_called_are_calibrated(here):
+    (here / "any.py").write_text(ANY, encoding="utf-8")
+    models = [word for name in ("TwoInputs", "Engine") for word in ("--model", f"any:{name}")]
+    measuring = ["--device", "cpu", "--batches", "1,2", "--seconds", "0.02", "--out", "mine"]
+    ended = planner("calibrate", *models, *measuring, "--mode", "inference,training", "--optimizers", "sgd")
+    assert ended.returncode == 0, ended.stderr
+    known = load_catalog().gpus | find_kinds([here / "mine"])
+    library = find_profiles([here / "mine"], known)
+    (two,), (engine,) = (library.for_model(f"any.{name}") for name in ("TwoInputs", "Engine"))
+    assert two.flops_per_sample == 2 * 8 * 4
+    assert library.measured(two)["training"]["sgd"].keys() == {"1", "2"}
+    assert ENGINE_BYTES * 0.9 < engine.weight_bytes < ENGINE_BYTES * 2, "what the process grew by"
+    assert engine.memory_evidence is Evidence.MEASURED
+    assert [doubt for doubt in engine.doubts if "is not trained" in doubt]

@@ -216,7 +216,7 @@ def test_the_loss_of_an_own_model_is_of_all_its_numbers(own):
         ("owned:scale", (4,), r"scale is an int, which cannot be called\. Name a function of owned"),
         ("owned:shy", (4,), r"the factory raised: KeyError: 'no\\nweights'\. Try python -c"),
         ("owned:gone", (4,), r"the factory raised: SystemExit: 3\. Try python -c"),
-        ("owned:text", (4,), r"the factory returned a str, not a torch\.nn\.Module\. Return the model itself"),
+        ("owned:text", (4,), r"the factory returned a str, not a torch\.nn\.Module\. Return the model itself, or"),
     ],
 )
 def test_a_model_that_cannot_be_had_is_one_clear_line(own, name, shape, message):
