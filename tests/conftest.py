@@ -20,11 +20,13 @@ TOGETHER = frozenset(
     for name in (
         "calibrate/joint/test_joint",
         "planner/exports/test_export",
+        "planner/io/test_foreign",
         "planner/questions/test_serving",
         "planner/questions/test_studies_ray",
         "planner/questions/test_validation",
         "planner/search/test_merged",
         "planner/show/test_page",
+        "planner/show/test_study_plot",
     )
 )
 """Tests of one file that share what takes long to make: one process runs all of them."""

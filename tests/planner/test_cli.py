@@ -26,6 +26,9 @@ from planner.show.text.plan import headline
 
 VIDEO = "scenarios/video.yaml"
 TRACE = "scenarios/trace.yaml"
+ON_T4 = ("plan", TRACE, "--set", "buy.gpus=[T4]")
+"""A plan in little time: of one kind of GPU."""
+QUICK = ("--set", "horizon=10 s", "--set", "replications=2")
 PLANNER = [sys.executable, "-m", "planner"]
 
 
@@ -143,7 +146,7 @@ def test_help_says_what_exit_codes_mean(planner):
 
 
 def test_a_plan_is_answered_and_kept(planner, here):
-    code, out, err = planner("plan", TRACE)
+    code, out, err = planner(*ON_T4)
     assert code == 0
     kept = read_plan(here / "plan.json")
     assert out.splitlines()[0] == headline(kept)
@@ -152,10 +155,10 @@ def test_a_plan_is_answered_and_kept(planner, here):
 
 
 def test_json_stands_alone_and_is_what_the_file_holds(planner, here):
-    code, out, err = planner("plan", TRACE, "--format", "json")
+    code, out, err = planner(*ON_T4, "--format", "json")
     assert (code, err) == (0, "")
     assert not (here / "plan.json").exists()
-    _, again, _ = planner("plan", TRACE, "--format", "json", "-o", "kept.json")
+    _, again, _ = planner(*ON_T4, "--format", "json", "-o", "kept.json")
     first, second, kept = (json.loads(text) for text in (out, again, (here / "kept.json").read_text()))
     assert second == kept
     assert first | {"created_at": ""} == second | {"created_at": ""}
@@ -165,7 +168,7 @@ def test_json_stands_alone_and_is_what_the_file_holds(planner, here):
 def test_a_simulation_has_the_keys_of_a_plan(planner):
     code, out, _ = planner("simulate", VIDEO, "--gpu", "V100", "--count", "8", "--format", "json")
     run = json.loads(out)
-    _, out, _ = planner("plan", TRACE, "--format", "json")
+    _, out, _ = planner(*ON_T4, "--format", "json")
     best = json.loads(out)["recommendation"]
     assert code == 0
     assert (run["schema"], len(run["gpus"])) == ("planner.simulation/v2", 8)
@@ -176,11 +179,11 @@ def test_a_simulation_has_the_keys_of_a_plan(planner):
     assert run["gpus"][0].keys() == best["gpus"][0].keys()
 
 
-@pytest.mark.parametrize("scenario", [TRACE, "scenarios/edge-box.yaml"])
-def test_a_plan_is_replayed_as_it_is(planner, here, scenario):
-    planner("plan", scenario, "-o", "kept.json")
+@pytest.mark.parametrize("asked", [ON_T4[1:], ("scenarios/edge-box.yaml", *QUICK)], ids=["trace", "edge-box"])
+def test_a_plan_is_replayed_as_it_is(planner, here, asked):
+    planner("plan", *asked, "-o", "kept.json")
     best = json.loads((here / "kept.json").read_text())["recommendation"]
-    words = ("simulate", scenario, "--plan", "kept.json", "--format", "json")
+    words = ("simulate", *asked, "--plan", "kept.json", "--format", "json")
     code, out, _ = planner(*words)
     run = json.loads(out)
     assert code == 0
@@ -194,7 +197,7 @@ def test_a_plan_is_replayed_as_it_is(planner, here, scenario):
 
 
 def test_a_plan_of_another_question_is_not_replayed(planner, here):
-    planner("plan", TRACE, "-o", "kept.json")
+    planner(*ON_T4, "-o", "kept.json")
     code, out, err = planner("simulate", VIDEO, "--plan", "kept.json")
     assert (code, out) == (2, "")
     assert err.startswith("--plan: places other models than the scenario has: ")
@@ -237,7 +240,7 @@ def test_too_few_gpus_exit_3(planner):
 
 def test_a_lost_frame_is_counted_under_both_rules(planner):
     words = ("simulate", "scenarios/edge-box.yaml", "--gpu", "V100", "--count", "1", "--format", "json")
-    changes = ("streams.0.rate=800 fps", "models[doors].accuracy=90 %", "replications=2")
+    changes = ("streams.0.rate=800 fps", "models[doors].accuracy=90 %", "replications=2", "horizon=10 s")
     code, out, _ = planner(*words, *(word for change in changes for word in ("--set", change)))
     doors = next(m for m in json.loads(out)["models"] if m["name"] == "doors")
     assert code == 3
@@ -262,7 +265,7 @@ def test_an_infeasible_question_exits_3_and_says_why(planner):
 
 
 def test_a_policy_changes_the_replay(planner):
-    words = ("simulate", "scenarios/edge-box.yaml", "--gpu", "V100", "--count", "1", "--format", "json")
+    words = ("simulate", "scenarios/edge-box.yaml", "--gpu", "V100", "--count", "1", "--format", "json", *QUICK)
     lru, mru = (json.loads(planner(*words, "--policy", f"eviction={name}")[1]) for name in ("lru", "mru"))
     assert lru["requests"] == mru["requests"]
     assert lru["gpus"][0]["swaps_per_s"] != mru["gpus"][0]["swaps_per_s"]
@@ -312,7 +315,7 @@ def test_bad_usage_and_input_exit_2_in_words(planner, words, said):
 
 
 def test_an_unwritable_output_loses_nothing(planner):
-    code, out, err = planner("plan", TRACE, "-o", "nowhere/plan.json")
+    code, out, err = planner(*ON_T4, "-o", "nowhere/plan.json")
     assert code == 2
     assert re.match(r"\d+ x .*: \$[\d.]+/h, ", out)
     assert err == "nowhere/plan.json: cannot be written: No such file or directory. Name another file with -o.\n"
@@ -322,7 +325,7 @@ def test_an_unwritable_output_loses_nothing(planner):
 def test_only_plans_are_replaced_by_a_plan(planner, here, target):
     (here / "notes.json").write_text('{"notes": "mine"}')
     before = (here / target).read_bytes()
-    code, out, err = planner("plan", TRACE, "-o", target)
+    code, out, err = planner(*ON_T4, "-o", target)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert "Name another file with -o" in err
@@ -331,11 +334,11 @@ def test_only_plans_are_replaced_by_a_plan(planner, here, target):
 
 def test_a_plan_nobody_named_replaces_no_other_file_either(planner, here):
     (here / "plan.json").write_text("[1, 2]")
-    assert planner("plan", TRACE)[0] == 2
+    assert planner(*ON_T4)[0] == 2
     assert (here / "plan.json").read_text() == "[1, 2]"
     (here / "plan.json").write_text("")
-    assert planner("plan", TRACE)[0] == 0
-    assert planner("plan", TRACE)[0] == 0
+    assert planner(*ON_T4)[0] == 0
+    assert planner(*ON_T4)[0] == 0
     assert read_plan(here / "plan.json").recommendation
 
 
@@ -404,7 +407,7 @@ def test_an_internal_error_is_one_line(planner, monkeypatch):
 
 
 def test_a_reader_that_leaves_is_no_error(here):
-    run = subprocess.Popen([*PLANNER, "plan", TRACE], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = subprocess.Popen([*PLANNER, *ON_T4], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdout is not None
     run.stdout.close()
     assert run.wait(60) == 0
@@ -421,7 +424,7 @@ def test_a_full_disk_is_said(here):
 
 def test_plain_ascii_where_nothing_else_is_known(here):
     run = subprocess.run(
-        [*PLANNER, "plan", TRACE], capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+        [*PLANNER, *ON_T4], capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
     )
     assert b" +- " in run.stdout
     assert run.stdout.isascii()
@@ -488,7 +491,7 @@ def test_nothing_is_written_over_what_is_something_else(planner, here, words, en
 @pytest.mark.parametrize(
     ("words", "doing"),
     [
-        (("plan", TRACE), "confirming 1 x"),
+        (ON_T4, "confirming 1 x"),
         (("simulate", TRACE, "--gpu", "V100", "--count", "1"), "replaying 1 x V100"),
     ],
 )
@@ -500,7 +503,7 @@ def test_a_terminal_gets_colours_and_a_progress_bar(here, words, doing):
 
 
 def test_no_color_is_respected(here):
-    text = read_terminal(run := in_terminal("plan", TRACE, "--quiet", NO_COLOR="1"))
+    text = read_terminal(run := in_terminal(*ON_T4, "--quiet", NO_COLOR="1"))
     assert run.process.wait(60) == 0
     assert "\x1b" not in text
     assert max(len(line) for line in text.split("\r\n")) <= 80

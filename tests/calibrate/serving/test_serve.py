@@ -238,7 +238,9 @@ def test_memory_stays_within_its_limit(scheduling, eviction, prefetch):
     wanted = prefetch and eviction is Eviction.LRU
 
     def enough() -> bool:
-        return len(executor.gpu.loads) > 9 and (not wanted or sum(load.ahead for load in executor.gpu.loads) > 2)
+        ahead = sum(load.ahead for load in executor.gpu.loads)
+        watched = len(seen) > 9 and max(seen) >= WEIGHT_BYTES
+        return watched and len(executor.gpu.loads) > 9 and (not wanted or ahead > 2)
 
     stopped = executor.serve(time.perf_counter, duration_s, enough)
     over.set()
