@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from planner.questions.horizons.answer import Horizon
     from planner.questions.merging.breakeven import Breakeven
     from planner.questions.profiling.anatomy import Anatomy
+    from planner.questions.profiling.model_costs import ModelCosts
     from planner.questions.studies.results import StudyAnswer
     from planner.questions.studies.run import Ran
     from planner.questions.training.check import Check
@@ -395,6 +396,21 @@ def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), c
     from planner.show.text.listings import choose
 
     return list(choose(knowledge(paths(catalog), paths(profiles))[1], model, gpu))
+
+
+def profiles_table(
+    *models: str,
+    batches: Sequence[int] = (1, 2, 4),
+    gpu: str | None = None,
+    precision: str | None = None,
+    profiles: Files = (),
+    catalog: Files = (),
+) -> "ModelCosts":
+    """Memory and time to load models and to run them, side by side; on one `gpu` what nobody measured is predicted."""
+    from planner.questions.profiling.model_costs import model_costs
+
+    known, library = knowledge(paths(catalog), paths(profiles))
+    return model_costs(library, known, batches, models, gpu, precision)
 
 
 def profiles_join(*folders: File, out: File) -> "list[Joined]":

@@ -8,9 +8,9 @@ import typer
 from calibrate.io.picture import Picture
 from planner import api
 from planner.catalog.knowledge import knowledge
-from planner.console.options import Catalogs, Profiles
+from planner.console.options import Catalogs, Form, Profiles
 from planner.console.output import PLAIN, emit
-from planner.units.writing import stdout_screen
+from planner.units.writing import Format, stdout_screen
 
 app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
 
@@ -37,6 +37,29 @@ def profiles_show(
     screen = stdout_screen()
     parts = [profile_show(profile, screen, library.measured(profile)) for profile in choose(library, model, gpu)]
     emit("\n\n".join("\n".join(part) for part in parts) + "\n")
+
+
+@app.command("table")
+def profiles_table(
+    models: Annotated[list[str] | None, typer.Argument(metavar="[MODEL...]", help="Some models; else all.")] = None,
+    batches: Annotated[str, typer.Option(metavar="N,...", help="Batch sizes.")] = "1,2,4",
+    gpu: Annotated[
+        str | None, typer.Option(metavar="KIND", help="On this kind of GPU; what nobody measured is predicted.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(metavar="P", help="At this precision, e.g. amp.")] = None,
+    form: Form = Format.TABLE,
+    profiles: Profiles = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Memory and time to load models and to run them, side by side: measured, published and predicted apart."""
+    from calibrate.sweep.request import batch_sizes
+    from planner.show.documents.costs import costs_text
+
+    wanted = batch_sizes(batches)
+    costs = api.profiles_table(
+        *(models or ()), batches=wanted, gpu=gpu, precision=precision, profiles=profiles or (), catalog=catalog or ()
+    )
+    emit(costs_text(costs, form, stdout_screen()))
 
 
 @app.command("join")

@@ -1,0 +1,190 @@
+"""Costs of models side by side: to load one, and to run it at some batch sizes. The table of CS 181AI, lecture 14."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import product
+
+from calibrate.io.points import Settings
+from calibrate.layers.facts import known as models_with_layers
+from calibrate.library.lookup import Library
+from planner.catalog.offers import Catalog
+from planner.model.plan import Estimate, Prediction
+from planner.prediction.predict import Predictor
+from simulator.errors import InputError
+from simulator.near import near_names
+from simulator.world.profile import Profile
+
+
+class CostError(InputError):
+    """A model or a GPU that is not known; one line."""
+
+
+class Origin(StrEnum):
+    """Where costs come from."""
+
+    MEASURED = "measured"
+    """Here, by a calibration."""
+    PUBLISHED = "published"
+    PREDICTED = "predicted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCost:
+    """One batch size."""
+
+    batch: int
+    time_s: float
+    memory_bytes: float
+    """Weights and workspace, slack of the allocator included, without the context."""
+    band_s: tuple[float, float] | None = None
+    """80 % band of a predicted time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCost:
+    """One model on one kind of GPU, as it was run."""
+
+    origin: Origin
+    model: str
+    gpu: str
+    precision: str
+    runtime: str
+    settings: Settings | None
+    """Of a measured one."""
+    weight_bytes: float
+    context_bytes: int | None
+    """What each process holds besides; None: not measured."""
+    load_s: float
+    """From pinned memory."""
+    pageable_s: float | None
+    """From pageable memory; None: not measured."""
+    runs: tuple[RunCost, ...]
+    """Those of the batch sizes asked for that are known."""
+
+    def at(self, batch: int) -> RunCost | None:
+        """The costs of a batch; None where it was not measured."""
+        return next((run for run in self.runs if run.batch == batch), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCosts:
+    """The answer: rows by origin, then by model."""
+
+    batches: tuple[int, ...]
+    rows: tuple[ModelCost, ...]
+
+    def of(self, origin: Origin) -> list[ModelCost]:
+        return [row for row in self.rows if row.origin is origin]
+
+    @property
+    def benchmarked(self) -> list[tuple[ModelCost, ModelCost]]:
+        """Models that were run with cuDNN choosing its algorithms by rule, and by trying them."""
+        by_setting = {(row.model, row.gpu, row.precision, row.settings): row for row in self.rows if row.settings}
+        pairs = []
+        for (model, gpu, precision, settings), row in by_setting.items():
+            tried = by_setting.get((model, gpu, precision, replace(settings, cudnn_benchmark=True)))
+            if not settings.cudnn_benchmark and tried is not None:
+                pairs.append((row, tried))
+        return pairs
+
+
+def model_costs(
+    library: Library,
+    catalog: Catalog,
+    batches: Sequence[int],
+    models: Sequence[str] = (),
+    gpu: str | None = None,
+    precision: str | None = None,
+) -> ModelCosts:
+    """All models, or some, on the GPUs they have profiles for, or on one: there, what nobody measured is predicted."""
+    known = sorted({*library.models(), *models_with_layers()})
+    _demand_known(gpu, list(catalog.gpus), "GPU")
+    for model in models:
+        if not (library.published_of(model) or library.for_model(model)):
+            _demand_known(model, known, "model")
+    kinds = [gpu] if gpu else sorted({profile.gpu for profile in library.profiles.values()})
+    predictor = Predictor(library, catalog.gpus)
+    rows = [
+        row
+        for model, kind in product(models or known, kinds)
+        for row in _rows(predictor, model, kind, precision, batches, predicts=gpu is not None)
+    ]
+    origins = list(Origin)
+    return ModelCosts(batches=tuple(batches), rows=tuple(sorted(rows, key=lambda r: origins.index(r.origin))))
+
+
+def _demand_known(name: str | None, known: Sequence[str], what: str) -> None:
+    if name is None or name in known:
+        return
+    close = near_names(name, known)
+    hint = f"Did you mean {' or '.join(close)}?" if close else "See `planner profiles list`."
+    raise CostError(f"no {what} `{name}` is known. {hint}")
+
+
+def _rows(
+    predictor: Predictor, model: str, gpu: str, precision: str | None, batches: Sequence[int], *, predicts: bool
+) -> Iterator[ModelCost]:
+    """What is known of a pair: its own profiles, else what was published, else a prediction."""
+    library = predictor.library
+    own = [p for p in library.for_model(model) if p.gpu == gpu and precision in (None, p.precision)]
+    published = [] if own else [library.get(model, gpu, precision)]
+    for profile in (*own, *published):
+        if profile is not None:
+            yield _of_profile(profile, library, batches)
+    if predicts and not own and not any(published):
+        made = [predictor.predict(model, gpu, precision, batch) for batch in batches]
+        found = [prediction for prediction in made if prediction]
+        if found:
+            yield _of_predictions(predictor, found)
+
+
+def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> ModelCost:
+    raw = library.measured(profile)
+    settings = Settings(**raw["settings"]) if raw.get("settings") else None
+    weights = profile.weight_bytes
+    return ModelCost(
+        origin=Origin.MEASURED if raw else Origin.PUBLISHED,
+        model=profile.model.removesuffix(settings.suffix if settings else ""),
+        gpu=profile.gpu,
+        precision=profile.precision,
+        runtime=profile.runtime,
+        settings=settings,
+        weight_bytes=weights,
+        context_bytes=profile.context_bytes,
+        load_s=profile.load(weights),
+        pageable_s=profile.load_from(pinned=False)(weights) if profile.pageable_bytes_per_s else None,
+        runs=tuple(
+            RunCost(batch=batch, time_s=profile.latency(batch), memory_bytes=weights + profile.workspace(batch))
+            for batch in batches
+            if batch <= profile.largest_batch
+        ),
+    )
+
+
+def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> ModelCost:
+    first = found[0]
+    made = predictor.get(first.model, first.gpu, first.precision)
+    return ModelCost(
+        origin=Origin.PREDICTED,
+        model=first.model,
+        gpu=first.gpu,
+        precision=first.precision,
+        runtime="pytorch",
+        settings=None,
+        weight_bytes=made.weight_bytes if made else 0,
+        context_bytes=made.context_bytes if made else None,
+        load_s=first.load_s.value,
+        pageable_s=None,
+        runs=tuple(_run_of(prediction) for prediction in found),
+    )
+
+
+def _run_of(prediction: Prediction) -> RunCost:
+    time: Estimate = prediction.latency_s
+    return RunCost(
+        batch=prediction.batch_size,
+        time_s=time.value,
+        memory_bytes=prediction.memory_bytes.value,
+        band_s=(time.low, time.high),
+    )

@@ -1,0 +1,134 @@
+"""Costs of models side by side, as a document and as CSV."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from planner.io.store import plain
+from planner.questions.profiling.model_costs import ModelCost, ModelCosts, Origin, RunCost
+from planner.show.document import Column, Document, Rows, Section, Table, Text
+from planner.show.markdown import markdown
+from planner.show.terminal import terminal
+from planner.units.writing import Format, Screen, gigabytes, seconds
+
+TITLES = {
+    Origin.MEASURED: "Measured here",
+    Origin.PUBLISHED: "Published",
+    Origin.PREDICTED: "Predicted, never measured",
+}
+
+
+def costs_text(costs: ModelCosts, form: Format, screen: Screen) -> str:
+    """In the form that is asked for."""
+    match form:
+        case Format.CSV:
+            return costs_csv(costs)
+        case Format.JSON:
+            return json.dumps(plain(asdict(costs)), indent=2) + "\n"
+        case Format.MD:
+            return markdown(costs_document(costs))
+    return terminal(costs_document(costs), screen)
+
+
+def costs_document(costs: ModelCosts) -> Document:
+    """A table for each origin, and models with and without cuDNN's trying."""
+    sections = [Section(TITLES[origin], [Table(_columns(costs.of(origin), costs.batches))]) for origin in Origin]
+    pairs = Section("cudnn.benchmark off and on", [Table(_benchmarked(costs))])
+    memory = "Memory is weights, tensors and the allocator's slack; each process holds its context besides."
+    return Document(
+        name="Models",
+        headline=f"{len(costs.rows)} models to load and to run",
+        lead=[Text(memory)],
+        sections=[*sections, pairs],
+    )
+
+
+def _columns(rows: Sequence[ModelCost], batches: Sequence[int]) -> list[Column]:
+    of = Rows(rows)
+    columns = [
+        of.words("model", _name),
+        of.words("GPU", lambda r: r.gpu, once="on {}"),
+        of.words("precision", lambda r: r.precision, once="at {}"),
+        of.words("runtime", lambda r: r.runtime, once="in {}"),
+        of.figures("load memory", lambda r: gigabytes(r.weight_bytes), "weight_bytes"),
+        of.figures("load", lambda r: seconds(r.load_s), "load_s"),
+    ]
+    if any(row.pageable_s for row in rows):
+        columns.append(of.figures("pageable", lambda r: seconds(r.pageable_s) if r.pageable_s else "-", "pageable_s"))
+    if any(row.context_bytes is not None for row in rows):
+        columns.append(of.figures("context", lambda r: "-" if r.context_bytes is None else gigabytes(r.context_bytes)))
+    for batch in batches:
+        runs = Rows([row.at(batch) for row in rows])
+        columns.append(runs.figures(f"memory at {batch}", _memory, value=lambda r: r.memory_bytes if r else None))
+        columns.append(runs.figures(f"time at {batch}", _time, value=lambda r: r.time_s if r else None))
+    return columns
+
+
+def _name(row: ModelCost) -> str:
+    return f"{row.model}{row.settings.suffix}" if row.settings else row.model
+
+
+def _memory(run: RunCost | None) -> str:
+    return gigabytes(run.memory_bytes) if run else "-"
+
+
+def _time(run: RunCost | None) -> str:
+    """`8.4 ms`; of a prediction with its 80 % band, `8.4 ms [6.1 ms, 12 ms]`."""
+    if run is None:
+        return "-"
+    band = f" [{seconds(run.band_s[0])}, {seconds(run.band_s[1])}]" if run.band_s else ""
+    return f"{seconds(run.time_s)}{band}"
+
+
+def _benchmarked(costs: ModelCosts) -> list[Column]:
+    """A row for each model and batch size that was timed both ways."""
+    rows = Rows(
+        [
+            (off, batch, before.time_s, after.time_s)
+            for off, on in costs.benchmarked
+            for batch in costs.batches
+            if (before := off.at(batch)) and (after := on.at(batch))
+        ]
+    )
+    return [
+        rows.words("model", lambda r: _name(r[0])),
+        rows.words("GPU", lambda r: r[0].gpu),
+        rows.words("precision", lambda r: r[0].precision),
+        rows.figures("batch", lambda r: str(r[1])),
+        rows.figures("off", lambda r: seconds(r[2]), value=lambda r: r[2]),
+        rows.figures("on", lambda r: seconds(r[3]), value=lambda r: r[3]),
+        rows.figures("on / off", lambda r: f"{r[3] / r[2]:.2f}", value=lambda r: r[3] / r[2]),
+    ]
+
+
+def costs_csv(costs: ModelCosts) -> str:
+    """A row for each model, in bytes and seconds; empty where nothing is known."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_csv_header(costs.batches))
+    for row in costs.rows:
+        writer.writerow("" if value is None else value for value in _csv_row(row, costs.batches))
+    return out.getvalue()
+
+
+def _csv_header(batches: Sequence[int]) -> list[str]:
+    names = ["origin", "model", "gpu", "precision", "runtime", "load_memory_bytes", "load_s", "load_pageable_s"]
+    runs = [
+        name for b in batches for name in (f"memory_bytes_{b}", f"time_s_{b}", f"time_low_s_{b}", f"time_high_s_{b}")
+    ]
+    return [*names, "context_bytes", *runs]
+
+
+def _csv_row(row: ModelCost, batches: Sequence[int]) -> Iterator[object]:
+    yield from (row.origin, _name(row), row.gpu, row.precision, row.runtime)
+    yield from (round(row.weight_bytes), f"{row.load_s:.6g}", row.pageable_s and f"{row.pageable_s:.6g}")
+    yield row.context_bytes
+    for run in map(row.at, batches):
+        if run is None:
+            yield from (None,) * 4
+            continue
+        low, high = run.band_s or (None, None)
+        yield round(run.memory_bytes)
+        yield from (None if time_s is None else f"{time_s:.6g}" for time_s in (run.time_s, low, high))

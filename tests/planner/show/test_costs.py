@@ -1,0 +1,81 @@
+"""Costs of models side by side: the lecture's own table comes out of its profiles, and origins stand apart."""
+
+import csv
+import io
+import json
+
+import pytest
+from support.calibrated import PROVENANCE, outcomes
+
+import planner
+from calibrate.io.points import Settings
+from calibrate.layers.facts import known as models_with_layers
+from calibrate.sweep import assemble
+from calibrate.sweep.journal import Header
+from planner.questions.profiling.model_costs import CostError, ModelCosts, Origin
+from planner.show.documents.costs import costs_text
+from planner.units.writing import Format, Screen
+
+LECTURE = """
+yolov3,0.24,49.5,0.52,17.0,0.73,24.0,1.22,39.9
+resnet152,0.24,73.3,0.65,24.8,0.98,26.3,1.71,26.7
+resnet50,0.12,27.1,0.35,8.4,0.50,8.5,0.84,8.5
+tiny_yolov3,0.04,6.7,0.15,3.0,0.18,5.2,0.24,5.2
+inceptionv3,0.12,11.8,0.19,9.1,0.23,9.1,0.34,9.1
+ssd_vgg,0.11,16.1,0.23,16.5,0.33,25.7,0.51,44.6
+"""
+"""CS 181AI, lecture 14 (Padmanabhan, 6 March 2023): GB and ms to load, then to run at batch 1, 2 and 4. Models whose
+times the V100's peak allows."""
+
+
+def table(costs: ModelCosts, form: Format) -> str:
+    return costs_text(costs, form, Screen(200))
+
+
+def test_the_lectures_table_comes_out_of_its_profiles():
+    lines = [line.split(",") for line in LECTURE.split()]
+    costs = planner.profiles_table(*(line[0] for line in lines), gpu="V100")
+    rows = list(csv.DictReader(io.StringIO(table(costs, Format.CSV))))
+    for (name, load_gb, load_ms, *runs), row in zip(lines, rows, strict=True):
+        assert (row["model"], row["origin"]) == (name, "published")
+        assert float(row["load_memory_bytes"]) / 1e9 == pytest.approx(float(load_gb), abs=0.005)
+        assert float(row["load_s"]) * 1e3 == pytest.approx(float(load_ms), abs=0.05)
+        for batch, memory_gb, run_ms in zip((1, 2, 4), runs[::2], runs[1::2], strict=True):
+            assert float(row[f"memory_bytes_{batch}"]) / 1e9 == pytest.approx(float(memory_gb), abs=0.005)
+            assert float(row[f"time_s_{batch}"]) * 1e3 == pytest.approx(float(run_ms), abs=0.05)
+            assert row[f"time_low_s_{batch}"] == ""
+
+
+def test_what_nobody_measured_is_predicted_on_the_gpu_that_is_named_and_stands_apart():
+    costs = planner.profiles_table(batches=(1, 8), gpu="T4")
+    assert {row.model for row in costs.rows} >= set(models_with_layers())
+    for row in costs.of(Origin.PREDICTED):
+        for run in row.runs:
+            assert run.band_s
+            assert run.band_s[0] < run.time_s < run.band_s[1]
+    assert not [run for row in costs.of(Origin.PUBLISHED) for run in row.runs if run.band_s]
+    assert not planner.profiles_table("resnet18").rows, "no GPU was named, so there is nothing to predict for"
+    for form in (Format.TABLE, Format.MD):
+        shown = table(costs, form)
+        assert shown.index("Published") < shown.index("Predicted")
+    assert len(json.loads(table(costs, Format.JSON))["rows"]) == len(costs.rows)
+
+
+def test_cudnn_by_rule_and_by_trying_stand_side_by_side(tmp_path):
+    tried = Settings(cudnn_benchmark=True)
+    points = [*outcomes(1.0, 1), *outcomes(0.8, 2, settings=tried)]
+    assemble.write(points, Header(provenance=PROVENANCE, seed=1), tmp_path)
+    costs = planner.profiles_table("net", "net.cudnn_benchmark", gpu="T4", profiles=[tmp_path])
+    assert {row.origin for row in costs.rows} == {Origin.MEASURED}
+    ((off, on),) = costs.benchmarked
+    for batch in costs.batches:
+        assert on.at(batch).time_s / off.at(batch).time_s == pytest.approx(0.8, rel=0.02)
+    assert off.pageable_s == pytest.approx(0.021, rel=0.05)
+    assert "cudnn.benchmark off and on" in table(costs, Format.TABLE)
+
+
+@pytest.mark.parametrize("words", [{"models": ("resnet500",)}, {"models": (), "gpu": "V1000"}])
+def test_what_is_not_known_is_one_line(words):
+    models = words.pop("models")
+    with pytest.raises(CostError, match="Did you mean"):
+        planner.profiles_table(*models, **words)
