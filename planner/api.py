@@ -432,7 +432,7 @@ def profiles_plot(
 ) -> "Profile":
     """A picture of what a model costs: `latency`, `memory` or `layers`."""
     from calibrate.io.picture import Picture
-    from planner.show.plots.pictures import draw
+    from planner.show.pictures import draw
 
     library = knowledge(paths(catalog), paths(profiles))[1]
     return draw(library, model, gpu, precision, choice(Picture, "what", what), Path(out))

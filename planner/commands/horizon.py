@@ -49,9 +49,9 @@ def horizon(
         )
     emit(render(answer, form, stdout_screen()))
     if plot:
-        from planner.show.plots.horizons import horizon_plot
+        from planner.show.documents.horizons import draw
 
-        horizon_plot(answer, plot)
+        draw(answer, plot)
         if not quiet:
             note(f"Wrote {plot}.")
     raise typer.Exit(ExitCode.FEASIBLE if answer.best else ExitCode.INFEASIBLE)

@@ -47,12 +47,14 @@ def profile(
     """
     from calibrate.io.plot import check_picture
     from planner.console.output import emit, note
-    from planner.show.plots.profiling import FORMS, draw
+    from planner.show.charts.png import FORMS, draw
+    from planner.show.charts.profiling import anatomy as charts
+    from planner.show.charts.profiling import title
     from planner.show.text.profiling import render
     from planner.units.writing import stdout_screen
 
     if picture:
-        check_picture(picture, tuple(FORMS))
+        check_picture(picture, FORMS)
     anatomy = api.profile(
         model,
         gpu,
@@ -68,5 +70,5 @@ def profile(
     )
     emit(render(anatomy, form, stdout_screen()))
     if picture:
-        draw(anatomy, picture)
+        draw(picture, charts(anatomy), title(anatomy))
         note(f"Wrote {picture}.")

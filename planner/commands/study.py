@@ -75,9 +75,10 @@ def study(
         for line in notes(ran, directory, written, resume):
             note(line)
     if plot:  # last, so that the answer is there whatever becomes of the picture
-        from planner.show.plots.studies import draw
+        from planner.show.charts.png import draw
+        from planner.show.charts.studies import picture
 
-        draw(ran.answer, plot)
+        draw(plot, picture(ran.answer), ran.answer.name)
     raise typer.Exit(status(ran))
 
 

@@ -38,16 +38,15 @@ def train(
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
     from calibrate.io.plot import check_picture
     from planner.console.output import ExitCode, emit
-    from planner.show.documents.training import check_text, render
-    from planner.show.plots.profiling import FORMS
-    from planner.show.plots.training import draw
+    from planner.show.charts.png import FORMS
+    from planner.show.documents.training import check_text, draw, render
     from planner.units.writing import stdout_screen
 
     no_csv(form)
     refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
            never={"--catalog": catalog, "--profiles": profiles, "--plot": plot})  # fmt: skip
     if plot:
-        check_picture(plot, tuple(FORMS))
+        check_picture(plot, FORMS)
     if measure:
         check = api.train_measured(scenario, device or "cuda:0", batch=batch, samples=samples, overrides=overrides)
         emit(check_text(check, form, stdout_screen()))

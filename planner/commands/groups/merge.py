@@ -42,9 +42,10 @@ def analyze(
     analysis = api.merge_analyze(*models, input_shape=shape, profiles=profiles)
     emit(to_json(analysis_json(analysis)) if form is Format.JSON else analysis_table(analysis, stdout_screen()))
     if plot:
-        from planner.show.plots.merging import analysis_plot
+        from planner.show.charts import merging
+        from planner.show.charts.png import draw
 
-        analysis_plot(analysis, plot)
+        draw(plot, merging.analysis(analysis))
         note(f"Wrote {plot}.")
 
 
@@ -88,9 +89,10 @@ def breakeven(
         )
     emit(to_json(breakeven_json(answer)) if form is Format.JSON else breakeven_table(answer, stdout_screen()))
     if plot:
-        from planner.show.plots.merging import breakeven_plot
+        from planner.show.charts import merging
+        from planner.show.charts.png import draw
 
-        breakeven_plot(answer, plot)
+        draw(plot, merging.breakeven(answer))
         if not quiet:
             note(f"Wrote {plot}.")
 

@@ -1,42 +1,177 @@
-"""Charts as blocks of a document: rows of bars, lanes, heat maps, figures side by side."""
+"""Charts as data, in the figures' own units: a page draws them by `svg`, `--plot` by `png`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import ClassVar
 
-from markupsafe import Markup
+from planner.show.charts.axes import Axis
+from planner.show.document import Block, OnPage
 
-from planner.show.document import OnPage
+PALETTE = (
+    *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#d4a72c"),
+    *("#b07aa1", "#ff9da7", "#9c755f", "#8d99a6", "#2f8f8f", "#8a6fdf"),
+)
+"""Colours of things side by side; of more, some share one."""
+Point = tuple[float, float]
+
+
+def colour(number: int) -> str:
+    """Name of a colour of the palette."""
+    return f"c{number % len(PALETTE)}"
+
+
+class Look(StrEnum):
+    """How a line is drawn."""
+
+    PLAIN = "line"
+    DASHED = "dashed"
+    THICK = "thick"
+    FAINT = "faint"
+    AREA = "area"
+    """The area within."""
+    RIBBON = "ribbon"
+    """The same, paler: intervals behind a line."""
+
+
+AREAS = frozenset({Look.AREA, Look.RIBBON})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through points."""
+
+    points: Sequence[Point]
+    colour: str = "fg"
+    look: Look = Look.PLAIN
+    name: str = ""
+    """In the legend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A line from one side of a chart to the other."""
+
+    at: float
+    colour: str = "limit"
+    name: str = ""
+    dashed: bool = False
+    level: bool = False
+    """From left to right, at a value of the vertical axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """From one value to another on both axes."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+    colour: str
+    title: str = ""
+    """Shown to whoever points at it."""
+    name: str = ""
+    pale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A point, and its name beside it."""
+
+    x: float
+    y: float
+    colour: str
+    label: str = ""
+    title: str = ""
+    name: str = ""
+
+
+Mark = Line | Rule | Box | Dot
+
+
+def upright(at: float, low: float = 0, high: float = 1, colour: str = "limit", look: Look = Look.PLAIN) -> Line:
+    """A line from bottom to top, of a row where nothing else is said."""
+    return Line([(at, low), (at, high)], colour, look)
+
+
+def stairs(times: Sequence[float], values: Sequence[float], end: float) -> list[Point]:
+    """Corners of a step function from its first time stamp to the end."""
+    points: list[Point] = []
+    for at, value in zip(times, values, strict=True):
+        if points:
+            points.append((at, points[-1][1]))
+        points.append((at, value))
+    return [*points, (end, points[-1][1])] if points else []
+
+
+def area(points: Sequence[Point], colour: str = "fg") -> Line:
+    """The area from a line through points down to nothing."""
+    ends = [(points[0][0], 0.0), *points, (points[-1][0], 0.0)] if points else []
+    return Line(ends, colour, Look.AREA)
+
+
+def stacked(parts: Sequence[tuple[str, Sequence[float]]]) -> Iterator[Box]:
+    """Bars on top of one another: names of the parts, each with its height in every bar."""
+    tops = [0.0] * len(parts[0][1])
+    for number, (name, heights) in enumerate(parts):
+        for i, height in enumerate(heights):
+            yield Box(i - 0.4, i + 0.4, tops[i], tops[i] + height, colour(number), name=name)
+            tops[i] += height
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Marks in the plane of two axes."""
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: Sequence[Mark]
+    note: str = ""
+    about: str = ""
+    """What a screen reader says of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureGrid(OnPage):
+    """Graphs side by side."""
+
+    holds: ClassVar[str] = "graphs"
+    graphs: Sequence[Graph]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A row of a bar chart: its marks as SVG, and the figure in words."""
+    """A row of a bar chart, from 0 to 1 high, and its figure in words."""
 
     label: str
-    marks: Markup
+    marks: Sequence[Mark]
     text: str
     bad: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """A label on an axis."""
-
-    at: float
-    """0 at the left end, 1 at the right."""
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Bars(OnPage):
-    """Rows of bars on one axis."""
+    """Rows on one axis."""
 
     holds: ClassVar[str] = "rows"
     title: str
     rows: Sequence[Bar]
-    ticks: Sequence[Tick]
+    x: Axis
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Marks over a shared axis, without labels of their own."""
+
+    style: str
+    """`work`, `memory` or `queue`: how high it is."""
+    marks: Sequence[Mark]
+    high: float
+    """Value at its upper edge."""
+    about: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +182,7 @@ class Lane:
     note: str
     right: str
     """Stands at the right of the name."""
-    strips: Sequence[tuple[str, Markup]]
-    """Each with its style: `work`, `memory` or `queue`."""
+    strips: Sequence[Strip]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +191,7 @@ class Lanes(OnPage):
 
     holds: ClassVar[str] = "rows"
     rows: Sequence[Lane]
-    ticks: Sequence[Tick]
+    x: Axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +203,12 @@ class Legend(OnPage):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A chart with its caption."""
-
-    svg: Markup
-    title: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FigureGrid(OnPage):
-    """Charts side by side."""
-
-    holds: ClassVar[str] = "figures"
-    figures: Sequence[Figure]
-
-
-@dataclass(frozen=True, slots=True)
 class Heat:
     """Two axes crossed: one figure in each field."""
 
     title: str
-    corner: str
+    down: str
+    across: str
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[tuple[str, int]]]]
     """Each with its name; each field with its shade in per cent, -1 where it has no figure."""
@@ -102,3 +220,30 @@ class Heats(OnPage):
 
     holds: ClassVar[str] = "heats"
     heats: Sequence[Heat]
+
+
+Chart = Graph | Bars | Lanes | Heat
+
+
+def charts_of(blocks: Iterable[Block]) -> Iterator[Chart]:
+    """The charts in blocks, one by one."""
+    for block in blocks:
+        match block:
+            case FigureGrid(graphs=graphs):
+                yield from graphs
+            case Heats(heats=heats):
+                yield from heats
+            case Bars() | Lanes():
+                yield block
+
+
+def moved(mark: Mark, up: float) -> Mark:
+    """The same mark higher."""
+    match mark:
+        case Line():
+            return replace(mark, points=[(x, y + up) for x, y in mark.points])
+        case Box():
+            return replace(mark, low=mark.low + up, high=mark.high + up)
+        case Dot():
+            return replace(mark, y=mark.y + up)
+    return mark

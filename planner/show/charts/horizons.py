@@ -1,43 +1,46 @@
-"""The chart of a long horizon: what the load needs and what each way pays for, hour by hour."""
+"""The chart of a long horizon: the load, what it needs, and what each way pays for, hour by hour."""
 
 from collections.abc import Iterator, Sequence
 
 from planner.questions.horizons.answer import Horizon, Strategy
-from planner.show.charts.blocks import Lane, Lanes
-from planner.show.charts.kit import STRIP, Scale, path, step_points, strip
+from planner.show.charts.axes import Axis
+from planner.show.charts.blocks import Lane, Lanes, Line, Strip, area, colour, stairs
 from planner.show.document import Block, Text, Tone
-from planner.units.writing import counted, dollars
+from planner.units.writing import counted, dollars, per_second
 
-HEIGHT = 44
 DAYS_LABELLED = 10
 HOURS_PER_DAY = 24
+ROOM = 1.05
+"""Height over the highest line."""
 
 
-def gpus_by_hour(horizon: Horizon) -> Iterator[Block]:
-    """A lane for each way: an area for what is needed, a line for what is paid."""
+def by_hour(horizon: Horizon) -> Iterator[Block]:
+    """The load, then a lane for each way: an area for what is needed, a line for what is paid."""
     needed = horizon.gpus_needed_by_hour
     if not needed:
         return
-    most = max([*needed, *(gpus for s in horizon.strategies for gpus in s.gpus_by_hour)])
-    across = Scale(0, len(needed), 0, STRIP)
-    up = Scale(0, most, HEIGHT, 2)
-    each = max(1, round(horizon.days / DAYS_LABELLED))
-    days = range(0, horizon.days, each)
-    unit = Scale(0, len(needed), 0, 1)
-    ticks = unit.ticks((day * HOURS_PER_DAY, f"day {day + 1}") for day in days)
+    most = max([*needed, *(gpus for s in horizon.strategies for gpus in s.gpus_by_hour)]) * ROOM
+    days = range(0, horizon.days, max(1, round(horizon.days / DAYS_LABELLED)))
+    x = Axis(0, len(needed), [(day * HOURS_PER_DAY, f"day {day + 1}") for day in days])
     yield Text("Area: GPUs that the load needs. Line: GPUs that are paid for.", Tone.NOTE)
-    yield Lanes([lane(s, needed, across, up) for s in horizon.strategies], ticks)
+    yield Lanes([load(horizon), *(lane(s, needed, most) for s in horizon.strategies)], x)
 
 
-def lane(s: Strategy, needed: Sequence[float], across: Scale, up: Scale) -> Lane:
+def load(horizon: Horizon) -> Lane:
+    """Requests a second, the mean of each hour."""
+    rates = [count / 3600 for count in horizon.requests_by_hour]
+    strip = Strip("queue", [area(hourly(rates), colour(6))], max(rates) * ROOM, "Requests a second, by hour")
+    return Lane("load", "", f"at most {per_second(max(rates))} in an hour", [strip])
+
+
+def lane(s: Strategy, needed: Sequence[float], most: float) -> Lane:
     """One way."""
-    points = hourly(needed, across, up)
-    area = path([(0, HEIGHT), *points, (STRIP, HEIGHT)], "area", closed=True)
-    paid = path(hourly(s.gpus_by_hour, across, up), "c1 line")
-    marks = strip([area, paid], HEIGHT, f"GPUs that {s.way} pays for, by hour")
-    return Lane(s.way, s.label, f"{dollars(s.cost_usd)}, at most {counted(s.gpus_max, 'GPU')}", [("queue", marks)])
+    marks = [area(hourly(needed)), Line(hourly(s.gpus_by_hour), colour(1))]
+    strip = Strip("queue", marks, most, f"GPUs that {s.way} pays for, by hour")
+    wasted = f"{s.wasted_gpu_hours:,.0f} GPU-hours wasted"
+    return Lane(s.way, s.label, f"{dollars(s.cost_usd)}, at most {counted(s.gpus_max, 'GPU')}, {wasted}", [strip])
 
 
-def hourly(values: Sequence[float], across: Scale, up: Scale) -> list[tuple[float, float]]:
+def hourly(values: Sequence[float]) -> list[tuple[float, float]]:
     """Corners of the steps."""
-    return step_points(range(len(values)), values, across, up)
+    return stairs(range(len(values)), values, len(values))

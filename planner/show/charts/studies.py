@@ -1,27 +1,63 @@
 """Charts of a study: what matters most, lines, heat maps, what no point beats."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
 from math import isfinite, nan
 
-from markupsafe import Markup
-
+from calibrate.io.plot import PlotError
 from planner.questions.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
-from planner.questions.studies.scenario import Label
-from planner.show.charts import kit
-from planner.show.charts.blocks import Bar, Bars, Figure, FigureGrid, Heat, Heats, Legend
+from planner.questions.studies.scenario import Design, Label
+from planner.show.charts.axes import Axis, axis_around
+from planner.show.charts.blocks import (
+    PALETTE,
+    Bar,
+    Bars,
+    Box,
+    Chart,
+    Dot,
+    FigureGrid,
+    Graph,
+    Heat,
+    Heats,
+    Legend,
+    Line,
+    Look,
+    Mark,
+    colour,
+    upright,
+)
+from planner.show.charts.plan import WIDE, letter
 from planner.show.document import PAGE, Block, Text, Tone
-from planner.show.text.studies import MONEY, name_of, number, numeric
+from planner.show.text.studies import MONEY, SHOWN_LONG_S, name_of, number, numeric
 
-BAR = 14
 BOUND = "lower_bound_usd_per_hour"
 """A figure that nobody can choose."""
-SPOTS_NAMED = 12
+DOTS_NAMED = 12
 """Points of a Pareto chart that carry a name; more would cover each other."""
 DARKEST = 70
 """Per cent of the fill colour: words stay readable on it."""
 TICKS_MAX = 6
 """Values of an axis that are all labelled; of more, round numbers."""
+WIDE_RANGE = 8
+"""How many times the least value the greatest must be for an axis in equal ratios."""
+HOUR_S = 3600.0
+FIGURES_MAX = 4
+"""Of a picture: those named first."""
+
+Row = Sequence[tuple[float, PointAnswer]]
+"""Points that have a figure, each with its place."""
+
+
+def picture(answer: StudyAnswer) -> list[list[Chart]]:
+    """A row for each figure, and the Pareto chart; PlotError where there is nothing to draw."""
+    charts = Charts(answer)
+    rows = [charts.of(output) for output in charts.outputs[:FIGURES_MAX]]
+    rows.append([*charts.unbeaten()])
+    found = [row for row in rows if row]
+    if not found:
+        raise PlotError(f"{answer.name}: no figure that can be drawn. Keep a number among `outputs`.")
+    return found
 
 
 class Charts:
@@ -32,117 +68,152 @@ class Charts:
         self.points = {tuple(point.axes.values()): point for point in answer.points}
         self.base = tuple(axis.values[axis.reference] for axis in answer.axes)
         self.outputs = numeric(answer)
+        self.along, self.by = crossing(answer.axes)
+        self.values: Sequence[Label] = [""] if self.by is None else answer.axes[self.by].values
 
     def point(self, changes: Mapping[int, Label]) -> PointAnswer | None:
         """The point with the base's values but for some axes, by their numbers."""
         return self.points.get(tuple(changes.get(i, value) for i, value in enumerate(self.base)))
 
+    def of(self, output: OutputAnswer) -> list[Chart]:
+        """All charts of one figure."""
+        return [*self.heat(output), *self.line_chart(output), *self.swings(output)]
+
     def tornado(self) -> Iterator[Bars]:
         """For each figure a bar for each axis, the longest first."""
         for output in self.outputs:
-            moved = [s for s in self.answer.sensitivity if s.output == output.name and s.low_figure != s.high_figure]
-            if moved:
-                yield swings(output, moved)
+            yield from self.swings(output)
+
+    def swings(self, output: OutputAnswer) -> list[Bars]:
+        """How far each axis moves one figure."""
+        moved = [s for s in self.answer.sensitivity if s.output == output.name and s.low_figure != s.high_figure]
+        if not moved:
+            return []
+        moved.sort(key=lambda s: s.low_figure - s.high_figure)
+        x = axis_for(output, [figure for s in moved for figure in (s.low_figure, s.high_figure)], 3)
+        return [Bars(f"What moves {output.name}", [swing_bar(s, output) for s in moved], x)]
 
     def lines(self) -> Iterator[Block]:
         """A chart for each figure along one axis, a line for each value of another."""
-        along, by = crossing(self.answer.axes)
-        if along is None:
+        if self.along is None:
             return
-        yield Text(self.lines_note(along, by), Tone.NOTE, views=PAGE)
-        values: Sequence[Label] = [""]
-        if by is not None:
-            values = self.answer.axes[by].values
-            yield Legend([(kit.colour(i), str(value)) for i, value in enumerate(values)])
-        charts = (self.line_chart(output, along, by, values) for output in self.outputs)
-        yield FigureGrid([chart for chart in charts if chart])
+        yield Text(self.lines_note(self.along), Tone.NOTE, views=PAGE)
+        if self.by is not None:
+            yield Legend([(colour(i), str(value)) for i, value in enumerate(self.values)])
+        yield FigureGrid([graph for output in self.outputs for graph in self.line_chart(output)])
 
-    def lines_note(self, along: int, by: int | None) -> str:
+    def lines_note(self, along: int) -> str:
         """Which axes are drawn, and at which values the others are held."""
         axes = self.answer.axes
-        each = "" if by is None else f", a line for each {axes[by].name}"
-        held = [f"{axis.name} = {self.base[i]}" for i, axis in enumerate(axes) if i not in (along, by)]
+        each = "" if self.by is None else f", a line for each {axes[self.by].name}"
+        held = [f"{axis.name} = {self.base[i]}" for i, axis in enumerate(axes) if i not in (along, self.by)]
         rest = f"; {', '.join(held)}" if held else ""
         return f"Along {axes[along].name}{each}{rest}. Hollow: not feasible. Bands: intervals."
 
-    def line_chart(self, output: OutputAnswer, along: int, by: int | None, values: Sequence[Label]) -> Figure | None:
-        """One figure; None where nothing is known of it along this axis."""
-        axis = self.answer.axes[along]
-        rows = [self.row(along, {} if by is None else {by: value}) for value in values]
-        ys = [y for row in rows for point in row if point for y in heights(point, output)]
-        if not ys or axis.numbers is None:
-            return None
-        reach = (min(axis.numbers), max(axis.numbers)), (min(ys), max(ys))
-        across, up = kit.plot_area(*reach, lambda y: tick(y, output), axis.log)
-        x_ticks = axis.numbers if len(axis.numbers) <= TICKS_MAX else across.steps(4)
-        y_texts = [(y, tick(y, output)) for y in up.steps(4)]
-        parts = kit.grid(across, up, [(x, tick_of(x, axis)) for x in x_ticks], y_texts)
-        for i, row in enumerate(rows):
-            pairs = zip(axis.numbers, row, strict=True)
-            seen = [(x, point) for x, point in pairs if point and has(point, output)]
-            parts += band(seen, output, across, up, kit.colour(i))
-            parts += series(seen, output, across, up, kit.colour(i))
-        return Figure(kit.svg(parts, f"{output.name} along {axis.name}"), output.name)
+    def line_chart(self, output: OutputAnswer) -> list[Graph]:
+        """One figure along an axis; none where nothing is known of it there."""
+        rows = [self.row(output, value) for value in self.values]
+        ys = [y for row in rows for _, point in row for y in heights(point, output)]
+        if self.along is None or not ys:
+            return []
+        axis = self.answer.axes[self.along]
+        marks = [mark for i, row in enumerate(rows) for mark in self.series(row, output, i)]
+        about = f"{output.name} along {axis.name}"
+        return [Graph(output.name, axis_of(axis), axis_for(output, ys), marks, about=about)]
 
-    def row(self, along: int, changes: Mapping[int, Label]) -> list[PointAnswer | None]:
-        """Points along one axis."""
-        return [self.point({along: x, **changes}) for x in self.answer.axes[along].values]
+    def row(self, output: OutputAnswer, value: Label) -> Row:
+        """Points along the axis that have a figure, at one value of the other axis."""
+        if self.along is None:
+            return []
+        axis = self.answer.axes[self.along]
+        changes = {} if self.by is None else {self.by: value}
+        points = [self.point({self.along: at, **changes}) for at in axis.values]
+        return [(x, point) for x, point in zip(axis.numbers or (), points, strict=True) if point and has(point, output)]
+
+    def series(self, row: Row, output: OutputAnswer, i: int) -> Iterator[Mark]:
+        """A line through points, its intervals behind it."""
+        reach = [(x, *ends(point, output)) for x, point in row]
+        whole = [(x, low, high) for x, low, high in reach if isfinite(low) and isfinite(high)]
+        if len(whole) > 1:
+            lower = [(x, low) for x, low, _ in whole]
+            upper = [(x, high) for x, _, high in reversed(whole)]
+            yield Line([*lower, *upper], colour(i), Look.RIBBON)
+        yield Line([(x, value_of(point, output)) for x, point in row], colour(i), name=str(self.values[i]))
+        for x, point in row:
+            y = value_of(point, output)
+            title = f"{name_of(point)}: {number(y, output)}"
+            yield Dot(x, y, colour(i) if point.feasible else "off", title=title)
 
     def heats(self) -> Iterator[Heats]:
         """For each figure a table of two axes crossed, the others as in the base."""
-        axes = [i for i, a in enumerate(self.answer.axes) if len(a.values) > 1]
-        if len(axes) < 2 or self.answer.design != "grid":
-            return
-        down, across = sorted(sorted(axes, key=lambda i: -len(self.answer.axes[i].values))[:2])
-        yield Heats([self.heat(output, down, across) for output in self.outputs])
+        yield Heats([heat for output in self.outputs for heat in self.heat(output)])
 
-    def heat(self, output: OutputAnswer, down: int, across: int) -> Heat:
-        """One figure."""
-        rows, columns = self.answer.axes[down], self.answer.axes[across]
-        fields = [[self.point({down: r, across: c}) for c in columns.values] for r in rows.values]
-        values = [value_of(point, output) for row in fields for point in row if has(point, output)]
-        low, high = min(values, default=0.0), max(values, default=1.0)
-
-        def field(point: PointAnswer | None) -> tuple[str, int]:
-            y = value_of(point, output)
-            if point is None or not isfinite(y):
-                return "-", -1
-            words = number(y, output)
-            shade = round(DARKEST * (y - low) / (high - low)) if high > low else 0
-            return words if point.feasible else f"({words})", shade
-
-        named = [(str(value), [field(point) for point in row]) for value, row in zip(rows.values, fields, strict=True)]
-        return Heat(output.name, f"{rows.name} / {columns.name}", [str(value) for value in columns.values], named)
+    def heat(self, output: OutputAnswer) -> list[Heat]:
+        """One figure; none where no two axes are crossed."""
+        axes = self.answer.axes
+        varied = [i for i, axis in enumerate(axes) if len(axis.values) > 1]
+        if len(varied) < 2 or self.answer.design != Design.GRID:
+            return []
+        down, across = sorted(sorted(varied, key=lambda i: -len(axes[i].values))[:2])
+        points = [[self.point({down: r, across: c}) for c in axes[across].values] for r in axes[down].values]
+        values = [value_of(point, output) for row in points for point in row if point and has(point, output)]
+        span = min(values, default=0.0), max(values, default=1.0)
+        fields = [[field(point, output, span) for point in row] for row in points]
+        rows = list(zip(map(str, axes[down].values), fields, strict=True))
+        return [Heat(output.name, axes[down].name, axes[across].name, [*map(str, axes[across].values)], rows)]
 
     def pareto(self) -> Iterator[FigureGrid]:
+        """What no point beats, on a page."""
+        yield FigureGrid(self.unbeaten())
+
+    def unbeaten(self) -> list[Graph]:
         """The first two figures of which less or more is better, against each other."""
-        wanted = [o for o in self.outputs if o.better and o.name != BOUND]
-        wanted.sort(key=lambda o: (o.unit not in MONEY, o.name == "gpu_count"))
+        wanted = [output for output in self.outputs if output.better and output.name != BOUND]
+        wanted.sort(key=lambda output: (output.unit not in MONEY, output.name == "gpu_count"))
         if len(wanted) < 2:
-            return
+            return []
         x, y = wanted[:2]
         points = [p for p in self.answer.points if p.feasible and has(p, x) and has(p, y)]
         varied = all(len({value_of(p, output) for p in points}) > 1 for output in (x, y))
-        if len(points) >= 3 and varied:
-            yield FigureGrid([against(points, x, y)])
+        return [against(points, x, y)] if len(points) >= 3 and varied else []
 
 
-def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> Figure:
+def swing_bar(s: Swing, output: OutputAnswer) -> Bar:
+    """One axis: from the least figure to the greatest, and a line at the base."""
+    marks: list[Mark] = [Box(s.low_figure, s.high_figure, *WIDE, "fill")]
+    if s.reference_figure is not None and isfinite(s.reference_figure):
+        marks.append(upright(s.reference_figure))
+    low, high = number(s.low_figure, output), number(s.high_figure, output)
+    return Bar(s.axis, marks, f"{low} at {s.low} to {high} at {s.high}")
+
+
+def field(point: PointAnswer | None, output: OutputAnswer, span: tuple[float, float]) -> tuple[str, int]:
+    """A field of a heat map and its shade; in brackets where it is not feasible, `~` where it is predicted."""
+    if point is None or not has(point, output):
+        return "-", -1
+    low, high = span
+    y = value_of(point, output)
+    words = f"{'~' * point.predicted}{number(y, output)}"
+    shade = round(DARKEST * (y - low) / (high - low)) if high > low else 0
+    return words if point.feasible else f"({words})", shade
+
+
+def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> Graph:
     """Points by two figures; those that no other beats in both have letters."""
     kept = unbeaten([(badness(p, x), badness(p, y)) for p in points])
-    letters = iter("ABCDEFGHIJKL" if sum(kept) <= SPOTS_NAMED else "")
-    spots = []
-    for point, best_of_all in zip(points, kept, strict=True):
-        letter = next(letters, "") if best_of_all else ""
-        style = "best" if best_of_all else "off"
-        spots.append(kit.Spot(value_of(point, x), value_of(point, y), letter, name_of(point), style))
-    xs, ys = [spot.x for spot in spots], [spot.y for spot in spots]
-    across, up = kit.plot_area((min(xs), max(xs)), (min(ys), max(ys)), lambda value: tick(value, y))
-    ticks = [(v, tick(v, x)) for v in across.steps(3)], [(v, tick(v, y)) for v in up.steps(4)]
-    spots.sort(key=lambda spot: spot.style == "best")  # those that matter above the others
-    chart = kit.scatter(spots, x.name, y.name, ticks, (across, up))
-    listed = "; ".join(f"{spot.name}: {spot.title}" for spot in spots if spot.name)
-    return Figure(chart, f"{y.name} against {x.name}", f"Filled: no other point beats them in both. {listed}")
+    best = list(compress(points, kept))
+    dots = [Dot(value_of(p, x), value_of(p, y), "off", title=name_of(p)) for p in points if p not in best]
+    named = len(best) <= DOTS_NAMED
+    for i, p in enumerate(best):
+        dots.append(Dot(value_of(p, x), value_of(p, y), "best", letter(i) if named else "", name_of(p)))
+    listed = "; ".join(f"{dot.label}: {dot.title}" for dot in dots if dot.label)
+    return Graph(
+        f"{y.name} against {x.name}",
+        axis_for(x, [dot.x for dot in dots], 3, x.name),
+        axis_for(y, [dot.y for dot in dots], 4, y.name),
+        dots,
+        f"Filled: no other point beats them in both. {listed}",
+    )
 
 
 def unbeaten(costs: Sequence[tuple[float, float]]) -> list[bool]:
@@ -155,12 +226,12 @@ def badness(point: PointAnswer, output: OutputAnswer) -> float:
     return value_of(point, output) * (1 if output.better == "low" else -1)
 
 
-def value_of(point: PointAnswer | None, output: OutputAnswer) -> float:
+def value_of(point: PointAnswer, output: OutputAnswer) -> float:
     """A point's figure, good or bad; NaN where it has none."""
-    return nan if point is None or point.failed else figure_of(point, output.name)
+    return nan if point.failed else figure_of(point, output.name)
 
 
-def has(point: PointAnswer | None, output: OutputAnswer) -> bool:
+def has(point: PointAnswer, output: OutputAnswer) -> bool:
     """True where a point has a figure."""
     return isfinite(value_of(point, output))
 
@@ -178,62 +249,29 @@ def ends(point: PointAnswer, output: OutputAnswer) -> tuple[float, float]:
     return nan, nan
 
 
-def swings(output: OutputAnswer, moved: Sequence[Swing]) -> Bars:
-    """How far each axis moves one figure."""
-    low, high = min(s.low_figure for s in moved), max(s.high_figure for s in moved)
-    room = (high - low) / 20
-    across = kit.Scale(low - room, high + room, 0, kit.STRIP)
-
-    def bar(s: Swing) -> Bar:
-        parts = [kit.rect(across(s.low_figure), 2, across(s.high_figure) - across(s.low_figure), BAR - 4, "fill")]
-        if s.reference_figure is not None and isfinite(s.reference_figure):
-            parts.append(kit.line(across(s.reference_figure), 0, across(s.reference_figure), BAR, "limit"))
-        words = f"{number(s.low_figure, output)} at {s.low} to {number(s.high_figure, output)} at {s.high}"
-        return Bar(s.axis, kit.strip(parts, BAR, f"{output.name} by {s.axis}: {words}"), words)
-
-    unit = kit.Scale(across.low, across.high, 0, 1)
-    ticks = unit.ticks((x, tick(x, output)) for x in unit.steps(3))
-    ordered = sorted(moved, key=lambda s: s.low_figure - s.high_figure)
-    return Bars(f"What moves {output.name}", [bar(s) for s in ordered], ticks)
-
-
 def crossing(axes: Sequence[AxisAnswer]) -> tuple[int | None, int | None]:
     """Number of the axis that lines run along, the numeric one with most values, and of the one that parts them."""
     numbered = [i for i, axis in enumerate(axes) if axis.numbers and len(axis.values) > 2]
     along = max(numbered, key=lambda i: len(axes[i].values), default=None)
-    others = (i for i, axis in enumerate(axes) if i != along and 1 < len(axis.values) <= kit.COLOURS)
+    others = (i for i, axis in enumerate(axes) if i != along and 1 < len(axis.values) <= len(PALETTE))
     return along, next(others, None)
 
 
-def band(
-    seen: Iterable[tuple[float, PointAnswer]], output: OutputAnswer, across: kit.Scale, up: kit.Scale, style: str
-) -> Iterator[Markup]:
-    """Intervals of the points of a line."""
-    reach = [(across(x), *ends(point, output)) for x, point in seen]
-    whole = [(x, up(low), up(high)) for x, low, high in reach if isfinite(low) and isfinite(high)]
-    if len(whole) > 1:
-        lower = [(x, low) for x, low, _ in whole]
-        upper = [(x, high) for x, _, high in reversed(whole)]
-        yield kit.path([*lower, *upper], f"{style} ribbon", closed=True)
+def axis_of(axis: AxisAnswer) -> Axis:
+    """An axis of the study, its values as the study wrote them, or round ones where there are many."""
+    numbers = axis.numbers or ()
+    log = axis.log or 0 < WIDE_RANGE * min(numbers) <= max(numbers)
+    around = axis_around(numbers, lambda x: f"{x:g}", 4, axis.name, log)
+    if len(numbers) > TICKS_MAX:
+        return around
+    return replace(around, ticks=list(zip(numbers, map(str, axis.values), strict=True)))
 
 
-def series(
-    seen: Iterable[tuple[float, PointAnswer]], output: OutputAnswer, across: kit.Scale, up: kit.Scale, style: str
-) -> Iterator[Markup]:
-    """A line through points."""
-    places = [(across(x), up(value_of(point, output)), point) for x, point in seen]
-    for (x1, y1, _), (x2, y2, _) in pairwise(places):
-        yield kit.path([(x1, y1), (x2, y2)], f"{style} series")
-    for x, y, point in places:
-        title = f"{name_of(point)}: {number(value_of(point, output), output)}"
-        yield kit.dot(x, y, style if point.feasible else "off", title, 3.5)
-
-
-def tick_of(x: float, axis: AxisAnswer) -> str:
-    """As the study wrote it, where it did."""
-    if axis.numbers and x in axis.numbers:
-        return str(axis.values[axis.numbers.index(x)])
-    return f"{x:g}"
+def axis_for(output: OutputAnswer, values: Sequence[float], count: int = 4, title: str = "") -> Axis:
+    """An axis for a figure; long times are labelled in hours."""
+    if output.unit == "s" and max(values) >= SHOWN_LONG_S:
+        return axis_around(values, lambda time_s: f"{time_s / HOUR_S:g} h", count, title, unit=HOUR_S)
+    return axis_around(values, lambda value: tick(value, output), count, title)
 
 
 def tick(value: float, output: OutputAnswer) -> str:

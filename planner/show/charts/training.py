@@ -1,11 +1,12 @@
-"""Charts of a training plan: its options by time and cost, in characters and for pages."""
+"""Charts of a training plan: its options by time and cost, in characters and as a graph."""
 
 from collections.abc import Iterator, Sequence
 from math import isfinite, log
 
-from planner.questions.training.plan import TrainingOption
-from planner.show.charts.blocks import Figure, FigureGrid
-from planner.show.charts.kit import Spot, plot_area, scatter
+from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.show.charts.axes import Axis, axis_around, labelled
+from planner.show.charts.blocks import Dot, FigureGrid, Graph, Legend, Line, Look, Mark, Rule, colour
+from planner.show.document import Block
 from planner.show.text.training import TICKS_S, length, usd, who
 
 MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -13,17 +14,19 @@ HEIGHT, WIDTH = 12, 60
 """Of the picture, in characters."""
 TICKS_MAX = 6
 """Times that have room along the axis."""
+NAMED_MAX = 10
+"""Options that nothing beats, up to which each is named below."""
+NOTE = "The line joins those that nothing beats in both; crosses show how sure that is."
 
 
-def drawable(shown: Sequence[TrainingOption]) -> list[tuple[str, TrainingOption]]:
-    """Options that fit and come to an end, each with its letter."""
-    lettered = zip(MARKS, shown, strict=False)
-    return [(mark, o) for mark, o in lettered if o.fits and isfinite(o.time_s.mid) and isfinite(o.cost_usd.mid)]
+def drawable(options: Sequence[TrainingOption]) -> list[TrainingOption]:
+    """Options that fit and come to an end."""
+    return [o for o in options if o.fits and isfinite(o.time_s.mid) and 0 < o.cost_usd.mid < float("inf")]
 
 
 def picture(shown: Sequence[TrainingOption]) -> list[str]:
     """Cost by time, both logarithmic; what nothing beats lies at the lower left."""
-    options = drawable(shown)
+    options = [(mark, o) for mark, o in zip(MARKS, shown, strict=False) if drawable([o])]
     if len(options) < 2:
         return []
     times = [o.time_s.mid for _, o in options]
@@ -49,24 +52,61 @@ def steps_from(end: float, value: float, values: Sequence[float], most: int) -> 
     return round(abs(log(value / end)) / whole * most)
 
 
-def cost_by_time(shown: Sequence[TrainingOption]) -> Iterator[FigureGrid]:
-    """The same for a page."""
-    options = drawable(shown)
+def cost_by_time(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> Iterator[Block]:
+    """Options by kind of GPU, for a page."""
+    for graph in graphs(plan, shown, shown):
+        kinds = dict.fromkeys(o.gpu for o in drawable(shown))
+        yield Legend([(colour(i), gpu) for i, gpu in enumerate(kinds)])
+        yield FigureGrid([graph])
+
+
+def graphs(plan: TrainingPlan, drawn: Sequence[TrainingOption], shown: Sequence[TrainingOption]) -> list[Graph]:
+    """Options that fit, with the letters of those that a table shows; none where nothing can be compared."""
+    options = drawable(drawn)
     if len(options) < 2:
-        return
-    spots = [
-        Spot(o.time_s.mid, o.cost_usd.mid, mark, f"{mark}: {who(o)}", "best" if o.pareto else "off")
-        for mark, o in options
+        return []
+    kinds = list(dict.fromkeys(o.gpu for o in options))
+    letters = {id(o): mark for mark, o in zip(MARKS, shown, strict=False)}
+    dots = [dot(o, colour(kinds.index(o.gpu)), letters.get(id(o), "")) for o in options]
+    unbeaten = sorted((o for o in options if o.pareto), key=lambda o: o.time_s.mid)
+    front = Line([(o.time_s.mid, o.cost_usd.mid) for o in unbeaten], "fg", Look.DASHED)
+    crosses = [line for o in unbeaten for line in cross(o)]
+    y = axis_around([o.cost_usd.mid for o in options], usd, title="cost", log=True)
+    named = [dot for dot in dots if dot.label]
+    listed = "; ".join(dot.title for dot in named if len(named) <= NAMED_MAX)
+    marks: list[Mark] = [front, *crosses, *limits(plan), *dots]
+    return [
+        Graph(
+            "Cost by time, both logarithmic", time_axis([o.time_s.mid for o in options]), y, marks, f"{NOTE} {listed}"
+        )
     ]
-    times, costs = roomy([spot.x for spot in spots]), roomy([spot.y for spot in spots])
-    across, up = plot_area(times, costs, usd, x_log=True, y_log=True)
-    lengths = [x for x in TICKS_S if times[0] <= x <= times[1]]
-    each = len(lengths) // TICKS_MAX + 1
-    ticks = [(x, length(x)) for x in lengths[::each]], [(y, usd(y)) for y in up.steps(4)]
-    chart = scatter(spots, "time of the training", "cost", ticks, (across, up))
-    yield FigureGrid([Figure(chart, "Cost by time, both logarithmic", "Filled: nothing is both faster and cheaper.")])
 
 
-def roomy(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of an axis: a fifth beyond the least and the largest, so that no point lies on its edge."""
-    return min(values) / 1.2, max(values) * 1.2
+def dot(o: TrainingOption, tint: str, mark: str) -> Dot:
+    """An option; those that nothing beats have letters."""
+    label = mark if o.pareto else ""
+    return Dot(o.time_s.mid, o.cost_usd.mid, tint, label, f"{mark}: {who(o)}" if mark else who(o), o.gpu)
+
+
+def cross(o: TrainingOption) -> list[Line]:
+    """The bands of its time and its cost."""
+    time, cost = o.time_s, o.cost_usd
+    across = [(time.low, cost.mid), (time.high, cost.mid)]
+    up = [(time.mid, cost.low), (time.mid, cost.high)]
+    return [Line(points, look=Look.FAINT) for points in (across, up) if isfinite(points[1][0] + points[1][1])]
+
+
+def limits(plan: TrainingPlan) -> Iterator[Rule]:
+    """Deadline and budget."""
+    if plan.deadline_s:
+        yield Rule(plan.deadline_s, name=f"deadline {length(plan.deadline_s)}", dashed=True)
+    if plan.budget_usd:
+        yield Rule(plan.budget_usd, name=f"budget {usd(plan.budget_usd)}", dashed=True, level=True)
+
+
+def time_axis(times_s: Sequence[float]) -> Axis:
+    """Round lengths of time."""
+    around = axis_around(times_s, length, log=True)
+    fitting = [t for t in TICKS_S if around.low <= t <= around.high]
+    ticks = labelled(fitting[:: len(fitting) // TICKS_MAX + 1], length)
+    return Axis(around.low, around.high, ticks, "time of the training", log=True)

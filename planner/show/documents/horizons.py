@@ -1,7 +1,11 @@
 """Answers about a long horizon as documents: the cheapest way first, then all side by side."""
 
+from pathlib import Path
+
 from planner.questions.horizons.answer import Horizon
-from planner.show.charts.horizons import gpus_by_hour
+from planner.show.charts import png
+from planner.show.charts.blocks import charts_of
+from planner.show.charts.horizons import by_hour
 from planner.show.document import (
     PAGE,
     Cell,
@@ -37,7 +41,7 @@ def document(horizon: Horizon) -> Document:
         sections=[
             Section("Ways", [Table(columns(horizon), missed, stacked=True)], id="ways", titled=PAGE),
             Section("Each way", [Items(ways, bullets=False)], id="each", titled=PAGE),
-            Section("GPUs by the hour", [Drawn(lambda: gpus_by_hour(horizon))], id="hours"),
+            Section("GPUs by the hour", [Drawn(lambda: by_hour(horizon))], id="hours"),
             Section("Models", [Items(prose.models(horizon))], id="models"),
             Section("Checked frame by frame", [Items(prose.checked(horizon.check))], id="checked"),
             Section("Not compared", [Items(horizon.not_compared)], id="left-out"),
@@ -45,6 +49,11 @@ def document(horizon: Horizon) -> Document:
             Section("Mind", [Items(horizon.warnings)], id="warnings"),
         ],
     )
+
+
+def draw(horizon: Horizon, path: Path) -> None:
+    """Load and GPUs by the hour as a picture; PlotError where it cannot be drawn or written."""
+    png.draw(path, [list(charts_of(by_hour(horizon)))], horizon.scenario, wide_in=10)
 
 
 def stats(horizon: Horizon) -> Stats:

@@ -6,7 +6,7 @@ from math import isfinite
 from planner.model.choices import PriceKind
 from planner.model.plan import Estimate, Instances, ModelAnswer, OfOneKind, Plan, Prediction, Recommendation, Rejection
 from planner.show.charts import plan as charts
-from planner.show.charts.strips import strips
+from planner.show.charts.timeline import timeline
 from planner.show.document import (
     PAGE,
     TEXT,
@@ -74,7 +74,7 @@ def document(plan: Plan) -> Document:
             *replay.sections(best, plan.policies, AT, [bindings(best)]),
             Section("Each kind of GPU alone", by_gpu(plan), id="kinds", link="Kinds"),
             Section("How long requests take", [Drawn(lambda: latency(plan))], id="latency", link="Latency"),
-            Section("Second by second", [Drawn(lambda: strips(plan))], id="time"),
+            Section("Second by second", [Drawn(lambda: timeline(plan))], id="time"),
             ways_section(plan, merging_reasons(plan)),
             Section("Next best", others(plan), id="others"),
             rejected(plan),

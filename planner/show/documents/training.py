@@ -1,11 +1,13 @@
 """Training plans as documents: the answer first, then the options as a table and a picture."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from planner.questions.training.check import Check
 from planner.questions.training.memory import Fits
 from planner.questions.training.plan import TrainingOption, TrainingPlan, kilowatt_hours
-from planner.show.charts.training import MARKS, cost_by_time, picture
+from planner.show.charts import png
+from planner.show.charts.training import MARKS, cost_by_time, graphs, picture
 from planner.show.document import (
     PAGE,
     TERMINAL,
@@ -52,10 +54,15 @@ def document(plan: TrainingPlan) -> Document:
         sections=[
             Section("Options", [options, rest], id="options", titled=PAGE),
             Section("", [Text(title, views=TERMINAL), CodeBlock("\n".join(drawn), views=TERMINAL)]),
-            Section("Cost by time", [Drawn(lambda: cost_by_time(shown))], id="chart"),
+            Section("Cost by time", [Drawn(lambda: cost_by_time(plan, shown))], id="chart"),
             Section("What the figures rest on", notes, id="evidence", titled=PAGE),
         ],
     )
+
+
+def draw(plan: TrainingPlan, path: Path) -> None:
+    """The options as a picture, with the letters of the table; PlotError where it cannot be drawn or written."""
+    png.draw(path, [graphs(plan, plan.options, chosen(plan))], plan.name, wide_in=10)
 
 
 def stats(plan: TrainingPlan) -> Stats:

@@ -20,6 +20,8 @@ from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.studies.results import read_study
 from planner.questions.training.plan import SCHEMA as TRAINING
 from planner.questions.training.plan import TrainingPlan
+from planner.show.charts import svg
+from planner.show.charts.blocks import PALETTE
 from planner.show.document import Document, View, visible
 from planner.show.documents import horizons, plan, simulation, studies, training
 
@@ -62,13 +64,14 @@ def page(document: Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"code": code, "zipped": zipped}
+    templates.filters |= {"code": code, "zipped": zipped, "graph": svg.graph, "strip": svg.strip}
     return templates.get_template("page.html.j2").render(
         name=document.name,
         headline=document.headline,
         lead=visible(document.lead, View.PAGE),
         sections=visible(document.sections, View.PAGE),
         made=MADE,
+        palette=PALETTE,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=f"sha256-{digest}",

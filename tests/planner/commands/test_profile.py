@@ -114,12 +114,10 @@ def test_the_picture(planner, tmp_path, suffix):
 
 
 def test_the_picture_shows_why_alexnet_was_split():
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
     from planner.questions.profiling.anatomy import Wish, look
     from planner.questions.profiling.systolic import Dataflow
-    from planner.show.plots.profiling import fill
+    from planner.show.charts.blocks import Box, Line, Rule
+    from planner.show.charts.profiling import training
 
     known, library = knowledge(None, None)
     wish = Wish(
@@ -133,19 +131,17 @@ def test_the_picture_shows_why_alexnet_was_split():
         dataflow=Dataflow.WS,
         measure=False,
     )
-    figure = Figure()
-    fill(figure, look(wish, library, known.gpus))
-    training = figure.axes[2]
-    (limit,) = (line.get_ydata()[0] for line in training.lines)
-    tops = {}
-    for bar in training.patches:
-        place = round(bar.get_x() + bar.get_width() / 2)
-        tops[place] = max(tops.get(place, 0), bar.get_y() + bar.get_height())
-    by_batch = dict(zip((16, 32, 64, 128, 256), (tops[place] for place in sorted(tops)), strict=True))
+    chart = training(look(wish, library, known.gpus))
+    (limit,) = (mark.at for mark in chart.marks if isinstance(mark, Rule))
+    batches = [int(text) for _, text in chart.x.ticks]
+    tops = dict.fromkeys(batches, 0.0)
+    for box in (mark for mark in chart.marks if isinstance(mark, Box)):
+        batch = batches[round((box.left + box.right) / 2)]
+        tops[batch] = max(tops[batch], box.high)
     assert limit == 3.0
-    assert by_batch[64] < by_batch[128] < limit < by_batch[256]
-    (ends,) = (lines.get_segments() for lines in training.collections)
-    band = dict(zip((16, 32, 64, 128, 256), (line[:, 1] for line in ends), strict=True))
+    assert tops[64] < tops[128] < limit < tops[256]
+    lines = [mark for mark in chart.marks if isinstance(mark, Line)]
+    band = {batch: [y for _, y in line.points] for batch, line in zip(batches, lines, strict=True)}
     assert band[128][0] < limit < band[128][1]
     assert band[64][1] < limit
 

@@ -29,7 +29,7 @@ from planner.questions.studies.results import (
     sensitivity,
 )
 from planner.search.plan import plan
-from planner.show.charts.kit import log_steps, steps
+from planner.show.charts.axes import log_steps, steps
 from planner.show.documents.studies import document
 from planner.show.page.render import code, report_page
 from planner.show.page.render import page as page_of
@@ -220,7 +220,7 @@ def test_the_first_screen_has_the_answer(page, folder, edge_box):
     sections = page.run("[...document.querySelectorAll('section')].map(s => s.id)")
     assert {"cost", "models", "latency", "gpus", "time", "depends", "evidence", "scenario", "made"} <= set(sections)
     assert page.run("[...document.querySelectorAll('nav a')].every(a => document.querySelector(a.hash))")
-    assert page.run("document.querySelectorAll('#time rect.load').length") > 0
+    assert page.run("document.querySelectorAll('#time rect.pale').length") > 0
     assert page.run("[...document.querySelectorAll('svg[role=img]')].every(s => s.getAttribute('aria-label'))")
     assert page.run("document.querySelector('#scenario pre:last-of-type').textContent") == edge_box.scenario_text
 
@@ -285,7 +285,7 @@ def test_a_training_and_a_horizon_show_every_option_and_way(page, folder):
     page.open(folder / "horizon.html")
     ways = len(json.loads((folder / "horizon.json").read_text())["strategies"])
     assert page.run("document.querySelectorAll('#ways tbody tr').length") == ways
-    assert page.run("document.querySelectorAll('#hours .lane').length") == ways
+    assert page.run("document.querySelectorAll('#hours .lane').length") == ways + 1  # the load
 
 
 def test_a_study_shows_every_point(page, folder):

@@ -1,0 +1,200 @@
+"""Charts as a picture by matplotlib: PNG, or SVG by its name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from calibrate.io.plot import STYLE, PlotError, save
+from planner.show.charts.axes import Axis
+from planner.show.charts.blocks import (
+    AREAS,
+    PALETTE,
+    Bars,
+    Box,
+    Chart,
+    Dot,
+    Graph,
+    Heat,
+    Lanes,
+    Line,
+    Look,
+    Mark,
+    Rule,
+    colour,
+    moved,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import SubFigure
+
+COLOURS = {colour(i): hex for i, hex in enumerate(PALETTE)} | {
+    "fg": "#1b1f24",
+    "fill": "#4e79a7",
+    "band": "#c9d8ea",
+    "late": "#c4232e",
+    "limit": "#c4232e",
+    "best": "#17753a",
+    "on": "#4e79a7",
+    "off": "#8c8c8c",
+}
+"""As a page has them by daylight."""
+WIDTH_IN, HEIGHT_IN = 5.2, 3.6
+"""Of a graph."""
+ROW_IN, LANE_IN, AXIS_IN = 0.3, 0.8, 0.9
+"""Height of a row of bars, a lane, and of axis and title."""
+TALLEST_IN = 14.0
+LETTERS = 80
+"""Of a line of a note."""
+LONG = 6
+"""Letters of a label, above which labels are turned where there are many."""
+WIDTHS = {Look.THICK: 3.0, Look.FAINT: 0.5}
+"""Of lines that are no plain ones."""
+FORMS = (".png", ".svg")
+DARK = 40
+"""Per cent of shade on which words are white."""
+
+
+def draw(path: Path, rows: Sequence[Sequence[Chart]], title: str = "", wide_in: float = WIDTH_IN) -> None:
+    """Charts in rows; PlotError where they cannot be drawn or written."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.") from None
+    columns = max(map(len, rows))
+    heights_in = [max(map(height_in, row)) for row in rows]
+    with matplotlib.rc_context(STYLE | {"text.parse_math": False}):  # dollars are money
+        sheet = Figure(figsize=(wide_in * columns, sum(heights_in) + 0.4), layout="constrained")
+        parts = sheet.subfigures(len(rows), columns, squeeze=False, height_ratios=heights_in)
+        for row, places in zip(rows, parts, strict=True):
+            for chart, place in zip(row, places, strict=False):
+                draw_chart(chart, place)
+        sheet.suptitle(title, x=0.01, ha="left", weight="bold")
+        save(sheet, path)
+
+
+def height_in(chart: Chart) -> float:
+    """Inches that a chart takes."""
+    match chart:
+        case Bars(rows=rows):
+            return min(TALLEST_IN, max(HEIGHT_IN / 2, ROW_IN * len(rows) + AXIS_IN))
+        case Lanes(rows=lanes):
+            return LANE_IN * len(lanes) + AXIS_IN
+    return HEIGHT_IN
+
+
+def draw_chart(chart: Chart, place: "SubFigure") -> None:
+    """One chart in its part of the sheet."""
+    match chart:
+        case Graph():
+            draw_graph(chart, place.subplots())
+        case Bars():
+            draw_bars(chart, place.subplots())
+        case Heat():
+            draw_heat(chart, place.subplots())
+        case Lanes():
+            draw_lanes(chart, list(place.subplots(len(chart.rows), sharex=True, squeeze=False).flat))
+
+
+def draw_graph(graph: Graph, axes: "Axes") -> None:
+    """Marks in the plane of two axes."""
+    for mark in graph.marks:
+        draw_mark(mark, axes)
+    label(axes, graph.x)
+    axes.set_yscale("log" if graph.y.log else "linear")
+    axes.set(title=graph.title, ylabel=graph.y.title, ylim=(graph.y.low, graph.y.high))
+    axes.set_yticks(*ticks(graph.y))
+    axes.set_yticks([], minor=True)
+    axes.set_xlabel("\n".join(filter(None, (graph.x.title, fill(graph.note, LETTERS)))))
+    legend(axes)
+
+
+def draw_bars(bars: Bars, axes: "Axes") -> None:
+    """Rows, the first on top, each with its figure at the right."""
+    count = len(bars.rows)
+    for i, row in enumerate(bars.rows):
+        for mark in row.marks:
+            draw_mark(moved(mark, count - 1 - i), axes)
+        axes.text(1.01, count - i - 0.5, row.text, transform=axes.get_yaxis_transform(), va="center", fontsize=7)
+    axes.set_yticks([count - i - 0.5 for i in range(count)], [row.label for row in bars.rows])
+    axes.set(title=bars.title, ylim=(0, count))
+    axes.grid(visible=False, axis="y")
+    label(axes, bars.x)
+    axes.set_xlabel(fill(bars.note, LETTERS))
+    legend(axes)
+
+
+def draw_lanes(lanes: Lanes, parts: "Sequence[Axes]") -> None:
+    """A lane under another; of each its last strip."""
+    for lane, axes in zip(lanes.rows, parts, strict=True):
+        strip = lane.strips[-1]
+        for mark in strip.marks:
+            draw_mark(mark, axes)
+        axes.set(ylim=(0, strip.high or 1.0))
+        axes.set_title(f"{lane.name}: {lane.right}" if lane.right else lane.name, fontsize=8)
+        label(axes, lanes.x)
+
+
+def draw_heat(heat: Heat, axes: "Axes") -> None:
+    """A field for each figure; grey where there is none."""
+    from numpy import array, ma
+
+    shades = array([[shade for _, shade in fields] for _, fields in heat.rows])
+    axes.set_facecolor("#dddddd")
+    axes.imshow(ma.masked_less(shades, 0), cmap="Blues", vmin=0, vmax=100, aspect="auto")
+    for i, (_, fields) in enumerate(heat.rows):
+        for j, (text, shade) in enumerate(fields):
+            tint = "white" if shade > DARK else "black"
+            axes.text(j, i, text, ha="center", va="center", fontsize=7, color=tint)
+    axes.set_xticks(range(len(heat.columns)), heat.columns, rotation=30, ha="right")
+    axes.set_yticks(range(len(heat.rows)), [name for name, _ in heat.rows])
+    axes.grid(visible=False)
+    axes.set(title=heat.title, xlabel=heat.across, ylabel=heat.down)
+
+
+def ticks(axis: Axis) -> tuple[list[float], list[str]]:
+    """Places and texts."""
+    return [at for at, _ in axis.ticks], [text for _, text in axis.ticks]
+
+
+def label(axes: "Axes", axis: Axis) -> None:
+    """The horizontal axis: ends, labels, many long ones turned."""
+    axes.set_xscale("log" if axis.log else "linear")
+    axes.set(xlabel=axis.title, xlim=(axis.low, axis.high))
+    places, texts = ticks(axis)
+    crowded = sum(map(len, texts)) > 2 * WIDTH_IN * LONG
+    axes.set_xticks(places, texts, rotation=90 if crowded else 0)
+    axes.set_xticks([], minor=True)
+
+
+def legend(axes: "Axes") -> None:
+    """Names of marks, each once; nothing where none has any."""
+    handles, labels = axes.get_legend_handles_labels()
+    named = dict(zip(labels, handles, strict=True))
+    if named:
+        axes.legend(named.values(), named.keys(), fontsize="small")
+
+
+def draw_mark(mark: Mark, axes: "Axes") -> None:
+    """A mark in the colours of a page by daylight."""
+    tint: Any = {"color": COLOURS[mark.colour], "label": mark.name or None}
+    match mark:
+        case Line(points=[]):
+            return
+        case Line() if mark.look in AREAS:
+            axes.fill(*zip(*mark.points, strict=True), alpha=0.5 if mark.look is Look.AREA else 0.18, lw=0, **tint)
+        case Line():
+            style = "--" if mark.look is Look.DASHED else "-"
+            axes.plot(*zip(*mark.points, strict=True), linewidth=WIDTHS.get(mark.look, 1.5), linestyle=style, **tint)
+        case Rule():
+            line = axes.axhline if mark.level else axes.axvline
+            line(mark.at, linewidth=1.2, linestyle="--" if mark.dashed else "-", **tint)
+        case Box():
+            span, height = (mark.left, mark.right - mark.left), (mark.low, mark.high - mark.low)
+            axes.broken_barh([span], height, alpha=0.6 if mark.pale else 1, linewidth=0, **tint)
+        case Dot():
+            hollow: Any = {"markerfacecolor": "white"} if mark.colour == "off" else {}
+            axes.plot([mark.x], [mark.y], "o", markersize=6 if mark.label else 4, **hollow, **tint)
+            axes.annotate(mark.label, (mark.x, mark.y), (4, 5), textcoords="offset points", fontsize=7)

@@ -1,0 +1,369 @@
+"""Charts: their figures are the answers', and both back ends draw every one of them."""
+
+import re
+import shutil
+from itertools import pairwise
+from math import inf, isfinite, nan
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.answers import PLAN
+from support.paths import ROOT
+
+import planner
+from calibrate.io import plot as pictures
+from calibrate.io.plot import PlotError
+from planner.show.charts import plan as plans
+from planner.show.charts import png, studies, svg, training
+from planner.show.charts.axes import Axis, axis_around, axis_to, labelled
+from planner.show.charts.blocks import (
+    PALETTE,
+    Bar,
+    Bars,
+    Box,
+    Dot,
+    Graph,
+    Heat,
+    Lane,
+    Lanes,
+    Line,
+    Look,
+    Rule,
+    Strip,
+    area,
+    colour,
+    moved,
+    stacked,
+    stairs,
+    upright,
+)
+from planner.show.documents.training import chosen
+
+PNG = b"\x89PNG\r\n\x1a\n"
+X = Axis(0, 10, [(0, "0"), (5, "five"), (10, "10")], "time")
+Y = Axis(1, 100, [(1, "1"), (100, "100")], "cost", log=True)
+MARKS = [
+    *(Line([(0, 1), (5, 50), (10, 20)], colour(i), look, name=look) for i, look in enumerate(Look)),
+    Line([]),
+    Rule(4, name="deadline", dashed=True),
+    Rule(30, "fg", "budget", level=True),
+    Box(1, 2, 1, 10, "fill", "a box"),
+    Box(3, 4, 1, 10, "late", pale=True),
+    Dot(5, 50, "best", "A", "the best"),
+    Dot(6, 60, "off"),
+]
+GRAPH = Graph("A graph", X, Y, MARKS, "A note of $1 and $2.")
+BARS = Bars("Bars", [Bar("one", [Box(0, 4, 0, 1, "fill"), upright(3)], "4 of 10"), Bar("two", [], "none", True)], X)
+LANES = Lanes([Lane("gpu0", "T4", "busy", [Strip("work", [Box(0, 4, 0, 1, "c0")], 1, "Work"),
+                                           Strip("memory", [area([(0, 3), (10, 3)])], 4, "Memory")])], X)  # fmt: skip
+HEAT = Heat("Heat", "gpu", "load", ["1", "2"], [("T4", [("$1", 0), ("-", -1)]), ("V100", [("$2", 70), ("(3)", 35)])])
+CHARTS = {"graph": GRAPH, "bars": BARS, "lanes": LANES, "heat": HEAT}
+FINITE = st.floats(-1e9, 1e9)
+
+
+@pytest.fixture(scope="module")
+def deadlines(tmp_path_factory):
+    return planner.study(ROOT / "scenarios" / "studies" / "deadline.yaml", tmp_path_factory.mktemp("study"))
+
+
+def output(answer, name):
+    return next(output for output in studies.Charts(answer).outputs if output.name == name)
+
+
+# Axes and marks
+
+
+@given(st.lists(FINITE, min_size=1, max_size=5), st.integers(1, 8))
+def test_an_axis_holds_its_values_and_its_labels(values, count):
+    axis = axis_around(values, "{:g}".format, count)
+    assert axis.low <= min(values) <= max(values) <= axis.high
+    assert all(axis.low - 1e-6 * abs(axis.low) <= at <= axis.high * (1 + 1e-6) + 1e-6 for at, _ in axis.ticks)
+    assert min(values) < 0 or axis.low >= 0
+
+
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=5))
+def test_so_does_one_of_equal_ratios(values):
+    axis = axis_around(values, "{:g}".format, log=True)
+    assert 0 < axis.low < min(values) <= max(values) < axis.high
+    assert all(axis.low * 0.999 <= at <= axis.high * 1.001 for at, _ in axis.ticks)
+
+
+@given(FINITE, FINITE, st.sampled_from([X, Y]))
+def test_places_keep_the_order_of_values_and_stay_inside(one, other, axis):
+    low, high = sorted((one, other))
+    assert 0 <= axis.share(low) <= axis.share(high) <= 1
+    assert (axis.share(axis.low), axis.share(axis.high), axis.share(inf)) == (0, 1, 1)
+
+
+def test_ticks_of_hours_are_round_in_hours():
+    axis = axis_around([0, 36_000], "{:g}".format, unit=3600.0)
+    assert [at / 3600 for at, _ in axis.ticks] == pytest.approx([0, 2, 4, 6, 8, 10])
+    assert axis_to(2.0, "{:g}".format).ticks == labelled([0, 0.5, 1.0, 1.5, 2.0], "{:g}".format)
+    assert axis_to(10, str).labels[0] == (0.0, "0.0")
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e3), st.floats(0, 1e3)), max_size=6).map(sorted))
+def test_stairs_go_level_and_upright_only(steps):
+    corners = stairs([at for at, _ in steps], [value for _, value in steps], 2e3)
+    assert len(corners) == 2 * len(steps)
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(corners))
+    assert not steps or corners[-1] == (2e3, steps[-1][1])
+    assert area(corners).look is Look.AREA
+
+
+def test_bars_on_top_of_one_another_add_up():
+    boxes = list(stacked([("a", [1.0, 2.0]), ("b", [10.0, 20.0])]))
+    assert [(box.low, box.high) for box in boxes] == [(0, 1), (0, 2), (1, 11), (2, 22)]
+    assert {box.name for box in boxes} == {"a", "b"}
+
+
+@pytest.mark.parametrize("mark", [m for m in MARKS if not isinstance(m, Rule)], ids=lambda m: type(m).__name__)
+def test_what_is_moved_up_and_down_is_as_before(mark):
+    assert moved(moved(mark, 3.0), -3.0) == mark
+
+
+# Both back ends
+
+
+def drawn(chart):
+    """Elements of all SVG of a chart."""
+    match chart:
+        case Graph():
+            parts = [svg.graph(chart)]
+        case Bars():
+            parts = [svg.strip(row.marks, chart.x, row.label) for row in chart.rows]
+        case Lanes():
+            parts = [svg.strip(s.marks, chart.x, s.about, s.high) for lane in chart.rows for s in lane.strips]
+    return [element for part in parts for element in ElementTree.fromstring(part).iter()]
+
+
+@pytest.mark.parametrize("name", ["graph", "bars", "lanes"])
+def test_svg_lies_inside_its_frame(name):
+    for element in drawn(CHARTS[name]):
+        for key in ("x", "x1", "x2", "cx", "y", "y1", "y2", "cy"):
+            assert 0 <= float(element.get(key, "0")) <= (svg.STRIP if name != "graph" else svg.WIDTH)
+        assert float(element.get("width", "1")) > 0
+        assert element.tag != "svg" or element.get("aria-label")
+
+
+def test_svg_has_every_mark_its_title_and_its_name():
+    elements = drawn(GRAPH)
+    tags = [element.tag for element in elements]
+    assert tags.count("path") == len(Look)
+    assert tags.count("rect") == sum(isinstance(mark, Box) for mark in MARKS)
+    assert tags.count("circle") == 2
+    assert [element.text for element in elements if element.tag == "title"] == ["a box", "the best"]
+    assert {"deadline", "budget", "A", "five", "time", "cost"} <= {e.text for e in elements if e.tag == "text"}
+
+
+TEXTS = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn"])
+
+
+@given(st.text(TEXTS, min_size=1))
+def test_names_cannot_break_out_of_a_chart(name):
+    found = drawn(Graph(name, X, Y, [Dot(5, 50, "best", name, name)], about=name))
+    assert found[0].get("aria-label") == name
+    assert [e.text or "" for e in found if e.tag == "title"] == ([name] if name else [])
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_picture_has_every_chart(tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    file = tmp_path / f"a.{suffix}"
+    png.draw(file, [[GRAPH, BARS], [HEAT], [LANES]], "All")
+    assert file.read_bytes().startswith(PNG if suffix == "png" else b"<?xml")
+
+
+def test_every_colour_of_a_page_has_one_in_a_picture():
+    used = {mark.colour for mark in MARKS} | {colour(i) for i in range(2 * len(PALETTE))}
+    assert used <= png.COLOURS.keys()
+    style = (ROOT / "planner" / "show" / "page" / "style.css").read_text(encoding="utf-8")
+    named = png.COLOURS.keys() - {colour(i) for i in range(len(PALETTE))}
+    assert named <= set(re.findall(r"\.([a-z]+)(?=[ ,])", style))
+
+
+def test_money_is_no_formula(tmp_path):
+    """Two dollar signs in a text would be set in italics, without blanks."""
+    pytest.importorskip("matplotlib")
+    png.draw(tmp_path / "a.svg", [[Graph("$1 to $2", X, Y, [])]])
+    assert "$1 to $2" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+# Of plans and trainings
+
+
+def test_an_unknown_latency_has_no_bar_and_no_line():
+    (known,) = plans.room(PLAN.recommendation.models)
+    assert all(len(row.marks) == 3 for row in known.rows)
+    unknown = plans.room_bar(replaced(PLAN.recommendation.models[0], nan))
+    assert [type(mark) for mark in unknown.marks] == [Line]
+
+
+def replaced(model, p99_s):
+    from dataclasses import replace
+
+    return replace(model, p99_s=p99_s, p99=replace(model.p99, low=nan, high=nan))
+
+
+def test_a_training_is_drawn_with_the_letters_of_its_table(tmp_path):
+    answer = planner.train(ROOT / "scenarios" / "training" / "dawnbench.yaml")
+    shown = chosen(answer)
+    (graph,) = training.graphs(answer, answer.options, shown)
+    dots = [mark for mark in graph.marks if isinstance(mark, Dot)]
+    assert len(dots) == len(training.drawable(answer.options))
+    named = {dot.label: dot for dot in dots if dot.label}
+    for mark, option in zip(training.MARKS, shown, strict=False):
+        if option.pareto and isfinite(option.time_s.mid):
+            assert (named[mark].x, named[mark].y) == (option.time_s.mid, option.cost_usd.mid)
+    assert training.graphs(answer, answer.options[:1], shown) == []
+
+
+# Of studies
+
+
+def test_words_are_not_drawn(deadlines):
+    assert "option" in [output.name for output in deadlines.outputs]
+    assert "option" not in [output.name for output in studies.Charts(deadlines).outputs]
+
+
+def test_a_heat_map_has_every_point_and_a_dash_where_there_is_none(deadlines):
+    (heat,) = studies.Charts(deadlines).heat(output(deadlines, "cost_usd"))
+    said = [field for _, fields in heat.rows for field in fields]
+    assert len(said) == len(deadlines.points)
+    assert said.count(("-", -1)) == sum(not point.feasible for point in deadlines.points) > 0
+    first = next(point for point in deadlines.points if point.feasible)
+    assert f"${first.values['cost_usd']['mid']:,.2f}" in [text for text, _ in said]
+    shades = [shade for _, shade in said if shade >= 0]
+    assert (min(shades), max(shades)) == (0, studies.DARKEST)
+
+
+def test_lines_carry_the_figures_and_their_intervals(deadlines):
+    (graph,) = studies.Charts(deadlines).line_chart(output(deadlines, "cost_usd"))
+    points = [p for p in deadlines.points if p.axes["price"] == "on-demand" and p.feasible]
+    line = next(mark for mark in graph.marks if isinstance(mark, Line) and mark.name == "on-demand")
+    assert [y for _, y in line.points] == [p.values["cost_usd"]["mid"] for p in points]
+    ribbon = next(mark for mark in graph.marks if isinstance(mark, Line) and mark.look is Look.RIBBON)
+    highs = [y for _, y in reversed(ribbon.points[len(points) :])]
+    assert highs == [p.values["cost_usd"]["high"] for p in points]
+
+
+def test_what_matters_most_spans_the_least_and_the_greatest_figure(deadlines):
+    (bars,) = studies.Charts(deadlines).swings(output(deadlines, "cost_usd"))
+    swings = [swing for swing in deadlines.sensitivity if swing.output == "cost_usd"]
+    spans = [(box.left, box.right) for row in bars.rows for box in row.marks if isinstance(box, Box)]
+    assert spans == [(swing.low_figure, swing.high_figure) for swing in swings]
+
+
+def test_no_axis_begins_below_zero_where_nothing_lies_there(deadlines):
+    charts = studies.Charts(deadlines)
+    graphs = [graph for one in charts.outputs for graph in charts.line_chart(one)] + charts.unbeaten()
+    assert len(graphs) == 4
+    assert min(axis.low for graph in graphs for axis in (graph.x, graph.y)) >= 0
+
+
+def test_a_study_is_drawn(deadlines, tmp_path):
+    pytest.importorskip("matplotlib")
+    png.draw(tmp_path / "study.png", studies.picture(deadlines), deadlines.name)
+    assert (tmp_path / "study.png").read_bytes().startswith(PNG)
+
+
+def test_labels_of_a_page_have_room_on_the_left(deadlines):
+    charts = studies.Charts(deadlines)
+    pages = [svg.graph(graph) for one in charts.outputs for graph in charts.line_chart(one)]
+    ends = [found for page in pages for found in re.findall(r'<text x="([-\d.]+)"[^>]*"end"[^>]*>([^<]*)<', page)]
+    assert ends
+    assert all(float(x) >= svg.LETTER * len(words) for x, words in ends)
+
+
+def test_unbeaten_points_by_hand():
+    assert studies.unbeaten([(1, 3), (2, 1), (3, 2), (2, 2)]) == [True, True, False, False]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))
+def test_some_point_is_always_unbeaten_and_beats_no_other_of_them(costs):
+    kept = {cost for cost, best in zip(costs, studies.unbeaten(costs), strict=True) if best}
+    assert min(costs) in kept
+    assert all(a == b or a[0] < b[0] or a[1] < b[1] for a in kept for b in kept)
+
+
+ONE_AT_A_TIME = """
+base: training.yaml
+design: one-at-a-time
+axes:
+  counts: [[1], [2], [4]]
+  train.epochs: [1, 2, 3]
+outputs: [cost_usd, time_s]
+"""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A study without corners, three values of two axes."""
+    folder = tmp_path_factory.mktemp("alone")
+    shutil.copy(ROOT / "scenarios" / "training" / "resnet50.yaml", folder / "training.yaml")
+    (folder / "study.yaml").write_text(ONE_AT_A_TIME, encoding="utf-8")
+    return folder / "study.yaml"
+
+
+def test_a_study_without_corners_is_drawn(alone, tmp_path):
+    answer = planner.study(alone, tmp_path / "out")
+    assert len(answer.points) == 5
+    png.draw(tmp_path / "study.png", studies.picture(answer))
+    assert (tmp_path / "study.png").read_bytes().startswith(PNG)
+    (graph,) = studies.Charts(answer).line_chart(output(answer, "time_s"))
+    assert max(len(mark.points) for mark in graph.marks if isinstance(mark, Line) and mark.name) == 3
+
+
+def invoke(study, out, picture):
+    from typer.testing import CliRunner
+
+    from planner.cli import app
+
+    return CliRunner().invoke(app, ["study", str(study), "-o", str(out), "--workers", "1", "--plot", str(picture)])
+
+
+@pytest.mark.parametrize(
+    ("picture", "said"),
+    [
+        ("a.svg", "must end in .png"),
+        ("absent/a.png", "is no directory"),
+        (".png", "must end in"),
+        ("d.png", "is a directory"),
+    ],
+)
+def test_where_nothing_can_be_drawn_nothing_is_worked_out(alone, tmp_path, picture, said):
+    (tmp_path / "d.png").mkdir()
+    done = invoke(alone, tmp_path / "out", tmp_path / picture)
+    assert isinstance(done.exception, PlotError)
+    assert said in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_matplotlib_nothing_is_worked_out(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
+    done = invoke(alone, tmp_path / "out", tmp_path / "a.png")
+    assert "pip install matplotlib" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_answer_is_printed_even_where_its_picture_fails(alone, tmp_path):
+    """The link looks like any file name; that its folder is not there shows only when it is written."""
+    picture = tmp_path / "a.png"
+    picture.symlink_to(tmp_path / "absent" / "a.png")
+    done = invoke(alone, tmp_path / "out", picture)
+    assert "cannot be written" in str(done.exception)
+    assert "What matters most" in done.stdout
+
+
+def test_a_picture_may_lie_with_the_results(alone, tmp_path):
+    done = invoke(alone, tmp_path / "out", tmp_path / "out" / "a.png")
+    assert done.exception is None or done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "a.png").read_bytes().startswith(PNG)
+
+
+def test_a_picture_that_cannot_be_written_is_one_line(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(PlotError, match=r"cannot be written .* Name another file with --plot"):
+        png.draw(tmp_path / "absent" / "study.png", [[GRAPH]])
