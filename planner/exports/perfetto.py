@@ -7,6 +7,7 @@ they are asynchronous events in lanes of their own. ui.perfetto.dev and chrome:/
 import heapq
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from typing import Any
 
 from planner.exports.fleet import ExportError
@@ -97,17 +98,20 @@ def micros(time_s: float) -> float:
     return round(time_s * 1e6, 3)
 
 
+def rows(columns: Any) -> Iterator[tuple[Any, ...]]:
+    """What stands in the columns of a timeline, row by row."""
+    return zip(*(getattr(columns, one.name) for one in fields(columns)), strict=True)
+
+
 def batches(timeline: Timeline) -> Iterator[Event]:
     """Batches on each GPU."""
-    b = timeline.batches
-    for gpu, model, start_s, end_s, size in zip(b.gpu, b.model, b.start_s, b.end_s, b.size, strict=True):
+    for gpu, model, start_s, end_s, size in rows(timeline.batches):
         yield span(timeline.models[model], process(gpu), COMPUTE, start_s, end_s, requests=size)
 
 
 def loads(timeline: Timeline) -> Iterator[Event]:
     """Weights that each GPU copied from its host."""
-    c = timeline.loads
-    for gpu, model, start_s, end_s, size in zip(c.gpu, c.model, c.start_s, c.end_s, c.bytes, strict=True):
+    for gpu, model, start_s, end_s, size in rows(timeline.loads):
         yield span(f"load {timeline.models[model]}", process(gpu), COPY, start_s, end_s, bytes=size)
 
 
@@ -135,15 +139,13 @@ def together(spans: Iterable[tuple[float, float]]) -> Iterator[tuple[float, floa
 
 def memory(timeline: Timeline) -> Iterator[Event]:
     """Memory in use on each GPU."""
-    m = timeline.memory
-    for gpu, time_s, size in zip(m.gpu, m.time_s, m.bytes, strict=True):
+    for gpu, time_s, size in rows(timeline.memory):
         yield counter("memory", process(gpu), time_s, bytes=size)
 
 
 def queues(timeline: Timeline) -> Iterator[Event]:
     """Requests that wait for each model."""
-    q = timeline.queue
-    for model, time_s, length in zip(q.model, q.time_s, q.length, strict=True):
+    for model, time_s, length in rows(timeline.queue):
         yield counter(f"{timeline.models[model]} waiting", queues_process(timeline), time_s, requests=length)
 
 

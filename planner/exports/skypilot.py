@@ -9,7 +9,7 @@ from planner.catalog.offers import OWN
 from planner.exports.fleet import ExportError, Machine
 from planner.exports.kubernetes import IMAGE, as_yaml, cloud_name
 from planner.exports.names import dns_name, dns_names, file_names
-from planner.io.demand import price_kind
+from planner.io.demand import scenario_of
 from planner.model.choices import PriceKind
 from planner.model.plan import Instances, Plan
 
@@ -18,27 +18,22 @@ ACCELERATORS = {"A100-40GB": "A100"}
 
 
 def tasks(plan: Plan, fleet: Sequence[Machine]) -> dict[str, str]:
-    """A file for each type of machine that is rented; ExportError where none is."""
+    """A task by its name for each type of machine that is rented; ExportError where none is."""
     rented = [machine for machine in fleet if machine.instances.provider != OWN]
     if not rented:
         raise ExportError("all machines of the plan are your own: there is nothing to rent. Export to triton.")
-    by_type = [(key, list(found)) for key, found in groupby(rented, key=lambda machine: machine.instances)]
-    names = dns_names(label(instances) for instances, _ in by_type)
+    names = dns_names(label(machine.instances) for machine in rented)
     folders = file_names(machine.name for machine in fleet)
-    return {
-        f"{names[label(instances)]}.sky.yaml": "\n".join(
-            [
-                *comments(plan, instances, names[label(instances)], kind_of(plan, instances)),
-                as_yaml(task(plan, instances, found, folders, kind_of(plan, instances))),
-            ]
-        )
-        for instances, found in by_type
-    }
-
-
-def kind_of(plan: Plan, instances: Instances) -> PriceKind | None:
-    """How they are paid for; of older plans as their scenario says."""
-    return PriceKind(instances.price_kind) if instances.price_kind else price_kind(plan)
+    scenario = scenario_of(plan)
+    asked = scenario.buy.price if scenario else None
+    made = {}
+    for instances, found in groupby(rented, key=lambda machine: machine.instances):
+        name = names[label(instances)]
+        kind = instances.price_kind or asked  # plans of older versions do not say it of machines
+        here = [folders[machine.name] for machine in found]
+        lines = [*comments(plan, instances, name, kind), as_yaml(task(plan, instances, here, kind))]
+        made[name] = "\n".join(lines)
+    return made
 
 
 def label(instances: Instances) -> str:
@@ -59,14 +54,12 @@ def comments(plan: Plan, instances: Instances, name: str, kind: PriceKind | None
         yield f"# The plan's price is {kind}: these start on demand, and your reservation must cover them."
 
 
-def task(
-    plan: Plan, instances: Instances, found: Sequence[Machine], folders: dict[str, str], kind: PriceKind | None
-) -> dict[str, Any]:
-    """The task of the machines of one type; each node takes the repository of its rank."""
+def task(plan: Plan, instances: Instances, folders: Sequence[str], kind: PriceKind | None) -> dict[str, Any]:
+    """The task of the machines of one type; each node takes the folder of its rank."""
     gpu = ACCELERATORS.get(instances.gpu, instances.gpu)
     return {
         "name": dns_name(plan.scenario),
-        "num_nodes": len(found),
+        "num_nodes": len(folders),
         "resources": {
             "infra": f"{instances.provider}/{instances.region}",
             "instance_type": cloud_name(instances),
@@ -75,7 +68,7 @@ def task(
             "image_id": f"docker:{IMAGE}",
             "ports": [8000],
         },
-        "file_mounts": {f"/models/{folders[machine.name]}": f"./models/{folders[machine.name]}" for machine in found},
-        "run": f"machines=({' '.join(folders[machine.name] for machine in found)})\n"
+        "file_mounts": {f"/models/{folder}": f"./models/{folder}" for folder in folders},
+        "run": f"machines=({' '.join(folders)})\n"
         "exec tritonserver --model-repository=/models/${machines[$SKYPILOT_NODE_RANK]} --rate-limit=execution_count\n",
     }

@@ -1,6 +1,6 @@
 """Targets: what a plan can be exported to, each as the files it becomes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from calibrate.io.files import printable
@@ -16,7 +16,11 @@ from planner.words.candidates import candidate_name
 from simulator.errors import InputError
 
 Files = dict[str, str]
+Fleet = Sequence[Machine]
+Made = tuple[Files, Sequence[str], Sequence[str]]
+"""The files of a deployment, the steps to take with them, and what is not as in the plan."""
 MODELS_PATH = "/v2/models/"
+PUT_MODELS = "Put each model's file into its folder `1/` under `models/`; each `config.pbtxt` says what is missing."
 START_TRITON = (
     "docker run --rm --gpus all -p 8000:8000 -p 8001:8001 -p 8002:8002 -v $PWD/MACHINE:/models "
     f"{kubernetes.IMAGE} tritonserver --model-repository=/models --rate-limit=execution_count"
@@ -36,71 +40,49 @@ def files_of(plan: Plan, target: Target) -> Files:
     """Files by path; ExportError where the plan cannot be exported to that."""
     if not plan.recommendation.models:
         raise ExportError("serves no model, so there is nothing to export. `planner explain` says why.")
-    match target:
-        case Target.TRITON:
-            return to_triton(plan)
-        case Target.SKYPILOT:
-            return to_skypilot(plan)
-        case Target.KUBERNETES:
-            return to_kubernetes(plan)
-        case Target.RAY_SERVE:
-            return to_ray_serve(plan)
-        case Target.OPENMETRICS:
-            return {"plan.prom": openmetrics.metrics(plan)}
-        case Target.PERFETTO:
-            return {"timeline.json": perfetto.trace(plan)}
+    if target in FILES:
+        name, text_of = FILES[target]
+        return {name: text_of(plan)}
+    title, server, make = DEPLOYMENTS[target]
+    fleet = machines(deployable(plan, server))
+    files, steps, differs = make(plan, fleet)
+    return {**files, "README.md": readme(plan, title, steps, differs)}
 
 
-def to_triton(plan: Plan) -> Files:
+def to_triton(plan: Plan, fleet: Fleet) -> Made:
     """A model repository for each machine."""
-    fleet = machines(deployable(plan, "Triton"))
-    folders = file_names(machine.name for machine in fleet)
+    folders = list(file_names(machine.name for machine in fleet).values())
     steps = [
         "Put each model's file into its folder `1/`, on each machine that has it; `config.pbtxt` says what is missing.",
-        "On each machine start Triton with its folder "
-        f"({', '.join(folders.values())}) for MACHINE, in a release that runs on its GPUs: `{START_TRITON}`",
-        check_step(list(folders.values())),
+        f"On each machine start Triton with its folder ({', '.join(folders)}) for MACHINE, in a release that runs on "
+        f"its GPUs: `{START_TRITON}`",
+        check_step(folders),
     ]
-    return {
-        **repositories(plan, fleet, ""),
-        **by_machine(plan, fleet),
-        "README.md": readme(plan, "Triton", steps, triton.what_differs(plan, fleet)),
-    }
+    return repositories(plan, fleet, "") | by_machine(plan, fleet), steps, triton.what_differs(plan, fleet)
 
 
-def to_skypilot(plan: Plan) -> Files:
+def to_skypilot(plan: Plan, fleet: Fleet) -> Made:
     """Tasks that rent machines and start Triton on them."""
-    fleet = machines(deployable(plan, "Triton"))
-    found = skypilot.tasks(plan, fleet)
-    folders = file_names(machine.name for machine in fleet)
+    tasks = skypilot.tasks(plan, fleet)
     steps = [
-        "Put each model's file into its folder `1/` under `models/`; each `config.pbtxt` says what is missing.",
-        *(f"`sky launch -c {name.removesuffix('.sky.yaml')} {name}`" for name in found),
+        PUT_MODELS,
+        *(f"`sky launch -c {name} {name}.sky.yaml`" for name in tasks),
         "`sky status --ip CLUSTER` says the first machine's address, `sky status -v` all.",
-        check_step([folders[machine.name] for machine in fleet]),
+        check_step(list(file_names(machine.name for machine in fleet).values())),
     ]
     differs = triton.what_differs(plan, fleet)
     if own := [printable(machine.name) for machine in fleet if machine.instances.provider == OWN]:
         differs.append(f"Your own machines are not rented: {', '.join(own)}; start Triton there yourself.")
-    return {
-        **found,
-        **repositories(plan, fleet, "models/"),
-        **by_machine(plan, fleet),
-        "README.md": readme(plan, "SkyPilot", steps, differs),
-    }
+    files = {f"{name}.sky.yaml": text for name, text in tasks.items()}
+    return files | repositories(plan, fleet, "models/") | by_machine(plan, fleet), steps, differs
 
 
-def to_kubernetes(plan: Plan) -> Files:
+def to_kubernetes(plan: Plan, fleet: Fleet) -> Made:
     """Deployments of Triton, and the repositories they mount."""
-    fleet = machines(deployable(plan, "Triton"))
-    names = kubernetes.model_names(fleet)
-    mounted = [group[0] for group in kubernetes.alike(fleet)]
-    destinations = {
-        model.name: Destination(MODELS_PATH + triton.folders_of(plan)[model.name], [Route(names[model.name], 1.0)])
-        for model in plan.recommendation.models
-    }
+    names, folders = kubernetes.model_names(fleet), triton.folders_of(plan)
+    routes = {name: [Route(service, 1.0)] for name, service in names.items()}
     steps = [
-        "Put each model's file into its folder `1/` under `models/`; each `config.pbtxt` says what is missing.",
+        PUT_MODELS,
         f"Copy what is in `models/` to a volume, and claim it as `{kubernetes.CLAIM}` (PersistentVolumeClaim).",
         "`kubectl apply -f kubernetes.yaml`",
         "`python check_slo.py`, inside the cluster. From outside, make the services reachable, then name them: "
@@ -108,33 +90,41 @@ def to_kubernetes(plan: Plan) -> Files:
     ]
     differs = triton.what_differs(plan, fleet)
     differs.append("A Service spreads connections evenly over its pods, whatever share the plan gives each.")
-    return {
-        "kubernetes.yaml": kubernetes.manifest(plan, fleet),
-        **repositories(plan, mounted, "models/"),
-        **slo_files(plan, {name: f"http://{name}:8000" for name in names.values()}, destinations),
-        "README.md": readme(plan, "Kubernetes", steps, differs),
-    }
+    manifest = {"kubernetes.yaml": kubernetes.manifest(plan, fleet)}
+    mounted = repositories(plan, [alike[0] for alike in kubernetes.alike(fleet)], "models/")
+    addresses = {name: f"http://{name}:8000" for name in names.values()}
+    return manifest | mounted | checked_by(plan, addresses, folders, routes), steps, differs
 
 
-def to_ray_serve(plan: Plan) -> Files:
+def to_ray_serve(plan: Plan, fleet: Fleet) -> Made:
     """A configuration and the application it names."""
-    fleet = machines(deployable(plan, "Ray Serve"))
     names = file_names(model.name for model in plan.recommendation.models)
-    destinations = {name: Destination(f"{MODELS_PATH}{safe}", [Route("ray", 1.0)]) for name, safe in names.items()}
+    routes = {name: [Route("ray", 1.0)] for name in names}
     steps = [
         f"Fill in what is `{ray_serve.FILL_IN}` in `serve_config.yaml`.",
         "With `pip install 'ray[serve]' torch` on a cluster that has the plan's GPUs, in this folder: "
         "`serve run serve_config.yaml`",
         "`python check_slo.py`, with `--url http://ADDRESS:8000` where Ray runs elsewhere.",
     ]
-    return {
-        **ray_serve.serve_files(plan, fleet),
-        **slo_files(plan, {"ray": f"http://localhost:{ray_serve.PORT}"}, destinations),
-        "README.md": readme(plan, "Ray Serve", steps, ray_serve.what_differs(plan, fleet)),
-    }
+    checks = checked_by(plan, {"ray": f"http://localhost:{ray_serve.PORT}"}, names, routes)
+    return ray_serve.serve_files(plan, fleet) | checks, steps, ray_serve.what_differs(plan, fleet)
 
 
-def repositories(plan: Plan, fleet: Sequence[Machine], under: str) -> Files:
+FILES: Mapping[Target, tuple[str, Callable[[Plan], str]]] = {
+    Target.OPENMETRICS: ("plan.prom", openmetrics.metrics),
+    Target.PERFETTO: ("timeline.json", perfetto.trace),
+}
+"""Targets that are one file: its name and its text."""
+DEPLOYMENTS: Mapping[Target, tuple[str, str, Callable[[Plan, Fleet], Made]]] = {
+    Target.TRITON: ("Triton", "Triton", to_triton),
+    Target.SKYPILOT: ("SkyPilot", "Triton", to_skypilot),
+    Target.KUBERNETES: ("Kubernetes", "Triton", to_kubernetes),
+    Target.RAY_SERVE: ("Ray Serve", "Ray Serve", to_ray_serve),
+}
+"""Targets that deploy a plan: its name, the server of the models, and what is made of the fleet."""
+
+
+def repositories(plan: Plan, fleet: Fleet, under: str) -> Files:
     """A model repository for each machine."""
     folders = file_names(machine.name for machine in fleet)
     return {
@@ -144,16 +134,23 @@ def repositories(plan: Plan, fleet: Sequence[Machine], under: str) -> Files:
     }
 
 
-def by_machine(plan: Plan, fleet: Sequence[Machine]) -> Files:
+def by_machine(plan: Plan, fleet: Fleet) -> Files:
     """SLOs and script where each machine is an endpoint of its own."""
-    folders, names = file_names(machine.name for machine in fleet), triton.folders_of(plan)
+    folders = file_names(machine.name for machine in fleet)
     routes: dict[str, list[Route]] = {}
     for machine in fleet:
         for served in machine.served:
             routes.setdefault(served.model.name, []).append(Route(folders[machine.name], served.share))
     known = "http://localhost:8000" if len(fleet) == 1 else ""
-    destinations = {name: Destination(MODELS_PATH + names[name], routes[name]) for name in routes}
-    return slo_files(plan, dict.fromkeys(folders.values(), known), destinations)
+    return checked_by(plan, dict.fromkeys(folders.values(), known), triton.folders_of(plan), routes)
+
+
+def checked_by(
+    plan: Plan, addresses: Mapping[str, str], paths: Mapping[str, str], routes: Mapping[str, Sequence[Route]]
+) -> Files:
+    """SLOs and script: the address of each endpoint, and where the requests of each model go."""
+    destinations = {name: Destination(f"{MODELS_PATH}{paths[name]}", to) for name, to in routes.items()}
+    return slo_files(plan, addresses, destinations)
 
 
 def check_step(endpoints: Sequence[str]) -> str:

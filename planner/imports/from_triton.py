@@ -12,17 +12,18 @@ from math import isfinite
 from pathlib import Path
 
 from calibrate.io.files import printable
+from calibrate.io.reader import NAME
 from calibrate.library.lookup import PRECISIONS, Library
 from planner.imports.triton_config import TritonConfig, read_config
 from planner.io.store import StoreError
+from planner.show.document import Column, Document, Items, Rows, Section, Table, Text
 from planner.units.reading import Quantity, did_you_mean, duration, rate
-from planner.units.writing import Screen, TextColumn, counted, names, table
+from planner.units.writing import counted, names
 from simulator.errors import InputError
 
 CONFIG = "config.pbtxt"
 TODO = "TODO"
 """Stands in the scenario where only its reader knows; `planner plan` refuses it, line by line."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*")
 NOTE_BYTES = 4096
 """Smaller files are notes and placeholders, not models."""
@@ -65,8 +66,9 @@ class Repository:
     path: Path
     models: tuple[TritonModel, ...]
     left_out: tuple[str, ...]
-    """Folders that are not imported, each with its reason."""
+    """Folders that are not imported, each with its reason, without its full stop."""
     warnings: tuple[str, ...]
+    """Properties that a scenario cannot hold, likewise."""
 
 
 def read_repository(path: Path) -> Repository:
@@ -103,22 +105,22 @@ def why_none(path: Path, left_out: Sequence[str]) -> str:
     if not left_out:
         return f"Each model is a directory with a {CONFIG}."
     more = f" And {len(left_out) - 3} more." if len(left_out) > 3 else ""
-    return f"Left out: {' '.join(left_out[:3])}{more}"
+    return f"Left out: {' '.join(f'{reason}.' for reason in left_out[:3])}{more}"
 
 
 def read_model(folder: Path) -> TritonModel | str:
     """One model, or why it is left out."""
     if not (folder / CONFIG).exists():
-        return f"{folder.name}: has no {CONFIG}. Triton may do without, this import does not: write one."
+        return f"{folder.name}: has no {CONFIG}. Triton may do without, this import does not: write one"
     config = read_config(folder / CONFIG)
     if config.name not in ("", folder.name):
         where = f"{folder / CONFIG}: `name` must be `{folder.name}`, as its directory is called, got `{config.name}`"
         raise RepositoryError(f"{where}. Mend the file.")
     if config.ensemble:
         steps = names([step or "?" for step in config.steps], 8)
-        return f"{folder.name}: is an ensemble, which is not supported; its models ({steps}) stand by themselves."
+        return f"{folder.name}: is an ensemble, which is not supported; its models ({steps}) stand by themselves"
     if {group.kind for group in config.groups} == {"KIND_CPU"}:
-        return f"{folder.name}: runs on processors only, and plans are about GPUs."
+        return f"{folder.name}: runs on processors only, and plans are about GPUs"
     version = newest(folder, config)
     size = None if config.backend in CODE else size_bytes(folder, version)
     return TritonModel(name=scenario_name(folder.name), config=config, weights_bytes=size, version=version)
@@ -153,9 +155,9 @@ def warnings_of(models: Sequence[TritonModel]) -> Iterator[str]:
     }
     for text, applies in kinds.items():
         if concerned := [model.name for model in models if applies(model.config)]:
-            yield f"{text}: {names(concerned)}."
+            yield f"{text}: {names(concerned)}"
     if batched := [f"{m.name} {m.config.max_batch_size}" for m in models if m.config.max_batch_size > 1]:
-        yield f"max_batch_size is no limit of a plan, which batches up to what was measured: {names(batched)}."
+        yield f"max_batch_size is no limit of a plan, which batches up to what was measured: {names(batched)}"
 
 
 def gathers_nothing(config: TritonConfig) -> bool:
@@ -250,51 +252,41 @@ class Import:
         lines += ["", f"name: {quoted(repository.path.resolve().name)}", "", "models:"]
         for model in repository.models:
             lines += model_lines(model, self.wished, self.profiled[model.name])
-        lines += [
-            "",
-            "# Of each model all that is asked together; `poisson` for people, `rate` and `count` for cameras.",
-        ]
-        lines.append("streams:")
+        lines += ["", *STREAMS]
         for model in repository.models:
             rate = self.wished.rates.get(model.name, TODO)
             lines.append(f"  - {{model: {quoted(model.name)}, poisson: {rate}}}")
         return "\n".join([*lines, "", *BUY, ""])
 
-    def summary(self, screen: Screen) -> str:
+    def document(self) -> Document:
         """Models, what was left out, and what is still to be written."""
         repository = self.repository
-        title = f"{counted(len(repository.models), 'model')} of {repository.path}"
-        lines = [screen.bold(title), *table(self.columns(), screen)]
-        for heading, texts in (("Left out", repository.left_out), ("Not in the scenario", repository.warnings)):
-            if texts:
-                lines += ["", screen.bold(heading)]
-            for text in texts:
-                lines += screen.wrap(f"- {text}", 2, 2)
-        if self.missing:
-            missing = f"Still to be written where {TODO} stands: {', '.join(self.missing)} (--rate, --slo)."
-            lines += ["", *screen.wrap(missing)]
-        if self.unprofiled:
-            lines += ["", *screen.wrap(self.unprofiled)]
-        return "\n".join(lines) + "\n"
+        todo = ", ".join(self.missing)
+        missing = f"Still to be written where {TODO} stands: {todo} (--rate, --slo)." if todo else ""
+        return Document(
+            name=repository.path.name,
+            headline=f"{counted(len(repository.models), 'model')} of {repository.path}",
+            lead=[Table(self.columns())],
+            sections=[
+                Section("Left out", [Items([f"{reason}." for reason in repository.left_out])]),
+                Section("Not in the scenario", [Items([f"{warning}." for warning in repository.warnings])]),
+                Section("", [Text(missing)]),
+                Section("", [Text(self.unprofiled)]),
+            ],
+        )
 
-    def columns(self) -> list[TextColumn]:
+    def columns(self) -> list[Column]:
         """The models as a table."""
-        rows = [self.row(model) for model in self.repository.models]
-        right = {"batch", "wait", "on disk"}
-        return [TextColumn(title, [row[title] for row in rows], title in right) for title in rows[0]]
-
-    def row(self, model: TritonModel) -> dict[str, str]:
-        """One model by columns."""
-        config = model.config
-        return {
-            "model": model.name,
-            "backend": config.backend or "-",
-            "batch": str(config.max_batch_size),
-            "wait": written(config.max_queue_delay_s),
-            "instances": "; ".join(map(str, config.groups)) or "1 on every GPU",
-            "on disk": megabytes(model.weights_bytes) if model.weights_bytes else "-",
-            "profile": model.profile if self.profiled[model.name] else "none",
-        }
+        rows = Rows(self.repository.models)
+        return [
+            rows.words("model", lambda m: m.name),
+            rows.words("backend", lambda m: m.config.backend or "-"),
+            rows.figures("batch", lambda m: str(m.config.max_batch_size)),
+            rows.figures("wait", lambda m: written(m.config.max_queue_delay_s)),
+            rows.words("instances", lambda m: "; ".join(map(str, m.config.groups)) or "1 on every GPU"),
+            rows.figures("on disk", lambda m: megabytes(m.weights_bytes) if m.weights_bytes else "-"),
+            rows.words("profile", lambda m: m.profile if self.profiled[m.name] else "none"),
+        ]
 
 
 def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Library) -> Import:
@@ -382,7 +374,7 @@ def quoted(text: str) -> str:
 
 def comment(text: str) -> str:
     """A text that cannot break its line."""
-    return printable(text).rstrip(".")
+    return printable(text)
 
 
 def check_free(path: Path) -> None:

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 
 from planner.io.load import ScenarioReader
 from planner.io.strict_yaml import YamlError, parse
-from planner.model.choices import PriceKind
 from planner.model.plan import ModelAnswer, Plan
 from planner.model.scenario import Phase, Scenario, StreamSpec
 
@@ -37,12 +36,6 @@ def scenario_of(plan: Plan) -> Scenario | None:
     for override in plan.scenario_overrides:
         reader.override(override)
     return reader.scenario()
-
-
-def price_kind(plan: Plan) -> PriceKind | None:
-    """How rented machines are paid for; None where the plan does not hold its scenario."""
-    scenario = scenario_of(plan)
-    return scenario.buy.price if scenario else None
 
 
 def sources_of(scenario: Scenario | None, model: ModelAnswer) -> list[dict[str, object]]:

@@ -28,6 +28,7 @@ def from_triton(
     from planner.console.output import emit
     from planner.imports.from_triton import check_free, read
     from planner.io.store import write_text
+    from planner.show.terminal import terminal
     from planner.units.writing import stdout_screen
 
     check_free(out)
@@ -35,4 +36,4 @@ def from_triton(
     made = read(repository, rate or [], slo or [], library)
     write_text(made.text(), out)
     next_step = f" Next: planner plan {out}" if not made.unprofiled else " It cannot be planned yet."
-    emit(f"{made.summary(stdout_screen())}\nWrote {out}.{next_step}\n")
+    emit(f"{terminal(made.document(), stdout_screen())}\nWrote {out}.{next_step}\n")
