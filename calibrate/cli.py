@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from calibrate.io.guard import guarded
+from calibrate.io.points import OPTIMIZERS
 from calibrate.sweep import request
 from calibrate.sweep.request import Request, RequestError
 from calibrate.sweep.sweep import run
@@ -83,7 +84,7 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
             cudnn_benchmark=given.cudnn_benchmark,
             compiled=given.compile,
         ),
-        optimizers=request.some("--optimizers", given.optimizers, request.OPTIMIZERS),
+        optimizers=request.some("--optimizers", given.optimizers, OPTIMIZERS),
         out=given.out,
         seconds_per_point=request.seconds("--seconds", given.seconds),
         timeout_s=request.seconds("--timeout", given.timeout),

@@ -62,11 +62,16 @@ class Fault(Enum):
 class FileError(InputError):
     """A file that cannot be used: what is wrong, in a sentence without the file's name and without the remedy."""
 
-    def __init__(self, what: str, place: str = "", fault: Fault | None = None) -> None:
+    def __init__(self, what: str, *at: int, fault: Fault | None = None) -> None:
         super().__init__(what)
         self.fault = fault
-        self.place = place
-        """`:3:7`, line and column, or empty."""
+        self.at = ":".join(map(str, at))
+        """`3:7`, line and column; empty where the file as a whole is meant."""
+
+    @property
+    def place(self) -> str:
+        """The same behind the name of a file."""
+        return f":{self.at}" if self.at else ""
 
 
 def read_bytes(path: Path, most: int = LARGEST_BYTES, *, unpack: bool = True) -> bytes:
@@ -107,12 +112,12 @@ def parse_json(raw: bytes) -> Any:
     if found := ENDLESS.search(raw):
         line = raw.count(b"\n", 0, found.end()) + 1
         column = found.end() - raw.rfind(b"\n", 0, found.end())
-        raise FileError("holds a number beyond 1e100", f":{line}:{column}")
+        raise FileError("holds a number beyond 1e100", line, column)
     try:
         return json.loads(_decoded(raw), object_pairs_hook=_unique, parse_constant=_not_finite)
     except json.JSONDecodeError as error:
         end = "it ends too early" if error.pos >= len(error.doc.rstrip()) else error.msg.lower()
-        raise FileError(f"is not JSON: {end}", f":{error.lineno}:{error.colno}") from None
+        raise FileError(f"is not JSON: {end}", error.lineno, error.colno) from None
     except RecursionError:
         raise FileError("is nested too deeply") from None
 

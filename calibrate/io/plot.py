@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrate.io.files import MADE, FileError, demand_ours, replacing_named
 from calibrate.io.picture import Picture
+from calibrate.io.points import OPTIMIZERS
 from simulator.errors import InputError
 from simulator.world.profile import Profile
 
@@ -150,15 +151,14 @@ def _ticks(axes: "Axes", batches: Sequence[float]) -> None:
 
 def _memory(figure: "Figure", profile: Profile, measured: Mapping[str, Any]) -> None:
     points = measured.get("points", {})
-    training = {kind: by_batch for kind, by_batch in points.items() if kind.startswith("memory.")}
+    training = {name: points[f"memory.{name}"] for name in OPTIMIZERS if f"memory.{name}" in points}
     inference, *others = figure.subplots(1, 1 + len(training), squeeze=False)[0]
     batches = [f"{batch:g}" for batch in profile.workspace.x]
     weights_bytes = [profile.weight_bytes] * len(batches)
     parts = {"weights": _millions(weights_bytes), "activations": _millions(profile.workspace.y)}
     _stack(inference, batches, parts, KINDS)
     inference.set_title(f"Inference, MB{_limit(measured, 'inference')}")
-    for axes, (kind, by_batch) in zip(others, training.items(), strict=True):
-        optimizer = kind.partition(".")[2]
+    for axes, (optimizer, by_batch) in zip(others, training.items(), strict=True):
         good = {batch: point["values"] for batch, point in by_batch.items() if point["status"] == "ok"}
         held = {name: _millions([values.get(f"{name}_bytes", 0.0) for values in good.values()]) for name in KINDS}
         _stack(axes, list(good), held, KINDS)

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any, TypeGuard
 
 PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
+OPTIMIZERS = ("sgd", "adam")
+"""Of a training step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def parse(path: Path, what: str) -> dict[str, Any]:
     try:
         raw = read_json(path, LARGEST_FILE_BYTES)
     except FileError as error:
-        refuse(error.place.removeprefix(":"), str(error), f"Write {what}")
+        refuse(error.at, str(error), f"Write {what}")
     if not isinstance(raw, dict):
         refuse("", f"must be a mapping, got {_kind(raw)}", f"Write {what}")
     return raw

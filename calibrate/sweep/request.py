@@ -7,12 +7,11 @@ from itertools import product
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from calibrate.io.points import PRECISIONS, Settings
+from calibrate.io.points import OPTIMIZERS, PRECISIONS, Settings
 from simulator.errors import InputError
 from simulator.near import near_names
 
 MODES = ("inference", "training", "device", "swapping")
-OPTIMIZERS = ("sgd", "adam")
 LARGEST_BATCH = 1_000_000
 BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 BYTES |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}

@@ -38,13 +38,13 @@ def plan(
     quiet: Quiet = False,
 ) -> None:
     """Find the cheapest GPUs that meet every SLO."""
-    from planner.compare.gate import crossed, parse_conditions, weak
+    from planner.compare.gate import crossed, parse_condition, weak
     from planner.io.store import check_target
     from planner.show.documents.plan import render
 
     if target := target_of(out, form):
         check_target(target, scenario)
-    conditions = parse_conditions(fail_on or [])
+    conditions = list(map(parse_condition, fail_on or []))
     with progress(quiet) as tell:
         answer = api.plan(scenario, overrides=overrides, catalog=catalog, profiles=profiles, seed=seed, progress=tell)
     emit(render(answer, form, stdout_screen()))

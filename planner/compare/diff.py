@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
 from planner.compare.answers import BANDS, METRICS, SERVING, Answer, Attributes, Key, exactly
-from planner.compare.gate import INFEASIBLE, ChangeCondition, ConditionError
+from planner.compare.gate import INFEASIBLE, ConditionError, GateCondition
 from planner.io.store import StoreError
 from planner.model.candidate import Candidate
 from planner.model.plan import Interval, Plan, Recommendation, Rejection
@@ -359,7 +359,7 @@ def rejection_of(plan: Plan, candidate: Candidate) -> Rejection | None:
 # Conditions
 
 
-def crossed(diff: Diff, conditions: Sequence[ChangeCondition]) -> list[str]:
+def crossed(diff: Diff, conditions: Sequence[GateCondition]) -> list[str]:
     """One line for each condition that holds, and for each figure. What is lost outright makes every condition hold."""
     if conditions and (lost := lost_feasibility(diff)):
         return [f"--fail-on {condition.text}: {lost}." for condition in conditions]
@@ -374,7 +374,7 @@ def lost_feasibility(diff: Diff) -> str:
     return f"infeasible now at {names(points, 3)}" if points else ""
 
 
-def crossings(diff: Diff, condition: ChangeCondition) -> list[str]:
+def crossings(diff: Diff, condition: GateCondition) -> list[str]:
     """The figures for which a condition holds; ConditionError where it cannot be checked."""
     figures = [f for f in diff.figures if METRICS.get(f.name) == condition.name and f.new is not None]
     if diff.new.schema == TRAINING:
@@ -387,7 +387,7 @@ def crossings(diff: Diff, condition: ChangeCondition) -> list[str]:
     return [line for line in lines if line]
 
 
-def crossing(figure: FigureChange, condition: ChangeCondition) -> str:
+def crossing(figure: FigureChange, condition: GateCondition) -> str:
     """What a condition found of one figure; empty where it does not hold, or a change has nothing to start from.
 
     A figure that is no longer known meets nothing: every condition holds of it.

@@ -4,7 +4,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 from planner.model.plan import Plan, Recommendation
 from planner.show.text.reasons import stale_prices
@@ -53,23 +53,13 @@ class ConditionError(InputError):
     """A condition nobody can check, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateCondition:
-    """`cost>5`: what must not hold."""
-
-    text: str
-    metric: Metric
-    holds: Callable[[float, float], bool]
-    limit: float
-
-
 INFEASIBLE = "infeasible"
 """The condition that an answer which was feasible no longer is."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeCondition:
-    """`cost>+5%`: what must not hold of a figure of an older answer and the same of a newer one."""
+class GateCondition:
+    """`cost>5`, what must not hold of an answer; or `cost>+5%`, of what changed since an older one."""
 
     text: str
     name: str
@@ -102,11 +92,6 @@ class ChangeCondition:
         return f"it went from {show(old)} to {show(new)}{part}"
 
 
-def parse_conditions(texts: Sequence[str]) -> list[GateCondition]:
-    """Conditions as they stand on the command line; ConditionError names the first that is none."""
-    return [parse_condition(text) for text in texts]
-
-
 def parts(text: str, examples: str) -> tuple[str, str, str]:
     """Metric, comparison and limit of a condition."""
     match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|>|<)\s*(.+?)\s*", text)
@@ -125,19 +110,19 @@ def parse_condition(text: str) -> GateCondition:
     if re.fullmatch(r"[+-].*%", limit):
         raise ConditionError(f"--fail-on {text}: a change needs an older answer. `planner diff` takes such conditions.")
     try:
-        return GateCondition(text, METRICS[name], OPERATORS[sign], METRICS[name].read(limit))
+        return GateCondition(text, name, OPERATORS[sign], METRICS[name].read(limit))
     except ValueError as error:
         raise ConditionError(f"--fail-on {text}: {error}") from None
 
 
-def parse_change(text: str) -> ChangeCondition:
+def parse_change(text: str) -> GateCondition:
     """`cost>+5%`, `p99>+10 ms`, `attainment<-0.1%`, `infeasible`; and without a sign as for one answer.
 
     A sign makes the limit one of the change: with `%` as a share of the older figure, but for attainment, whose own
     unit that is: there `-0.1%` are a tenth of a point less.
     """
     if text.strip() == INFEASIBLE:
-        return ChangeCondition(text, INFEASIBLE)
+        return GateCondition(text, INFEASIBLE)
     name, comparison, limit = parts(text, f"`cost>+5%`, `attainment<-0.1%`, `gpus>4` or `{INFEASIBLE}`")
     signed = limit[0] in "+-"
     relative = signed and limit.endswith("%") and name != "attainment"
@@ -145,7 +130,7 @@ def parse_change(text: str) -> ChangeCondition:
         size = magnitude(name, limit[signed:].strip(), relative)
     except ValueError as error:
         raise ConditionError(f"--fail-on {text}: {error}") from None
-    return ChangeCondition(text, name, OPERATORS[comparison], -size if limit[0] == "-" else size, signed, relative)
+    return GateCondition(text, name, OPERATORS[comparison], -size if limit[0] == "-" else size, signed, relative)
 
 
 def magnitude(name: str, text: str, relative: bool) -> float:
@@ -162,14 +147,10 @@ def magnitude(name: str, text: str, relative: bool) -> float:
 
 def crossed(plan: Plan, conditions: Sequence[GateCondition]) -> list[str]:
     """One line for each condition that holds."""
-    best = plan.recommendation
-    if not best.models:
+    if not plan.recommendation.models:
         return []
-    return [
-        f"--fail-on {c.text}: it is {c.metric.show(c.metric.of(best))}."
-        for c in conditions
-        if c.holds(c.metric.of(best), c.limit)
-    ]
+    figures = [(one, METRICS[one.name].of(plan.recommendation)) for one in conditions]
+    return [f"--fail-on {one.text}: {one.found(nan, got)}." for one, got in figures if one.holds(got, one.limit)]
 
 
 def weak(plan: Plan) -> list[str]:

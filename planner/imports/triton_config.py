@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calibrate.io.files import FileError, read_text
 from planner.imports.textproto import Message, TextprotoError, TextprotoValue, parse
-from planner.io.strict_yaml import read_text
+from planner.io.strict_yaml import MAX_BYTES
 from planner.units.reading import did_you_mean
 
 INT_MAX = {"int32": 2**31 - 1, "uint32": 2**32 - 1, "int64": 2**63 - 1, "uint64": 2**64 - 1}
@@ -142,9 +143,9 @@ class TritonConfig:
 def read_config(path: Path) -> TritonConfig:
     """Contents of a `config.pbtxt`; TextprotoError, in one line with its place, where it cannot be read."""
     try:
-        text = read_text(path)
-    except ValueError as error:
-        raise TextprotoError(f"{path}: {str(error).partition('. ')[0]}. Mend the file.") from None
+        text = read_text(path, MAX_BYTES)
+    except FileError as error:
+        raise TextprotoError(f"{path}: {error}. Mend the file.") from None
     return of_message(checked(parse(text, str(path)), "ModelConfig"))
 
 

@@ -23,6 +23,7 @@ SIGNED = frozenset(
     {"observed", "limit", "numbers", "values", "low_figure", "high_figure", "reference_figure", "axes", "timeline"}
 )
 """Figures that may be below 0: whatever a study varies or keeps, what a refusal compares, and times in a window."""
+DATES = frozenset({"as_of", "price_as_of", "prices_as_of"})
 OF_LINES = frozenset({"scenario_text"})
 """Texts of several lines."""
 LINES = {ord(char): " " for char in "\n\t\r"}
@@ -96,42 +97,53 @@ def sound(data: Any, kind: type[T]) -> T:
         first = error.errors()[0]
         text = message(first["loc"], first["type"], first, kind).rstrip(".")
         raise UnsoundError(f"{dotted(first['loc'])}: {text}") from error
-    if wrong := next(impossible(answer, "", False), ""):
+    if wrong := next(impossible(answer), ""):
         raise UnsoundError(wrong)
     return answer
 
 
-def impossible(value: Any, place: str, signed: bool) -> Iterator[str]:
-    """Figures below 0 or beyond all bounds, and texts that speak to a terminal, anywhere in an answer."""
+def impossible(value: Any, place: str = "", name: str = "", signed: bool = False) -> Iterator[str]:
+    """Figures below 0 or beyond all bounds, and texts that speak to a terminal, anywhere in an answer.
+
+    `name` is that of the field or key.
+    """
     match value:
         case bool() | None:
             return
         case str():
-            yield from impossible_text(value, place)
+            yield from impossible_text(value, place, name)
         case int() | float():
             yield from impossible_number(value, place, signed)
+        case list() | tuple() if all_within(value, least_of(signed)):
+            return
+        case _:
+            for inside, key, item in parts(value, place):
+                yield from impossible(item, inside, key, signed or key in SIGNED)
+
+
+def parts(value: Any, place: str) -> Iterator[tuple[str, str, Any]]:
+    """What a mapping, a list or a dataclass holds: each with its place and its name."""
+    match value:
         case Mapping():
             for key, item in value.items():
-                yield from impossible(str(key), place, signed)
-                yield from impossible(item, f"{place}[{key}]" if place else str(key), signed or key in SIGNED)
+                yield place, "", str(key)
+                yield f"{place}[{key}]" if place else str(key), str(key), item
         case list() | tuple():
-            if not all_within(value, least_of(signed)):
-                for i, item in enumerate(value):
-                    yield from impossible(item, f"{place}[{i}]", signed)
+            for i, item in enumerate(value):
+                yield f"{place}[{i}]", "", item
         case _ if is_dataclass(value):
             for one in fields(value):
-                inside = f"{place}.{one.name}" if place else one.name
-                yield from impossible(getattr(value, one.name), inside, signed or one.name in SIGNED)
+                yield f"{place}.{one.name}" if place else one.name, one.name, getattr(value, one.name)
 
 
-def impossible_text(text: str, place: str) -> Iterator[str]:
+def impossible_text(text: str, place: str, name: str) -> Iterator[str]:
     """The error of a text that no answer holds."""
-    lines = text.translate(LINES) if place in OF_LINES else text
+    lines = text.translate(LINES) if name in OF_LINES else text
     if len(text) > LONGEST_TEXT:
         yield f"{place}: must be a text of at most {LONGEST_TEXT:,} characters, got {len(text):,}"
     elif not lines.isprintable():
         yield f"{place}: must have no control characters, got {quoted(text)}"
-    elif text and place.endswith("as_of") and not is_date(text):
+    elif text and name in DATES and not is_date(text):
         yield f"{place}: must be a date such as 2026-08-01, got {quoted(text)}"
 
 

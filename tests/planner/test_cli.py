@@ -20,7 +20,7 @@ from support.paths import ROOT
 from support.shown import SHOWN, chains
 
 from planner import cli
-from planner.compare.gate import ConditionError, crossed, parse_conditions, weak
+from planner.compare.gate import ConditionError, crossed, parse_condition, weak
 from planner.io.store import read_plan, write_plan
 from planner.show.text.plan import headline
 
@@ -364,14 +364,14 @@ def test_a_missed_slo_comes_before_a_threshold(planner):
     ],
 )
 def test_conditions(condition, holds):
-    assert bool(crossed(PLAN, parse_conditions([condition]))) is holds
+    assert bool(crossed(PLAN, [parse_condition(condition)])) is holds
 
 
 def test_several_conditions_are_all_checked():
-    said = crossed(PLAN, parse_conditions(["cost>5", "gpus>5", "p99>=80 ms"]))
+    said = crossed(PLAN, [*map(parse_condition, ["cost>5", "gpus>5", "p99>=80 ms"])])
     assert said == ["--fail-on cost>5: it is $6.12/h.", "--fail-on p99>=80 ms: it is 81.2 ms."]
     with pytest.raises(ConditionError):
-        parse_conditions(["cost>5", "cost=5"])
+        parse_condition("cost=5")
 
 
 def test_strict_names_what_is_weak():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.answers import BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, VGG, YOLO
 
-from planner.compare.gate import crossed, parse_conditions
+from planner.compare.gate import crossed, parse_condition
 from planner.io.store import StoreError, read_plan, to_json, write_plan, write_text
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Interval
@@ -376,4 +376,4 @@ def test_a_plan_of_nothing_tells_scripts_that_it_is_not_feasible(tmp_path):
     back = read_plan(tmp_path / "plan.json")
     assert back.recommendation == NOTHING_TRIED
     assert headline(back) == "No feasible plan: 2 candidates rejected."
-    assert crossed(back, parse_conditions(["cost>1", "gpus<1", "p99>1 ms"])) == []
+    assert crossed(back, [*map(parse_condition, ["cost>1", "gpus<1", "p99>1 ms"])]) == []
