@@ -33,7 +33,7 @@ from simulator.world import deployment, profile
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Service
 from simulator.world.model import Layer
-from simulator.world.profile import Evidence, Profile
+from simulator.world.profile import Evidence, Profile, WeightSource
 from simulator.world.workload import FixedRate, Poisson, Stream
 
 CONCEPTS = ROOT / "docs" / "concepts.md"
@@ -209,7 +209,7 @@ def test_duty_cycle_of_two_models() -> None:
         as_of="",
     )
     sized = sizing.Sized(need((Stream("m", Poisson(50)),)), device, (0.010,) * 8, (8,), 0.5, 0.5, 0)
-    rules = Rules(headroom=0, swap=False, prefetch=True, pinned=True, padded=False)
+    rules = Rules(headroom=0, swap=False, prefetch=True, source=WeightSource.PINNED, padded=False)
     duty = duty_cycle([Portion(sized, 1.0)] * 2, sizing.Kind(gpu, gpu.memory_bytes), rules)
     assert duty is not None
     assert duty.batch_sizes == (1, 1)

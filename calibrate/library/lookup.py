@@ -270,6 +270,7 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         context_bytes=_whole(read.not_negative_or_none("context_bytes")),
         load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
         pageable_bytes_per_s=read.optional("pageable_bytes_per_s"),
+        disk_bytes_per_s=read.optional("disk_bytes_per_s"),
         busy_w=read.optional("busy_w"),
         flops_per_sample=flops,
         output_bytes_per_sample=int(read.optional("output_bytes_per_sample") or 0),

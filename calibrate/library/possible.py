@@ -22,6 +22,7 @@ def _signs(profile: Profile) -> list[str]:
         **{f"latency_s.{x:g}": y for x, y in _points(profile.latency)},
         "load.bytes_per_s": profile.load.bytes_per_s,
         "pageable_bytes_per_s": profile.pageable_bytes_per_s,
+        "disk_bytes_per_s": profile.disk_bytes_per_s,
         "busy_w": profile.busy_w,
         "flops_per_sample": profile.flops_per_sample,
         **{f"weight_bytes of layer {layer.key!r}": layer.weight_bytes for layer in profile.layers},

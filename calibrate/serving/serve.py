@@ -105,6 +105,8 @@ def serve_alone(
 def opened(deployment: Deployment, device: str) -> "Bench":
     """The device, ready for models. ServeError where it cannot be had."""
     name = deployment.devices[0].id
+    if deployment.swap.disk:
+        raise ServeError("swap.disk: weights are served from memory alone. Leave it out, or write false")
     try:
         real = find_device(device)
     except DeviceError as error:

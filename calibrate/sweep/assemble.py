@@ -27,6 +27,8 @@ UNKNOWN_HOST_BYTES_PER_S = 5e9
 """Host memory to device where nothing was measured: half of what PCIe 3.0 x16 reaches."""
 DIGITS = 5
 """Digits of each raw sample: timers tell no more."""
+FROM_STORAGE = 0.9
+"""Share of a file that must be fetched from storage for its reading to count as from disk."""
 WATTS_A_CORE = 10.0
 """Power limit over cores of common server processors, W: EPYC 7763 4.4, Xeon 8480 6.3, Core i9 13900 10.5."""
 OPAQUE = "It can be called and nothing more: its weights are what the process grew by as it was made."
@@ -123,6 +125,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         **_held_besides(m),
         "load": load,
         **_given("pageable_bytes_per_s", pageable),
+        **_given("disk_bytes_per_s", _disk_rate(m, weights)),
         **_given("busy_w", _busy_w(times)),
         **_given("flops_per_sample", work.flops_per_sample),
         **_given("output_bytes_per_sample", _layer_value(m, "output_bytes_per_sample")),
@@ -283,6 +286,15 @@ def _load(m: Measured, weights: int) -> tuple[dict[str, float], float | None, st
     from_pageable = weights / max(median(pageable) - load["t0_s"], 1e-9) if pageable else None
     # A copy through a pinned buffer cannot be faster than the copy from that buffer: less is noise of the timing.
     return load, from_pageable and min(from_pageable, load["bytes_per_s"]), "measured", []
+
+
+def _disk_rate(m: Measured, weights: int) -> float | None:
+    """Weights over the time from disk to device, where the file was seen to come from storage and from no cache."""
+    outcome = m.one(What.LOAD)
+    if outcome is None or not outcome.samples.get("disk_s"):
+        return None
+    share = outcome.details.get("disk", {}).get("share_from_storage")
+    return weights / median(outcome.samples["disk_s"]) if share and share > FROM_STORAGE else None
 
 
 def _load_fit(outcome: PointOutcome, kind: str) -> fit.LoadFit | None:

@@ -198,6 +198,8 @@ class Policies:
     eviction: Eviction
     prefetch: bool
     pinned: bool
+    disk: bool = False
+    """Weights of swapped models come from disk."""
     padded: bool
     headroom: float
     """Share of every GPU kept free on purpose."""

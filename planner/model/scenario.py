@@ -382,6 +382,8 @@ class SwapSpec:
     SLO."""
     pinned: bool = True
     """Host copies in page-locked memory."""
+    disk: bool = False
+    """No host copies: weights come from disk."""
 
     @property
     def policy(self) -> SwapPolicy:
@@ -391,6 +393,7 @@ class SwapSpec:
             eviction=open_ones.eviction if self.eviction is None else self.eviction,
             prefetch=open_ones.prefetch if self.prefetch is None else self.prefetch,
             pinned=self.pinned,
+            disk=self.disk,
         )
 
     @property
@@ -399,7 +402,7 @@ class SwapSpec:
         first = self.policy
         evictions = tuple(Eviction) if self.eviction is None else (self.eviction,)
         prefetches = (True, False) if self.prefetch is None else (self.prefetch,)
-        tried = (SwapPolicy(e, p, self.pinned) for p in prefetches for e in evictions)
+        tried = (SwapPolicy(e, p, self.pinned, self.disk) for p in prefetches for e in evictions)
         return (first, *(policy for policy in tried if policy != first))
 
 

@@ -91,6 +91,7 @@ class Code(StrEnum):
     STAGES_BY_WEIGHTS = "stages-by-weights"
     SHARED_LINK = "shared-link"
     PAGEABLE_RATE = "pageable-rate"
+    DISK_RATE = "disk-rate"
     HOST_MEMORY = "host-memory"
     REPRICED = "repriced"
     OF_MERGING = "of-merging"

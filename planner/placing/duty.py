@@ -10,6 +10,7 @@ from planner.model.plan import Bottleneck
 from planner.placing.sizing import Kind, Sized
 from simulator.clock.run import cut
 from simulator.world.model import Layer
+from simulator.world.profile import WeightSource
 from simulator.world.sharing import turn_order
 
 LOST_WEIGHT = 10
@@ -25,7 +26,7 @@ class Rules:
     swap: bool
     """Models may take turns in memory."""
     prefetch: bool
-    pinned: bool
+    source: WeightSource
     padded: bool
     tightness: Mapping[str, float] = field(default_factory=dict)
     """By model: how many times closer than its SLO its worst case should stay; learnt from simulation."""
@@ -260,7 +261,7 @@ def _missing_bytes(portion: Portion, before: Portion) -> int:
 
 
 def _load_s(portion: Portion, size_bytes: int, rules: Rules) -> float:
-    return portion.sized.profile.load_from(pinned=rules.pinned)(size_bytes)
+    return portion.sized.profile.swap_from(rules.source)(size_bytes)
 
 
 def _round_waits_s(

@@ -30,6 +30,7 @@ from planner.placing.duty import (
     weight_bytes,
 )
 from planner.placing.sizing import Kind, SizedModels
+from simulator.world.profile import WeightSource
 from simulator.world.sharing import turn_order
 
 COLUMNS_MAX = 2000
@@ -329,7 +330,9 @@ class Packer:
         return Misfit(Bottleneck.MEMORY, held, device.kind.memory_bytes, largest.sized.model)
 
     def _too_much_for_hosts(self, placed: Sequence[Placed]) -> Misfit | None:
-        """A host keeps a copy of every weight it serves."""
+        """A host keeps a copy of every weight it serves, unless they come from disk."""
+        if self.rules.source is WeightSource.DISK:
+            return None
         for host in dict.fromkeys(p.devices[0].host for p in placed):
             here = [p for p in placed if p.devices[0].host == host]
             held, limit = weight_bytes(p.portion for p in here), here[0].devices[0].host_memory_bytes

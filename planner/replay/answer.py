@@ -246,6 +246,7 @@ def policies(scenario: Scenario, workload: Workload, trial: Trial | None) -> Pol
         eviction=swap.eviction,
         prefetch=swap.prefetch,
         pinned=swap.pinned,
+        disk=swap.disk,
         padded=scenario.padded,
         headroom=scenario.headroom,
         horizon_s=length.horizon_s if length else horizon_s(scenario, workload),

@@ -18,7 +18,7 @@ from planner.placing.packing import Placed
 from planner.replay.answer import bottleneck_of, evidence
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial
-from simulator.world.profile import PAGEABLE_SHARE, Evidence
+from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, WeightSource
 from simulator.world.workload import Workload
 
 OUTAGES_MIN = 20
@@ -74,10 +74,13 @@ def _of_placement(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
     if not any(p.swapped for p in placed):
         return
     yield Statement(code=Code.SHARED_LINK)
-    unknown = any(p.portion.sized.profile.pageable_bytes_per_s is None for p in placed)
-    if unknown and not scenario.swap.pinned:
+    profiles = [p.portion.sized.profile for p in placed]
+    source = scenario.swap.policy.source
+    if source is WeightSource.PAGEABLE and any(profile.pageable_bytes_per_s is None for profile in profiles):
         yield Statement(code=Code.PAGEABLE_RATE, figures={"share": PAGEABLE_SHARE})
-    if any(device.host_memory_bytes is None for device in trial.devices):
+    if source is WeightSource.DISK and any(profile.disk_bytes_per_s is None for profile in profiles):
+        yield Statement(code=Code.DISK_RATE, figures={"bytes_per_s": DISK_BYTES_PER_S})
+    if source is not WeightSource.DISK and any(device.host_memory_bytes is None for device in trial.devices):
         yield Statement(code=Code.HOST_MEMORY)
 
 

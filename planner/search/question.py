@@ -67,7 +67,7 @@ class Question:
     def rules(self, swap: bool, tightness: Mapping[str, float]) -> Rules:
         """What each GPU must keep."""
         s, policy = self.scenario, self.scenario.swap.policy
-        return Rules(s.headroom, swap, policy.prefetch, policy.pinned, s.padded, tightness)
+        return Rules(s.headroom, swap, policy.prefetch, policy.source, s.padded, tightness)
 
 
 def ask(

@@ -168,6 +168,7 @@ def planned_swap(scenario: Scenario, kept: Plan) -> SwapPolicy:
         eviction=planned.eviction if given.eviction is None else given.eviction,
         prefetch=planned.prefetch if given.prefetch is None else given.prefetch,
         pinned=given.pinned,
+        disk=given.disk,
     )
 
 

@@ -234,6 +234,7 @@ ASSUMPTIONS: dict[Code, Template] = {
     Code.IDLE_POWER: "idle power is assumed to be {share_of_tdp:slo} of the power limit: no vendor states it ({all})",
     Code.STAGES_BY_WEIGHTS: "a model cut into pipeline stages spends time in each in proportion to its weights",
     Code.SHARED_LINK: "all GPUs of a host share a link as wide as one GPU's own",
+    Code.DISK_RATE: "loads from disk, not measured, run at {bytes_per_s:gb2}/s",
     Code.PAGEABLE_RATE: "loads from pageable memory, not measured, run at {share:share} of the pinned rate",
     Code.HOST_MEMORY: "host memory, where it is not listed, holds all weights",
     Code.REPRICED: "replayed {0}, and priced {1} from {2}",

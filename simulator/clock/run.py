@@ -103,7 +103,7 @@ def check(deployment: Deployment, workload: Workload) -> None:
     for service in deployment.services:
         for device, layers in _checked(service, devices, deployment.swap):
             host_layers[device.host] |= {layer.key: layer.weight_bytes for layer in layers}
-    for name, held in host_layers.items():
+    for name, held in host_layers.items() if not deployment.swap.disk else ():
         _check_host_memory(hosts[name], sum(held.values()))
 
 
@@ -157,7 +157,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
     profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
     full_s = profile.latency(most)
     service_s = [0.0] + [full_s if replica.batching.padded else profile.latency(n) for n in range(1, most + 1)]
-    load = profile.swap_from(pinned=swap.pinned)
+    load = profile.swap_from(swap.source)
     parts = cut(profile, count)
     total = profile.weight_bytes
     return [

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from simulator.world.hardware import Device, Host
-from simulator.world.profile import Profile
+from simulator.world.profile import Profile, WeightSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,15 @@ class SwapPolicy:
     """Load the next model while the present one runs, when both fit."""
     pinned: bool = True
     """Host copies in page-locked memory; False: loads go at the profile's pageable bandwidth, or half of the pinned."""
+    disk: bool = False
+    """No host copies: weights come from disk."""
+
+    @property
+    def source(self) -> WeightSource:
+        """Where weights come from."""
+        if self.disk:
+            return WeightSource.DISK
+        return WeightSource.PINNED if self.pinned else WeightSource.PAGEABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ from enum import StrEnum
 from simulator.world.curves import Curve, Interpolated, LoadTime
 from simulator.world.model import Layer
 
+DISK_BYTES_PER_S = 125e6
+"""Weights from disk, where nobody measured it: what AWS promises of a gp3 volume as it comes."""
 PAGEABLE_SHARE = 0.5
 """Bandwidth from pageable host memory over that from pinned, where nobody measured it: such a copy passes through a
 pinned buffer, so every byte moves twice."""
@@ -25,6 +27,16 @@ class Evidence(StrEnum):
     def rank(self) -> int:
         """0 for the strongest."""
         return list(Evidence).index(self)
+
+
+class WeightSource(StrEnum):
+    """Where weights lie that are not on the GPU."""
+
+    PINNED = "pinned"
+    """In page-locked host memory."""
+    PAGEABLE = "pageable"
+    """In other host memory."""
+    DISK = "disk"
 
 
 def weakest(*evidence: Evidence) -> Evidence:
@@ -105,6 +117,8 @@ class Profile:
     """Host to device from pinned memory."""
     pageable_bytes_per_s: float | None = None
     """Host to device from pageable memory; None: not known, taken as half of the pinned rate."""
+    disk_bytes_per_s: float | None = None
+    """Disk to device, a file that is in no cache; None: not known, taken as `DISK_BYTES_PER_S`."""
     busy_w: float | None = None
     """Power while a batch runs; None: not known, see `simulator.world.power`."""
     flops_per_sample: float | None = None
@@ -130,15 +144,25 @@ class Profile:
         """Bytes of all layers, each counted once."""
         return sum({layer.key: layer.weight_bytes for layer in self.layers}.values())
 
-    def load_from(self, *, pinned: bool) -> LoadTime:
-        """Host to device from memory of either kind. Pinned 12 GB/s and pageable not known: 6 GB/s from pageable."""
-        if pinned:
-            return self.load
-        return LoadTime(self.load.t0_s, self.pageable_bytes_per_s or PAGEABLE_SHARE * self.load.bytes_per_s)
+    def load_from(self, source: WeightSource) -> LoadTime:
+        """To the device from any place. Pinned 12 GB/s and pageable not known: 6 GB/s from pageable."""
+        match source:
+            case WeightSource.PINNED:
+                return self.load
+            case WeightSource.PAGEABLE:
+                rate = self.pageable_bytes_per_s or PAGEABLE_SHARE * self.load.bytes_per_s
+            case WeightSource.DISK:
+                rate = self.disk_bytes_per_s or DISK_BYTES_PER_S
+        return LoadTime(self.load.t0_s, min(rate, self.load.bytes_per_s))
 
-    def swap_from(self, *, pinned: bool) -> LoadTime:
-        """The same for weights that were away, where models take turns: 3 ms at a `load_ratio` of 1.5 are 4.5 ms."""
-        load, ratio = self.load_from(pinned=pinned), self.after_load.load_ratio if self.after_load else 1.0
+    def swap_from(self, source: WeightSource) -> LoadTime:
+        """The same for weights that were away, where models take turns: 3 ms at a `load_ratio` of 1.5 are 4.5 ms.
+
+        From disk they were away when that was measured.
+        """
+        load, ratio = self.load_from(source), self.after_load.load_ratio if self.after_load else 1.0
+        if source is WeightSource.DISK:
+            return load
         return LoadTime(load.t0_s * ratio, load.bytes_per_s / ratio)
 
     @property

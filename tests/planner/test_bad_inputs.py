@@ -73,7 +73,7 @@ TABLE = {
     ),
     "unknown key of a swap policy": (
         GOOD + "swap: {evict: lru}\n",
-        ["s.yaml:12:8: swap.evict: unknown key. Did you mean `eviction`? Known: eviction, prefetch, pinned."],
+        ["s.yaml:12:8: swap.evict: unknown key. Did you mean `eviction`? Known: eviction, prefetch, pinned, disk."],
     ),
     "no models": (changed("models:", "modles:"), ["models: is missing. Add it.", "Did you mean `models`?"]),
     "empty models": (

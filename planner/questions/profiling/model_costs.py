@@ -13,7 +13,7 @@ from planner.model.plan import Estimate, Prediction
 from planner.prediction.predict import Predictor
 from simulator.errors import InputError
 from simulator.near import near_names
-from simulator.world.profile import Profile
+from simulator.world.profile import Profile, WeightSource
 
 
 class CostError(InputError):
@@ -153,7 +153,7 @@ def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> M
         weight_bytes=weights,
         context_bytes=profile.context_bytes,
         load_s=profile.load(weights),
-        pageable_s=profile.load_from(pinned=False)(weights) if profile.pageable_bytes_per_s else None,
+        pageable_s=profile.load_from(WeightSource.PAGEABLE)(weights) if profile.pageable_bytes_per_s else None,
         runs=tuple(
             RunCost(batch=batch, time_s=profile.latency(batch), memory_bytes=weights + profile.workspace(batch))
             for batch in batches

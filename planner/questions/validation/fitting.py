@@ -146,7 +146,7 @@ def offered_work(deployment: Deployment, rates_rps: Mapping[str, float], pace: P
         profile, batch = replica.profile, replica.batching.max_batch_size
         batch_s = of_size(pace.run.get(one.model), batch) * profile.latency(batch)
         if swaps(deployment, replica.devices[0]):
-            weight_load = profile.swap_from(pinned=deployment.swap.pinned)
+            weight_load = profile.swap_from(deployment.swap.source)
             batch_s += pace.load.get(one.model, 1.0) * weight_load(profile.weight_bytes)
         work += rates_rps[one.model] / batch * batch_s
     return work

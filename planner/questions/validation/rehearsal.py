@@ -16,6 +16,7 @@ from planner.questions.validation.fitting import Case, swaps
 from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
 from simulator.world.deployment import BatchingPolicy, Drop, Replica, Service
+from simulator.world.profile import WeightSource
 from simulator.world.workload import Demand
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def turns(case: Case, lasts_s: float) -> dict[str, Demand]:
     due_s: dict[str, list[float]] = {service.model: [] for service in deployment.services}
     for device in deployment.devices:
         services = [service for service in deployment.services if service.replicas[0].devices == (device.id,)]
-        loading, pinned = swaps(deployment, device.id), deployment.swap.pinned
+        source = deployment.swap.source if swaps(deployment, device.id) else None
         busy = busy_of[device.id]
-        batches = in_turn(services, busy * lasts_s, loading=loading, pinned=pinned)
+        batches = in_turn(services, busy * lasts_s, source)
         at_s = 0.0
         while at_s < lasts_s:
             busy_s = 0.0
@@ -118,7 +119,7 @@ def demand(times_s: Sequence[float], lasts_s: float) -> Demand:
     return Demand(within, np.zeros(len(within), dtype=np.int32))
 
 
-def in_turn(services: Sequence[Service], busy_s: float, *, loading: bool, pinned: bool) -> Iterator[Turn]:
+def in_turn(services: Sequence[Service], busy_s: float, source: WeightSource | None) -> Iterator[Turn]:
     """One batch after another: all models at one size, then at the next.
 
     Every size, or every doubling where `busy_s` does not suffice to see each of them several times.
@@ -126,15 +127,15 @@ def in_turn(services: Sequence[Service], busy_s: float, *, loading: bool, pinned
     most = max(service.replicas[0].batching.max_batch_size for service in services)
 
     def turns_of(sizes: Sequence[int]) -> list[Turn]:
-        return [turn(service, size, loading=loading, pinned=pinned) for size in sizes for service in services]
+        return [turn(service, size, source) for size in sizes for service in services]
 
     every = turns_of(batch_sizes(most))
     enough = SIGHTINGS * sum(took_s for *_, took_s in every) <= busy_s
     return cycle(every if enough else turns_of(doublings(most)))
 
 
-def turn(service: Service, size: int, *, loading: bool, pinned: bool) -> Turn:
-    """One batch, with the load before it."""
+def turn(service: Service, size: int, source: WeightSource | None) -> Turn:
+    """One batch, with the load before it, where there is one."""
     profile = service.replicas[0].profile
-    moved_s = profile.swap_from(pinned=pinned)(profile.weight_bytes) if loading else 0.0
+    moved_s = profile.swap_from(source)(profile.weight_bytes) if source else 0.0
     return service.model, size, profile.latency(size) + moved_s

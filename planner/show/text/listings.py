@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from math import ceil
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 from calibrate.library.lookup import Library
@@ -20,7 +20,7 @@ from planner.units.writing import Screen, counted, dollars, gigabytes, per_secon
 from simulator.errors import InputError
 from simulator.near import in_any_case
 from simulator.world.hardware import CONTEXT_BYTES
-from simulator.world.profile import FitQuality, Profile
+from simulator.world.profile import FitQuality, Profile, WeightSource
 
 
 class ListingError(InputError):
@@ -83,7 +83,8 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
     raw = measured or {}
     facts = [
         f"Memory: {_size(profile.weight_bytes)} of weights{_layers(profile)}; {profile.memory_evidence}.",
-        f"Loading: {seconds(profile.load(profile.weight_bytes))}{_source_memory(raw)}; {profile.load_evidence}.",
+        f"Loading: {_loading(profile, raw)}; {profile.load_evidence}.",
+        *_beside_loading(profile, raw),
         f"Besides, a process holds {_context(profile)}.",
         f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
         *([f"Sessions: {_sessions(profile, raw)}."] if raw.get("sessions") else []),
@@ -112,15 +113,17 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     slack = profile.slack
     if slack is not None:
         columns.append(rows.figures("of it slack", lambda n: _size(slack(n))))
-    samples_s = [_samples_s(raw, n) for n in rows.items]
+    points = [_latency_points(raw, n) for n in rows.items]
+    samples_s = [[s for point in of for s in _numbers(_part(point, "samples").get("wall_s"))] for of in points]
+    energies_j = Rows([_numbers([_part(point, "values").get("energy_j") for point in of]) for of in points])
+    if any(energies_j.items):
+        columns.append(energies_j.figures("energy", lambda js: f"{fmean(js):.3g} J" if js else "-"))
     return columns + (_runs(samples_s) if any(samples_s) else [])
 
 
-def _samples_s(raw: Mapping[str, Any], batch: int) -> list[float]:
-    """Times of a batch, of all sessions."""
-    sessions = raw.get("sessions") or [raw]
-    points = [_part(session, "points", "latency", str(batch), "samples") for session in sessions]
-    return [time_s for samples in points for time_s in _numbers(samples.get("wall_s"))]
+def _latency_points(raw: Mapping[str, Any], batch: int) -> list[Mapping[str, Any]]:
+    """What was measured of a batch, in each session."""
+    return [_part(session, "points", "latency", str(batch)) for session in raw.get("sessions") or [raw]]
 
 
 def _runs(samples_s: Sequence[Sequence[float]]) -> list[Column]:
@@ -159,10 +162,40 @@ def _context(profile: Profile) -> str:
     return f"{_size(profile.context_bytes)}, measured"
 
 
-def _source_memory(raw: Mapping[str, Any]) -> str:
-    """From where weights are loaded; a CPU, which has no driver, has them where they are."""
+def _loading(profile: Profile, raw: Mapping[str, Any]) -> str:
+    """`8.5 ms from pinned memory, 17 ms from pageable memory, 0.9 s from disk`.
+
+    A CPU, which has no driver, has weights where they are.
+    """
     made_on = _part(raw, "provenance")
-    return " within main memory" if made_on and "driver" not in made_on else " from pinned memory"
+    in_place = made_on and "driver" not in made_on
+    known = {
+        "within main memory" if in_place else "from pinned memory": profile.load,
+        "from pageable memory": profile.pageable_bytes_per_s and profile.load_from(WeightSource.PAGEABLE),
+        "from disk": profile.disk_bytes_per_s and profile.load_from(WeightSource.DISK),
+    }
+    return ", ".join(f"{seconds(load(profile.weight_bytes))} {where}" for where, load in known.items() if load)
+
+
+def _beside_loading(profile: Profile, raw: Mapping[str, Any]) -> list[str]:
+    """What swapping costs besides, and power."""
+    swapping = profile.after_load
+    point = _part((raw.get("sessions") or [raw])[-1], "points", "load", "0")
+    unload_s, cold_s = (
+        _numbers(_part(point, part).get(name)) for part, name in (("samples", "unload_s"), ("details", "allocating_s"))
+    )
+    peak = _numbers([_part(point, "values").get("load_peak_bytes")])
+    facts = []
+    if swapping:
+        ratios = f"a batch right after it takes {swapping.batch_ratio:.2f} times as long"
+        facts.append(f"Swapping: a load takes {swapping.load_ratio:.2f} times as long, {ratios}.")
+    if unload_s and cold_s:
+        cold = f"a load into memory that must first be allocated {seconds(median(cold_s))}"
+        held = f", holding {_size(peak[0])} at most" if peak else ""
+        facts.append(f"Unloading: {seconds(median(unload_s))}; {cold}{held}.")
+    if profile.busy_w:
+        facts.append(f"Power: {profile.busy_w:.3g} W while it runs.")
+    return facts
 
 
 def _layers(profile: Profile) -> str:

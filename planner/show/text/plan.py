@@ -196,7 +196,7 @@ def rules_line(policies: Policies, models: Sequence[ModelAnswer]) -> str:
     rules = [f"drop {p.drop}", f"accuracy {p.accuracy}{aging}", f"memory {p.memory}"]
     if any(m.mode == "swapped" for m in models):
         rules += [f"eviction {p.eviction}", "prefetch" if p.prefetch else "no prefetch"]
-        rules += ["pinned" if p.pinned else "not pinned"]
+        rules += ["from disk" if p.disk else "pinned" if p.pinned else "not pinned"]
     rules += [f"scheduling {p.scheduling}", f"routing {p.routing}"]
     rules += ["padded batches"] if p.padded else []
     rules += [f"headroom {exact(p.headroom)}", f"horizon {span(p.horizon_s)}", f"warm-up {span(p.warmup_s)}"]

@@ -14,7 +14,7 @@ from calibrate.io.points import Settings
 from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.serving.after_load import RESIDENT_RUNS, SwapTimes, file_name, swap_times
 from planner.catalog.offers import load_catalog
-from simulator.world.profile import AfterLoad
+from simulator.world.profile import AfterLoad, WeightSource
 
 sys.path.append(str(Path(__file__).parent))  # its model is imported by name
 OWN = "test_after_load:stack"
@@ -94,7 +94,7 @@ def test_profiles_hold_what_swapping_costs_and_keep_it(tmp_path, monkeypatch):
     found = find_profiles([tmp_path], load_catalog([]).gpus | find_kinds([tmp_path])).get("lenet", raw["gpu"])
     assert found is not None
     assert found.after_load == ratios
-    alone, away = found.load_from(pinned=True), found.swap_from(pinned=True)
+    alone, away = found.load_from(WeightSource.PINNED), found.swap_from(WeightSource.PINNED)
     assert away(10**6) == pytest.approx(ratios.load_ratio * alone(10**6))
     assert main([*words(tmp_path, "inference"), "--resume"]) == 0
     assert json.loads(path.read_text())["after_load"] == raw["after_load"], "later points do not drop it"

@@ -14,7 +14,7 @@ from calibrate.sweep.assemble import Measured, file_name, limits, outcomes_of, p
 from calibrate.sweep.journal import Header, JournalError
 from planner.catalog.offers import load_catalog
 from simulator.world.hardware import GPU
-from simulator.world.profile import Evidence, Profile
+from simulator.world.profile import Evidence, Profile, WeightSource
 
 GPUS = load_catalog().gpus
 PROVENANCE = {
@@ -122,7 +122,16 @@ def test_loading_is_the_devices_rate_and_what_many_tensors_add(tmp_path):
     assert found.load.bytes_per_s == 12e9
     assert found.load.t0_s == pytest.approx(0.0105 - WEIGHTS / 12e9, rel=1e-4)
     assert found.load(WEIGHTS) == pytest.approx(0.0105, rel=1e-4)
-    assert found.load_from(pinned=False)(WEIGHTS) == pytest.approx(0.021, rel=1e-4)
+    assert found.load_from(WeightSource.PAGEABLE)(WEIGHTS) == pytest.approx(0.021, rel=1e-4)
+
+
+@pytest.mark.parametrize(("share", "known"), [(1.0, True), (0.5, False), (None, False)])
+def test_a_file_that_came_from_a_cache_says_nothing_of_the_disk(tmp_path, share, known):
+    loaded = loading()
+    disk = {"details": {"disk": {"share_from_storage": share}}, "samples": loaded.samples | {"disk_s": [0.2, 0.3, 0.4]}}
+    outcomes = [replace(loaded, **disk) if o.point.what is What.LOAD else o for o in sweep()]
+    written(tmp_path, outcomes)
+    assert read(tmp_path).disk_bytes_per_s == (pytest.approx(WEIGHTS / 0.3) if known else None)
 
 
 def test_limits_name_the_last_batch_that_fits_and_the_first_that_does_not():

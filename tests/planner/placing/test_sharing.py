@@ -40,7 +40,7 @@ from planner.placing.sizing import Kind
 from planner.show.text.merging import analysis_json, analysis_table
 from planner.units.writing import Screen
 from simulator.world.model import Layer, LayerFacts
-from simulator.world.profile import Evidence
+from simulator.world.profile import Evidence, WeightSource
 from simulator.world.sharing import (
     Group,
     Judge,
@@ -442,7 +442,7 @@ def test_placement_brings_sharers_together() -> None:
     parts, kind, _ = portions(6 * 10**7)
     room = Kind(kind.gpu, 800_000_000 + 140_000_000 + 45_000_000)
     sized = {(p.sized.model, room): p.sized for p in parts}
-    rules = Rules(0.1, False, True, True, False, {})
+    rules = Rules(0.1, False, True, WeightSource.PINNED, False, {})
     found = Packer(list("abcd"), sized, rules).pack([FleetGpu("g0", "h", room), FleetGpu("g1", "h", room)])
     assert isinstance(found, Packing)
     devices = {

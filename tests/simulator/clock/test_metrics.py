@@ -258,6 +258,18 @@ def test_unpinned_host_memory_loads_slower(pageable_bytes_per_s: float | None, p
     assert load_s == {True: pytest.approx(0.01), False: pytest.approx(pageable_s)}
 
 
+@pytest.mark.parametrize(("disk_bytes_per_s", "disk_s"), [(5e8, 0.2), (None, 0.8)])
+def test_weights_from_disk_come_at_its_rate_and_need_no_host_memory(disk_bytes_per_s, disk_s) -> None:
+    """100 MB at 500 MB/s, and where nobody measured it at 125 MB/s; swapping's ratio of copies plays no part."""
+    swapped = AfterLoad(batch_ratio=1.0, load_ratio=3.0)
+    slow = replace(worlds.profile("m", 0.1), disk_bytes_per_s=disk_bytes_per_s, after_load=swapped)
+    pair = worlds.service(slow), worlds.service(worlds.profile("other", 0.1))
+    small = worlds.deployment(*pair, memory_bytes=11 * 10**7, swap=SwapPolicy(disk=True))
+    host = replace(small.hosts[0], memory_bytes=10**8)  # half of both models
+    (load,) = simulate(replace(small, hosts=(host,)), Workload((Stream("m", FixedRate(0.1, 0.0)),)), 5.0).loads
+    assert load.finish_s - load.start_s == pytest.approx(disk_s)
+
+
 def test_a_batch_right_after_a_load_and_a_load_of_weights_that_were_away_take_longer() -> None:
     """Two requests of each of two models: a load before the first of each, none before the second."""
     slow = AfterLoad(batch_ratio=1.5, load_ratio=2.0)
