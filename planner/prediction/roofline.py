@@ -121,7 +121,9 @@ class Roofline:
     @cached_property
     def shares(self) -> Mapping[Bound, float]:
         """Share of the time in layers of each bound."""
-        held = {bound: sum(x.time_s for x in self.layers if x.bound is bound) for bound in Bound}
+        held = dict.fromkeys(Bound, 0.0)
+        for layer in self.layers:
+            held[layer.bound] += layer.time_s
         return {bound: time_s / self.total_s for bound, time_s in held.items() if time_s}
 
     @property
