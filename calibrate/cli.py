@@ -8,6 +8,7 @@ from typing import NoReturn
 from calibrate.io.guard import guarded
 from calibrate.io.points import OPTIMIZERS
 from calibrate.sweep import request
+from calibrate.sweep.agenda import PROBES
 from calibrate.sweep.request import Request, RequestError
 from calibrate.sweep.sweep import run
 from calibrate.zoo import zoo
@@ -40,6 +41,7 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
         metavar="M,...",
         help="inference, training, device, swapping (default: %(default)s)",
     )
+    add("--what", default="", metavar="P,...", help=f"only these probes of the device: {', '.join(PROBES)}")
     add("--precision", default="fp32", metavar="P,...", help="fp32, tf32, amp, bf16, fp16 (default: %(default)s)")
     add("--resolution", default="", metavar="N,...", help="height and width of pictures (default: the model's own)")
     add("--channels-last", action="store_true", help="lay tensors out with channels last")
@@ -71,12 +73,16 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
     """The request that `arguments` make; RequestError where they make none."""
     given = parser(prog).parse_args(arguments)
     modes = request.some("--mode", given.mode, request.MODES)
+    probes = request.some("--what", given.what, PROBES) if given.what else ()
+    if probes:
+        modes = ("device",)
     return Request(
         models=request.models(given.models, given.model, zoo.expand, needed=modes != ("device",)),
         device=request.device(given.device),
         input_shape=request.shape(given.input) if given.input else None,
         batches=request.batch_sizes(given.batches),
         modes=modes,
+        probes=probes,
         settings=request.axes(
             given.precision,
             given.resolution,

@@ -413,6 +413,13 @@ def profiles_table(
     return model_costs(library, known, batches, models, gpu, precision)
 
 
+def profiles_device(kind: str | None = None, *, profiles: Files = ()) -> list[Mapping[str, Any]]:
+    """The files of measured devices, or of one: `gpu`, `probes` with samples, `provenance`."""
+    from calibrate.library.lookup import device_files
+
+    return device_files(paths(profiles), kind)
+
+
 def profiles_join(*folders: File, out: File) -> "list[Joined]":
     """Calibrations joined into profiles under `out`, which say how far sessions, cards and hosts differ."""
     from calibrate.sessions.join import join

@@ -162,6 +162,24 @@ def read_kind(path: Path) -> GPU | None:
         return _device(_parse(path, DEVICE_SCHEMA))
 
 
+def device_files(directories: Sequence[Path], kind: str | None = None) -> list[Mapping[str, Any]]:
+    """What the files of measured devices hold, all or of one kind. ProfileError where there is none."""
+    paths = [path for directory in directories for path in _files(directory, DEVICE_FILE)]
+    of_name = {str(raw.get("gpu", {}).get("name")): raw for path in reversed(paths) if (raw := _checked(path))}
+    found: list[Mapping[str, Any]] = [raw for name, raw in sorted(of_name.items()) if kind in (None, name)]
+    if not found:
+        known = f"Known are {', '.join(sorted(of_name))}" if of_name else "Measure one: planner calibrate"
+        raise ProfileError(f"no device{f' `{kind}`' if kind else ''} was measured in --profiles. {known}.")
+    return found
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    with _named(path):
+        raw = _parse(path, DEVICE_SCHEMA)
+        _device(raw)
+        return raw
+
+
 def read_probes(path: Path) -> Probes:
     """Results of a device's probes: by probe, figures above 0 by name. ProfileError where the file is none."""
     with _named(path):

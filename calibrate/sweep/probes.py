@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from calibrate.devices.knees import knees
 from calibrate.devices.memory_log import tree_rss_bytes
 from calibrate.devices.nvml import Nvml, find
 from calibrate.devices.timer import CpuTimer, CudaTimer, Repeats, StopRule, repeat
@@ -573,6 +574,7 @@ PROBES: Mapping[str, Callable[[torch.device, float], Result]] = {
     "device_copy": device_copy,
     "matmul": matmul,
     "launch": launch,
+    "knees": lambda device, seconds: Result(*knees(device, seconds)),
     "overlap": overlap,
     "loader": loader,
     "links": links,

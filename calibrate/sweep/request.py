@@ -36,6 +36,8 @@ class Request:
     """Ascending."""
     modes: tuple[str, ...] = ("inference", "device")
     """Some of `MODES`."""
+    probes: tuple[str, ...] = ()
+    """Probes of the device to run; empty: all."""
     settings: tuple[Settings, ...] = (Settings(),)
     optimizers: tuple[str, ...] = OPTIMIZERS
     """Optimizers of a training step: some of `OPTIMIZERS`."""

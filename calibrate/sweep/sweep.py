@@ -86,7 +86,9 @@ class Sweep:
         """Points of a group not yet measured; none where it cannot be."""
         if group.name in self.unusable:
             return []
-        probes = probe_names(self.request.device.partition(":")[0])
+        wanted = self.request.probes
+        known = probe_names(self.request.device.partition(":")[0])
+        probes = [probe for probe in known if not wanted or probe in wanted]
         if self.journal is None:
             return agenda(self.request, group, {}, self.request.seed, probes)
         return agenda(self.request, group, self.journal.settled, self.journal.header.seed, probes)

@@ -62,6 +62,18 @@ def profiles_table(
     emit(costs_text(costs, form, stdout_screen()))
 
 
+@app.command("device")
+def profiles_device(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]")] = None,
+    profiles: Profiles = None,
+) -> None:
+    """Show what was probed of measured devices: copies, products, launches, working sets, data loading, power."""
+    from planner.show.text.listings import device_show
+
+    shown = [device_show(raw, stdout_screen()) for raw in api.profiles_device(kind, profiles=profiles or ())]
+    emit("\n".join(shown))
+
+
 @app.command("join")
 def profiles_join(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="What calibrations wrote.")],

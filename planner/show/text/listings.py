@@ -7,7 +7,7 @@ from math import ceil
 from statistics import fmean, median, stdev
 from typing import Any
 
-from calibrate.library.lookup import Library
+from calibrate.library.lookup import PRECISIONS, Library
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, stale, usual_days
 from planner.catalog.sold import Instance, Price, Purchase
@@ -97,6 +97,92 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
     head = screen.bold(f"{profile.model} on {profile.gpu}, {profile.precision}, {profile.runtime}")
     lines = (line for fact in facts for line in screen.wrap(fact, 2, 2))
     return [head, *table(plain(_by_batch(profile, raw)), screen), *lines]
+
+
+COPIES = {
+    "to_device_pinned": "to the device from pinned memory",
+    "to_device_pageable": "to the device from pageable memory",
+    "from_device_pinned": "from the device to pinned memory",
+    "from_device_pageable": "from the device to pageable memory",
+    "host": "within main memory",
+}
+WORKERS_MAX = 1024
+
+
+def device_show(raw: Mapping[str, Any], screen: Screen) -> str:
+    """All that was probed of a device, by its file."""
+    kind, values = _part(raw, "gpu"), {name: _part(raw, "probes", name, "values") for name in _part(raw, "probes")}
+    facts = [
+        f"Source: {kind.get('source', '')}.",
+        *(f"{what}: {text}." for what, text in _probed(values).items() if text),
+        *_knees(_part(raw, "probes", "knees")),
+        *(f"Assumed: {text}" for text in raw.get("assumptions", [])),
+        *(f"Doubt: {text}" for text in raw.get("doubts", [])),
+    ]
+    lines = [line for fact in facts for line in screen.wrap(fact, 2, 2)]
+    curve = table(plain(_pass_columns(_part(raw, "probes", "knees", "samples"))), screen)
+    return "\n".join([screen.bold(str(kind.get("name", ""))), *lines, *curve]) + "\n"
+
+
+def _probed(values: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
+    """Sentences of single figures, by what they are of; empty where it was not probed."""
+    copy, products, launch = (values.get(name, {}) for name in ("copy", "matmul", "launch"))
+    loading, context, idle = (values.get(name, {}) for name in ("loader", "context", "idle"))
+    copies = [
+        f"{copy[f'{way}_bytes_per_s'] / 1e9:.3g} GB/s {words}, after {seconds(copy[f'{way}_t0_s'])}"
+        for way, words in COPIES.items()
+        if f"{way}_bytes_per_s" in copy
+    ]
+    rates = [f"{products[f'{p}_flops'] / 1e12:.3g} TFLOP/s at {p}" for p in PRECISIONS if f"{p}_flops" in products]
+    pictures = {n: loading.get(f"workers_{n}_samples_per_s") for n in range(WORKERS_MAX)}
+    loaded = [f"{per_second(rate)} with {counted(n, 'worker')}" for n, rate in pictures.items() if rate]
+    contexts = {"lazy_bytes": "kernels loaded when used", "eager_bytes": "all at once", "rss_bytes": "of the process"}
+    held = [f"{_size(context[key])} ({words})" for key, words in contexts.items() if key in context]
+    operations = {"queued_s": "queued", "synchronised_s": "waited for"}
+    launches = [f"{launch[key] * 1e6:.3g} us {words}" for key, words in operations.items() if key in launch]
+    within = values.get("device_copy", {}).get("bytes_per_s")
+    power = [f"{idle[key]:.3g} W {words}" for key, words in IDLE.items() if key in idle]
+    return {
+        "Copies": "; ".join(copies),
+        "Its own memory": f"{within / 1e9:.3g} GB/s" if within else "",
+        "Products of matrices": ", ".join(rates),
+        "Smallest operation": ", ".join(launches),
+        "Pictures loaded": ", ".join(loaded),
+        "Context": ", ".join(held),
+        "Idle": ", ".join(power),
+    }
+
+
+IDLE = {"power_w": "with a context", "bare_power_w": "without one"}
+
+
+def _knees(probe: Mapping[str, Any]) -> list[str]:
+    """`A pass over a working set slows down past 2.10 MB and 33.55 MB.`"""
+    sizes = _numbers(_part(probe, "details").get("knees_bytes"))
+    if not probe:
+        return []
+    past = (
+        f"slows down past {' and '.join(f'{size / 1e6:.2f} MB' for size in sizes)}"
+        if sizes
+        else "slows down at no size"
+    )
+    return [f"A pass over a working set, each number read and written, {past}."]
+
+
+def _pass_columns(samples: Mapping[str, Any]) -> list[Column]:
+    """Time and rate of one pass, by size."""
+    sizes = [SMALLEST_SET << n for n in range(32)]
+    rows = Rows([(size, median(taken)) for size in sizes if (taken := _numbers(samples.get(f"{size}_s")))])
+    if not rows.items:
+        return []
+    return [
+        rows.figures("working set", lambda row: f"{row[0] / 1e6:.2f} MB"),
+        rows.figures("one pass", lambda row: f"{row[1] * 1e6:,.3g} us" if row[1] < 1e-3 else seconds(row[1])),
+        rows.figures("rate", lambda row: f"{2 * row[0] / row[1] / 1e9:.3g} GB/s"),
+    ]
+
+
+SMALLEST_SET = 1 << 14
 
 
 def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
