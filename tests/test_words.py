@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from support.own_text import taken_apart
 from support.paths import ROOT
 
 REPLACED = {
@@ -44,3 +45,46 @@ def test_replaced_words_appear_nowhere(place):
         for word in WORDS.finditer(line)
     ]
     assert not found, "\n".join(found)
+
+
+PACKAGES = ("simulator", "calibrate", "planner")
+
+
+def test_no_code_takes_our_own_text_apart():
+    """Who needs a part of a sentence, a message or a label needs a field that holds it."""
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    assert len(files) > 200
+    found = [f"{place.file}:{place.line} {place.function}: {place.code}" for place in taken_apart(files, ROOT)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("rejection_line(no).partition(':')", 1),
+        ("said = rejection_line(no); return said.strip().startswith('No')", 1),
+        ("for said in map(str.strip, [rejection_line(no)]): pass", 0),
+        ("for said in [rejection_line(no)]: return 'GPU' in said", 1),
+        ("return re.search('[0-9]+', f'{rejection_line(no)}.')", 1),
+        ("return NUMBER.fullmatch(no.headline)", 1),
+        ("return [note.split(': ') for note in no.notes]", 1),
+        ("return str(error).removeprefix('--set ')", 1),
+        ("return ' '.join(str(error).split())", 0),
+        ("return no.model.partition('/')", 0),
+    ],
+)
+def test_text_that_is_taken_apart_is_found(tmp_path, line, count):
+    (tmp_path / "made.py").write_text(
+        f"""
+from planner.words.statements import rejection_line
+
+class MadeError(ValueError): ...
+
+def reads(no):
+    try:
+        pass
+    except MadeError as error:
+        {line}
+"""
+    )
+    assert len(list(taken_apart([tmp_path / "made.py"], tmp_path))) == count

@@ -47,6 +47,11 @@ as long as the process, so that later openings find it, with kernels loaded sinc
 class DeviceError(ValueError):
     """A device that is not there or a limit it cannot keep; one line that says what is there and what to do."""
 
+    def __init__(self, what: str, remedy: str, option: str = "--device") -> None:
+        super().__init__(f"{option}: {what}. {remedy}")
+        self.what = what
+        self.remedy = remedy
+
 
 class OutOfMemoryError(RuntimeError):
     """The device's memory, or the limit set for it, did not suffice."""
@@ -164,11 +169,12 @@ class Cpu:
         """Bounds the address space, which already holds more than is used, so that use can grow up to the limit."""
         used, space = process_bytes("VmRSS"), process_bytes("VmSize")
         if used is None or space is None:
-            raise DeviceError("--memory: cannot be kept here, only on Linux. Leave it out")
+            raise DeviceError("cannot be kept here, only on Linux", "Leave it out", "--memory")
         if limit_bytes <= used:
             raise DeviceError(
-                f"--memory: {limit_bytes / 1e6:.0f} MB is less than the {used / 1e6:.0f} MB that torch holds"
-                " without a model. Allow more"
+                f"{limit_bytes / 1e6:.0f} MB is less than the {used / 1e6:.0f} MB that torch holds without a model",
+                "Allow more",
+                "--memory",
             )
         import resource
 
@@ -323,8 +329,9 @@ class Cuda:
         total = self.memory_bytes()
         if not 0 < limit_bytes <= total:
             raise DeviceError(
-                f"--memory: must be above 0 and at most the {total / 1e9:.1f} GB of {self.label},"
-                f" got {limit_bytes / 1e9:.1f} GB. Allow what it has"
+                f"must be above 0 and at most the {total / 1e9:.1f} GB of {self.label}, got {limit_bytes / 1e9:.1f} GB",
+                "Allow what it has",
+                "--memory",
             )
         torch.cuda.set_per_process_memory_fraction(limit_bytes / total, self.index)
         self.limit_bytes = limit_bytes
@@ -368,16 +375,16 @@ def find_device(text: str) -> Device:
     """The device called `cpu`, `cuda` or `cuda:1`, not yet open; `DeviceError` if it is not there."""
     match = re.fullmatch(r"cpu|cuda(?::(\d{1,4}))?", text)
     if match is None:
-        raise DeviceError(f"--device: {text!r} is not known. Write cpu, or cuda:0 for the first GPU")
+        raise DeviceError(f"{text!r} is not known", "Write cpu, or cuda:0 for the first GPU")
     try:
         import torch
     except ImportError:
-        raise DeviceError("--device: torch is not installed, measuring needs it. pip install torch") from None
+        raise DeviceError("torch is not installed, measuring needs it", "pip install torch") from None
     if text == "cpu":
         return Cpu()
     if rocm := getattr(torch.version, "hip", None):
         built = f"torch {torch.__version__} is built for ROCm {rocm}, and GPUs of AMD are not measured"
-        raise DeviceError(f"--device: {text}: {built}. Write cpu, or measure a GPU of NVIDIA")
+        raise DeviceError(f"{text}: {built}", "Write cpu, or measure a GPU of NVIDIA")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     index = int(match[1] or 0)
     return Cuda(index) if index < count else _refuse_index(index, count, torch)
@@ -402,12 +409,12 @@ def _settle() -> None:
 def _refuse_index(index: int, count: int, torch: Any) -> NoReturn:
     if count:
         shown = "cuda:0" if count == 1 else f"one of cuda:0 to cuda:{count - 1}"
-        raise DeviceError(f"--device: cuda:{index} is not there, CUDA finds {count} GPU(s). Write {shown}")
+        raise DeviceError(f"cuda:{index} is not there, CUDA finds {count} GPU(s)", f"Write {shown}")
     if torch.version.cuda is None:
-        built = f"torch {torch.__version__} is built without CUDA. Install torch for CUDA"
+        why, remedy = f"torch {torch.__version__} is built without CUDA", "Install torch for CUDA"
     else:
-        built = "CUDA finds no GPU. See what planner doctor says"
-    raise DeviceError(f"--device: cuda:{index} is not there, {built}, or write cpu")
+        why, remedy = "CUDA finds no GPU", "See what planner doctor says"
+    raise DeviceError(f"cuda:{index} is not there, {why}", f"{remedy}, or write cpu")
 
 
 def _cpu_name() -> str:

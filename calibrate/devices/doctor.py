@@ -144,8 +144,7 @@ def _device(device: str, out: Path) -> Iterator[Finding]:
     try:
         found = find_device(device)
     except DeviceError as error:
-        text, _, remedy = str(error).removeprefix("--device: ").partition(". ")
-        yield Finding("device", Health.FAIL, text, remedy)
+        yield Finding("device", Health.FAIL, error.what, error.remedy)
         if device.startswith("cuda"):
             yield _driver_alone()
         return
@@ -184,9 +183,8 @@ def _gpu(gpu: Cuda) -> Iterator[Finding]:
     yield Finding("device", Health.OK, f"{gpu.name}, {memory_bytes / 1e9:.1f} GB, called {kind}")
     yield judge_kernels(torch.cuda.get_device_capability(gpu.index), torch.cuda.get_arch_list())
     if not nvml.there:
-        text, _, remedy = nvml.why_not.partition(". ")
         loss = "no power, clocks or other processes are known"
-        yield Finding("nvml", Health.WARN, f"{text}: {loss}", remedy)
+        yield Finding("nvml", Health.WARN, f"{nvml.why_not}: {loss}", nvml.remedy)
         return
     yield _driver(nvml)
     yield _free_memory(gpu)

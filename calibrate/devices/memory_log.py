@@ -116,7 +116,9 @@ def reader(device: str) -> Callable[[], int | None]:
     done = subprocess.run([sys.executable, "-c", WHICH, device], capture_output=True, text=True, check=False)
     nvml = find(done.stdout.strip())
     if done.returncode or not nvml.there:
-        why = (done.stderr.strip().splitlines() or ["torch does not start"])[-1] if done.returncode else nvml.why_not
+        why = f"{nvml.why_not}. {nvml.remedy}"
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or ["torch does not start"])[-1]
         raise MemoryLogError(f"--memory-log: {device}: its memory cannot be read ({why}). Leave --memory-log out")
     return nvml.memory_used_bytes
 

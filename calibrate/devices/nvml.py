@@ -34,6 +34,8 @@ class Nvml:
     handle: Any = None
     why_not: str = ""
     """In one line, why there are no readings; empty where there are."""
+    remedy: str = ""
+    """What gives readings."""
 
     @property
     def there(self) -> bool:
@@ -122,11 +124,12 @@ def find(uuid: str, pci_bus_id: str = "") -> Nvml:
     try:
         import pynvml
     except ImportError:
-        return Nvml(why_not="NVML cannot be read: nvidia-ml-py is not installed. pip install nvidia-ml-py")
+        return Nvml(why_not="NVML cannot be read: nvidia-ml-py is not installed", remedy="pip install nvidia-ml-py")
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        return Nvml(why_not=f"NVML cannot be read: {error}. Install NVIDIA's driver, or expose NVML to the container")
+        remedy = "Install NVIDIA's driver, or expose NVML to the container"
+        return Nvml(why_not=f"NVML cannot be read: {error}", remedy=remedy)
     return _handle(pynvml, uuid, pci_bus_id)
 
 
@@ -140,7 +143,8 @@ def _handle(library: Any, uuid: str, pci_bus_id: str) -> Nvml:
             return Nvml(library, find_by(name))
         except library.NVMLError:
             continue
-    return Nvml(why_not="NVML does not know the GPU that CUDA uses. Expose it to the container, or set no MIG slice")
+    remedy = "Expose it to the container, or set no MIG slice"
+    return Nvml(why_not="NVML does not know the GPU that CUDA uses", remedy=remedy)
 
 
 def others(pids: Sequence[int], own: int, *, has_context: bool) -> int:

@@ -1,0 +1,162 @@
+"""Where code takes our own text apart: a walk over the code that follows sentences through a function."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAKERS = ("planner.words", "planner.show", "planner.units.writing")
+"""Rooms whose functions make sentences, and figures in people's units."""
+HELD = frozenset(
+    [
+        "assumed",
+        "assumes",
+        "assumptions",
+        "doubts",
+        "headline",
+        "label",
+        "largest_error",
+        "likely_cause",
+        "message",
+        "note",
+        "notes",
+        "reason",
+        "remedy",
+        "summary",
+        "title",
+        "warnings",
+        "why",
+        "why_not",
+    ]
+)
+"""Fields that hold sentences or labels."""
+CUTS = frozenset(
+    [
+        "endswith",
+        "find",
+        "index",
+        "partition",
+        "removeprefix",
+        "removesuffix",
+        "rfind",
+        "rpartition",
+        "rsplit",
+        "split",
+        "startswith",
+    ]
+)
+MATCHES = frozenset(["findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"])
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line that takes text apart."""
+
+    file: str
+    function: str
+    line: int
+    code: str
+
+
+def own_errors(files: list[Path]) -> frozenset[str]:
+    """Names of our exceptions: their text is ours."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return frozenset(node.name for node in classes if node.name.endswith("Error"))
+
+
+class Function:
+    """One function, and which of its names hold text of ours."""
+
+    def __init__(self, node: ast.AST, makers: frozenset[str], errors: frozenset[str]) -> None:
+        self.node = node
+        self.makers = makers
+        self.caught = frozenset(self._caught(errors))
+        self.names: frozenset[str] = frozenset()
+        while (more := self.names | frozenset(self._bound())) != self.names:
+            self.names = more
+
+    def _caught(self, errors: frozenset[str]) -> Iterator[str]:
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.ExceptHandler) and node.name and node.type:
+                types = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+                if any(last_name(one) in errors for one in types):
+                    yield node.name
+
+    def _bound(self) -> Iterator[str]:
+        for node in ast.walk(self.node):
+            match node:
+                case ast.Assign(targets=targets, value=value) if self.ours(value):
+                    yield from (name for target in targets for name in stored(target))
+                case ast.NamedExpr(target=target, value=value) | ast.AnnAssign(target=target, value=value) if value:
+                    yield from stored(target) if self.ours(value) else ()
+                case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+                    yield from stored(target) if self.ours(value) else ()
+
+    def ours(self, node: ast.AST | None) -> bool:
+        """Whether an expression is text of ours, or several."""
+        match node:
+            case ast.Name(id=name):
+                return name in self.names
+            case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]) if name in self.caught:
+                return True
+            case ast.Attribute(value=ast.Name(id=name), attr="args") if name in self.caught:
+                return True
+            case ast.Attribute(attr=attribute):
+                return attribute in HELD
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name not in MATCHES - CUTS:
+                return last_name(value) in self.makers or self.ours(value) or any(map(self.ours, node.args))
+            case ast.Call(func=ast.Name(id=name), args=args):
+                passing = name in ("str", "sorted", "list", "tuple", "reversed", "enumerate", "zip")
+                return name in self.makers or (passing and any(map(self.ours, args)))
+            case ast.JoinedStr() | ast.BinOp() | ast.BoolOp() | ast.IfExp() | ast.Tuple() | ast.List():
+                return any(map(self.ours, ast.iter_child_nodes(node)))
+            case ast.FormattedValue(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
+                return self.ours(value)
+            case ast.GeneratorExp(elt=value) | ast.ListComp(elt=value):
+                return self.ours(value)
+        return False
+
+    def cuts(self) -> Iterator[ast.AST]:
+        """Where it takes such text apart, or asks what stands in it."""
+        for node in ast.walk(self.node):
+            match node:
+                case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in CUTS | MATCHES and args:
+                    subjects = args if name in MATCHES - CUTS else [value, *(args if name == "split" else [])]
+                    if any(map(self.ours, subjects)):
+                        yield node
+                case ast.Compare(ops=[ast.In() | ast.NotIn()], left=ast.Constant(value=str()), comparators=[value]):
+                    if self.ours(value):
+                        yield node
+
+
+def last_name(node: ast.AST) -> str:
+    """`b` of `a.b`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def stored(target: ast.AST) -> Iterator[str]:
+    """Names that an assignment binds."""
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def makers_of(tree: ast.Module) -> frozenset[str]:
+    """Names in a module that make text when they are called."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    made = (node for node in imports if f"{node.module}.".startswith(tuple(f"{room}." for room in MAKERS)))
+    names = (alias.asname or alias.name for node in made for alias in node.names)
+    return frozenset(name for name in names if not name[0].isupper())  # a function, not a class or a constant
+
+
+def taken_apart(files: list[Path], root: Path) -> Iterator[Place]:
+    """Every place in these files that takes our own text apart."""
+    errors = own_errors(files)
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        makers = makers_of(tree)
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for function in functions:
+            for node in Function(function, makers, errors).cuts():
+                code = ast.get_source_segment(text, node) or ""
+                yield Place(file.relative_to(root).as_posix(), function.name, node.lineno, " ".join(code.split()))
