@@ -421,7 +421,7 @@ def profiles_device(kind: str | None = None, *, profiles: Files = ()) -> list[Ma
 
 
 def profiles_join(*folders: File, out: File) -> "list[Joined]":
-    """Calibrations joined into profiles under `out`, which say how far sessions, cards and hosts differ."""
+    """Calibrations joined into profiles under `out`, which say how far sessions, GPUs and hosts differ."""
     from calibrate.sessions.join import join
 
     return join([Path(folder) for folder in folders], Path(out))

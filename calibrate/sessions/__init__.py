@@ -1,1 +1,1 @@
-"""Sessions: one model measured on several days, cards and hosts becomes one profile, which says how far they differ."""
+"""Sessions: one model measured on several days, GPUs and hosts becomes one profile, which says how far they differ."""

@@ -29,7 +29,7 @@ from calibrate.sweep.assemble import (
 from simulator.errors import InputError
 
 AGREE = 1.25
-"""Most that figures may differ by where a card, a driver or a host does. GPUs of one kind in one computing centre
+"""Most that figures may differ by where a GPU, a driver or a host does. GPUs of one kind in one computing centre
 differ by up to 22 % (Sinha et al., SC 2022); beyond that something else differs."""
 
 
@@ -63,7 +63,7 @@ class Session:
         }
         return SessionTimes(
             host=f"{self.provenance.get('host_cpu')} with {self.provenance.get('host_cores')} cores",
-            card=str(self.provenance.get("gpu_uuid_sha256") or ""),
+            gpu=str(self.provenance.get("gpu_uuid_sha256") or ""),
             mean_s={batch: fmean(taken) for batch, taken in samples.items()},
             cv={batch: coefficient_of_variation(taken) / sqrt(len(taken)) for batch, taken in samples.items()},
         )

@@ -1,8 +1,8 @@
-"""Spread: how far times differ between sessions on a card, between cards and between hosts. Pure.
+"""Spread: how far times differ between sessions on a GPU, between GPUs and between hosts. Pure.
 
-A time is a product: of the batch, of the host, of the card, of the session, and of one run. So logarithms add up, and
-their variances are told apart level by level (nested analysis of variance): what sessions on one card differ by is
-what the means of cards would differ by anyway, and only what exceeds that is the cards' own.
+A time is a product: of the batch, of the host, of the GPU, of the session, and of one run. So logarithms add up, and
+their variances are told apart level by level (nested analysis of variance): what sessions on one GPU differ by is
+what the means of GPUs would differ by anyway, and only what exceeds that is the GPUs' own.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import exp, expm1, log, sqrt
 from statistics import fmean
 
-LEVELS = ("sessions", "cards", "hosts")
+LEVELS = ("sessions", "gpus", "hosts")
 """Innermost first."""
 
 
@@ -19,7 +19,7 @@ class SessionTimes:
     """Times of one model in one session."""
 
     host: str
-    card: str
+    gpu: str
     mean_s: Mapping[int, float]
     """By batch size."""
     cv: Mapping[int, float]
@@ -35,14 +35,14 @@ class Spread:
     cv: Mapping[str, float]
     """Coefficient of variation by `LEVELS`. A level of which nothing has two is missing: it is in the next one."""
     session_cv: float
-    """Of a session to come, on another card where there were several: all levels, and what the mean of n still errs by,
+    """Of a session to come, on another GPU where there were several: all levels, and what the mean of n still errs by,
     so the variance is multiplied by 1 + 1/n."""
 
 
 def spread_of(sessions: Sequence[SessionTimes]) -> Spread:
     """The spread between sessions, by the batch sizes that all of them measured.
 
-    Three sessions on one card at 1, 1.1 and 1.21 times: 10 %, and 11 % for a fourth.
+    Three sessions on one GPU at 1, 1.1 and 1.21 times: 10 %, and 11 % for a fourth.
     """
     shared = sorted(set.intersection(*(set(one.mean_s) for one in sessions)))
     usual = {batch: fmean(log(one.mean_s[batch]) for one in sessions) for batch in shared}
@@ -70,7 +70,7 @@ def _variances(sessions: Sequence[SessionTimes], batches: Sequence[int]) -> dict
     for one in sessions:
         for batch in batches:
             member = Member(log(one.mean_s[batch]), one.cv[batch] ** 2)
-            places.setdefault((batch, one.host, one.card), []).append(member)
+            places.setdefault((batch, one.host, one.gpu), []).append(member)
     found: dict[str, float] = {}
     for level in LEVELS:
         variance = _between(list(places.values()))

@@ -7,7 +7,7 @@ from simulator.world.curves import Curve, Interpolated, LoadTime
 from simulator.world.model import Layer
 
 DISK_BYTES_PER_S = 125e6
-"""Weights from disk, where nobody measured it: what AWS promises of a gp3 volume as it comes."""
+"""Weights from disk, where nobody measured it: what AWS states of a gp3 volume as it comes."""
 PAGEABLE_SHARE = 0.5
 """Bandwidth from pageable host memory over that from pinned, where nobody measured it: such a copy passes through a
 pinned buffer, so every byte moves twice."""

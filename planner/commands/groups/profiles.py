@@ -79,7 +79,7 @@ def profiles_join(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="What calibrations wrote.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the joined profiles go.")],
 ) -> None:
-    """Join calibrations made minutes, hosts or cards apart into profiles that say how far they differ."""
+    """Join calibrations made minutes, hosts or GPUs apart into profiles that say how far they differ."""
     joined = api.profiles_join(*folders, out=out)
     emit("".join(f"{one.text}\nWrote {one.path}\n" for one in joined))
 

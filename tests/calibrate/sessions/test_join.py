@@ -1,4 +1,4 @@
-"""Joining: sessions of other days, cards and hosts in one profile, how far they differ apart from their own spread."""
+"""Joining: sessions of other days, GPUs and hosts in one profile, how far they differ apart from their own spread."""
 
 import json
 from math import exp, expm1, sqrt
@@ -61,16 +61,14 @@ def test_of_memory_the_most_that_was_seen_counts(tmp_path):
 
 
 def test_cards_and_drivers_may_differ_where_figures_agree_and_are_named(tmp_path):
-    cards = [
-        session(tmp_path / str(n), 1 + n / 20, n, gpu_uuid_sha256=f"card-{n}", driver=f"570.{n}") for n in range(3)
-    ]
-    (joined,) = join(cards, tmp_path / "out")
-    assert joined.differs == {"gpu_uuid_sha256": ["card-0", "card-1", "card-2"], "driver": ["570.0", "570.1", "570.2"]}
+    gpus = [session(tmp_path / str(n), 1 + n / 20, n, gpu_uuid_sha256=f"gpu-{n}", driver=f"570.{n}") for n in range(3)]
+    (joined,) = join(gpus, tmp_path / "out")
+    assert joined.differs == {"gpu_uuid_sha256": ["gpu-0", "gpu-1", "gpu-2"], "driver": ["570.0", "570.1", "570.2"]}
     assert joined.spread is not None
-    assert list(joined.spread.cv) == ["cards"], "one session on each card cannot tell both apart"
-    slow = session(tmp_path / "slow", 1.5, 7, gpu_uuid_sha256="card-7")
+    assert list(joined.spread.cv) == ["gpus"], "one session on each GPU cannot tell both apart"
+    slow = session(tmp_path / "slow", 1.5, 7, gpu_uuid_sha256="gpu-7")
     with pytest.raises(JoinError, match="gpu_uuid_sha256"):
-        join([*cards, slow], tmp_path / "other")
+        join([*gpus, slow], tmp_path / "other")
 
 
 @pytest.mark.parametrize(("key", "value"), [("torch", "2.9.0"), ("power_limit_w", 40.0)])
@@ -110,21 +108,21 @@ def test_a_model_of_one_session_is_taken_as_it_is(tmp_path):
 
 
 def test_levels_are_told_apart():
-    """On many hosts with two cards each and two sessions on each, each level's spread comes out as it was drawn.
+    """On many hosts with two GPUs each and two sessions on each, each level's spread comes out as it was drawn.
 
     With 300 hosts a variance is known to root(2/300) = 8 %, so a spread to 4 %: three times that is asked. The means
     within add less than a tenth of that.
     """
-    draw, drawn = np.random.default_rng(3), {"hosts": 0.10, "cards": 0.06, "sessions": 0.04}
+    draw, drawn = np.random.default_rng(3), {"hosts": 0.10, "gpus": 0.06, "sessions": 0.04}
     seen = []
     for host in range(300):
         of_host = drawn["hosts"] * draw.standard_normal()
-        for card in range(2):
-            of_card = of_host + drawn["cards"] * draw.standard_normal()
+        for gpu in range(2):
+            of_gpu = of_host + drawn["gpus"] * draw.standard_normal()
             for _ in range(2):
-                level = of_card + drawn["sessions"] * draw.standard_normal()
+                level = of_gpu + drawn["sessions"] * draw.standard_normal()
                 mean_s = {batch: batch * exp(level + 0.01 * draw.standard_normal()) for batch in (1, 2)}
-                seen.append(SessionTimes(host=f"{host}", card=f"{card}", mean_s=mean_s, cv={1: 0.01, 2: 0.01}))
+                seen.append(SessionTimes(host=f"{host}", gpu=f"{gpu}", mean_s=mean_s, cv={1: 0.01, 2: 0.01}))
     found = spread_of(seen)
     assert {level: found.cv[level] for level in drawn} == pytest.approx(drawn, rel=0.12)
     assert found.session_cv == pytest.approx(sqrt(expm1(sum(cv**2 for cv in drawn.values()))), rel=0.12)
@@ -132,5 +130,5 @@ def test_levels_are_told_apart():
 
 def test_runs_that_spread_are_no_difference_between_sessions():
     """Three means that differ by no more than their runs explain: nothing is left between sessions."""
-    same = [SessionTimes(host="h", card="c", mean_s={1: mean}, cv={1: 0.05}) for mean in (1.0, 1.02, 0.98)]
+    same = [SessionTimes(host="h", gpu="c", mean_s={1: mean}, cv={1: 0.05}) for mean in (1.0, 1.02, 0.98)]
     assert spread_of(same).session_cv == 0
