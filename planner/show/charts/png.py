@@ -52,6 +52,8 @@ LONG = 6
 WIDTHS = {Look.THICK: 3.0, Look.FAINT: 0.5}
 """Of lines that are no plain ones."""
 FORMS = (".png", ".svg")
+CROWDED = 100
+"""Marks."""
 DARK = 40
 """Per cent of shade on which words are white."""
 
@@ -108,7 +110,7 @@ def draw_graph(graph: Graph, axes: "Axes") -> None:
     axes.set_yticks(*ticks(graph.y))
     axes.set_yticks([], minor=True)
     axes.set_xlabel("\n".join(filter(None, (graph.x.title, fill(graph.note, LETTERS)))))
-    legend(axes)
+    legend(axes, len(graph.marks))
 
 
 def draw_bars(bars: Bars, axes: "Axes") -> None:
@@ -123,7 +125,7 @@ def draw_bars(bars: Bars, axes: "Axes") -> None:
     axes.grid(visible=False, axis="y")
     label(axes, bars.x)
     axes.set_xlabel(fill(bars.note, LETTERS))
-    legend(axes)
+    legend(axes, len(bars.rows))
 
 
 def draw_lanes(lanes: Lanes, parts: "Sequence[Axes]") -> None:
@@ -169,12 +171,13 @@ def label(axes: "Axes", axis: Axis) -> None:
     axes.set_xticks([], minor=True)
 
 
-def legend(axes: "Axes") -> None:
-    """Names of marks, each once; nothing where none has any."""
+def legend(axes: "Axes", marks: int) -> None:
+    """Names of marks, each once; nothing where none has any. Among many marks no place is free: it stands outside."""
     handles, labels = axes.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))
     if named:
-        axes.legend(named.values(), named.keys(), fontsize="small")
+        place: Any = {"bbox_to_anchor": (1, 1), "loc": "upper left"} if marks > CROWDED else {}
+        axes.legend(named.values(), named.keys(), fontsize="small", **place)
 
 
 def draw_mark(mark: Mark, axes: "Axes") -> None:

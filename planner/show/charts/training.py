@@ -75,11 +75,8 @@ def graphs(plan: TrainingPlan, drawn: Sequence[TrainingOption], shown: Sequence[
     named = [dot for dot in dots if dot.label]
     listed = "; ".join(dot.title for dot in named if len(named) <= NAMED_MAX)
     marks: list[Mark] = [front, *crosses, *limits(plan), *dots]
-    return [
-        Graph(
-            "Cost by time, both logarithmic", time_axis([o.time_s.mid for o in options]), y, marks, f"{NOTE} {listed}"
-        )
-    ]
+    x = time_axis([o.time_s.mid for o in options])
+    return [Graph("Cost by time, both logarithmic", x, y, marks, f"{NOTE} {listed}")]
 
 
 def dot(o: TrainingOption, tint: str, mark: str) -> Dot:
