@@ -305,7 +305,7 @@ def reprice_document(repriced: Repriced) -> Document:
     """What the plan costs now, each machine and each fleet."""
     machines, fleets = Rows(repriced.machines), Rows(repriced.fleets[:SHOWN])
     by_machine = [
-        machines.words("machine", lambda m: m.machine),
+        machines.words("machine", "machine"),
         machines.words("price", lambda m: str(m.price_kind or "your own")),
         machines.figures("old", lambda m: hourly(m.old_usd_per_hour)),
         machines.words("of", lambda m: m.old_as_of or "-"),
@@ -314,8 +314,8 @@ def reprice_document(repriced: Repriced) -> Document:
         machines.figures("", lambda m: signed_share(relative(m.old_usd_per_hour, m.new_usd_per_hour))),
     ]
     by_fleet = [
-        fleets.words("fleet", lambda f: f.label),
-        fleets.words("", lambda f: f.role),
+        fleets.words("fleet", "label"),
+        fleets.words("", "role"),
         fleets.figures("old", lambda f: hourly(f.old_usd_per_hour)),
         fleets.figures("new", lambda f: hourly(f.new_usd_per_hour)),
         fleets.figures("", lambda f: signed_share(relative(f.old_usd_per_hour, f.new_usd_per_hour))),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from planner.io.store import plain
 
@@ -118,9 +118,28 @@ class Rows(Generic[T]):
         """The rows of a list in the JSON."""
         return cls(items, [f"{place}.{i}" for i in range(len(items))], mark)
 
-    def words(self, title: str, text: Callable[[T], str], *, once: str = "", wide: bool = False) -> Column:
-        """Texts without figures."""
-        return Column(title, [text(item) for item in self.items], once=once, wide=wide)
+    def words(self, title: str, text: str | Callable[[T], str], *, once: str = "", wide: bool = False) -> Column:
+        """Texts without figures, or names of attributes that are texts."""
+        get = attrgetter(text) if isinstance(text, str) else text
+        return Column(title, [str(get(item)) for item in self.items], once=once, wide=wide)
+
+    def shown(
+        self,
+        title: str,
+        key: str,
+        show: Callable[[Any], str] = str,
+        *,
+        page_only: bool = False,
+        total: Cell | None = None,
+    ) -> Column:
+        """Figures that are attributes, each by itself: `key` leads to them, as in the JSON. `-` where there is none."""
+        get = attrgetter(key)
+
+        def text(item: T) -> str:
+            value = get(item)
+            return "-" if value is None else show(value)
+
+        return self.figures(title, text, key, page_only=page_only, total=total)
 
     def figures(
         self,

@@ -49,11 +49,11 @@ def _columns(rows: Sequence[ModelCost], batches: Sequence[int]) -> list[Column]:
     of = Rows(rows)
     columns = [
         of.words("model", _name),
-        of.words("GPU", lambda r: r.gpu, once="on {}"),
-        of.words("precision", lambda r: r.precision, once="at {}"),
-        of.words("runtime", lambda r: r.runtime, once="in {}"),
-        of.figures("load memory", lambda r: gigabytes(r.weight_bytes), "weight_bytes"),
-        of.figures("load", lambda r: seconds(r.load_s), "load_s"),
+        of.words("GPU", "gpu", once="on {}"),
+        of.words("precision", "precision", once="at {}"),
+        of.words("runtime", "runtime", once="in {}"),
+        of.shown("load memory", "weight_bytes", gigabytes),
+        of.shown("load", "load_s", seconds),
     ]
     if any(row.pageable_s for row in rows):
         columns.append(of.figures("pageable", lambda r: seconds(r.pageable_s) if r.pageable_s else "-", "pageable_s"))

@@ -88,10 +88,10 @@ def columns(horizon: Horizon) -> list[Column]:
     )
     return [
         rows.words("way", lambda s: f"{s.way} *" if s.way == horizon.best else s.way),
-        rows.figures("cost", lambda s: dollars(s.cost_usd), "cost_usd"),
+        rows.shown("cost", "cost_usd", dollars),
         *(spans if ranged else []),
-        rows.figures("a month", lambda s: dollars(s.cost_usd_per_month), "cost_usd_per_month"),
-        rows.figures("a million", lambda s: dollars(s.usd_per_million_requests), "usd_per_million_requests"),
+        rows.shown("a month", "cost_usd_per_month", dollars),
+        rows.shown("a million", "usd_per_million_requests", dollars),
         rows.figures("in time %", lambda s: percent(prose.on_time(s)), value=prose.on_time),
         hour,
         minute,

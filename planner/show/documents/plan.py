@@ -131,8 +131,8 @@ def cost(best: Recommendation) -> list[Block]:
         Column("instance", [one.instance for one in best.instances], total="all"),
         rows.words("where", lambda one: " ".join(filter(None, (one.provider, one.region))) or "your own"),
         rows.figures("GPUs in one", lambda one: f"{one.gpu_count} x {one.gpu}", "gpu_count"),
-        rows.figures("machines", lambda one: str(one.count), "count", total=count),
-        rows.figures("$/h each", lambda one: dollars(one.usd_per_hour), "usd_per_hour"),
+        rows.shown("machines", "count", total=count),
+        rows.shown("$/h each", "usd_per_hour", dollars),
         rows.words("price as of", lambda one: one.price_as_of or "-"),
         rows.figures("$/h", lambda one: dollars(sum_usd(one)), value=sum_usd, total=hourly),
         rows.figures("hours", lambda _: f"{HOURS_PER_MONTH:g}", value=lambda _: HOURS_PER_MONTH),
@@ -171,12 +171,12 @@ def by_gpu(plan: Plan) -> list[Block]:
 
     sold_at = {kind for one in plan.by_gpu for kind in one.usd_per_hour_by_price}
     columns = [
-        rows.words("GPU", lambda one: one.gpu),
-        rows.figures("GPUs", lambda one: str(one.gpu_count), "gpu_count"),
-        rows.figures("$/h", lambda one: dollars(one.cost_usd_per_hour), "cost_usd_per_hour"),
+        rows.words("GPU", "gpu"),
+        rows.shown("GPUs", "gpu_count"),
+        rows.shown("$/h", "cost_usd_per_hour", dollars),
         rows.figures("$/month", lambda one: dollars(one.cost_usd_per_hour * HOURS_PER_MONTH), value=month_of),
         *(at_price(kind) for kind in PRICE_TITLES if kind.value in sold_at),
-        rows.figures("busy", lambda one: share(one.utilization), "utilization"),
+        rows.shown("busy", "utilization", share),
         rows.figures("power", lambda one: f"{one.energy_w:.0f} W", "energy_w"),
         rows.figures("SLOs hold", held, value=lambda one: one.slo_held.mean if one.slo_held else None),
         rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence)),
@@ -216,7 +216,7 @@ def others(plan: Plan) -> list[Block]:
         Column("", letters, page_only=True),
         rows.figures("cost", lambda o: f"{dollars(o.cost_usd_per_hour)}/h", "cost_usd_per_hour"),
         unmarked.figures("more", more_text, value=more),
-        unmarked.figures("GPUs", lambda o: str(o.gpu_count), "gpu_count"),
+        unmarked.shown("GPUs", "gpu_count"),
         Column("*", ["*" if place in plan.pareto else "" for place in range(1, len(plan.alternatives) + 1)]),
         rows.words("what", lambda o: candidate_name(o.candidate), wide=True),
         Column("slowest p99", [slowest(o) for o in plan.alternatives]),
@@ -257,7 +257,7 @@ def all_rejections(plan: Plan) -> Section:
     columns = [
         rows.words("candidate", lambda no: subject_name(no.subject)),
         Column("cost", [cost_cell(no) for no in ordered], right=True),
-        rows.words("stopped by", lambda no: str(no.bottleneck)),
+        rows.words("stopped by", "bottleneck"),
         rows.figures("had / limit", beside_limit, value=reasons.overshoot),
         rows.words("why", lambda no: reasons.sentence(rejection_reason(no)), wide=True),
         rows.words("remedy", lambda no: reasons.sentence(rejection_remedy(no)), wide=True),
@@ -303,9 +303,9 @@ def prediction_columns(plan: Plan) -> list[Column]:
         return rows.figures(title, text, value=lambda p: get(p).value)
 
     return [
-        rows.words("model", lambda p: p.model),
-        rows.words("GPU", lambda p: p.gpu),
-        rows.figures("batch", lambda p: str(p.batch_size), "batch_size"),
+        rows.words("model", "model"),
+        rows.words("GPU", "gpu"),
+        rows.shown("batch", "batch_size"),
         band("time", lambda p: p.latency_s, seconds),
         band("memory", lambda p: p.memory_bytes, gigabytes),
         band("load", lambda p: p.load_s, seconds),

@@ -75,15 +75,15 @@ def model_columns(
     numbers = {gpu.id: i for i, gpu in enumerate(gpus, 1)}
     rows = Rows.at(f"{at}models", models, prose.tilde)
     columns = [
-        rows.words("model", lambda m: m.name),
-        rows.figures("batch", lambda m: str(m.batch_size), "batch_size"),
+        rows.words("model", "name"),
+        rows.shown("batch", "batch_size"),
         rows.words("GPUs", lambda m: ranges([numbers[g] for g in m.gpus])),
-        rows.words("mode", lambda m: m.mode, once="{}"),
+        rows.words("mode", "mode", once="{}"),
     ]
     if any(m.precision for m in models):
-        columns.append(rows.words("precision", lambda m: m.precision, once="at {}"))
+        columns.append(rows.words("precision", "precision", once="at {}"))
     columns += [
-        rows.figures("median", lambda m: seconds(m.p50_s), "p50_s", page_only=True),
+        rows.shown("median", "p50_s", seconds, page_only=True),
         rows.figures("p99 / SLO", prose.p99, "p99_s"),
         rows.figures("on time / SLO", beside_target, "slo_attainment.mean"),
     ]
@@ -93,14 +93,14 @@ def model_columns(
         columns.append(rows.figures("accuracy", lambda m: f"{percent(m.accuracy.under(policies))} %"))
     return [
         *columns,
-        rows.figures("rate", lambda m: per_second(m.throughput_rps), "throughput_rps"),
+        rows.shown("rate", "throughput_rps", per_second),
         rows.figures("mean batch", lambda m: f"{m.mean_batch_size:.2f}", "mean_batch_size", page_only=True),
         rows.figures("dropped", dropped, "dropped_fraction", page_only=True),
         rows.figures(
             "energy each", lambda m: f"{m.joules_per_inference:.2f} J", "joules_per_inference", page_only=True
         ),
         rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
-        rows.words("evidence", lambda m: str(m.evidence), once="evidence {}"),
+        rows.words("evidence", "evidence", once="evidence {}"),
     ]
 
 
@@ -124,12 +124,12 @@ def gpu_columns(gpus: Sequence[GpuAnswer], at: str) -> list[Column]:
     rows = Rows.at(f"{at}gpus", gpus, prose.tilde)
     return [
         Column("#", [Cell(str(i), i) for i in range(1, len(gpus) + 1)], right=True),
-        rows.words("GPU", lambda g: g.id),
-        rows.words("kind", lambda g: g.kind),
-        rows.figures("load", lambda g: share(g.offered_load), "offered_load"),
-        rows.figures("busy", lambda g: share(g.utilization), "utilization"),
+        rows.words("GPU", "id"),
+        rows.words("kind", "kind"),
+        rows.shown("load", "offered_load", share),
+        rows.shown("busy", "utilization", share),
         rows.figures("loading", lambda g: share(g.load_share, 1), "load_share"),
-        rows.figures("swaps", lambda g: per_second(g.swaps_per_s), "swaps_per_s"),
+        rows.shown("swaps", "swaps_per_s", per_second),
         rows.figures("memory", memory, "peak_memory_bytes"),
         rows.figures("power", lambda g: f"{g.mean_power_w:.0f} W", "mean_power_w"),
         rows.words("models", lambda g: names(g.models), wide=True),

@@ -162,12 +162,12 @@ def swing_blocks(answer: StudyAnswer) -> Iterator[Block]:
     rows: Rows[Swing] = Rows(moved)
     yield Table(
         [
-            rows.words("output", lambda s: s.output),
-            rows.words("axis", lambda s: s.axis),
+            rows.words("output", "output"),
+            rows.words("axis", "axis"),
             rows.figures("least", lambda s: prose.number(s.low_figure, outputs[s.output])),
-            rows.words("at", lambda s: str(s.low)),
+            rows.words("at", "low"),
             rows.figures("most", lambda s: prose.number(s.high_figure, outputs[s.output])),
-            rows.words("at", lambda s: str(s.high)),
+            rows.words("at", "high"),
             rows.words("left out", lambda s: prose.left_out(s, answer.ask)),
         ]
     )

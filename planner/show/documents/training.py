@@ -97,13 +97,13 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         rows.figures("GPUs", lambda o: f"{o.gpu_count} {o.gpu}", "gpu_count"),
     ]
     if any(map(prose.is_divided, shown)):
-        chosen_columns.append(rows.words("divided", lambda o: o.parallel))
+        chosen_columns.append(rows.words("divided", "parallel"))
     chosen_columns += [
-        rows.words("price", lambda o: o.price_kind),
+        rows.words("price", "price_kind"),
         rows.figures("batch", lambda o: f"{o.global_batch:,}", "global_batch"),
         rows.figures("GB a GPU", lambda o: f"{o.memory_bytes / 1e9:.1f}", value=lambda o: o.memory_bytes),
         rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes)),
-        rows.figures("step", lambda o: prose.step(o.step_s), "step_s"),
+        rows.shown("step", "step_s", prose.step),
         rows.figures("time", lambda o: prose.between(o.time_s), "time_s.mid"),
         rows.figures("cost", lambda o: prose.between(o.cost_usd, prose.usd), "cost_usd.mid"),
     ]
@@ -117,8 +117,8 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     if not all(map(prose.keeps_limits, shown)):
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [
-        rows.words("held by", lambda o: str(o.bottleneck)),
-        rows.words("evidence", lambda o: str(o.evidence)),
+        rows.words("held by", "bottleneck"),
+        rows.words("evidence", "evidence"),
     ]
     return chosen_columns
 

@@ -36,18 +36,18 @@ def profile_list(profiles: Sequence[Profile], screen: Screen) -> str:
     """One line for each profile."""
     rows = Rows(profiles)
     columns = [
-        rows.words("model", lambda p: p.model),
-        rows.words("GPU", lambda p: p.gpu),
-        rows.words("precision", lambda p: p.precision),
-        rows.words("runtime", lambda p: p.runtime),
+        rows.words("model", "model"),
+        rows.words("GPU", "gpu"),
+        rows.words("precision", "precision"),
+        rows.words("runtime", "runtime"),
         rows.figures("batches", lambda p: f"1-{p.largest_batch}"),
         rows.figures("batch 1", lambda p: seconds(p.latency(1))),
         rows.figures("best rate", lambda p: per_second(best_rate(p))),
-        rows.figures("weights", lambda p: gigabytes(p.weight_bytes)),
+        rows.shown("weights", "weight_bytes", gigabytes),
         rows.figures("load", lambda p: seconds(p.load(p.weight_bytes))),
         *_fits([p.latency_fit for p in profiles]),
-        rows.words("latency is", lambda p: p.latency_evidence),
-        rows.words("loading is", lambda p: p.load_evidence),
+        rows.words("latency is", "latency_evidence"),
+        rows.words("loading is", "load_evidence"),
     ]
     return listed(columns, screen)
 
@@ -402,12 +402,12 @@ def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> 
     """One line for each instance, cheapest GPU first."""
     rows = Rows(sorted(wanted, key=lambda i: (per_gpu(i), i.name, i.region)))
     columns = [
-        rows.words("instance", lambda i: i.name),
+        rows.words("instance", "name"),
         rows.words("provider", lambda i: f"{i.provider} {i.region}"),
         rows.words("GPUs", lambda i: f"{i.gpu_count} x {i.gpu}"),
         rows.figures("memory", lambda i: f"{i.gpu_count} x {catalog.gpus[i.gpu].memory_bytes / 1e9:.0f} GB"),
         *(Column(kind, [hourly(i.prices.get(kind)) for i in rows.items], right=True) for kind in PriceKind),
-        rows.words("status", lambda i: i.status),
+        rows.words("status", "status"),
         rows.words("as of", oldest),
     ]
     return listed(columns, screen)
@@ -417,12 +417,12 @@ def purchase_list(wanted: Sequence[Purchase], screen: Screen) -> str:
     """One line for each machine that can be bought, cheapest GPU first; nothing where there is none."""
     rows = Rows(sorted(wanted, key=lambda p: (p.usd / p.gpu_count, p.machine)))
     columns = [
-        rows.words("to buy", lambda p: p.machine),
+        rows.words("to buy", "machine"),
         rows.words("GPUs", lambda p: f"{p.gpu_count} x {p.gpu}"),
-        rows.figures("price", lambda p: dollars(p.usd)),
+        rows.shown("price", "usd", dollars),
         rows.figures("each GPU", lambda p: dollars(p.usd / p.gpu_count)),
-        rows.words("status", lambda p: p.status),
-        rows.words("as of", lambda p: p.as_of),
+        rows.words("status", "status"),
+        rows.words("as of", "as_of"),
     ]
     return listed(columns, screen) if wanted else ""
 

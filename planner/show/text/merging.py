@@ -83,13 +83,13 @@ def model_columns(analysis: Analysis) -> list[Column]:
     """How much of each model is in its largest layers, and in layers that others have too."""
     rows = Rows(analysis.heavy_hitters)
     return [
-        rows.words("model", lambda x: x.model),
+        rows.words("model", "model"),
         rows.figures("memory", lambda x: mebibytes(x.bytes)),
         rows.figures("layers", lambda x: str(x.layers)),
         rows.figures("others have", lambda x: share(analysis.shared_by.get(x.model, 0) / x.bytes)),
         rows.words("largest layer", lambda x: f"{x.largest} {share(x.largest_share)}"),
         rows.figures("largest tenth", lambda x: f"{x.top_layers} hold {share(x.top_share)}"),
-        rows.words("heavy hitters", lambda x: x.strength),
+        rows.words("heavy hitters", "strength"),
         rows.words("power law", law),
     ]
 
@@ -104,7 +104,7 @@ def group_columns(analysis: Analysis) -> list[Column]:
     rows = Rows(analysis.groups)
     return [
         rows.figures("saves", lambda g: mebibytes(g.saved_bytes)),
-        rows.words("layer", lambda g: g.signature.short),
+        rows.words("layer", "signature.short"),
         rows.figures("copy", lambda g: str(g.copy + 1)),
         rows.words("of", lambda g: names(g.models)),
     ]
@@ -139,16 +139,16 @@ def way_columns(ways: Sequence[WayOfServing]) -> list[Column]:
     return [
         rows.words("  way", lambda w: f"{'*' if w.chosen else ' '} {way_name(w)}"),
         rows.words("on", lambda w: machines_name(w.candidate.machines)),
-        rows.figures("weights", lambda w: gigabytes(w.weights_bytes), "weights_bytes"),
-        rows.figures("saved", lambda w: gigabytes(w.saved_bytes), "saved_bytes", page_only=True),
-        rows.figures("memory", lambda w: gigabytes(w.peak_memory_bytes), "peak_memory_bytes"),
+        rows.shown("weights", "weights_bytes", gigabytes),
+        rows.shown("saved", "saved_bytes", gigabytes, page_only=True),
+        rows.shown("memory", "peak_memory_bytes", gigabytes),
         rows.figures("processed", lambda w: f"{percent(w.processed_fraction)} %", "processed_fraction"),
         rows.figures("accuracy", lambda w: share(w.merged_accuracy, 1), "merged_accuracy"),
         rows.figures("right", lambda w: f"{percent(w.right_fraction)} %", "right_fraction"),
         rows.figures("GPUs", lambda w: f"{dollars(w.cost_usd_per_hour)}/h", "cost_usd_per_hour"),
         rows.figures("training", training),
         rows.figures("in all", lambda w: f"{dollars(w.total_usd_per_month)}/month", "total_usd_per_month"),
-        rows.figures("a million right", lambda w: dollars(w.usd_per_million_right), "usd_per_million_right"),
+        rows.shown("a million right", "usd_per_million_right", dollars),
         rows.words("SLOs", lambda w: "met" if w.feasible else "missed"),
     ]
 

@@ -144,24 +144,24 @@ def _layers(seen: Anatomy) -> list[Column]:
     total = sum(map(_weight, seen.roofline.layers)) or 1.0
     rows = Rows(_longest(seen))
     columns = [
-        rows.words("layer", lambda time: time.layer.name),
-        rows.words("type", lambda time: time.layer.type),
-        rows.figures("operations", lambda time: _amount(time.flops)),
-        rows.figures("moved", lambda time: _bytes(time.bytes)),
+        rows.words("layer", "layer.name"),
+        rows.words("type", "layer.type"),
+        rows.shown("operations", "flops", _amount),
+        rows.shown("moved", "bytes", _bytes),
         rows.figures("operations/byte", lambda time: f"{time.intensity:.3g}"),
         rows.figures("working set", lambda time: _bytes(working_set_bytes(time.layer, 1, seen.precision))),
         rows.figures("share", lambda time: share(_weight(time) / total, 1)),
     ]
     if seen.gpu:
-        columns.append(rows.figures("time", lambda time: _time(time.time_s)))
-        columns.append(rows.words("bound", lambda time: str(time.bound)))
+        columns.append(rows.shown("time", "time_s", _time))
+        columns.append(rows.words("bound", "bound"))
     return columns
 
 
 def _what_ifs(seen: Anatomy) -> list[Column]:
     now, rows = seen.roofline, Rows(seen.what_ifs)
     columns = [
-        rows.words("change", lambda each: each.name),
+        rows.words("change", "name"),
         rows.figures("operations", lambda each: _change(each, "flops", now.flops)),
         rows.figures("moved", lambda each: _change(each, "bytes", now.bytes)),
     ]
@@ -212,11 +212,11 @@ def _too_much(seen: Anatomy) -> str:
 def _knees(knees: tuple[Knee, ...]) -> list[Column]:
     rows = Rows(knees)
     return [
-        rows.words("level", lambda knee: knee.level.name),
-        rows.figures("size", lambda knee: _bytes(knee.level.size_bytes)),
+        rows.words("level", "level.name"),
+        rows.shown("size", "level.size_bytes", _bytes),
         rows.figures("from batch", lambda knee: f"{knee.batch:,}"),
         rows.words("first layer", lambda knee: knee.layer or "all together"),
-        rows.figures("layers outside", lambda knee: share(knee.share)),
+        rows.shown("layers outside", "share", share),
     ]
 
 
@@ -229,12 +229,12 @@ def _array_title(array: OnArray) -> str:
 def _array(array: OnArray) -> list[Column]:
     rows = Rows(sorted(sorted(array.layers, key=lambda x: -x.time_s)[:SHOWN], key=array.layers.index))
     return [
-        rows.words("layer", lambda x: x.layer.name),
+        rows.words("layer", "layer.name"),
         rows.figures("folds", lambda x: f"{x.folds:,}"),
         rows.figures("cycles", lambda x: f"{x.cycles:,}"),
         rows.figures("utilization", lambda x: share(x.utilization, 2)),
-        rows.figures("time", lambda x: _time(x.time_s)),
-        rows.words("bound", lambda x: x.bound),
+        rows.shown("time", "time_s", _time),
+        rows.words("bound", "bound"),
         rows.words("on the chip", lambda x: "yes" if x.fits else "no"),
     ]
 

@@ -210,11 +210,11 @@ def action_columns(answer: Validation) -> list[Column]:
     """Expected and actual durations."""
     rows = Rows(answer.timings)
     return [
-        rows.words("action", lambda one: one.kind),
-        rows.words("model", lambda one: one.model),
-        rows.figures("count", lambda one: str(one.count)),
-        rows.figures("expected", lambda one: seconds(one.expected_s)),
-        rows.figures("actual", lambda one: seconds(one.actual_s)),
+        rows.words("action", "kind"),
+        rows.words("model", "model"),
+        rows.shown("count", "count"),
+        rows.shown("expected", "expected_s", seconds),
+        rows.shown("actual", "actual_s", seconds),
         rows.figures("error", lambda one: error("", one.error)),
         rows.figures("spread", lambda one: f"{one.spread * 100:.1f} %"),
     ]
@@ -253,7 +253,7 @@ def device_rows_markdown(answers: Sequence[Validation]) -> list[str]:
     return markdown(
         plain(
             [
-                rows.words("scenario", lambda a: a.scenario),
+                rows.words("scenario", "scenario"),
                 rows.figures("requests", lambda a: f"{a.requests:,}"),
                 rows.figures("speed", lambda a: " / ".join(map(times, levels(a.speeds)))),
                 rows.figures("time loading", lambda a: beside("load_share", a.device)),
