@@ -6,6 +6,9 @@ from planner.show.document import Block, Changes, Document, FactList, Items, Sec
 from planner.show.terminal import plain
 from planner.units import writing
 
+SIGNS = {"+": "+", "-": "-", "~": "!"}
+"""GitHub colours a block of changes that begin so."""
+
 
 def markdown(document: Document) -> str:
     """The document as Markdown."""
@@ -26,16 +29,19 @@ def block_lines(block: Block) -> Iterator[str]:
     """One block, an empty line before it."""
     if isinstance(block, Section):
         yield from section_lines(block)
-        return
-    yield ""
+    else:
+        yield from ("", *inner_lines(block))
+
+
+def inner_lines(block: Block) -> Iterator[str]:
+    """A block that holds no others."""
     match block:
         case Text():
             yield block.text
         case Items():
             yield from (f"- {text}" for text in block.texts)
         case Changes():
-            # GitHub colours such a block; it knows `!` for what changed.
-            yield from ("```diff", *(f"{'!' if sign == '~' else sign} {text}" for sign, text in block.lines), "```")
+            yield from ("```diff", *(f"{SIGNS[sign]} {text}" for sign, text in block.lines), "```")
         case Table():
             yield from writing.markdown(plain(block.columns))
         case FactList():

@@ -36,4 +36,4 @@ def train(
     if code:
         raise typer.Exit(code)
     text = (folder / CURVE).read_text(encoding="utf-8")
-    emit(text if form is Format.JSON else "\n".join(report(json.loads(text), folder, stdout_screen())) + "\n")
+    emit(text if form is Format.JSON else report(json.loads(text), folder, stdout_screen()))

@@ -36,7 +36,7 @@ def profiles_show(
     _, library = knowledge(catalog, profiles)
     screen = stdout_screen()
     parts = [profile_show(profile, screen, library.measured(profile)) for profile in choose(library, model, gpu)]
-    emit("\n\n".join("\n".join(part) for part in parts) + "\n")
+    emit("\n".join(parts))
 
 
 @app.command("table")

@@ -55,6 +55,11 @@ def labelled(values: Iterable[float], write: Write) -> list[tuple[float, str]]:
     return [(value, write(value)) for value in values]
 
 
+def plain(value: float) -> str:
+    """`1.5`, `200`."""
+    return f"{value:g}"
+
+
 def padded(low: float, high: float) -> tuple[float, float]:
     """A twelfth more on both ends, but never below zero for what is never negative."""
     room = (high - low) / 12 or abs(high) / 2 or 1.0

@@ -1,8 +1,9 @@
 """Charts as data, in the figures' own units: a page draws them by `svg`, `--plot` by `png`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import accumulate
 from typing import ClassVar
 
 from planner.show.charts.axes import Axis
@@ -111,13 +112,12 @@ def area(points: Sequence[Point], colour: str = "fg") -> Line:
     return Line(ends, colour, Look.AREA)
 
 
-def stacked(parts: Sequence[tuple[str, Sequence[float]]]) -> Iterator[Box]:
-    """Bars on top of one another: names of the parts, each with its height in every bar."""
-    tops = [0.0] * len(parts[0][1])
-    for number, (name, heights) in enumerate(parts):
-        for i, height in enumerate(heights):
-            yield Box(i - 0.4, i + 0.4, tops[i], tops[i] + height, colour(number), name=name)
-            tops[i] += height
+def stacked(bars: Sequence[Mapping[str, float]]) -> Iterator[Box]:
+    """Bars of parts on top of one another: of each bar the heights of its parts by name."""
+    for i, parts in enumerate(bars):
+        tops = list(accumulate(parts.values(), initial=0.0))
+        for number, name in enumerate(parts):
+            yield Box(i - 0.4, i + 0.4, tops[number], tops[number + 1], colour(number), name=name)
 
 
 @dataclass(frozen=True, slots=True)

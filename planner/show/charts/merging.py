@@ -7,7 +7,7 @@ from math import isfinite
 
 from planner.placing.sharing import TOP_TENTH, Analysis, HeavyHitters
 from planner.questions.merging.breakeven import Breakeven, BreakevenRow
-from planner.show.charts.axes import axis_around, axis_to
+from planner.show.charts.axes import axis_around, axis_to, plain
 from planner.show.charts.blocks import Bar, Bars, Box, Chart, Dot, Graph, Line, Look, Mark, Rule, colour
 from planner.show.charts.plan import WIDE, round_dollars
 from planner.show.text.merging import axes
@@ -20,6 +20,7 @@ SERIES = 5
 STRIP = 0.035
 """Height of the strip below, as a share of the picture's."""
 MIB = 2**20
+NOTE = "Strip: what is cheapest."
 
 
 def analysis(seen: Analysis) -> list[list[Chart]]:
@@ -31,11 +32,6 @@ def analysis(seen: Analysis) -> list[list[Chart]]:
 def breakeven(seen: Breakeven) -> list[list[Chart]]:
     """Dollars a month of each way, against load and against the number of models."""
     return [[ways(title, axis, rows) for title, axis, rows in axes(seen)]]
-
-
-def plain(value: float) -> str:
-    """`1.5`, `200`."""
-    return f"{value:g}"
 
 
 def models(seen: Analysis) -> Bars:
@@ -97,21 +93,28 @@ def cumulative(largest: Sequence[HeavyHitters]) -> Graph:
 
 
 def ways(title: str, axis: str, rows: Sequence[BreakevenRow]) -> Graph:
-    """A line for each way, as far as it serves. Below, the colour of what is cheapest."""
+    """A line for each way. Below, the colour of what is cheapest."""
     names = [cell.way for cell in rows[0].cells]
-    costs = [cell.usd_per_month for row in rows for cell in row.cells if isfinite(cell.usd_per_month)]
-    most = max(costs, default=1.0) * 1.1
-    marks: list[Mark] = []
-    for i, name in enumerate(names):
-        points = [(row.at, row.cells[i].usd_per_month) for row in rows if isfinite(row.cells[i].usd_per_month)]
-        # Equal lines lie on each other: dashes let the one below be seen.
-        marks.append(Line(points, colour(i), Look.DASHED if i % 2 else Look.THICK, name))
-        marks += [Dot(x, y, colour(i)) for x, y in points]
-    edges = [rows[0].at, *((a.at + b.at) / 2 for a, b in pairwise(rows)), rows[-1].at]
-    for row, left, right in zip(rows, edges, edges[1:], strict=False):
-        if row.wins in names:
-            marks.append(Box(left, right, 0, STRIP * most, colour(names.index(row.wins))))
+    lines = [way(rows, i) for i in range(len(names))]
+    most = max((cost for line in lines for _, cost in line.points), default=1.0) * 1.1
+    dots = [Dot(x, cost, line.colour) for line in lines for x, cost in line.points]
     label = "rates over those of the scenario" if axis == "load" else "models"
     around = axis_around([row.at for row in rows], plain, title=label)
     x = replace(around, ticks=[(row.at, plain(row.at)) for row in rows])
-    return Graph(title, x, axis_to(most, round_dollars, title="US dollars a month"), marks, "Strip: what is cheapest.")
+    y = axis_to(most, round_dollars, title="US dollars a month")
+    return Graph(title, x, y, [*lines, *dots, *winners(rows, names, STRIP * most)], NOTE)
+
+
+def winners(rows: Sequence[BreakevenRow], names: Sequence[str], high: float) -> Iterator[Box]:
+    """The colour of what is cheapest, halfway to what was tried beside it."""
+    edges = [rows[0].at, *((a.at + b.at) / 2 for a, b in pairwise(rows)), rows[-1].at]
+    for row, (left, right) in zip(rows, pairwise(edges), strict=True):
+        if row.wins in names:
+            yield Box(left, right, 0, high, colour(names.index(row.wins)))
+
+
+def way(rows: Sequence[BreakevenRow], number: int) -> Line:
+    """One way, as far as it serves. Equal lines lie on each other: dashes let the one below be seen."""
+    cells = [(row.at, row.cells[number].usd_per_month) for row in rows]
+    look = Look.DASHED if number % 2 else Look.THICK
+    return Line([cell for cell in cells if isfinite(cell[1])], colour(number), look, rows[0].cells[number].way)

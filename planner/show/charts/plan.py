@@ -15,6 +15,7 @@ from planner.show.charts.blocks import (
     Line,
     Look,
     Mark,
+    Point,
     Rule,
     stairs,
     upright,
@@ -118,17 +119,20 @@ def letter(number: int) -> str:
 def pareto(plan: Plan) -> Iterator[FigureGrid]:
     """Cost against the slowest model's latency."""
     answers = [plan.recommendation, *plan.alternatives]
-    known = [(i, a) for i, a in enumerate(answers) if a.models and not isnan(worst_p99(a))]
-    dots = [spot(i, a, plan) for i, a in known]
-    front = sorted((a.cost_usd_per_hour, worst_p99(a)) for i, a in known if i in plan.pareto)
+    dots = [spot(i, a, plan) for i, a in enumerate(answers) if a.models and not isnan(worst_p99(a))]
+    unbeaten = sorted((dot.x, dot.y) for dot in dots if dot.label in map(letter, plan.pareto))
     x = axis_around([dot.x for dot in dots], round_dollars, title="dollars an hour")
     y = axis_around([dot.y for dot in dots], share, title="slowest p99 of its SLO")
     marks: list[Mark] = [Rule(1, level=True)] if y.high >= 1 else []
-    if front:
-        costs, lates = zip(*front, strict=True)
-        marks.append(Line(stairs(costs, lates, costs[-1]), "fill", Look.DASHED))
+    marks.append(Line(front(unbeaten), "fill", Look.DASHED))
     note = "A is the answer. The line joins those that no other beats in both."
     yield FigureGrid([Graph("What one pays for speed", x, y, [*marks, *dots], note)])
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """The corner line through points in order."""
+    costs, lates = [cost for cost, _ in points], [late for _, late in points]
+    return stairs(costs, lates, max(costs, default=0))
 
 
 def spot(number: int, answer: Recommendation, plan: Plan) -> Dot:
@@ -165,14 +169,18 @@ def outlooks(plan: Plan) -> Iterator[Bars]:
     if not plan.outlooks:
         return
     best = plan.recommendation
-    costs = [one.cost_usd_per_hour for one in plan.outlooks]
     now = [best.cost_usd_per_hour] if best.models and isfinite(best.cost_usd_per_hour) else []
-    ends = [end for cost in costs for end in (cost.low, cost.high) if isfinite(end)]
-    most = max([*ends, *now], default=1.0) * 1.05
+    most = max(filter(isfinite, [*now, *ends(plan)]), default=1.0) * 1.05
     line_is = "".join(f" The red line is this answer, {dollars(usd)}/h." for usd in now)
     note = f"Dollars an hour: the middle and the 80 % band.{line_is}"
     rows = [outlook_bar(one, [upright(usd) for usd in now], most) for one in plan.outlooks]
     yield Bars(outlooks_title(plan), rows, axis_to(most, round_dollars), note)
+
+
+def ends(plan: Plan) -> Iterator[float]:
+    """Both ends of what each fleet may cost."""
+    for one in plan.outlooks:
+        yield from (one.cost_usd_per_hour.low, one.cost_usd_per_hour.high)
 
 
 def outlook_bar(outlook: Outlook, now: Sequence[Line], most: float) -> Bar:

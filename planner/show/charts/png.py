@@ -49,6 +49,8 @@ LETTERS = 80
 """Of a line of a note."""
 LONG = 6
 """Letters of a label, above which labels are turned where there are many."""
+DASHES = {True: "--", False: "-"}
+PALE = {True: 0.6, False: 1.0}
 WIDTHS = {Look.THICK: 3.0, Look.FAINT: 0.5}
 """Of lines that are no plain ones."""
 FORMS = (".png", ".svg")
@@ -186,18 +188,25 @@ def draw_mark(mark: Mark, axes: "Axes") -> None:
     match mark:
         case Line(points=[]):
             return
-        case Line() if mark.look in AREAS:
-            axes.fill(*zip(*mark.points, strict=True), alpha=0.5 if mark.look is Look.AREA else 0.18, lw=0, **tint)
         case Line():
-            style = "--" if mark.look is Look.DASHED else "-"
-            axes.plot(*zip(*mark.points, strict=True), linewidth=WIDTHS.get(mark.look, 1.5), linestyle=style, **tint)
+            draw_line(mark, axes, tint)
         case Rule():
             line = axes.axhline if mark.level else axes.axvline
-            line(mark.at, linewidth=1.2, linestyle="--" if mark.dashed else "-", **tint)
+            line(mark.at, linewidth=1.2, linestyle=DASHES[mark.dashed], **tint)
         case Box():
             span, height = (mark.left, mark.right - mark.left), (mark.low, mark.high - mark.low)
-            axes.broken_barh([span], height, alpha=0.6 if mark.pale else 1, linewidth=0, **tint)
+            axes.broken_barh([span], height, alpha=PALE[mark.pale], linewidth=0, **tint)
         case Dot():
-            hollow: Any = {"markerfacecolor": "white"} if mark.colour == "off" else {}
-            axes.plot([mark.x], [mark.y], "o", markersize=6 if mark.label else 4, **hollow, **tint)
+            tint["markerfacecolor"] = "white" if mark.colour == "off" else tint["color"]
+            axes.plot([mark.x], [mark.y], "o", markersize=6 if mark.label else 4, **tint)
             axes.annotate(mark.label, (mark.x, mark.y), (4, 5), textcoords="offset points", fontsize=7)
+
+
+def draw_line(line: Line, axes: "Axes", tint: Any) -> None:
+    """Through points, or around an area."""
+    x, y = zip(*line.points, strict=True)
+    if line.look in AREAS:
+        axes.fill(x, y, alpha=0.5 if line.look is Look.AREA else 0.18, lw=0, **tint)
+    else:
+        style = DASHES[line.look is Look.DASHED]
+        axes.plot(x, y, linewidth=WIDTHS.get(line.look, 1.5), linestyle=style, **tint)

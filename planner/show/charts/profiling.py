@@ -1,13 +1,16 @@
 """Charts of an anatomy: operations and working set by layer, training memory by kind, and the roofline."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from calibrate.io.plot import NAMES_MAX
-from planner.prediction.roofline import Bound
+from calibrate.layers.facts import LayerWork
+from planner.prediction.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy
 from planner.questions.profiling.whatif import training_memory
-from planner.show.charts.axes import Axis, axis_around, axis_to
-from planner.show.charts.blocks import Chart, Dot, Graph, Line, Mark, Rule, colour, stacked, upright
+from planner.show.charts.axes import Axis, axis_around, axis_to, plain
+from planner.show.charts.blocks import Chart, Dot, Graph, Line, Rule, colour, stacked, upright
+from simulator.world.hardware import GPU
 
 BATCHES = (16, 32, 64, 128, 256)
 """Of the picture of training memory."""
@@ -27,55 +30,61 @@ def title(seen: Anatomy) -> str:
     return f"{seen.facts.model}{where}, batch {seen.batch}, {seen.precision}"
 
 
-def bars(title: str, names: Sequence[str], parts: Sequence[tuple[str, Sequence[float]]], about: str = "") -> Graph:
+def bars(title: str, names: Sequence[str], heights: Sequence[Mapping[str, float]], about: str = "") -> Graph:
     """Bars on top of one another, one for each name."""
-    boxes = list(stacked(parts))
+    boxes = list(stacked(heights))
     few = len(names) <= NAMES_MAX
-    ticks = list(enumerate(names)) if few else []
-    x = Axis(-0.5, len(names) - 0.5, ticks, about if few else f"{len(names)} layers, in the order they run")
-    y = axis_to(max((box.high for box in boxes), default=1.0) * ROOM, lambda value: f"{value:g}")
-    return Graph(title, x, y, boxes)
+    x = Axis(
+        -0.5,
+        len(names) - 0.5,
+        list(enumerate(names)) if few else [],
+        about if few else f"{len(names)} layers, in the order they run",
+    )
+    most = max((box.high for box in boxes), default=1.0)
+    return Graph(title, x, axis_to(most * ROOM, plain), boxes)
 
 
 def operations(seen: Anatomy) -> Graph:
     """Operations of each layer."""
     times = [time for time in seen.roofline.layers if time.flops]
-    parts = [("operations", [time.flops / 1e9 for time in times])]
-    return bars("Operations of a layer, billion (a multiply-add is two)", [time.layer.name for time in times], parts)
+    heights = [{"operations": time.flops / 1e9} for time in times]
+    return bars("Operations of a layer, billion (a multiply-add is two)", [time.layer.name for time in times], heights)
 
 
 def working_set(seen: Anatomy) -> Graph:
     """What each layer reads and writes."""
     layers = [layer for layer in seen.facts.layers if layer.kernels]
-    parts = [
-        ("inputs", [seen.batch * layer.input_bytes / layer.calls / 1e6 for layer in layers]),
-        ("weights", [layer.weight_bytes / 1e6 for layer in layers]),
-        ("outputs", [seen.batch * layer.output_bytes / layer.calls / 1e6 for layer in layers]),
-    ]
-    return bars("Working set of a layer, MB (4-byte floats)", [layer.name for layer in layers], parts)
+    heights = [working_set_mb(layer, seen.batch) for layer in layers]
+    return bars("Working set of a layer, MB (4-byte floats)", [layer.name for layer in layers], heights)
+
+
+def working_set_mb(layer: LayerWork, batch: int) -> dict[str, float]:
+    """Of one layer, by kind."""
+    samples = batch / layer.calls
+    return {
+        "inputs": samples * layer.input_bytes / 1e6,
+        "weights": layer.weight_bytes / 1e6,
+        "outputs": samples * layer.output_bytes / 1e6,
+    }
 
 
 def training(seen: Anatomy) -> Graph:
     """Memory of a training step by batch size, with the band of its sum and what the GPU has."""
     batches = sorted({*BATCHES, seen.batch})
     held = [training_memory(seen.facts, batch) for batch in batches]
-    parts = [
-        ("weights", [each.weights / 1e9 for each in held]),
-        ("gradients", [each.gradients / 1e9 for each in held]),
-        ("momentum", [each.optimizer / 1e9 for each in held]),
-        ("activations", [each.activations.mid / 1e9 for each in held]),
-        ("allocator", [each.allocator.mid / 1e9 for each in held]),
-    ]
-    chart = bars("Training memory by batch size, GB", [str(batch) for batch in batches], parts, "batch size")
-    marks: list[Mark] = [*chart.marks]
-    marks += [upright(i, each.total.low / 1e9, each.total.high / 1e9, "fg") for i, each in enumerate(held)]
-    highest = max(each.total.high for each in held) / 1e9
-    if seen.gpu:
-        limit = seen.gpu.memory_bytes / 1e9
-        highest = max(highest, limit)
-        marks.append(Rule(limit, "limit", f"memory of {seen.gpu.name}: {limit:g} GB", dashed=True, level=True))
-    y = axis_to(highest * ROOM, lambda value: f"{value:g}")
-    return Graph(chart.title, chart.x, y, marks, "Lines: the 80 % band of the sum.")
+    heights = [{kind: size / 1e9 for kind, size in each.kinds().items()} for each in held]
+    chart = bars("Training memory by batch size, GB", [str(batch) for batch in batches], heights, "batch size")
+    bands = [upright(i, each.total.low / 1e9, each.total.high / 1e9, "fg") for i, each in enumerate(held)]
+    limits = limit(seen.gpu) if seen.gpu else []
+    most = max([*(each.total.high / 1e9 for each in held), *(rule.at for rule in limits)])
+    marks = [*chart.marks, *bands, *limits]
+    return replace(chart, y=axis_to(most * ROOM, plain), marks=marks, note="Lines: the 80 % band of the sum.")
+
+
+def limit(gpu: GPU) -> list[Rule]:
+    """What the GPU has."""
+    size_gb = gpu.memory_bytes / 1e9
+    return [Rule(size_gb, "limit", f"memory of {gpu.name}: {size_gb:g} GB", dashed=True, level=True)]
 
 
 def roofline(seen: Anatomy) -> list[Graph]:
@@ -84,14 +93,18 @@ def roofline(seen: Anatomy) -> list[Graph]:
     if not times or seen.gpu is None:
         return []
     limits = seen.roofline.ceilings
-    low, high = min(0.1, *(t.intensity for t in times)), max(1e3, *(t.intensity for t in times))
+    intensities = [t.intensity for t in times]
+    low, high = min(0.1, *intensities), max(1e3, *intensities)
     knee = min(high, max(low, limits.flops_per_s / limits.bytes_per_s))
     roof = [(at, min(limits.flops_per_s, at * limits.bytes_per_s) / 1e12) for at in (low, knee, high)]
-    dots = [
-        Dot(t.intensity, t.flops / t.time_s / 1e12, COLOURS[t.bound], title=t.layer.name, name=f"bound by {t.bound}")
-        for t in times
-    ]
+    dots = list(map(layer_dot, times))
     rates = [*(rate for _, rate in roof), *(dot.y for dot in dots)]
-    x = axis_around([low, high], lambda value: f"{value:g}", title="operations a byte", log=True)
-    y = axis_around(rates, lambda value: f"{value:g}", title="TFLOP/s", log=True)
+    x = axis_around([low, high], plain, title="operations a byte", log=True)
+    y = axis_around(rates, plain, title="TFLOP/s", log=True)
     return [Graph("Roofline: operations a second against operations a byte", x, y, [Line(roof, name="ceiling"), *dots])]
+
+
+def layer_dot(time: LayerTime) -> Dot:
+    """One layer."""
+    rate, name = time.flops / time.time_s / 1e12, f"bound by {time.bound}"
+    return Dot(time.intensity, rate, COLOURS[time.bound], title=time.layer.name, name=name)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from math import isfinite, nan
+from operator import not_
 
 from calibrate.io.plot import PlotError
 from planner.questions.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
@@ -24,6 +25,7 @@ from planner.show.charts.blocks import (
     Line,
     Look,
     Mark,
+    Point,
     colour,
     upright,
 )
@@ -69,6 +71,7 @@ class Charts:
         self.base = tuple(axis.values[axis.reference] for axis in answer.axes)
         self.outputs = numeric(answer)
         self.along, self.by = crossing(answer.axes)
+        self.crossed = longest_two(answer)
         self.values: Sequence[Label] = [""] if self.by is None else answer.axes[self.by].values
 
     def point(self, changes: Mapping[int, Label]) -> PointAnswer | None:
@@ -132,12 +135,7 @@ class Charts:
 
     def series(self, row: Row, output: OutputAnswer, i: int) -> Iterator[Mark]:
         """A line through points, its intervals behind it."""
-        reach = [(x, *ends(point, output)) for x, point in row]
-        whole = [(x, low, high) for x, low, high in reach if isfinite(low) and isfinite(high)]
-        if len(whole) > 1:
-            lower = [(x, low) for x, low, _ in whole]
-            upper = [(x, high) for x, _, high in reversed(whole)]
-            yield Line([*lower, *upper], colour(i), Look.RIBBON)
+        yield ribbon(row, output, colour(i))
         yield Line([(x, value_of(point, output)) for x, point in row], colour(i), name=str(self.values[i]))
         for x, point in row:
             y = value_of(point, output)
@@ -150,17 +148,20 @@ class Charts:
 
     def heat(self, output: OutputAnswer) -> list[Heat]:
         """One figure; none where no two axes are crossed."""
-        axes = self.answer.axes
-        varied = [i for i, axis in enumerate(axes) if len(axis.values) > 1]
-        if len(varied) < 2 or self.answer.design != Design.GRID:
+        if self.crossed is None:
             return []
-        down, across = sorted(sorted(varied, key=lambda i: -len(axes[i].values))[:2])
-        points = [[self.point({down: r, across: c}) for c in axes[across].values] for r in axes[down].values]
-        values = [value_of(point, output) for row in points for point in row if point and has(point, output)]
-        span = min(values, default=0.0), max(values, default=1.0)
-        fields = [[field(point, output, span) for point in row] for row in points]
-        rows = list(zip(map(str, axes[down].values), fields, strict=True))
-        return [Heat(output.name, axes[down].name, axes[across].name, [*map(str, axes[across].values)], rows)]
+        down, across = self.crossed
+        points = self.fields(down, across)
+        known = [value_of(point, output) for row in points for point in row if point and has(point, output)]
+        span = min(known, default=0.0), max(known, default=1.0)
+        columns, names = (list(map(str, self.answer.axes[i].values)) for i in (across, down))
+        rows = [(name, [field(point, output, span) for point in row]) for name, row in zip(names, points, strict=True)]
+        return [Heat(output.name, self.answer.axes[down].name, self.answer.axes[across].name, columns, rows)]
+
+    def fields(self, down: int, across: int) -> list[list[PointAnswer | None]]:
+        """Points of two axes."""
+        axes = self.answer.axes
+        return [[self.point({down: r, across: c}) for c in axes[across].values] for r in axes[down].values]
 
     def pareto(self) -> Iterator[FigureGrid]:
         """What no point beats, on a page."""
@@ -174,8 +175,17 @@ class Charts:
             return []
         x, y = wanted[:2]
         points = [p for p in self.answer.points if p.feasible and has(p, x) and has(p, y)]
-        varied = all(len({value_of(p, output) for p in points}) > 1 for output in (x, y))
-        return [against(points, x, y)] if len(points) >= 3 and varied else []
+        graph = against(points, x, y)
+        return [graph] if graph else []
+
+
+def ribbon(row: Row, output: OutputAnswer, tint: str) -> Line:
+    """Intervals of the points of a line; no area where fewer than two have one."""
+    reach = [(x, *ends(point, output)) for x, point in row]
+    whole = [(x, low, high) for x, low, high in reach if isfinite(high - low)]
+    lower = [(x, low) for x, low, _ in whole]
+    upper = [(x, high) for x, _, high in reversed(whole)]
+    return Line([*lower, *upper] if len(whole) > 1 else [], tint, Look.RIBBON)
 
 
 def swing_bar(s: Swing, output: OutputAnswer) -> Bar:
@@ -198,22 +208,34 @@ def field(point: PointAnswer | None, output: OutputAnswer, span: tuple[float, fl
     return words if point.feasible else f"({words})", shade
 
 
-def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> Graph:
-    """Points by two figures; those that no other beats in both have letters."""
+def against(points: Sequence[PointAnswer], x: OutputAnswer, y: OutputAnswer) -> Graph | None:
+    """Points by two figures, letters where no other beats them in both; None where too few differ."""
+    places = [(value_of(p, x), value_of(p, y)) for p in points]
+    if len(points) < 3 or not varied(places):
+        return None
     kept = unbeaten([(badness(p, x), badness(p, y)) for p in points])
-    best = list(compress(points, kept))
-    dots = [Dot(value_of(p, x), value_of(p, y), "off", title=name_of(p)) for p in points if p not in best]
-    named = len(best) <= DOTS_NAMED
-    for i, p in enumerate(best):
-        dots.append(Dot(value_of(p, x), value_of(p, y), "best", letter(i) if named else "", name_of(p)))
-    listed = "; ".join(f"{dot.label}: {dot.title}" for dot in dots if dot.label)
+    dots = [Dot(*place, "off", title=name_of(p)) for p, place in zip(points, places, strict=True)]
+    best, listed = lettered([replace(dot, colour="best") for dot in compress(dots, kept)])
     return Graph(
         f"{y.name} against {x.name}",
-        axis_for(x, [dot.x for dot in dots], 3, x.name),
-        axis_for(y, [dot.y for dot in dots], 4, y.name),
-        dots,
+        axis_for(x, [at for at, _ in places], 3, x.name),
+        axis_for(y, [at for _, at in places], 4, y.name),
+        [*compress(dots, map(not_, kept)), *best],
         f"Filled: no other point beats them in both. {listed}",
     )
+
+
+def varied(places: Sequence[Point]) -> bool:
+    """True where neither figure is the same everywhere."""
+    return all(len(set(values)) > 1 for values in zip(*places, strict=True))
+
+
+def lettered(dots: Sequence[Dot]) -> tuple[Sequence[Dot], str]:
+    """With a letter each, and whom it stands for; without, where there are too many."""
+    if len(dots) > DOTS_NAMED:
+        return dots, ""
+    named = [replace(dot, label=letter(i)) for i, dot in enumerate(dots)]
+    return named, "; ".join(f"{dot.label}: {dot.title}" for dot in named)
 
 
 def unbeaten(costs: Sequence[tuple[float, float]]) -> list[bool]:
@@ -255,6 +277,15 @@ def crossing(axes: Sequence[AxisAnswer]) -> tuple[int | None, int | None]:
     along = max(numbered, key=lambda i: len(axes[i].values), default=None)
     others = (i for i, axis in enumerate(axes) if i != along and 1 < len(axis.values) <= len(PALETTE))
     return along, next(others, None)
+
+
+def longest_two(answer: StudyAnswer) -> tuple[int, int] | None:
+    """Numbers of the two axes of a grid with most values; None where there are no two."""
+    varied = [i for i, axis in enumerate(answer.axes) if len(axis.values) > 1]
+    if len(varied) < 2 or answer.design != Design.GRID:
+        return None
+    longest = sorted(varied, key=lambda i: -len(answer.axes[i].values))
+    return min(longest[:2]), max(longest[:2])
 
 
 def axis_of(axis: AxisAnswer) -> Axis:

@@ -1,6 +1,7 @@
 """Charts of a training plan: its options by time and cost, in characters and as a graph."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import isfinite, log
 
 from planner.questions.training.plan import TrainingOption, TrainingPlan
@@ -65,18 +66,27 @@ def graphs(plan: TrainingPlan, drawn: Sequence[TrainingOption], shown: Sequence[
     options = drawable(drawn)
     if len(options) < 2:
         return []
+    dots = dots_of(options, shown)
+    unbeaten = sorted(filter(is_best, options), key=lambda o: o.time_s.mid)
+    front = Line([(o.time_s.mid, o.cost_usd.mid) for o in unbeaten], look=Look.DASHED)
+    listed = [dot.title for dot in dots if dot.label]
+    note = "; ".join(listed) if len(listed) <= NAMED_MAX else ""
+    marks: list[Mark] = [front, *chain.from_iterable(map(cross, unbeaten)), *limits(plan), *dots]
+    x = time_axis([dot.x for dot in dots])
+    y = axis_around([dot.y for dot in dots], usd, title="cost", log=True)
+    return [Graph("Cost by time, both logarithmic", x, y, marks, f"{NOTE} {note}")]
+
+
+def is_best(o: TrainingOption) -> bool:
+    """True where nothing beats it in both time and cost."""
+    return o.pareto
+
+
+def dots_of(options: Sequence[TrainingOption], shown: Sequence[TrainingOption]) -> list[Dot]:
+    """A dot for each, in the colour of its kind of GPU."""
     kinds = list(dict.fromkeys(o.gpu for o in options))
     letters = {id(o): mark for mark, o in zip(MARKS, shown, strict=False)}
-    dots = [dot(o, colour(kinds.index(o.gpu)), letters.get(id(o), "")) for o in options]
-    unbeaten = sorted((o for o in options if o.pareto), key=lambda o: o.time_s.mid)
-    front = Line([(o.time_s.mid, o.cost_usd.mid) for o in unbeaten], "fg", Look.DASHED)
-    crosses = [line for o in unbeaten for line in cross(o)]
-    y = axis_around([o.cost_usd.mid for o in options], usd, title="cost", log=True)
-    named = [dot for dot in dots if dot.label]
-    listed = "; ".join(dot.title for dot in named if len(named) <= NAMED_MAX)
-    marks: list[Mark] = [front, *crosses, *limits(plan), *dots]
-    x = time_axis([o.time_s.mid for o in options])
-    return [Graph("Cost by time, both logarithmic", x, y, marks, f"{NOTE} {listed}")]
+    return [dot(o, colour(kinds.index(o.gpu)), letters.get(id(o), "")) for o in options]
 
 
 def dot(o: TrainingOption, tint: str, mark: str) -> Dot:

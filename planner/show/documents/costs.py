@@ -59,11 +59,13 @@ def _columns(rows: Sequence[ModelCost], batches: Sequence[int]) -> list[Column]:
         columns.append(of.figures("pageable", lambda r: seconds(r.pageable_s) if r.pageable_s else "-", "pageable_s"))
     if any(row.context_bytes is not None for row in rows):
         columns.append(of.figures("context", lambda r: "-" if r.context_bytes is None else gigabytes(r.context_bytes)))
-    for batch in batches:
-        runs = Rows([row.at(batch) for row in rows])
-        columns.append(runs.figures(f"memory at {batch}", _memory, value=lambda r: r.memory_bytes if r else None))
-        columns.append(runs.figures(f"time at {batch}", _time, value=lambda r: r.time_s if r else None))
-    return columns
+    return [*columns, *(column for batch in batches for column in _run_columns(rows, batch))]
+
+
+def _run_columns(rows: Sequence[ModelCost], batch: int) -> Iterator[Column]:
+    runs = Rows([row.at(batch) for row in rows])
+    yield runs.figures(f"memory at {batch}", _memory, value=lambda r: r.memory_bytes if r else None)
+    yield runs.figures(f"time at {batch}", _time, value=lambda r: r.time_s if r else None)
 
 
 def _name(row: ModelCost) -> str:

@@ -108,16 +108,25 @@ def point_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Iterato
     titles = axis_columns(answer.axes, [output.name for output in answer.outputs])
     for title, axis in zip(titles, answer.axes, strict=True):
         yield Column(title, [axis_cell(axis, p) for p in points], right=axis.numbers is not None)
-    if search := answer.search:
-        title = f"{search.find} {search.path}"
-        yield Column(title, [threshold_cell(i, p, search.unit) for i, p in enumerate(points)], right=True)
-    for output in answer.outputs:
-        cells = [output_cell(i, p, output) for i, p in enumerate(points)]
-        words = any(isinstance(p.values.get(output.name), str) for p in points)
-        yield Column(output.name, cells, right=not words)
+    yield from threshold_columns(answer, points)
+    yield from (output_column(output, points) for output in answer.outputs)
     if not all(p.feasible for p in points):
         yield rows.words("feasible", prose.state)
     yield Column("evidence", [p.evidence or "-" for p in points], page_only=True)
+
+
+def threshold_columns(answer: StudyAnswer, points: Sequence[PointAnswer]) -> Iterator[Column]:
+    """The threshold, where one was searched for."""
+    if search := answer.search:
+        cells = [threshold_cell(i, p, search.unit) for i, p in enumerate(points)]
+        yield Column(f"{search.find} {search.path}", cells, right=True)
+
+
+def output_column(output: OutputAnswer, points: Sequence[PointAnswer]) -> Column:
+    """A figure that was kept, or a text."""
+    cells = [output_cell(i, p, output) for i, p in enumerate(points)]
+    words = any(isinstance(p.values.get(output.name), str) for p in points)
+    return Column(output.name, cells, right=not words)
 
 
 def axis_cell(axis: AxisAnswer, point: PointAnswer) -> Cell:

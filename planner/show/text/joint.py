@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from planner.show.document import Column, Rows
-from planner.show.terminal import plain
-from planner.units.writing import Screen, percent, seconds, share, table
+from planner.show.document import Column, Document, Rows, Section, Table, Text
+from planner.show.terminal import terminal
+from planner.units.writing import Screen, percent, seconds, share
 from simulator.world.signature import read_signature
 
 
-def report(curve: Mapping[str, Any], folder: Path, screen: Screen) -> list[str]:
+def report(curve: Mapping[str, Any], folder: Path, screen: Screen) -> str:
     """Memory that can be shared, and what each sharing that was tried did to each model."""
     total = sum(model["weight_bytes"] for model in curve["models"].values())
     tried = list(zip(curve["points"], curve["attempts"], strict=True))
@@ -27,15 +27,22 @@ def report(curve: Mapping[str, Any], folder: Path, screen: Screen) -> list[str]:
         f"{name} {model['accuracy']:.4g} (keeps {share(curve['targets'][name])})"
         for name, model in curve["models"].items()
     )
-    return [
-        screen.bold(first),
-        could,
-        "",
-        *(table(plain(columns(curve, tried)), screen) if tried else []),
-        "",
-        *screen.wrap(f"Accuracies are shares of those alone: {alone}."),
-        *screen.wrap(f"Kept in {folder}: curve.json, and the merged weights in {curve['weights']}."),
-    ]
+    about = Document(
+        name="",
+        headline=first,
+        lead=[Text(could)],
+        sections=[
+            Section("", [Table(columns(curve, tried) if tried else [])]),
+            Section(
+                "",
+                [
+                    Text(f"Accuracies are shares of those alone: {alone}."),
+                    Text(f"Kept in {folder}: curve.json, and the merged weights in {curve['weights']}."),
+                ],
+            ),
+        ],
+    )
+    return terminal(about, screen)
 
 
 def columns(curve: Mapping[str, Any], tried: Sequence[tuple[Any, Any]]) -> list[Column]:

@@ -13,8 +13,8 @@ from planner.catalog.offers import Catalog, stale, usual_days
 from planner.catalog.sold import Instance, Price, Purchase
 from planner.io.traces import TraceSummary
 from planner.model.choices import PriceKind
-from planner.show.document import Column, Rows
-from planner.show.terminal import plain
+from planner.show.document import Column, Document, Items, Rows, Table, Text
+from planner.show.terminal import plain, terminal
 from planner.units.reading import perhaps
 from planner.units.writing import Screen, counted, dollars, gigabytes, per_second, seconds, share, table
 from simulator.errors import InputError
@@ -78,7 +78,7 @@ def best_rate(profile: Profile) -> float:
     return max(n / profile.latency(n) for n in range(1, profile.largest_batch + 1))
 
 
-def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] | None = None) -> list[str]:
+def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] | None = None) -> str:
     """All figures of one profile and where they come from; `measured` is what its file holds besides."""
     raw = measured or {}
     facts = [
@@ -94,9 +94,9 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
         *(f"Assumed: {text}" for text in profile.assumptions),
         *(f"Doubt: {text}" for text in profile.doubts),
     ]
-    head = screen.bold(f"{profile.model} on {profile.gpu}, {profile.precision}, {profile.runtime}")
-    lines = (line for fact in facts for line in screen.wrap(fact, 2, 2))
-    return [head, *table(plain(_by_batch(profile, raw)), screen), *lines]
+    head = f"{profile.model} on {profile.gpu}, {profile.precision}, {profile.runtime}"
+    lead = [Table(_by_batch(profile, raw)), Items(facts, bullets=False)]
+    return terminal(Document(name=profile.model, headline=head, lead=lead), screen)
 
 
 COPIES = {
@@ -390,12 +390,17 @@ def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) ->
     gpu = gpu and in_any_case(gpu, catalog.gpus)
     chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
     if not chosen and not choose_purchases(catalog, gpu, provider):
-        kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
-        providers = sorted({i.provider for i in catalog.instances})
-        asked = " ".join(word for word in (gpu, provider) if word)
-        hint = perhaps(gpu, kinds) if gpu else ""
-        raise ListingError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")
+        raise no_price(catalog, gpu, provider)
     return chosen
+
+
+def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> ListingError:
+    """Says what is known."""
+    kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
+    providers = sorted({i.provider for i in catalog.instances})
+    asked = " ".join(filter(None, (gpu, provider)))
+    hint = perhaps(gpu, kinds) if gpu else ""
+    return ListingError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")
 
 
 def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> str:
@@ -482,17 +487,22 @@ def _usual(provider: str) -> int:
 def trace_summary(name: str, summary: TraceSummary, screen: Screen) -> str:
     """Rate and burstiness of a recording, and where it is busiest."""
     windows = [
-        f"  {counted(w.count, 'arrival')} in {w.length_s:g} s from {w.start_s:,.0f} s "
+        f"{counted(w.count, 'arrival')} in {w.length_s:g} s from {w.start_s:,.0f} s "
         f"({per_second(w.count / w.length_s)})"
         for w in summary.busiest
     ]
     peaks = [("second", summary.peak_to_mean_1s)] if summary.duration_s >= 1 else []
     peaks += [("minute", summary.peak_to_mean_1min)] if summary.duration_s >= 60 else []
     times = ", ".join(f"the busiest {unit} {peak:.1f} times" for unit, peak in peaks)
-    lines = [
-        screen.bold(f"{name}: {summary.count:,} arrivals in {summary.duration_s:,.1f} s"),
-        f"Mean rate {per_second(summary.mean_rate_rps)}; cv of gaps {summary.gap_cv:.2f} (1: Poisson, more: bursty).",
-        *([f"Against the mean, {times}."] if peaks else []),
-        *(["Busiest windows:", *windows] if windows else []),
-    ]
-    return "\n".join(lines) + "\n"
+    gaps = f"cv of gaps {summary.gap_cv:.2f} (1: Poisson, more: bursty)"
+    about = Document(
+        name=name,
+        headline=f"{name}: {summary.count:,} arrivals in {summary.duration_s:,.1f} s",
+        lead=[
+            Text(f"Mean rate {per_second(summary.mean_rate_rps)}; {gaps}."),
+            Text(f"Against the mean, {times}." if peaks else ""),
+            Text("Busiest windows:" if windows else ""),
+            Items(windows, bullets=False),
+        ],
+    )
+    return terminal(about, screen)

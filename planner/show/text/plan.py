@@ -102,20 +102,23 @@ def p99(model: ModelAnswer) -> str:
 
 def slo_line(answer: Recommendation | Simulation) -> str:
     """How the SLOs stand, and for the tightest model by how much."""
-    models, replayed = answer.models, answer.replayed
+    models = answer.models
     missed = [m for m in models if m.slo_met is False]
     undecided = [m for m in models if m.slo_met is None]
-    tight = standing(tightest(missed or undecided or models), replayed)
+    tight = standing(tightest(missed or undecided or models), answer.replayed)
+    all_models = counted(len(models), "model")
     if missed:
-        return f"SLO MISSED: {len(missed)} of {counted(len(models), 'model')}. Worst: {tight}."
+        return f"SLO MISSED: {len(missed)} of {all_models}. Worst: {tight}."
     if undecided:
-        return f"SLO UNDECIDED: {len(undecided)} of {counted(len(models), 'model')}. Tightest: {tight}."
-    if replayed and too_few_draws(replayed):
-        draws = f"each is kept in enough {draws_of(replayed)}, not all of them"
-        return f"SLO UNDECIDED: {draws}. Tightest: {tight}."
-    if not answer.feasible:
-        return f"SLO NOT SURE: replays keep it, but the load leaves no headroom. Tightest: {tight}."
-    return f"SLO met: {len(models)} of {counted(len(models), 'model')}. Tightest: {tight}."
+        return f"SLO UNDECIDED: {len(undecided)} of {all_models}. Tightest: {tight}."
+    return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."
+
+
+def doubt(answer: Recommendation | Simulation) -> str:
+    """Why SLOs that each model meets are not sure; empty where they are."""
+    if answer.replayed and too_few_draws(answer.replayed):
+        return f"SLO UNDECIDED: each is kept in enough {draws_of(answer.replayed)}, not all of them"
+    return "" if answer.feasible else "SLO NOT SURE: replays keep it, but the load leaves no headroom"
 
 
 def standing(model: ModelAnswer, replayed: Replayed | None) -> str:

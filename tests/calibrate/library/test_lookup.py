@@ -784,7 +784,7 @@ def test_show_tells_fit_and_evidence():
         "points": points,
     }
     profile = but(latency_fit=FitQuality(form="joined", **ERRORS))
-    text = "\n".join(profile_show(profile, Screen(200), raw))
+    text = profile_show(profile, Screen(200), raw)
     rows = [line.split() for line in text.splitlines()]
     assert rows[1][-4:] == ["runs", "p95", "p99", "cv"]
     assert rows[2][-6:] == ["2", "20.0", "ms", "20.0", "ms", "0.47"]

@@ -114,8 +114,8 @@ def test_stairs_go_level_and_upright_only(steps):
 
 
 def test_bars_on_top_of_one_another_add_up():
-    boxes = list(stacked([("a", [1.0, 2.0]), ("b", [10.0, 20.0])]))
-    assert [(box.low, box.high) for box in boxes] == [(0, 1), (0, 2), (1, 11), (2, 22)]
+    boxes = list(stacked([{"a": 1.0, "b": 10.0}, {"a": 2.0, "b": 20.0}]))
+    assert [(box.low, box.high) for box in boxes] == [(0, 1), (1, 11), (0, 2), (2, 22)]
     assert {box.name for box in boxes} == {"a", "b"}
 
 
