@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from planner.catalog.knowledge import knowledge
+from planner.catalog.knowledge import Files, knowledge, paths
 from planner.model.progress import Progress, silent
 from simulator.errors import InputError
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from simulator.world.profile import Profile
 
 File = str | Path
-Files = Sequence[File] | None
 Texts = Sequence[str] | None
 Question: TypeAlias = "File | Mapping[str, Any] | planner.model.scenario.Scenario"
 """A YAML file, the same as a mapping, or a scenario made in Python."""
@@ -74,7 +73,7 @@ def plan(
     from planner.search.plan import plan as search
 
     loaded = load(scenario, overrides, seed)
-    known, library = knowledge(paths(catalog), paths(profiles))
+    known, library = knowledge(catalog, profiles)
     return Plan.of(search(loaded, known, library, created_at=now(), progress=progress))
 
 
@@ -99,7 +98,7 @@ def simulate(
         raise InputError("name either gpu and count, or plan.")
     if count is not None:
         within("count", count, 1, COUNT_MAX)
-    known, library = knowledge(paths(catalog), paths(profiles))
+    known, library = knowledge(catalog, profiles)
     loaded = load(scenario, overrides, seed)
     today = datetime.now(UTC).date()
     if plan is not None:
@@ -128,7 +127,7 @@ def horizon(
 
     check = None if check_day is None else choice(HorizonWay, "check_day", check_day)
     loaded = load(scenario, overrides, seed)
-    known, library = knowledge(paths(catalog), paths(profiles))
+    known, library = knowledge(catalog, profiles)
     return weighed(loaded, known, library, created_at=now(), check=check, progress=progress)
 
 
@@ -204,7 +203,7 @@ def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profile
     from planner.questions.training.plan import train as answer
     from planner.questions.training.scenario import load_training
 
-    return answer(load_training(Path(scenario), texts(overrides)), *knowledge(paths(catalog), paths(profiles)))
+    return answer(load_training(Path(scenario), texts(overrides)), *knowledge(catalog, profiles))
 
 
 def train_measured(
@@ -269,7 +268,7 @@ def run_study(
 
     name = choice(EngineName, "engine", engine)
     study = load_study(Path(file), texts(overrides), seed)
-    context = Context(*knowledge(paths(catalog), paths(profiles)))
+    context = Context(*knowledge(catalog, profiles))
     return run(study, context, opened(name, context, workers, address), Path(out), resume=resume, tell=progress)
 
 
@@ -297,7 +296,7 @@ def profile(
     within("batch", batch, 1, BATCH_MAX)
     if resolution is not None:
         within("resolution", resolution, SIDE_MIN, SIDE_MAX)
-    known, library = knowledge(paths(catalog), paths(profiles))
+    known, library = knowledge(catalog, profiles)
     wish = wished(known, model, shape_text(input_shape), resolution, batch, precision, gpu, device, dataflow, measure)
     return look(wish, library, known.gpus, paths(profiles))
 
@@ -318,7 +317,7 @@ def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: File
     """
     from planner.placing.sharing import analyze, layers_of, named, own_layers
 
-    library = knowledge((), paths(profiles))[1] if profiles else None
+    library = knowledge((), profiles)[1] if profiles else None
     shape = shape_text(input_shape)
     return analyze(named(models, lambda model: own_layers(model, shape) if ":" in model else layers_of(model, library)))
 
@@ -337,7 +336,7 @@ def merge_breakeven(
     from planner.questions.merging.breakeven import breakeven
 
     loaded = load(scenario, overrides)
-    return breakeven(loaded, *knowledge(paths(catalog), paths(profiles)), loads, counts, progress)
+    return breakeven(loaded, *knowledge(catalog, profiles), loads, counts, progress)
 
 
 def merge_train(spec: File, out: File, device: str = "cuda:0", *, resume: bool = False) -> dict[str, Any]:
@@ -386,7 +385,7 @@ def profiles_list(profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
     """Profiles of all models on all GPUs, then what was published of all architectures."""
     from calibrate.published.names import architectures
 
-    library = knowledge(paths(catalog), paths(profiles))[1]
+    library = knowledge(catalog, profiles)[1]
     named = [profile for model in library.models() for profile in library.for_model(model)]
     return [*named, *(profile for name in architectures() for profile in library.published_of(name))]
 
@@ -395,7 +394,7 @@ def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), c
     """All figures of a model; ListingError where nothing is known."""
     from planner.show.text.listings import choose
 
-    return list(choose(knowledge(paths(catalog), paths(profiles))[1], model, gpu))
+    return list(choose(knowledge(catalog, profiles)[1], model, gpu))
 
 
 def profiles_table(
@@ -409,7 +408,7 @@ def profiles_table(
     """Memory and time to load models and to run them, side by side; on one `gpu` what nobody measured is predicted."""
     from planner.questions.profiling.model_costs import model_costs
 
-    known, library = knowledge(paths(catalog), paths(profiles))
+    known, library = knowledge(catalog, profiles)
     return model_costs(library, known, batches, models, gpu, precision)
 
 
@@ -441,7 +440,7 @@ def profiles_plot(
     from calibrate.io.picture import Picture
     from planner.show.pictures import draw
 
-    library = knowledge(paths(catalog), paths(profiles))[1]
+    library = knowledge(catalog, profiles)[1]
     return draw(library, model, gpu, precision, choice(Picture, "what", what), Path(out))
 
 
@@ -468,10 +467,9 @@ def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog
 
 def explain(plan: "planner.model.plan.Plan") -> str:
     """Why a plan is what it is, and what would change it."""
-    from planner.show.text.explain import explain as reasons
-    from planner.units.writing import Screen
+    from planner.objects import Plan
 
-    return reasons(plan, Screen())
+    return Plan.of(plan).explain()
 
 
 def read_plan(file: File) -> "Plan":
@@ -484,9 +482,9 @@ def read_plan(file: File) -> "Plan":
 
 def write_plan(plan: "planner.model.plan.Plan", file: File) -> None:
     """Keep a plan; commands go on from there. InputError where the file holds something else."""
-    from planner.io.store import write_plan as write
+    from planner.objects import Plan
 
-    write(plan, Path(file))
+    Plan.of(plan).save(file)
 
 
 def report(answer: File, out: File) -> None:
@@ -524,9 +522,9 @@ def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | No
 def export(plan: "planner.model.plan.Plan", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
     """Files that deploy, watch or draw a plan, written to a folder: triton, skypilot, kubernetes, ray-serve,
     openmetrics or perfetto. Their texts by path in that folder."""
-    from planner.exports.targets import export as written
+    from planner.objects import Plan
 
-    return written(plan, to, Path(out), force)
+    return Plan.of(plan).export(to, out, force=force)
 
 
 # From and for other programs
@@ -536,7 +534,7 @@ def from_triton(repository: File, *, rates: Sequence[str] = (), slos: Sequence[s
     """The text of a scenario made of a Triton model repository: `rates=["10 rps", "resnet50=20 rps"]`."""
     from planner.imports.from_triton import read
 
-    return read(Path(repository), rates, slos, knowledge((), paths(profiles))[1]).text()
+    return read(Path(repository), rates, slos, knowledge((), profiles)[1]).text()
 
 
 def trace_describe(file: File, column: str | None = None, function: str | int = 1) -> "TraceSummary":
@@ -596,11 +594,6 @@ def load(scenario: Question, overrides: Texts, seed: int | None = None) -> "Load
         case Scenario():
             return load_data(stated(Scenario, values_of(scenario)), changes)
     raise InputError(f"scenario: must be a file, a mapping or a Scenario, got a {type(scenario).__name__}.")
-
-
-def paths(files: Files) -> list[Path]:
-    """Folders by name."""
-    return [Path(file) for file in files or ()]
 
 
 def texts(overrides: Texts) -> list[str]:

@@ -8,14 +8,21 @@ if TYPE_CHECKING:
     from calibrate.library.lookup import Library
     from planner.catalog.offers import Catalog
 
+Files = Sequence[str | Path] | None
 
-def knowledge(catalog: Sequence[Path] | None, profiles: Sequence[Path] | None) -> "tuple[Catalog, Library]":
+
+def knowledge(catalog: Files, profiles: Files) -> "tuple[Catalog, Library]":
     """One's own folders go before the shipped ones; a kind in the catalog goes before one that was measured."""
     from dataclasses import replace
 
     from calibrate.library.lookup import find_kinds, find_profiles
     from planner.catalog.offers import load_catalog
 
-    known = load_catalog(list(catalog or []))
-    gpus = {**find_kinds(list(profiles or [])), **known.gpus}
-    return replace(known, gpus=gpus), find_profiles(list(profiles or []), gpus)
+    known, own = load_catalog(paths(catalog)), paths(profiles)
+    gpus = {**find_kinds(own), **known.gpus}
+    return replace(known, gpus=gpus), find_profiles(own, gpus)
+
+
+def paths(folders: Files) -> list[Path]:
+    """Files by name."""
+    return [Path(folder) for folder in folders or ()]

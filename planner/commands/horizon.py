@@ -28,15 +28,12 @@ def horizon(
     quiet: Quiet = False,
 ) -> None:
     """Compare ways to keep GPUs over days: fixed, by the hour, autoscaled, reserved, spot, your own."""
-    from planner.console.output import ExitCode, emit, note, progress
+    from planner.console.output import ExitCode, check_plot, emit, note, progress
     from planner.show.documents.horizons import render
     from planner.units.writing import stdout_screen
 
     no_csv(form)
-    if plot:
-        from calibrate.io.plot import check_picture
-
-        check_picture(plot)
+    check_plot(plot)
     with progress(quiet) as tell:
         answer = api.horizon(
             scenario,

@@ -45,16 +45,14 @@ def profile(
 
     Your own model's code is run, to see its layers.
     """
-    from calibrate.io.plot import check_picture
-    from planner.console.output import emit, note
+    from planner.console.output import check_plot, emit, note
     from planner.show.charts.png import FORMS, draw
     from planner.show.charts.profiling import anatomy as charts
     from planner.show.charts.profiling import title
     from planner.show.text.profiling import render
     from planner.units.writing import stdout_screen
 
-    if picture:
-        check_picture(picture, FORMS)
+    check_plot(picture, FORMS)
     anatomy = api.profile(
         model,
         gpu,

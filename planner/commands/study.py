@@ -48,7 +48,7 @@ def study(
     quiet: Quiet = False,
 ) -> None:
     """Answer one question at many points, and say what matters most."""
-    from planner.console.output import emit, note
+    from planner.console.output import check_plot, emit, note
     from planner.questions.studies.journal import FILE
     from planner.questions.studies.results import write
     from planner.show.documents.studies import render
@@ -56,10 +56,7 @@ def study(
 
     json_or_table(form)
     directory = out or Path(f"study-{file.stem}")
-    if plot:
-        from calibrate.io.plot import check_picture
-
-        check_picture(plot, made=directory)
+    check_plot(plot, made=directory)
     try:
         with progress(quiet) as tell:
             ran = api.run_study(

@@ -36,8 +36,7 @@ def train(
     form: FormNoCsv = Format.TABLE,
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
-    from calibrate.io.plot import check_picture
-    from planner.console.output import ExitCode, emit
+    from planner.console.output import ExitCode, check_plot, emit
     from planner.show.charts.png import FORMS
     from planner.show.documents.training import check_text, draw, render
     from planner.units.writing import stdout_screen
@@ -45,8 +44,7 @@ def train(
     no_csv(form)
     refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
            never={"--catalog": catalog, "--profiles": profiles, "--plot": plot})  # fmt: skip
-    if plot:
-        check_picture(plot, FORMS)
+    check_plot(plot, FORMS)
     if measure:
         check = api.train_measured(scenario, device or "cuda:0", batch=batch, samples=samples, overrides=overrides)
         emit(check_text(check, form, stdout_screen()))

@@ -3,9 +3,10 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -59,6 +60,14 @@ def progress(quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
     with bar() as tell:
         yield tell
+
+
+def check_plot(plot: Path | None, forms: Sequence[str] = (".png",), made: Path | None = None) -> None:
+    """InputError where no picture can be written there, before anything is worked out."""
+    if plot:
+        from calibrate.io.plot import check_picture
+
+        check_picture(plot, forms, made=made)
 
 
 def note(text: str) -> None:

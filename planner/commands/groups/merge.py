@@ -1,6 +1,7 @@
 """`planner merge`: what models could share, and where sharing pays."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -10,6 +11,7 @@ from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, S
 from planner.console.output import PLAIN
 from planner.units.writing import Format, stdout_screen
 
+N = TypeVar("N", int, float)
 app = typer.Typer(help="Layers that models share, stored once.", **PLAIN)
 
 
@@ -30,15 +32,12 @@ def analyze(
     plot: Plot = None,
 ) -> None:
     """Say what models could share, and how much each rule saves."""
-    from planner.console.output import emit, note
+    from planner.console.output import check_plot, emit, note
     from planner.io.store import to_json
     from planner.show.text.merging import analysis_json, analysis_table
 
     json_or_table(form)
-    if plot:
-        from calibrate.io.plot import check_picture
-
-        check_picture(plot)
+    check_plot(plot)
     analysis = api.merge_analyze(*models, input_shape=shape, profiles=profiles)
     emit(to_json(analysis_json(analysis)) if form is Format.JSON else analysis_table(analysis, stdout_screen()))
     if plot:
@@ -66,21 +65,17 @@ def breakeven(
     quiet: Quiet = False,
 ) -> None:
     """Say where resident, swapped and merged models, or more GPUs, cost least: against load and number of models."""
-    from planner.console.output import emit, note, progress
+    from planner.console.output import check_plot, emit, note, progress
     from planner.io.store import to_json
     from planner.show.text.merging import breakeven_json, breakeven_table
 
     json_or_table(form)
-    if plot:
-        from calibrate.io.plot import check_picture
-
-        check_picture(plot)
-    wanted = [float(x) for x in numbers("--loads", loads)]
-    counts = [int(x) for x in numbers("--models", models)]
+    check_plot(plot)
+    ratios, counts = numbers("--loads", loads, float), numbers("--models", models, int)
     with progress(quiet) as tell:
         answer = api.merge_breakeven(
             scenario,
-            loads=wanted,
+            loads=ratios,
             counts=counts,
             overrides=overrides,
             catalog=catalog,
@@ -97,13 +92,12 @@ def breakeven(
             note(f"Wrote {plot}.")
 
 
-def numbers(option: str, text: str | None) -> list[str]:
-    """`0.5,1,2` in parts; whole numbers for --models."""
-    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
-    read = int if option == "--models" else float
-    for part in parts:
+def numbers(option: str, text: str | None, read: Callable[[str], N]) -> list[N]:
+    """`0.5,1,2` as numbers; whole ones where `read` takes no others."""
+    found = []
+    for part in filter(None, map(str.strip, (text or "").split(","))):
         try:
-            read(part)
+            found.append(read(part))
         except ValueError:
             raise typer.BadParameter(f"{option} {part}: must be a number. Write e.g. 1,2,4.") from None
-    return parts
+    return found
