@@ -13,10 +13,17 @@ from planner.imports.textproto import Message, TextprotoError, TextprotoValue, p
 from planner.io.strict_yaml import MAX_BYTES
 from planner.units.reading import did_you_mean
 
-INT_MAX = {"int32": 2**31 - 1, "uint32": 2**32 - 1, "int64": 2**63 - 1, "uint64": 2**64 - 1}
+INTEGERS = {
+    "int32": range(-(2**31), 2**31),
+    "uint32": range(2**32),
+    "int64": range(-(2**63), 2**63),
+    "uint64": range(2**64),
+}
+Kind = str | tuple[str, ...]
+"""A type by its name; or the words of which a field takes one."""
 OPAQUE = "message"
 """A message whose fields say nothing of batches and instances; only its grammar is checked."""
-FIELDS: Mapping[str, Mapping[str, str]] = {
+FIELDS: Mapping[str, Mapping[str, Kind | list[str]]] = {
     "ModelConfig": {
         "name": "string",
         "platform": "string",
@@ -24,20 +31,20 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "runtime": "string",
         "version_policy": "ModelVersionPolicy",
         "max_batch_size": "int32",
-        "input": "message*",
-        "output": "message*",
-        "batch_input": "message*",
-        "batch_output": "message*",
+        "input": ["message"],
+        "output": ["message"],
+        "batch_input": ["message"],
+        "batch_output": ["message"],
         "optimization": OPAQUE,
         "dynamic_batching": "ModelDynamicBatching",
         "sequence_batching": OPAQUE,
         "ensemble_scheduling": "ModelEnsembling",
-        "instance_group": "ModelInstanceGroup*",
+        "instance_group": ["ModelInstanceGroup"],
         "default_model_filename": "string",
-        "cc_model_filenames": "message*",
-        "metric_tags": "message*",
-        "parameters": "ParametersEntry*",
-        "model_warmup": "message*",
+        "cc_model_filenames": ["message"],
+        "metric_tags": ["message"],
+        "parameters": ["ParametersEntry"],
+        "model_warmup": ["message"],
         "model_operations": OPAQUE,
         "model_transaction_policy": OPAQUE,
         "model_repository_agents": OPAQUE,
@@ -48,45 +55,45 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     "ModelParameter": {"string_value": "string"},
     "ModelVersionPolicy": {"latest": "Latest", "all": OPAQUE, "specific": "Specific"},
     "Latest": {"num_versions": "uint32"},
-    "Specific": {"versions": "int64*"},
+    "Specific": {"versions": ["int64"]},
     "ModelDynamicBatching": {
-        "preferred_batch_size": "int32*",
+        "preferred_batch_size": ["int32"],
         "max_queue_delay_microseconds": "uint64",
         "preserve_ordering": "bool",
         "priority_levels": "uint64",
         "default_priority_level": "uint64",
         "default_queue_policy": "ModelQueuePolicy",
-        "priority_queue_policy": "message*",
+        "priority_queue_policy": ["message"],
     },
     "ModelQueuePolicy": {
-        "timeout_action": "REJECT|DELAY",
+        "timeout_action": ("REJECT", "DELAY"),
         "default_timeout_microseconds": "uint64",
         "allow_timeout_override": "bool",
         "max_queue_size": "uint32",
     },
-    "ModelEnsembling": {"step": "Step*", "max_inflight_requests": "uint32"},
+    "ModelEnsembling": {"step": ["Step"], "max_inflight_requests": "uint32"},
     "Step": {
         "model_name": "string",
         "model_version": "int64",
-        "input_map": "message*",
-        "output_map": "message*",
+        "input_map": ["message"],
+        "output_map": ["message"],
         "model_namespace": "string",
     },
     "ModelInstanceGroup": {
         "name": "string",
-        "kind": "KIND_AUTO|KIND_GPU|KIND_CPU|KIND_MODEL",
+        "kind": ("KIND_AUTO", "KIND_GPU", "KIND_CPU", "KIND_MODEL"),
         "count": "int32",
         "rate_limiter": "ModelRateLimiter",
-        "gpus": "int32*",
-        "secondary_devices": "message*",
-        "profile": "string*",
+        "gpus": ["int32"],
+        "secondary_devices": ["message"],
+        "profile": ["string"],
         "passive": "bool",
         "host_policy": "string",
     },
-    "ModelRateLimiter": {"resources": "Resource*", "priority": "uint32"},
+    "ModelRateLimiter": {"resources": ["Resource"], "priority": "uint32"},
     "Resource": {"name": "string", "global": "bool", "count": "uint32"},
 }
-"""Type of each field by message; `*`: repeated."""
+"""Type of each field by message; in a list, of one that is repeated."""
 BOOLEANS = {"true": True, "True": True, "t": True, "false": False, "False": False, "f": False, 1: True, 0: False}
 Config = Mapping[str, Any]
 
@@ -203,15 +210,17 @@ def checked(message: Message, kind: str) -> dict[str, object]:
         if name not in known:
             hint = did_you_mean(name, list(known)) or f" Known: {', '.join(known)}."
             raise TextprotoError(f"{field.place}: `{name}` is no field of {kind}.{hint}")
-        wanted, repeated = known[name].removesuffix("*"), known[name].endswith("*")
-        if not repeated and (field.listed or len(field.values) > 1):
-            raise TextprotoError(f"{field.place}: `{name}` must have one value, got several. Keep one.")
-        values = [typed(value, wanted, name) for value in field.values]
-        plain[name] = values if repeated else values[0]
+        match known[name]:
+            case [str() as wanted]:
+                plain[name] = [typed(value, wanted, name) for value in field.values]
+            case _ if field.listed or len(field.values) > 1:
+                raise TextprotoError(f"{field.place}: `{name}` must have one value, got several. Keep one.")
+            case str() | tuple() as wanted:
+                plain[name] = typed(field.values[0], wanted, name)
     return plain
 
 
-def typed(value: TextprotoValue, wanted: str, name: str) -> object:
+def typed(value: TextprotoValue, wanted: Kind, name: str) -> object:
     """One value, if it is what its field wants."""
     found = converted(value, wanted)
     if found is None:
@@ -220,35 +229,34 @@ def typed(value: TextprotoValue, wanted: str, name: str) -> object:
     return found
 
 
-def converted(value: TextprotoValue, wanted: str) -> object:
+def converted(value: TextprotoValue, wanted: Kind) -> object:
     """The value as its field keeps it; None where it is of another kind."""
     match value.kind, value.value:
         case "string", text if wanted == "string":
             return text
-        case "message", dict() as message if wanted in FIELDS:
+        case "message", dict() as message if isinstance(wanted, str) and wanted in FIELDS:
             return checked(message, wanted)
         case "message", _ if wanted == OPAQUE:
             return {}
-        case "int", int() as number if wanted in INT_MAX:
-            lowest = 0 if wanted.startswith("u") else -INT_MAX[wanted] - 1
-            return number if lowest <= number <= INT_MAX[wanted] else None
+        case "int", int() as number if wanted in INTEGERS:
+            return number if number in INTEGERS[wanted] else None
     if value.kind in ("int", "word"):
         return choices(wanted).get(value.value)
     return None
 
 
-def choices(wanted: str) -> Mapping[Any, object]:
+def choices(wanted: Kind) -> Mapping[Any, object]:
     """Values of a field that has few, by what may be written: words, or their numbers."""
     if wanted == "bool":
         return BOOLEANS
-    words = wanted.split("|") if "|" in wanted else []
+    words = wanted if isinstance(wanted, tuple) else ()
     return {word: word for word in words} | dict(enumerate(words))
 
 
-def described(wanted: str) -> str:
+def described(wanted: Kind) -> str:
     """The type of a field in words."""
-    if wanted in INT_MAX:
+    if isinstance(wanted, tuple):
+        return f"one of {', '.join(wanted)}"
+    if wanted in INTEGERS:
         return f"a whole number ({wanted})"
-    if "|" in wanted:
-        return f"one of {wanted.replace('|', ', ')}"
     return {"bool": "`true` or `false`", "string": "a text in quotes"}.get(wanted, "a message in `{}`")
