@@ -188,7 +188,6 @@ def _made(
     raw["source"] = f"{raw['source']}, {len(sessions)} sessions"
     raw |= _after_load(sessions)
     raw["measured"] |= {"spread_cv": {level: round(cv, 5) for level, cv in spread.cv.items()}, "sessions": kept}
-    del raw["measured"]["points"]  # scaled to one time: what was measured stands in the sessions
     return Joined(**named, path=path, spread=spread, differs=differs), raw, newest.provenance
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from calibrate.devices.device import SHARED_COUNT
 from calibrate.devices.provenance import KINDS, differing
 from calibrate.io.files import Fault, FileError, lines_json, one_line, read_json, replacing
-from calibrate.io.points import Point, PointOutcome, Settings, Status, What
+from calibrate.io.points import OPTIMIZERS, Point, PointOutcome, Settings, Status, What
 from calibrate.library import fit
 from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_name
 from calibrate.library.possible import NOISE
@@ -108,7 +108,6 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         *memory_doubts,
         *fit.doubts(fitted, samples, work),
         *_disturbed(times),
-        *_training_doubts(m),
         *_warm_loads(m),
         *_failures(m),
     ]
@@ -243,7 +242,7 @@ def _layer_value(m: Measured, name: str) -> float | None:
 
 def _work(m: Measured, weights: float) -> fit.FitWork:
     """The work of a batch, and the device's measured peaks at this precision."""
-    half = "bf16" if str(m.provenance["gpu"]).startswith("cpu-") else "fp16"  # as `calibrate.sweep.measure.AUTOCAST`
+    half = "fp16" if "driver" in m.provenance else "bf16"  # as autocast: a CPU has no driver
     precision = half if m.settings.precision == "amp" else m.settings.precision
     return fit.FitWork(
         flops_per_sample=_layer_value(m, "flops_per_sample"),
@@ -342,15 +341,11 @@ def _disturbed(times: Mapping[int, PointOutcome]) -> list[str]:
     return found
 
 
-def _training_doubts(m: Measured) -> list[str]:
-    """The same about training steps as about latency."""
-    found = []
-    for optimizer in m.optimizers:
-        samples = {batch: o.samples["step_s"] for batch, o in m.by_batch(What.TRAINING, optimizer).items()}
-        if samples:
-            fitted = fit.fit_latency({batch: median(taken) for batch, taken in samples.items()})
-            found += [f"Training with {optimizer}: {text}" for text in fit.doubts(fitted, samples, fit.FitWork())]
-    return found
+def _training_doubts(m: Measured, optimizer: str) -> list[str]:
+    """The same about training steps as about latency: inference rests on none of them."""
+    samples = {batch: o.samples["step_s"] for batch, o in m.by_batch(What.TRAINING, optimizer).items()}
+    fitted = fit.fit_latency({batch: median(taken) for batch, taken in samples.items()}) if samples else None
+    return [*(fit.doubts(fitted, samples, fit.FitWork()) if fitted else []), *_failures(m, optimizer)]
 
 
 def _warm_loads(m: Measured) -> list[str]:
@@ -389,11 +384,12 @@ def _phase(point: Point) -> str:
     return f"training.{point.optimizer}" if point.optimizer else "inference"
 
 
-def _failures(m: Measured) -> list[str]:
-    """Points without figures though memory did not end."""
+def _failures(m: Measured, optimizer: str = "") -> list[str]:
+    """Points of inference, or of training with an optimizer, without figures though memory did not end."""
     doubts = []
     for outcome in m.outcomes.values():
-        if outcome.status not in (Status.OK, Status.OUT_OF_MEMORY):
+        is_meant = outcome.point.optimizer == optimizer
+        if is_meant and outcome.status not in (Status.OK, Status.OUT_OF_MEMORY):
             reason = one_line(outcome.message, 200) or "no reason given"
             doubts.append(f"{outcome.point.key}: {outcome.status} ({reason}); measure it again.")
     return doubts
@@ -409,6 +405,7 @@ def _measured(m: Measured, fitted: fit.Fit, work: fit.FitWork) -> dict[str, Any]
         "limits": limits(m.outcomes.values()),
         "fits": _fits(m, fitted),
         "training": {optimizer: _steps(m, optimizer) for optimizer in m.optimizers},
+        "training_doubts": {optimizer: _training_doubts(m, optimizer) for optimizer in m.optimizers},
         "layers": (layers.details.get("layers", []) if (layers := m.one(What.LAYERS)) else []),
         "points": points_json(m.outcomes.values()),
     }
@@ -451,14 +448,23 @@ def _steps(m: Measured, optimizer: str) -> dict[str, dict[str, float]]:
 # Points in files
 
 
+def _point_kind(what: What, optimizer: str) -> str:
+    """`latency`, `memory.adam`."""
+    return f"{what}.{optimizer}" if optimizer else str(what)
+
+
+POINT_KINDS = {_point_kind(what, optimizer): (what, optimizer) for what in What for optimizer in ("", *OPTIMIZERS)}
+"""What a kind of points in a file is of."""
+
+
 def points_json(outcomes: Iterable[PointOutcome]) -> dict[str, Any]:
     """Outcomes by kind (and optimizer), then by batch, 0 where there is none; `outcomes_of` reads them."""
     kinds = list(What)
     listed: dict[str, dict[str, Any]] = {}
     for outcome in sorted(outcomes, key=lambda o: (kinds.index(o.point.what), o.point.optimizer, o.point.batch)):
         point = outcome.point
-        kind = f"{point.what}.{point.optimizer}" if point.optimizer else str(point.what)
-        listed.setdefault(kind, {})[point.probe or str(point.batch)] = _point_json(outcome)
+        of_kind = listed.setdefault(_point_kind(point.what, point.optimizer), {})
+        of_kind[point.probe or str(point.batch)] = _point_json(outcome)
     return listed
 
 
@@ -478,18 +484,13 @@ def outcomes_of(points: Mapping[str, Any], model: str, settings: Settings, layer
     """The outcomes that `points_json` wrote, `layers` in their place."""
     found = []
     for kind, by_key in points.items():
+        what, optimizer = POINT_KINDS[kind]
         for key, raw in by_key.items():
-            point = _point(kind, key, model, settings)
+            named = {"probe": key} if what is What.PROBE else {"model": model, "batch": int(key), "settings": settings}
+            point = Point(what=what, optimizer=optimizer, **named)
             details = {"layers": layers} if point.what is What.LAYERS and layers else raw.get("details", {})
             found.append(PointOutcome.from_json({**raw, "point": asdict(point), "details": details}))
     return found
-
-
-def _point(kind: str, key: str, model: str, settings: Settings) -> Point:
-    what, _, optimizer = kind.partition(".")
-    if what == What.PROBE:
-        return Point(what=What.PROBE, probe=key)
-    return Point(what=What(what), model=model, batch=int(key), optimizer=optimizer, settings=settings)
 
 
 # The device

@@ -244,4 +244,4 @@ def test_models_of_two_inputs_and_what_can_only_be_called_are_calibrated(here):
     assert library.measured(two)["training"]["sgd"].keys() == {"1", "2"}
     assert ENGINE_BYTES * 0.9 < engine.weight_bytes < ENGINE_BYTES * 2, "what the process grew by"
     assert engine.memory_evidence is Evidence.MEASURED
-    assert [doubt for doubt in engine.doubts if "is not trained" in doubt]
+    assert "is not trained" in library.measured(engine)["training_doubts"]["sgd"][0]

@@ -29,7 +29,7 @@ from planner.questions.training.scenario import (
     batch_of,
 )
 from planner.questions.training.sources import MachineSource, counts, sources
-from planner.questions.training.speed import Limit, OnePass
+from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass
 from planner.questions.training.step import StepTimes, run_s
 from planner.search.names import spelt
 from planner.units.errors import Wrong
@@ -136,7 +136,11 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
         options=options,
         cheapest=min(allowed, key=lambda option: (option.paid_usd, *by_cost(option)), default=None),
         fastest=min(allowed, key=lambda option: (option.time_s.mid, option.cost_usd.mid), default=None),
-        warnings=(*loaded.warnings, *warnings(scenario, machines, options)),
+        warnings=(
+            *loaded.warnings,
+            *warnings(scenario, machines, options),
+            *measured_doubts(scenario, subject, options, library),
+        ),
         rejections=tuple(rejections),
         prices_as_of=min((source.as_of for source in machines if source.as_of), default=""),
         deadline_s=scenario.deadline,
@@ -206,6 +210,18 @@ def warnings(
     if unable := sorted(gpus_with_batch(scenario, machines) - {option.gpu for option in options}):
         yield f"Left out: {', '.join(unable)}, which cannot compute in {scenario.train.precision}."
     yield from undivided(scenario.parallel, options)
+
+
+def measured_doubts(
+    scenario: TrainingScenario, subject: Subject, options: Sequence[TrainingOption], library: Library
+) -> Iterator[str]:
+    """What speaks against training steps that were measured."""
+    optimizer = MEASURED_OPTIMIZER.get(scenario.train.optimizer)
+    for gpu in dict.fromkeys(option.gpu for option in options):
+        profile = library.get(subject.profile, gpu, scenario.train.precision) if subject.profile else None
+        doubts = library.measured(profile).get("training_doubts", {}) if profile else {}
+        for doubt in doubts.get(optimizer, []):
+            yield f"{subject.profile} on {gpu}: {doubt}"
 
 
 def undivided(parallel: ParallelSpec, options: Sequence[TrainingOption]) -> Iterator[str]:

@@ -93,6 +93,11 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
         *_evidence(raw),
         *(f"Assumed: {text}" for text in profile.assumptions),
         *(f"Doubt: {text}" for text in profile.doubts),
+        *(
+            f"Doubt of training with {name}: {text}"
+            for name, texts in _part(raw, "training_doubts").items()
+            for text in texts
+        ),
     ]
     head = f"{profile.model} on {profile.gpu}, {profile.precision}, {profile.runtime}"
     lead = [Table(_by_batch(profile, raw)), Items(facts, bullets=False)]

@@ -342,3 +342,14 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "T4").write_text("in the way", encoding="utf-8")
     with pytest.raises(JournalError, match=r"device.json: cannot be read"):
         assemble.write(sweep(), header(), tmp_path)
+
+
+def test_doubts_about_training_are_no_plans_of_inference():
+    """Four steps show no spread: said of training, and in no sentence that a plan of inference repeats."""
+    steps = ok(point(What.TRAINING, 2, optimizer="sgd"), samples={"step_s": [0.03] * 4})
+    failed = PointOutcome(point=point(What.TRAINING, 4, optimizer="sgd"), status=Status.FAILED, message="no")
+    raw = profile_json(Measured("net", Settings(), PROVENANCE, {o.point.key: o for o in [*sweep(), steps, failed]}, {}))
+    assert raw
+    assert [doubt for doubt in raw["measured"]["training_doubts"]["sgd"] if "4 runs show no spread" in doubt]
+    assert [doubt for doubt in raw["measured"]["training_doubts"]["sgd"] if "failed (no)" in doubt]
+    assert raw["doubts"] == []
