@@ -569,11 +569,11 @@ def init(*, training: bool = False) -> str:
 
 def schema(*, training: bool = False) -> dict[str, Any]:
     """The JSON Schema of scenarios."""
-    if training:
-        from planner.questions.training.scenario import schema as scenario_schema
-    else:
-        from planner.io.load import schema as scenario_schema
-    return scenario_schema()
+    from planner.io.load import schema as schema_of
+    from planner.model.scenario import Scenario
+    from planner.questions.training.scenario import TrainingScenario
+
+    return schema_of(TrainingScenario if training else Scenario)
 
 
 # Shared by the calls

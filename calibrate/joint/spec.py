@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from types import NoneType
 from typing import Any
 
 STATE = "state.json"
@@ -11,17 +12,17 @@ STATE = "state.json"
 CURVE = "curve.json"
 """Beside it: accuracy against memory shared, which planning reads."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
-JUST_BELOW_ZERO = -1e-12
-"""A bound that lets 0 itself be."""
+COUNT_MAX = 1_000_000
 FACTORY = re.compile(r"[\w.]+:\w+")
 Path = tuple[str | int, ...]
-Report = Callable[[Path, str], None]
+Wrong = tuple[Path, str]
+"""The path of a value, and what is wrong with it."""
 
 
 class SpecError(ValueError):
     """A spec with something wrong in it."""
 
-    def __init__(self, problems: list[tuple[Path, str]]) -> None:
+    def __init__(self, problems: list[Wrong]) -> None:
         super().__init__("; ".join(f"{'.'.join(map(str, path))}: {text}" if path else text for path, text in problems))
         self.problems = problems
 
@@ -66,80 +67,82 @@ class JointSpec:
         return {**asdict(self), "tasks": [asdict(task) for task in self.tasks]}
 
 
+@dataclass(frozen=True, slots=True)
+class ValueRule:
+    """Values that a key may have."""
+
+    wanted: str
+    kinds: tuple[type, ...]
+    is_good: Callable[[Any], object]
+
+    def allows(self, value: Any) -> bool:
+        """True for such a value. `true` is no number, though Python counts it as one."""
+        return isinstance(value, self.kinds) and not isinstance(value, bool) and bool(self.is_good(value))
+
+
+def _whole(least: int) -> ValueRule:
+    return ValueRule(f"a whole number of at least {least}", (int,), lambda count: least <= count <= COUNT_MAX)
+
+
+SHARE = ValueRule("at least 0 and below 1", (int, float), lambda share: 0 <= share < 1)
+ATTEMPTS = ValueRule(
+    "a whole number of at least 1", (int, NoneType), lambda count: count is None or 1 <= count <= COUNT_MAX
+)
+NAMED = "a name of 1 to 64 letters, digits, `-`, `_` and `.`"
+VALUES = {
+    "name": ValueRule(NAMED, (str,), NAME.fullmatch),
+    "factory": ValueRule("`package.module:function`, e.g. calibrate.tasks.digits:parity", (str,), FACTORY.fullmatch),
+    "target": ValueRule("above 0 and at most 1", (int, float), lambda share: 0 < share <= 1),
+    "epochs": _whole(1),
+    "attempts": ATTEMPTS,
+    "epochs_alone": _whole(0),
+    "seed": _whole(0),
+    "learning_rate": ValueRule("above 0", (int, float), lambda rate: 0 < rate < math.inf),
+    "momentum": SHARE,
+    "weight_decay": SHARE,
+}
+"""By key, of the spec and of its tasks."""
+
+
 def read_spec(raw: Any) -> JointSpec:
     """The spec in a parsed JSON or YAML file; SpecError lists all that is wrong with it."""
-    problems: list[tuple[Path, str]] = []
-
-    def report(path: Path, text: str) -> None:
-        problems.append((path, text))
-
     if not isinstance(raw, Mapping):
         raise SpecError([((), "must be a mapping with `tasks`. See scenarios/merge/digits.yaml.")])
-    _known(JointSpec, raw, (), report)
-    _check_tasks(raw, report)
-    _whole(raw, "epochs", 1, report)
-    _whole(raw, "attempts", 1, report)
-    _whole(raw, "epochs_alone", 0, report)
-    _whole(raw, "seed", 0, report)
-    _number(raw, "learning_rate", ("learning_rate",), 0.0, math.inf, report)
-    _number(raw, "momentum", ("momentum",), JUST_BELOW_ZERO, 1.0, report)
-    _number(raw, "weight_decay", ("weight_decay",), JUST_BELOW_ZERO, 1.0, report)
-    if not problems:
-        _different([task["name"] for task in raw["tasks"]], report)
-    if problems:
+    problems = [*_wrong_values(JointSpec, raw, ()), *_wrong_tasks(raw)]
+    if problems := problems or list(_twice([task["name"] for task in raw["tasks"]])):
         raise SpecError(problems)
     return JointSpec(**{**raw, "tasks": tuple(TaskSpec(**task) for task in raw["tasks"])})
 
 
-def _check_tasks(raw: Mapping[str, Any], report: Report) -> None:
+def _wrong_tasks(raw: Mapping[str, Any]) -> Iterator[Wrong]:
     tasks = raw.get("tasks")
     if not isinstance(tasks, list) or len(tasks) < 2:
-        report(("tasks",) if "tasks" in raw else (), "`tasks` must be a list of two tasks or more: one shares nothing.")
+        text = "`tasks` must be a list of two tasks or more: one shares nothing."
+        yield ("tasks",) if "tasks" in raw else (), text
     if isinstance(tasks, list):
         for number, task in enumerate(tasks):
-            _check_task(task, ("tasks", number), report)
+            yield from _wrong_task(task, ("tasks", number))
 
 
-def _check_task(task: Any, path: Path, report: Report) -> None:
+def _wrong_task(task: Any, path: Path) -> Iterator[Wrong]:
     if not isinstance(task, Mapping):
-        return report(path, "must be a mapping with `name` and `factory`.")
-    _known(TaskSpec, task, path, report)
-    for key, form, hint in (
-        ("name", NAME, "a name of 1 to 64 letters, digits, `-`, `_` and `.`"),
-        ("factory", FACTORY, "`package.module:function`, e.g. calibrate.tasks.digits:parity"),
-    ):
-        if key not in task:
-            report(path, f"`{key}` is missing. Add it.")
-        elif not isinstance(task[key], str) or not form.fullmatch(task[key]):
-            report((*path, key), f"must be {hint}, got {task[key]!r}.")
-    _number(task, "target", (*path, "target"), 0.0, 1.0 + 1e-12, report)
-    return None
-
-
-def _known(kind: type, raw: Mapping[str, Any], path: Path, report: Report) -> None:
-    names = [field.name for field in fields(kind)]
-    for key in raw:
-        if key not in names:
-            report((*path, key), f"unknown key. Known: {', '.join(names)}.")
-
-
-def _whole(raw: Mapping[str, Any], key: str, least: int, report: Report) -> None:
-    value = raw.get(key, least)
-    if key == "attempts" and value is None:
+        yield path, "must be a mapping with `name` and `factory`."
         return
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 1_000_000:
-        report((key,), f"must be a whole number of at least {least}, got {value!r}.")
+    yield from ((path, f"`{key}` is missing. Add it.") for key in ("name", "factory") if key not in task)
+    yield from _wrong_values(TaskSpec, task, path)
 
 
-def _number(raw: Mapping[str, Any], key: str, path: Path, above: float, below: float, report: Report) -> None:
-    value = raw.get(key, (above + min(below, 1.0)) / 2)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not above < value < below:
-        low = "above 0" if above == 0 else "at least 0"
-        high = {math.inf: "", 1.0: " and below 1"}.get(below, " and at most 1")
-        report(path, f"must be {low}{high}, got {value!r}.")
+def _wrong_values(kind: type, raw: Mapping[str, Any], path: Path) -> Iterator[Wrong]:
+    """Keys that such a mapping must not have, and values that they must not have."""
+    names = [field.name for field in fields(kind)]
+    for key, value in raw.items():
+        if key not in names:
+            yield (*path, key), f"unknown key. Known: {', '.join(names)}."
+        elif key in VALUES and not VALUES[key].allows(value):
+            yield (*path, key), f"must be {VALUES[key].wanted}, got {value!r}."
 
 
-def _different(names: list[str], report: Report) -> None:
+def _twice(names: list[str]) -> Iterator[Wrong]:
     for number, name in enumerate(names):
         if name in names[:number]:
-            report(("tasks", number, "name"), f"`{name}` is there twice. Names must differ.")
+            yield ("tasks", number, "name"), f"`{name}` is there twice. Names must differ."

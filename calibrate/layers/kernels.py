@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.multiprocessing import reductions
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from calibrate.layers.modules import memory_of
 from calibrate.zoo.zoo import tensors
 
 StorageWeakRef: Any = reductions.StorageWeakRef
@@ -44,7 +45,7 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
 
     def __init__(self, weights: Iterable[Tensor], parts: "list[Work]") -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.weights = {_memory(weight) for weight in weights}
+        self.weights = {memory_of(weight) for weight in weights}
         self.parts = parts
         """The part that is running is last; it is charged."""
         self.peak_bytes = 0
@@ -59,8 +60,8 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
         outputs = func(*args, **(kwargs or {}))
         read, written = tensors([args, kwargs or {}]), tensors(outputs)
         self._keep(written)
-        memory_read = {_memory(tensor) for tensor in read}
-        made = [tensor for tensor in written if _memory(tensor) not in memory_read]
+        memory_read = {memory_of(tensor) for tensor in read}
+        made = [tensor for tensor in written if memory_of(tensor) not in memory_read]
         name = func.__name__.partition(".")[0]
         changes_values = name not in METADATA and (made or func._schema.is_mutable)
         if changes_values and self.parts:
@@ -74,7 +75,7 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
         if name in GATHERS:
             work.moved_bytes += 2 * out_bytes + sum(map(_touched, read[1:]))
         else:
-            of_weights = sum(_touched(tensor) for tensor in read if _memory(tensor) in self.weights)
+            of_weights = sum(_touched(tensor) for tensor in read if memory_of(tensor) in self.weights)
             work.weights_read_bytes += of_weights
             work.moved_bytes += sum(map(_touched, read)) - of_weights + out_bytes
         work.products.update(self._products(name, args, written))
@@ -94,13 +95,13 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
         return {}
 
     def _product(self, left: Tensor, right: Tensor, times: int) -> Mapping[Product, int]:
-        return {(left.shape[0], left.shape[1], right.shape[1], _memory(right) not in self.weights): times}
+        return {(left.shape[0], left.shape[1], right.shape[1], memory_of(right) not in self.weights): times}
 
     def _keep(self, written: list[Tensor]) -> None:
         """Storages live as long as some tensor uses them: what is held now, and whether it was ever more."""
         self._held = {key: held for key, held in self._held.items() if not held[0].expired()}
         for tensor in written:
-            if (memory := _memory(tensor)) not in self.weights:
+            if (memory := memory_of(tensor)) not in self.weights:
                 storage = tensor.untyped_storage()
                 self._held[memory] = (StorageWeakRef(storage), storage.nbytes())
         self.peak_bytes = max(self.peak_bytes, sum(size for _, size in self._held.values()))
@@ -118,7 +119,3 @@ def _convolution(args: Any, output: Tensor) -> Mapping[Product, int]:
 def _touched(tensor: Tensor) -> int:
     """Bytes of it that lie in memory: an expanded tensor repeats what is there."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
-
-
-def _memory(tensor: Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)

@@ -117,7 +117,7 @@ class Tracer:
 
     def bytes_of(self, listed: Iterable[Tensor]) -> int:
         """Where the model is to run."""
-        return _bytes(listed, self.float_bytes)
+        return bytes_of(listed, self.float_bytes)
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         self.order.setdefault(module)
@@ -134,8 +134,8 @@ class Tracer:
         part.input_bytes += self.bytes_of(given)
         part.output_bytes += self.bytes_of(put_out)
         if part.is_layer:
-            memory = {_memory(tensor) for tensor in given}
-            self.activation_bytes += self.bytes_of(tensor for tensor in put_out if _memory(tensor) not in memory)
+            memory = {memory_of(tensor) for tensor in given}
+            self.activation_bytes += self.bytes_of(tensor for tensor in put_out if memory_of(tensor) not in memory)
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def layer_facts(part: Part, float_bytes: int | None = None) -> LayerFacts:
         type=type(part.module).__name__,
         signature=signature(part.module, part.weights),
         params=sum(weight.numel() for weight in part.weights.values() if isinstance(weight, nn.Parameter)),
-        weight_bytes=_bytes(part.weights.values(), float_bytes),
+        weight_bytes=bytes_of(part.weights.values(), float_bytes),
         flops=part.flops,
         input_bytes=part.input_bytes,
         output_bytes=part.output_bytes,
@@ -197,13 +197,14 @@ def _type(weight: Tensor) -> str:
     return str(weight.dtype).removeprefix("torch.")
 
 
-def _bytes(listed: Iterable[Tensor], float_bytes: int | None) -> int:
+def bytes_of(listed: Iterable[Tensor], float_bytes: int | None = None) -> int:
+    """Bytes of tensors, where a float takes so many; None: what it takes here."""
     return sum(
         tensor.numel() * (float_bytes if float_bytes and tensor.is_floating_point() else tensor.itemsize)
         for tensor in listed
     )
 
 
-def _memory(tensor: Tensor) -> int:
+def memory_of(tensor: Tensor) -> int:
     """Identity of the memory behind a tensor, the same for its views; works without memory, on the meta device."""
     return int(tensor.untyped_storage()._cdata)

@@ -22,7 +22,7 @@ from calibrate.io.files import one_line
 from calibrate.io.points import Settings
 from calibrate.layers.facts import REFUSED, SCALED, SHIPPED, Facts, LayerWork, Product, to_document
 from calibrate.layers.kernels import Kernels, Work
-from calibrate.layers.modules import Part, Tracer, layer_facts
+from calibrate.layers.modules import Part, Tracer, bytes_of, layer_facts
 from calibrate.zoo.zoo import MODELS, Built, ZooError, build, tensors
 from simulator.world.model import LayerFacts
 from simulator.world.signature import sizes
@@ -65,8 +65,8 @@ def _pass(built: Built, settings: Settings) -> Facts:
         layers=tuple(
             _layer(layer, watch.work.get(layer.name, Work()), watch.calls[layer.name]) for layer in watch.facts()
         ),
-        input_bytes_per_sample=_bytes(inputs),
-        output_bytes_per_sample=_bytes(outputs),
+        input_bytes_per_sample=bytes_of(tensors(inputs)),
+        output_bytes_per_sample=bytes_of(tensors(outputs)),
         activation_bytes_per_sample=watch.activation_bytes,
         peak_activation_bytes_per_sample=watch.kernels.peak_bytes,
     )
@@ -123,10 +123,6 @@ def _layer(facts: LayerFacts, work: Work, calls: int) -> LayerWork:
     )
 
 
-def _bytes(nested: Any) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(nested))
-
-
 def line(facts: Facts) -> str:
     """One line of JSON."""
     return json.dumps(to_document(facts), separators=(",", ":"))
@@ -166,10 +162,10 @@ def times(built: Built, device: str, batches: Sequence[int]) -> dict[int, float]
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 2 with one line where a model cannot be traced."""
-    parser = argparse.ArgumentParser(prog="python -m calibrate.layers.tracing", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+def parser() -> argparse.ArgumentParser:
+    """Options of `python -m calibrate.layers.tracing`."""
+    made = argparse.ArgumentParser(prog="python -m calibrate.layers.tracing", description=__doc__)
+    commands = made.add_subparsers(dest="command", required=True)
     one = commands.add_parser("trace", help="print the layers of one model")
     timed = commands.add_parser("time", help="run one model at several batch sizes")
     for command in (one, timed):
@@ -180,27 +176,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     timed.add_argument("--batches", required=True, help="e.g. 1,2,4")
     files = commands.add_parser("write", help="write the files of the zoo's models")
     files.add_argument("models", nargs="*", help="all, where none is named")
-    given = parser.parse_args(arguments)
+    return made
+
+
+def answer(given: argparse.Namespace) -> str:
+    """The answer to `trace` or `time`, as one line of JSON."""
+    shape = tuple(map(int, given.input.split("x"))) if given.input else None
+    built = build(given.model, shape)
+    if given.command == "trace":
+        return line(trace(built))
+    return json.dumps(times(built, given.device, list(map(int, given.batches.split(",")))))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 2 with one line where a model cannot be traced."""
+    given = parser().parse_args(arguments)
+    if given.command == "write":
+        print(*write(given.models or (*MODELS, *HISTORIC), SHIPPED), sep="\n")
+        return 0
+    code = 0
     try:
-        if given.command == "write":
-            print(*write(given.models or (*MODELS, *HISTORIC), SHIPPED), sep="\n")
-            return 0
-        shape = tuple(int(size) for size in given.input.split("x")) if given.input else None
-        built = build(given.model, shape)
-        if given.command == "trace":
-            found = line(trace(built))
-        else:
-            found = json.dumps(times(built, given.device, [int(batch) for batch in given.batches.split(",")]))
+        found = answer(given)
     except (ZooError, TracingError) as error:
-        if given.command != "write" and given.out:
-            given.out.write_text(json.dumps({REFUSED: str(error)}), encoding="utf-8")
         print(error, file=sys.stderr)
-        return 2
+        code, found = 2, json.dumps({REFUSED: str(error)})
     if given.out:
         given.out.write_text(found, encoding="utf-8")
-    else:
+    elif not code:
         print(found)
-    return 0
+    return code
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ from pathlib import Path
 from calibrate.io.files import quoted
 from planner.io.store import StoreError, answer_of, of_simulation, plan_of, read_json
 from planner.model.plan import SCHEMA, GpuAnswer, Interval, ModelAnswer, Plan, Policies
+from planner.model.ranges import Range
 from planner.model.simulation import SCHEMA as SIMULATION
 from planner.model.simulation import Simulation
 from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.studies.results import PointAnswer, StudyAnswer, read_study
 from planner.questions.studies.scenario import output_of
-from planner.questions.training.closed_forms import Range
 from planner.questions.training.plan import SCHEMA as TRAINING
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.show.text.plan import headline
@@ -323,7 +323,7 @@ def study_unit(name: str, answer: StudyAnswer) -> str:
     """Unit of a figure of a study."""
     if name == "threshold":
         return answer.search.unit if answer.search else ""
-    return output_of(name, answer.ask).unit
+    return output_of(name, answer.ask).about.unit
 
 
 def words_of(point: PointAnswer) -> Attributes:

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,11 +16,12 @@ from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.checked import adapter, written
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.model.scenario import Phase, Scenario, StreamSpec, one_source, own_model, reuse, sending
-from planner.units.errors import UNKNOWN_KEY, Steps, Wrong, dotted, message, mistakes, shown
+from planner.units.errors import UNKNOWN_KEY, Steps, Wrong, dotted, keys_of, message, mistakes, shown
 from planner.units.reading import did_you_mean, written_duration
 from simulator.errors import InputError
 from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
+T = TypeVar("T")
 MADE = Path("scenario")
 """Stands for the file of a scenario that was made in Python, whose errors name the path of a field alone."""
 MAX_SHOWN = 200
@@ -117,9 +118,9 @@ def parsed(text: str, path: Path) -> YamlDocument:
 def refusal(path: Path, problems: Sequence[Problem]) -> ScenarioError:
     """All problems of a scenario in the order of the text, of very many the first."""
     ordered = sorted(problems, key=lambda problem: (problem.line, problem.column))
-    lines = [line(path, problem) for problem in ordered[:MAX_LINES]]
-    if len(ordered) > MAX_LINES:
-        lines.append(f"{path}: and {len(ordered) - MAX_LINES} more.")
+    lines = list(dict.fromkeys(line(path, problem) for problem in ordered))
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = [f"{path}: and {len(lines) - MAX_LINES} more."]
     return ScenarioError(lines)
 
 
@@ -197,9 +198,13 @@ def arrivals(spec: StreamSpec, table: TraceTable | None) -> Arrivals:
     return Trace(scaled.times_s, scaled.period_s)
 
 
-def schema() -> dict[str, Any]:
-    """JSON Schema of a scenario file, for editors: people's units are texts or numbers."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter(Scenario).json_schema()
+def schema(kind: type = Scenario) -> dict[str, Any]:
+    """JSON Schema of a file that holds such an object, for editors: people's units are texts or numbers."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter(kind).json_schema()
+
+
+Rules = Callable[[dict[str, Any]], Iterable[Wrong]]
+"""Says what is wrong between the parts of a document that is a mapping."""
 
 
 DOCUMENTS = {
@@ -242,58 +247,57 @@ class ScenarioReader:
         if not isinstance(self.document.data, dict):
             return  # no scenario at all, which is reported where it is read
         try:
-            path, value = self.assignment(text)
-            place(self.document.data, path, value)
+            self.assign(*read_override(text), text)
         except YamlError as error:
             self.problems.append(Problem(LAST, 0, f"the value {error}", "", text))
         except ValueError as error:
             self.problems.append(Problem(LAST, 0, str(error), "", text))
-        else:
-            self.overridden[path] = text
 
-    def assignment(self, text: str) -> tuple[Steps, Any]:
-        """Path and value of an override; a path names list items by number or by name: `models[yolov3].slo.latency`."""
-        name, equals, value = text.partition("=")
-        words = re.findall(r"\[([^\[\]]+)\]|([^.\[\]]+)", name)
-        if not equals or not words:
-            raise ValueError("must be `path=value`. Write e.g. `--set headroom=20%`.")
+    def assign(self, name: str, value: Any, cause: str) -> None:
+        """Sets the value at a path, which `cause` asked for; ValueError where there is no such path."""
+        path = self.steps(name)
+        place(self.document.data, path, value)
+        self.overridden[path] = cause
+
+    def steps(self, name: str) -> Steps:
+        """The path of a value; it names list items by number or by name: `models[yolov3].slo.latency`."""
         path: Steps = ()
         target = self.document.data
-        for word in (a.strip() or b.strip() for a, b in words):
+        for word in words_of(name):
             step = item(target, word, dotted(path)) if isinstance(target, list) else word
             path = (*path, step)
             target = child(target, step)
-        return path, parse(value).data if value.strip() else None
+        return path
+
+    def validated(self, kind: type[T], wanted: Sequence[str], rules: Rules = lambda _: ()) -> T | None:
+        """The document as such an object; None, and problems, where it is none. `wanted`: keys at its top."""
+        data = self.document.data
+        if not isinstance(data, dict):
+            self.report((), f"must be a mapping with {listed(wanted)}, got {shown(data)}.")
+            return None
+        other = next((what for what, keys in DOCUMENTS.items() if keys & data.keys()), None)
+        if other and not data.keys() & set(wanted):
+            self.report((), f"is {other}. Name a file with {listed(wanted)}.")
+            return None
+        for path, text, *keys in rules(data):
+            self.report(path, text, keys)
+        try:
+            made: T = adapter(kind).validate_json(json.dumps(data), strict=True)  # type: ignore[arg-type]
+            return made
+        except ValidationError as error:
+            for path, problem, detail in mistakes(error):
+                text = message(path, problem, detail, kind)
+                self.report(path, text, keys_of(detail), at_key=problem == UNKNOWN_KEY)
+        return None
 
     def scenario(self) -> Scenario | None:
         """The scenario, or None where the document holds none."""
-        data = self.document.data
-        if not isinstance(data, dict):
-            self.report((), f"must be a mapping with `models` and `streams`, got {shown(data)}.")
-            return None
-        if self.is_other(data, {"models", "streams"}):
-            return None
-        for path, text, *keys in structure(data):
-            self.report(path, text, keys)
-        scenario = None
-        try:
-            scenario = adapter(Scenario).validate_json(json.dumps(data), strict=True)
-        except ValidationError as error:
-            for path, kind, detail in mistakes(error):
-                self.report(path, message(path, kind, detail, Scenario), at_key=kind == UNKNOWN_KEY)
+        scenario = self.validated(Scenario, ("models", "streams"), structure)
         if scenario:
             self.check_times(scenario)
             if scenario.horizon is not None:
                 self.check_horizon(scenario, scenario.horizon)
         return scenario
-
-    def is_other(self, data: dict[str, Any], wanted: Set[str]) -> bool:
-        """True for a document of another kind than that with the keys `wanted`, which is then noted."""
-        other = next((what for what, keys in DOCUMENTS.items() if keys & data.keys()), None)
-        if other is None or wanted & data.keys():
-            return False
-        self.report((), f"is {other}. Name a file with {' and '.join(f'`{key}`' for key in sorted(wanted))}.")
-        return True
 
     def check_times(self, scenario: Scenario) -> None:
         """Notes durations that leave nothing to serve or to judge."""
@@ -354,6 +358,26 @@ class ScenarioReader:
                 except TraceError as error:
                     self.report(("streams", i, "trace", "file"), str(error))
         return tables
+
+
+def read_override(text: str) -> tuple[str, Any]:
+    """Path and value of `path=value`; YamlError or ValueError where it is none."""
+    name, equals, value = text.partition("=")
+    name = name.strip()
+    if not equals or not words_of(name):
+        raise ValueError("must be `path=value`. Write e.g. `--set headroom=20%`.")
+    return name, parse(value).data if value.strip() else None
+
+
+def words_of(name: str) -> list[str]:
+    """`models`, `yolov3` and `slo` of `models[yolov3].slo`."""
+    return [(a or b).strip() for a, b in re.findall(r"\[([^\[\]]+)\]|([^.\[\]]+)", name)]
+
+
+def listed(keys: Sequence[str]) -> str:
+    """`` `model`, `data` and `train` ``."""
+    *first, last = (f"`{key}`" for key in keys)
+    return " and ".join([", ".join(first), last]) if first else last
 
 
 def above(path: Steps) -> list[Steps]:

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from planner.model.checked import checked
+from planner.units.errors import KeysError
 from planner.units.reading import Duration, Fraction, PricePerHour, RareRate
 
 HOURS_PER_DAY = 24
@@ -94,7 +95,7 @@ class AutoscalingSpec:
     def __post_init__(self) -> None:
         """Refuse limits that contradict each other."""
         if self.max is not None and self.max < self.min:
-            raise ValueError(f"`max` must be at least `min`, {self.min}, got {self.max}. Exchange them.")
+            raise KeysError(f"`max` must be at least `min`, {self.min}, got {self.max}. Exchange them.", "min", "max")
 
 
 @checked()
@@ -161,20 +162,32 @@ class CalendarSpec:
     def __post_init__(self) -> None:
         """Refuse factors that make no calendar."""
         if bool(self.hourly) == (self.trace is not None):
-            raise ValueError("must have one of `hourly` and `trace`. Give 24 factors, or a recording.")
+            raise KeysError(
+                "must have one of `hourly` and `trace`. Give 24 factors, or a recording.", "hourly", "trace"
+            )
         if self.weekly and self.trace is not None:
-            raise ValueError("`weekly` goes only with `hourly`: a recording has its own days. Leave it out.")
+            raise KeysError(
+                "`weekly` goes only with `hourly`: a recording has its own days. Leave it out.", "weekly", "trace"
+            )
         if self.keep is Keep.WHOLE and self.keep_share < 1:
-            raise ValueError("`keep_share` goes with `keep: hour` or `day`: the whole calendar is one. Leave it out.")
+            raise KeysError(
+                "`keep_share` goes with `keep: hour` or `day`: the whole calendar is one. Leave it out.",
+                "keep_share",
+                "keep",
+            )
         if self.hourly:
             self._check_factors()
 
     def _check_factors(self) -> None:
         """Refuse a wrong number of factors, and factors without any load."""
         if len(self.hourly) != HOURS_PER_DAY:
-            raise ValueError(f"`hourly` must have 24 factors, one an hour, got {len(self.hourly)}.")
+            raise KeysError(f"`hourly` must have 24 factors, one an hour, got {len(self.hourly)}.", "hourly")
         if len(self.weekly) not in (0, DAYS_PER_WEEK):
-            raise ValueError(f"`weekly` must have 7 factors, Monday to Sunday, got {len(self.weekly)}.")
+            raise KeysError(f"`weekly` must have 7 factors, Monday to Sunday, got {len(self.weekly)}.", "weekly")
         of_days = self.weekly[: self.days] or (1.0,)
         if not any(self.hourly) or not any(of_days):
-            raise ValueError("has no load at all: every factor of `hourly`, or of the days, is 0. Write some above 0.")
+            raise KeysError(
+                "has no load at all: every factor of `hourly`, or of the days, is 0. Write some above 0.",
+                "hourly",
+                "weekly",
+            )

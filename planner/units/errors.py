@@ -3,7 +3,7 @@
 import json
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,6 +16,16 @@ Steps = tuple[str | int, ...]
 """The way to a value inside a document: keys of mappings, numbers of list items."""
 Wrong = tuple[Steps, str, *tuple[str, ...]]
 """The way to a value, and what is wrong with it. Keys follow where some of a mapping do not go together."""
+
+
+class KeysError(ValueError):
+    """Keys of one mapping that do not go together."""
+
+    def __init__(self, text: str, *keys: str) -> None:
+        super().__init__(text)
+        self.keys = keys
+
+
 UNKNOWN_KEY = "unexpected_keyword_argument"
 """Pydantic's kind of error for a key that a mapping must not have: its place is the key's."""
 LIMITS = {
@@ -55,6 +65,12 @@ def mistakes(error: ValidationError) -> Iterator[tuple[Steps, str, Any]]:
         if detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]:
             continue  # there are enough items, but some were refused for a reason of their own
         yield tuple(detail["loc"]), detail["type"], detail
+
+
+def keys_of(detail: Any) -> Sequence[str]:
+    """Keys that do not go together, where that is one of pydantic's errors."""
+    error = detail.get("ctx", {}).get("error")
+    return error.keys if isinstance(error, KeysError) else ()
 
 
 def message(path: Steps, kind: str, detail: Any, root: type) -> str:

@@ -277,7 +277,7 @@ def test_train_rests_on_the_same_times_and_memory(
     assert inference is not None
     if inference.rule is PredictionRule.ROOFLINE:
         ideal_s = 3 * shown.roofline.total_s  # type: ignore[union-attr]
-        assert found.pass_s.mid == pytest.approx(ideal_s / VISION_EFFICIENCY[1])
+        assert found.pass_s.mid == pytest.approx(ideal_s / VISION_EFFICIENCY.mid)
     else:
         assert found.pass_s.mid == pytest.approx(step_from_inference(inference.latency_s.value, depthwise=False).mid)
     read_and_written = 5 * 4 * facts(model).params  # weights and momentum twice, gradients once, at most of 4 bytes

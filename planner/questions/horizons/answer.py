@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
+from planner.model.ranges import Range
 
 SCHEMA = "planner.horizon/v3"
 
@@ -15,15 +16,6 @@ class Mode(StrEnum):
     CONSTANT = "constant"
     SCHEDULED = "scheduled"
     AUTOSCALED = "autoscaled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """A figure with the least and the most it may be."""
-
-    low: float
-    mid: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +69,7 @@ class StrategyPart:
     """Machine-hours that are paid."""
     usd_per_hour: float
     """Price of one machine; the upper end of a range."""
-    usd_per_hour_range: Band
+    usd_per_hour_range: Range
     """`mid` is the middle of the range."""
     price_as_of: str
     """Date of the price; empty where the scenario gives it."""
@@ -99,7 +91,7 @@ class Strategy:
     """The base first, if there is one."""
     cost_usd: float
     """Cost of the whole calendar. Spot machines count at the upper end of their price, as in every command."""
-    cost_usd_range: Band
+    cost_usd_range: Range
     """`mid`: at the middle of the spot price; `low`, `high`: its ends, and interruptions of one calendar with 95 %."""
     cost_usd_per_month: float
     """Cost of 730 hours like these."""
@@ -161,7 +153,7 @@ class Horizon:
     requests_by_hour: tuple[float, ...]
     peak_factor: float
     """The busiest minute over the mean."""
-    peak_factor_range: Band
+    peak_factor_range: Range
     """95 % interval of a recording's peak; without width where the factors are written."""
     bound_usd: float
     """A cost that no way on offer can beat: the work at the price of the cheapest machine for it, always busy."""

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from planner.catalog.offers import Offer
 from planner.model.calendar import Term
 from planner.model.choices import HorizonWay, PriceKind
-from planner.questions.horizons.answer import Band, Mode, Strategy, StrategyPart
-from planner.questions.horizons.demand import request_count
+from planner.model.ranges import Range, ranged
+from planner.questions.horizons.answer import Mode, Strategy, StrategyPart
+from planner.questions.horizons.demand import MINUTES_PER_HOUR, request_count
 from planner.questions.horizons.judging import (
     Course,
     Stretches,
@@ -184,7 +185,7 @@ def hours_above_zero(cut: Stretches, machines: NDArray[Any]) -> float:
 
 def by_hour(cut: Stretches) -> Floats:
     """Paid machines, the mean of each hour."""
-    return np.bincount(cut.hour, cut.paid * cut.lengths_s) / HOUR_S
+    return np.bincount(cut.periods(MINUTES_PER_HOUR), cut.paid * cut.lengths_s) / HOUR_S
 
 
 def mean(values: Sequence[float]) -> float:
@@ -254,24 +255,19 @@ def part_of(
         machines_max=machines_max,
         machine_hours=hours,
         usd_per_hour=offer.usd_per_hour,
-        usd_per_hour_range=Band(low=low, mid=(low + high) / 2, high=high),
+        usd_per_hour_range=ranged(low, (low + high) / 2, high),
         price_as_of=offer.as_of,
         start_s=start_s,
         commitment_usd=machines_max * offer.usd_per_hour * TERM_HOURS[term] if is_reserved else 0.0,
     )
 
 
-def cost_range(parts: Sequence[StrategyPart], lines: Sequence[FleetTimeline]) -> Band:
+def cost_range(parts: Sequence[StrategyPart], lines: Sequence[FleetTimeline]) -> Range:
     """Cost at the ends and the middle of prices and interruptions."""
     *base, rest = parts
     base_usd = total_usd(base)
-    low_hours, mid_hours, high_hours = one_more([line.machine_hours() for line in lines])
-    price = rest.usd_per_hour_range
-    return Band(
-        low=base_usd + price.low * low_hours,
-        mid=base_usd + price.mid * mid_hours,
-        high=base_usd + price.high * high_hours,
-    )
+    hours = ranged(*one_more([line.machine_hours() for line in lines]))
+    return rest.usd_per_hour_range * hours + base_usd
 
 
 def one_more(values: Sequence[float]) -> tuple[float, float, float]:

@@ -105,7 +105,7 @@ def piece(course: Course, machines: int, start_s: float, finish_s: float, number
 
 def by_levels(course: Course, cut: Stretches, day: int) -> tuple[float, float]:
     """A day by its levels of load: the share in time of all models together, and busy GPU-seconds."""
-    inside = cut.day == day
+    inside = cut.periods(MINUTES_PER_DAY) == day
     rates_rps = course.group.demand.rates_rps()
     timeline = judged(course, cut)
     weight = timeline.weight[inside]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from planner.io.load import Loaded, ScenarioError, refused
 from planner.io.traces import TraceError, TraceTable, read_trace
-from planner.model.calendar import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, RatesAre
+from planner.model.calendar import DAYS_PER_WEEK, HOURS_PER_DAY, Between, CalendarSpec, CalendarTrace, Keep, RatesAre
 from planner.questions.horizons.recording import Shape, shape_of_counts
 from planner.units.errors import Steps
 from simulator.world.workload import Floats, Stream, Trace, Workload, draw
@@ -16,6 +16,10 @@ from simulator.world.workload import Floats, Stream, Trace, Workload, draw
 MINUTE_S = 60.0
 MINUTES_PER_HOUR = 60
 MINUTES_PER_DAY = HOURS_PER_DAY * MINUTES_PER_HOUR
+WHOLE = 2**40
+"""Minutes of a period in which any calendar lies."""
+PERIODS = {Keep.HOUR: MINUTES_PER_HOUR, Keep.DAY: MINUTES_PER_DAY, Keep.WHOLE: WHOLE}
+"""Minutes of each period in which an SLO may have to be met."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """SLO attainment of machines over time under a load that changes, hour by hour, by replays of its levels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.model.calendar import Keep
 from planner.model.replications import longest_slo_s
 from planner.questions.horizons.answer import ModelSlo
-from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_DAY, MINUTES_PER_HOUR, Levels
+from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, PERIODS, WHOLE, Levels
 from planner.questions.horizons.machines import Behaviour, MachineGroup
 from simulator.clock.autoscaling import FleetTimeline
 from simulator.world.deployment import Drop
@@ -57,34 +57,9 @@ class Stretches:
     paid: Floats
     ready: NDArray[np.intp]
 
-    @property
-    def hour(self) -> NDArray[np.intp]:
-        """The hour in which each lies."""
-        return self.minute // MINUTES_PER_HOUR
-
-    @property
-    def day(self) -> NDArray[np.intp]:
-        """The day in which each lies."""
-        return self.minute // MINUTES_PER_DAY
-
-    @property
-    def whole(self) -> NDArray[np.intp]:
-        """The calendar, one period, in which all lie."""
-        return np.zeros_like(self.minute)
-
-    def periods(self, keep: Keep) -> NDArray[np.intp]:
-        """The period of `keep` in which each lies."""
-        match keep:
-            case Keep.HOUR:
-                return self.hour
-            case Keep.DAY:
-                return self.day
-            case Keep.WHOLE:
-                return self.whole
-
-
-Period = Callable[[Stretches], NDArray[np.intp]]
-"""The period in which each stretch lies."""
+    def periods(self, minutes: int) -> NDArray[np.intp]:
+        """The period of so many minutes in which each lies."""
+        return self.minute // minutes
 
 
 def stretches(timeline: FleetTimeline, minutes: int) -> Stretches:
@@ -181,9 +156,9 @@ def model_slos(course: Course, cuts: Sequence[Stretches], keep: Keep) -> tuple[M
 
 
 def _model_slo(model: str, target: float, parts: Sequence[Judged], keep: Keep) -> ModelSlo:
-    whole, low = _shares(model, parts, lambda cut: cut.whole, apart=False)
-    by_hour, _ = _shares(model, parts, lambda cut: cut.hour)
-    by_minute, _ = _shares(model, parts, lambda cut: cut.minute)
+    whole, low = _shares(model, parts, WHOLE, apart=False)
+    by_hour, _ = _shares(model, parts, MINUTES_PER_HOUR)
+    by_minute, _ = _shares(model, parts, 1)
     return ModelSlo(
         model=model,
         slo_attainment=float(whole[0]),
@@ -238,22 +213,22 @@ def _scarcest_first(course: Course, cuts: Sequence[Stretches]) -> list[tuple[flo
 
 def _met_share(model: str, target: float, parts: Sequence[Judged], keep: Keep) -> float:
     """Share of the periods in which even the low end of the interval reaches the target."""
-    _, low = _shares(model, parts, lambda cut: cut.periods(keep))
+    _, low = _shares(model, parts, PERIODS[keep])
     return float(np.mean(low >= target))
 
 
-def _shares(model: str, parts: Sequence[Judged], period: Period, *, apart: bool = True) -> tuple[Floats, Floats]:
-    """In each period with requests: the share in time, and the low end of its interval.
+def _shares(model: str, parts: Sequence[Judged], minutes: int, *, apart: bool = True) -> tuple[Floats, Floats]:
+    """In each period of so many minutes with requests: the share in time, and the low end of its interval.
 
     `apart`: the periods of each timeline count by themselves. A level rests on the same replays wherever it comes, so
     that within a period its errors add up.
     """
-    periods = int(max(period(part.cut)[-1] for part in parts)) + 1
+    periods = int(max(part.cut.periods(minutes)[-1] for part in parts)) + 1
     count = periods * len(parts) if apart else periods
     load, in_time = np.zeros(count), np.zeros(count)
     by_replay: dict[int, tuple[float, Floats]] = {}  # by identity, for a replay has no name: its error, and its load
     for number, part in enumerate(parts):
-        at = period(part.cut) + (number * periods if apart else 0)
+        at = part.cut.periods(minutes) + (number * periods if apart else 0)
         load += np.bincount(at, part.weight, minlength=count)
         in_time += np.bincount(at, part.weight * part.share[model], minlength=count)
         for i, replay in enumerate(part.replays):
@@ -281,7 +256,7 @@ def hopeless(course: Course, timeline: FleetTimeline, keep: Keep, keep_share: fl
     cut = stretches(timeline, len(course.factors))
     load = course.load_erlangs[cut.minute]
     done = np.minimum(load, cut.ready + course.group.base_erlangs_most) * cut.lengths_s
-    periods = cut.periods(keep)
+    periods = cut.periods(PERIODS[keep])
     load_by_period = np.bincount(periods, load * cut.lengths_s)
     done_by_period = np.bincount(periods, done)
     busy = load_by_period > 0

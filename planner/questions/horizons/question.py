@@ -1,6 +1,6 @@
 """The question of a long horizon: load, levels, what is on offer, and the least that any way must cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
@@ -8,10 +8,10 @@ from math import ceil
 import numpy as np
 
 from planner.catalog.offers import Offer
-from planner.model.calendar import CalendarSpec, Keep
+from planner.model.calendar import CalendarSpec
 from planner.model.choices import PriceKind
 from planner.model.progress import Progress
-from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_DAY, MINUTES_PER_HOUR, Levels
+from planner.questions.horizons.demand import MINUTE_S, MINUTES_PER_HOUR, PERIODS, Levels
 from planner.questions.horizons.judging import Course
 from planner.questions.horizons.machines import Hardware, MachineGroup, hardware
 from planner.questions.horizons.market import Market
@@ -150,12 +150,8 @@ class HorizonQuestion:
         """Load, in minutes at factor 1, that may go unserved while every SLO is met."""
         targets = [spec.slo.attainment for spec in self.market.loaded.scenario.models]
         late = (1 - min(targets)) * float(self.factors.sum())
-        minutes: Mapping[Keep, int] = {
-            Keep.HOUR: MINUTES_PER_HOUR,
-            Keep.DAY: MINUTES_PER_DAY,
-            Keep.WHOLE: len(self.factors),
-        }
-        by_period = self.factors.reshape(-1, minutes[self.calendar.keep]).sum(axis=1)
+        minutes = min(PERIODS[self.calendar.keep], len(self.factors))
+        by_period = self.factors.reshape(-1, minutes).sum(axis=1)
         busiest_first = np.sort(by_period)[::-1]
         # Shares over several replications together may miss a part of a period: hence the interpolation.
         missed = len(by_period) * (1 - self.calendar.keep_share)

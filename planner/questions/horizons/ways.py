@@ -6,6 +6,7 @@ The cost of a way is known before anything is replayed.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from planner.catalog.offers import Offer
@@ -27,50 +28,29 @@ class Pattern(NamedTuple):
     mode: Mode
 
 
-CONSTANT, SCHEDULED, AUTOSCALED = Mode.CONSTANT, Mode.SCHEDULED, Mode.AUTOSCALED
-ALWAYS = (
-    Pattern(None, Paid.ON_DEMAND, CONSTANT),
-    Pattern(Paid.ON_DEMAND, Paid.ON_DEMAND, CONSTANT),
-)
+def patterns(bases: Sequence[Paid | None], rest: Paid, *modes: Mode) -> tuple[Pattern, ...]:
+    """Each base beside a rest in each mode; in all modes where none is named."""
+    return tuple(Pattern(base, rest, mode) for base in bases for mode in modes or Mode)
+
+
+ALWAYS = patterns((None, Paid.ON_DEMAND), Paid.ON_DEMAND, Mode.CONSTANT)
 PATTERNS: Mapping[HorizonWay, Sequence[Pattern]] = {
     HorizonWay.FIXED: ALWAYS,
     HorizonWay.SCHEDULED: (
-        Pattern(None, Paid.ON_DEMAND, SCHEDULED),
-        Pattern(Paid.ON_DEMAND, Paid.ON_DEMAND, SCHEDULED),
+        *patterns((None, Paid.ON_DEMAND), Paid.ON_DEMAND, Mode.SCHEDULED),
         *ALWAYS,  # a timetable may never change
     ),
-    HorizonWay.AUTOSCALED: (
-        Pattern(None, Paid.ON_DEMAND, AUTOSCALED),
-        Pattern(Paid.ON_DEMAND, Paid.ON_DEMAND, AUTOSCALED),
-    ),
+    HorizonWay.AUTOSCALED: patterns((None, Paid.ON_DEMAND), Paid.ON_DEMAND, Mode.AUTOSCALED),
     HorizonWay.RESERVED: (
-        Pattern(None, Paid.RESERVED, CONSTANT),
-        Pattern(Paid.RESERVED, Paid.RESERVED, CONSTANT),
-        Pattern(Paid.RESERVED, Paid.ON_DEMAND, CONSTANT),
-        Pattern(Paid.RESERVED, Paid.ON_DEMAND, SCHEDULED),
-        Pattern(Paid.RESERVED, Paid.ON_DEMAND, AUTOSCALED),
+        *patterns((None, Paid.RESERVED), Paid.RESERVED, Mode.CONSTANT),
+        *patterns((Paid.RESERVED,), Paid.ON_DEMAND),
     ),
-    HorizonWay.SPOT: (
-        Pattern(None, Paid.SPOT, CONSTANT),
-        Pattern(None, Paid.SPOT, SCHEDULED),
-        Pattern(None, Paid.SPOT, AUTOSCALED),
-        Pattern(Paid.RESERVED, Paid.SPOT, CONSTANT),
-        Pattern(Paid.RESERVED, Paid.SPOT, SCHEDULED),
-        Pattern(Paid.RESERVED, Paid.SPOT, AUTOSCALED),
-        Pattern(Paid.ON_DEMAND, Paid.SPOT, CONSTANT),
-        Pattern(Paid.ON_DEMAND, Paid.SPOT, SCHEDULED),
-        Pattern(Paid.ON_DEMAND, Paid.SPOT, AUTOSCALED),
-    ),
+    HorizonWay.SPOT: patterns((None, Paid.RESERVED, Paid.ON_DEMAND), Paid.SPOT),
     HorizonWay.OWN: (
-        Pattern(None, Paid.OWN, CONSTANT),
-        Pattern(Paid.OWN, Paid.OWN, CONSTANT),
-        Pattern(Paid.OWN, Paid.RESERVED, CONSTANT),
-        Pattern(Paid.OWN, Paid.ON_DEMAND, CONSTANT),
-        Pattern(Paid.OWN, Paid.ON_DEMAND, SCHEDULED),
-        Pattern(Paid.OWN, Paid.ON_DEMAND, AUTOSCALED),
-        Pattern(Paid.OWN, Paid.SPOT, CONSTANT),
-        Pattern(Paid.OWN, Paid.SPOT, SCHEDULED),
-        Pattern(Paid.OWN, Paid.SPOT, AUTOSCALED),
+        *patterns((None, Paid.OWN), Paid.OWN, Mode.CONSTANT),
+        *patterns((Paid.OWN,), Paid.RESERVED, Mode.CONSTANT),
+        *patterns((Paid.OWN,), Paid.ON_DEMAND),
+        *patterns((Paid.OWN,), Paid.SPOT),
     ),
 }
 
@@ -117,13 +97,10 @@ class WayCandidate:
 def pairs(market: Market, way: HorizonWay) -> Iterator[OfferPair]:
     """All types of machines for base and rest that may make sense."""
     for pattern in PATTERNS[way]:
-        for rest in market.offers.get(pattern.rest, ()):
-            if pattern.base is None:
-                yield OfferPair(way, pattern.mode, None, rest)
-                continue
-            for base in market.offers.get(pattern.base, ()):
-                if sensible(pattern, base, rest):
-                    yield OfferPair(way, pattern.mode, base, rest)
+        bases = market.offers.get(pattern.base, ()) if pattern.base else (None,)
+        for rest, base in product(market.offers.get(pattern.rest, ()), bases):
+            if base is None or sensible(pattern, base, rest):
+                yield OfferPair(way, pattern.mode, base, rest)
 
 
 def sensible(pattern: Pattern, base: Offer, rest: Offer) -> bool:
@@ -133,10 +110,10 @@ def sensible(pattern: Pattern, base: Offer, rest: Offer) -> bool:
     if pattern.base is Paid.OWN:
         return pattern.rest is not Paid.OWN
     if pattern.base is pattern.rest:
-        return pattern.mode is AUTOSCALED  # the base is a floor
+        return pattern.mode is Mode.AUTOSCALED  # the base is a floor
     if pattern.rest is Paid.SPOT:
         return True
-    return pattern.mode is not CONSTANT and base.usd_per_hour < rest.usd_per_hour
+    return pattern.mode is not Mode.CONSTANT and base.usd_per_hour < rest.usd_per_hour
 
 
 def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[WayCandidate]:
@@ -160,7 +137,7 @@ def candidates(question: HorizonQuestion, pair: OfferPair) -> Iterator[WayCandid
                 target=plan.target,
                 wishes=plan.wishes,
                 usd=at_least_usd(question, base, pair.rest, wishes),
-                exact=not is_spot and pair.mode is not SCHEDULED,
+                exact=not is_spot and pair.mode is not Mode.SCHEDULED,
             )
 
 

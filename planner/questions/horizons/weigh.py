@@ -9,8 +9,9 @@ from planner.io.load import Loaded
 from planner.model.calendar import CalendarSpec, SpotSpec
 from planner.model.choices import HorizonWay, PriceKind
 from planner.model.progress import Progress, silent
+from planner.model.ranges import Range, ranged
 from planner.placing.sizing import Profiles
-from planner.questions.horizons.answer import Band, Horizon, LoadLevel, Strategy
+from planner.questions.horizons.answer import Horizon, LoadLevel, Strategy
 from planner.questions.horizons.cheapest import Cheapest, cheapest
 from planner.questions.horizons.day import check_day
 from planner.questions.horizons.demand import (
@@ -152,10 +153,10 @@ def nearness(strategy: Strategy) -> tuple[float, float]:
 # Load
 
 
-def peak_range(shape: Shape) -> Band:
+def peak_range(shape: Shape) -> Range:
     """The busiest minute over the mean, with what a recording leaves open."""
     peak = float(shape.factors.max() / shape.factors.mean())
-    return Band(low=peak * shape.peak_low, mid=peak, high=peak * shape.peak_high)
+    return ranged(peak * shape.peak_low, peak, peak * shape.peak_high)
 
 
 def needed_by_hour(course: Course) -> tuple[float, ...]:

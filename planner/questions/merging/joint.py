@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.joint.spec import SpecError, read_spec
-from planner.io.load import ScenarioError, line, read_yaml
+from planner.io.load import ScenarioError, read_yaml, refusal
 from planner.io.strict_yaml import Problem, YamlDocument
 from planner.units.errors import Steps, dotted
 from planner.units.reading import fraction
@@ -21,17 +21,15 @@ def read_joint_spec(path: Path) -> Any:
     if not path.exists():
         raise ScenarioError([f"{path}: no such file. scenarios/merge/digits.yaml is one to start from."])
     _, document = read_yaml(path)
-    spec = None
     problems = [*document.problems, *(placed(document, *problem) for problem in read_shares(document.data))]
     try:
         spec = read_spec(document.data)
     except SpecError as error:
         named = {problem.path for problem in problems}
-        others = [placed(document, *problem) for problem in error.problems]
-        problems += [problem for problem in others if problem.path not in named]
+        others = (placed(document, *problem) for problem in error.problems)
+        problems += (problem for problem in others if problem.path not in named)
     if problems:
-        problems.sort(key=lambda problem: (problem.line, problem.column))
-        raise ScenarioError([line(path, problem) for problem in problems])
+        raise refusal(path, problems)
     return spec
 
 

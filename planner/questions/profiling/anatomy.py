@@ -28,10 +28,6 @@ from simulator.world.hardware import GPU
 CPU = "cpu"
 CURVE = (1, 2, 4, 8)
 """Batch sizes that `--measure` runs at least; the one asked for, and those between, come on top."""
-FOLLOWS = 0.8
-"""Exponent of time against data from which time follows the data."""
-STANDS = 0.2
-"""Exponent of time against data up to which time stands still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +81,9 @@ class MeasuredTimes:
         return knee_of(self.times_s)
 
     @property
-    def follows(self) -> str:
-        """How time follows the data, by the last two batch sizes."""
-        return verdict(self.times_s)
+    def exponent(self) -> float | None:
+        """Exponent of time against data between the last two batch sizes; None for one size alone."""
+        return exponent(self.times_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,23 +145,16 @@ def find(model: str, input_shape: tuple[int, ...] | None) -> Facts:
     return traced(model, input_shape)
 
 
-def verdict(times_s: Mapping[int, float]) -> str:
-    """How time follows the data: the exponent between the last two sizes, 1 where both double.
+def exponent(times_s: Mapping[int, float]) -> float | None:
+    """Exponent of time against data between the last two sizes: 1 where both double; None for one size alone.
 
-    >>> verdict({8: 0.010, 16: 0.0196})
-    'time follows the data (exponent 0.97): bound by arithmetic or bandwidth'
-    >>> verdict({1: 0.010, 2: 0.0102})
-    'time stands still (exponent 0.03): bound by overhead'
+    >>> round(exponent({4: 0.005, 8: 0.010, 16: 0.0196}), 2)
+    0.97
     """
     if len(times_s) < 2:
-        return "one size alone shows nothing"
+        return None
     (small, before_s), (large, after_s) = sorted(times_s.items())[-2:]
-    exponent = log(after_s / before_s) / log(large / small)
-    if exponent >= FOLLOWS:
-        return f"time follows the data (exponent {exponent:.2f}): bound by arithmetic or bandwidth"
-    if exponent <= STANDS:
-        return f"time stands still (exponent {exponent:.2f}): bound by overhead"
-    return f"time follows the data in part (exponent {exponent:.2f}): overhead and work both hold it"
+    return log(after_s / before_s) / log(large / small)
 
 
 def is_local(device: str | None) -> bool:

@@ -44,6 +44,8 @@ class WhatIf:
     time_s: float | None
     """By the roofline; None without a GPU."""
     assumes: str
+    is_change: bool = True
+    """False for the model as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class ChangedModel:
 def what_ifs(own: ChangedModel) -> tuple[WhatIf | Unanswered, ...]:
     """All changes, `as it is` first."""
     return (
-        _answer(own, "as it is", own.facts, f"{own.precision}, operators one by one"),
+        replace(_answer(own, "as it is", own.facts, f"{own.precision}, operators one by one"), is_change=False),
         *_precisions(own),
         *_resolutions(own),
         _grayscale(own),

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from planner.io.load import Loaded, ScenarioReader, child, read_yaml
-from planner.io.strict_yaml import Problem, YamlDocument, parse
+from planner.io.strict_yaml import Problem, YamlDocument
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.scenario import Merging, Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
-from planner.questions.training.scenario import LoadedTraining, TrainingReader, TrainingScenario, odd
+from planner.questions.training.scenario import LoadedTraining, TrainingScenario, odd, training_of
 from planner.units.reading import did_you_mean, rate
 from simulator.errors import InputError
 
@@ -32,9 +32,18 @@ class Unresolved(Exception):
         self.problems = tuple(problems)
 
 
-def change(path: str, value: Any) -> str:
-    """`path=value` as `--set` reads it, for JSON is YAML."""
-    return f"{path}={json.dumps(value, ensure_ascii=False)}"
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value that a base has instead of its own."""
+
+    path: str
+    value: Any
+    text: str = ""
+    """The change as a person wrote it."""
+
+    def __str__(self) -> str:
+        """`path=value` as `--set` reads it, for JSON is YAML."""
+        return self.text or f"{self.path}={json.dumps(self.value, ensure_ascii=False)}"
 
 
 def read_base(path: Path, ask: Ask | None) -> "Base":
@@ -57,16 +66,16 @@ class Base:
     stated: dict[Path, Any] = field(default_factory=dict)
     """Content of files on merged models, by file."""
 
-    def resolve(self, changes: Sequence[str], on: WorkerMachine | None) -> Inputs:
-        """The scenario after `path=value` changes in their order, `load` last; Unresolved says what is wrong."""
+    def resolve(self, changes: Sequence[Change], on: WorkerMachine | None) -> Inputs:
+        """The scenario after changes in their order, `load` last; Unresolved says what is wrong."""
         document = replace(self.document, data=deepcopy(self.document.data), problems=list(self.document.problems))
-        reader = TrainingReader(document) if self.training else ScenarioReader(document)
-        machine, scale, written = apply(reader, changes, on)
-        if scale:
-            self.scale(reader, scale)
-        loaded = self.trained(reader) if isinstance(reader, TrainingReader) else self.served(reader)
+        reader = ScenarioReader(document)
+        machine = apply(reader, changes, on)
+        if scale := [change for change in changes if change.path == LOAD]:
+            self.scale(reader, scale[-1])
+        loaded = self.trained(reader) if self.training else self.served(reader)
         if loaded is None or reader.problems:
-            raise Unresolved([replace(no, override=written.get(no.override, no.override)) for no in reader.problems])
+            raise Unresolved(reader.problems)
         return Inputs(self.ask(machine), loaded, machine)
 
     def ask(self, machine: WorkerMachine | None) -> Ask:
@@ -107,9 +116,9 @@ class Base:
             reader.report(("sharing", "curve" if about.curve else "table"), str(error))
         return replace(loaded, stated=self.stated.get(file))
 
-    def trained(self, reader: TrainingReader) -> LoadedTraining | None:
+    def trained(self, reader: ScenarioReader) -> LoadedTraining | None:
         """A scenario of training; None, or problems, where it is none."""
-        scenario = reader.training()
+        scenario = training_of(reader)
         return None if scenario is None else LoadedTraining(scenario, self.path, tuple(odd(scenario)))
 
     def table(self, file: Path, column: str | None) -> TraceTable:
@@ -118,13 +127,13 @@ class Base:
             self.tables[file, column] = read_trace(self.path.parent / file, column)
         return self.tables[file, column]
 
-    def scale(self, reader: ScenarioReader, text: str) -> None:
+    def scale(self, reader: ScenarioReader, change: Change) -> None:
         """Multiply the rates of all streams. The scenario's own checks name whatever is no rate."""
-        value = text.partition("=")[2]
-        factor = parse(value).data if value.strip() else None
+        factor = change.value
         if self.training or not is_factor(factor):
             rule = "a training has no streams" if self.training else "it must be a number above 0, e.g. `2`"
-            reader.problems.append(Problem(0, 0, f"`load` multiplies the rates of all streams: {rule}.", "", text))
+            text = f"`load` multiplies the rates of all streams: {rule}."
+            reader.problems.append(Problem(0, 0, text, "", str(change)))
             return
         data = reader.document.data
         streams = data.get("streams") if isinstance(data, dict) else None
@@ -147,28 +156,19 @@ class Base:
             multiply(trace, "rate", factor)
 
 
-def apply(
-    reader: ScenarioReader, changes: Sequence[str], on: WorkerMachine | None
-) -> tuple[WorkerMachine | None, str, dict[str, str]]:
-    """Make changes of a base, in their order: the machine after them, the last `load`, which is left to do, and the
-    text of each change as it was written, by the change of one item that it stands for."""
-    machine, scale = on, ""
-    written: dict[str, str] = {}
-    for text in changes:
-        path, _, value = text.partition("=")
-        path = path.strip()
+def apply(reader: ScenarioReader, changes: Sequence[Change], on: WorkerMachine | None) -> WorkerMachine | None:
+    """Make all changes of a base but that of its load, in their order; the machine after them."""
+    machine = on
+    for change in changes:
         try:
-            if path == LOAD:
-                scale = text
-            elif machine and path in ("on.gpu", "on.count"):
-                machine = moved(machine, path, parse(value).data)
-            else:
-                for one in expanded(reader, text):
-                    written[one] = text
-                    reader.override(one)
+            if machine and change.path in ("on.gpu", "on.count"):
+                machine = moved(machine, change)
+            elif change.path != LOAD and isinstance(reader.document.data, dict):
+                for path in expanded(reader, change.path):
+                    reader.assign(path, change.value, str(change))
         except ValueError as error:
-            reader.problems.append(Problem(0, 0, str(error), "", text))
-    return machine, scale, written
+            reader.problems.append(Problem(0, 0, str(error), "", str(change)))
+    return machine
 
 
 def is_factor(value: Any) -> TypeGuard[float]:
@@ -184,25 +184,25 @@ def multiply(holder: dict[str, Any], key: str, factor: float) -> None:
         return  # the scenario's own checks name it
 
 
-def moved(machine: WorkerMachine, path: str, value: Any) -> WorkerMachine:
+def moved(machine: WorkerMachine, change: Change) -> WorkerMachine:
     """The machine with another GPU, or more of them."""
-    if path == "on.gpu" and isinstance(value, str):
+    value = change.value
+    if change.path == "on.gpu" and isinstance(value, str):
         return replace(machine, gpu=value)
-    if path == "on.count" and isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10_000:
+    if change.path == "on.count" and isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10_000:
         return replace(machine, count=value)
-    wanted = "the name of a kind of GPU" if path == "on.gpu" else "a whole number from 1 to 10000"
-    raise ValueError(f"`{path}` must be {wanted}, got {json.dumps(value)[:40]}.")
+    wanted = "the name of a kind of GPU" if change.path == "on.gpu" else "a whole number from 1 to 10000"
+    raise ValueError(f"`{change.path}` must be {wanted}, got {json.dumps(value)[:40]}.")
 
 
-def expanded(reader: ScenarioReader, text: str) -> Iterator[str]:
-    """`streams[*].rate=2` for each stream."""
-    before, every, after = text.partition(EVERY)
-    if not every or "=" in before:
-        yield text
+def expanded(reader: ScenarioReader, path: str) -> Iterator[str]:
+    """The path of each stream for `streams[*].rate`."""
+    before, every, after = path.partition(EVERY)
+    if not every:
+        yield path
         return
-    steps, _ = reader.assignment(f"{before}=")
     target: Any = reader.document.data
-    for step in steps:
+    for step in reader.steps(before):
         target = child(target, step)
     if not isinstance(target, list) or not target:
         raise ValueError(f"`{before}` is no list with items, and `[*]` means each of them.{near(reader, before)}")

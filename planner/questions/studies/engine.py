@@ -29,7 +29,7 @@ from typing import Any, Protocol, Self
 from calibrate.io.files import one_line
 from calibrate.library.lookup import Library
 from planner.catalog.offers import Catalog
-from planner.io.load import Loaded
+from planner.io.load import MADE, Loaded
 from planner.questions.training.scenario import LoadedTraining
 from simulator.errors import InputError
 from simulator.world.profile import Profile
@@ -127,12 +127,12 @@ def run_point(context: Context, inputs: Inputs) -> Outcome:
     from planner.io.store import plain
 
     try:
-        return dict(plain(answer_of(context, inputs)))
+        # Results do not depend on the name of a file, nor do errors.
+        return dict(plain(answer_of(context, replace(inputs, loaded=replace(inputs.loaded, path=MADE)))))
     except MemoryError:
         raise  # the machine's failure, not the point's
     except InputError as error:
-        where = inputs.loaded.path  # results do not depend on it
-        return failed(str(error).replace(f"{where}: ", "").replace(f"{where}:", ""))
+        return failed(str(error))
     except Exception as error:
         return failed(f"internal error: {type(error).__name__}: {error}")
 

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 from planner.model.plan import GpuAnswer, Interval, ModelAnswer, Plan, Policies
 from planner.model.scenario import Scenario
 from planner.model.simulation import Simulation
-from planner.questions.training.closed_forms import Range
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.units.writing import dollars
 from planner.words.candidates import candidate_name, subject_name, way_name
@@ -38,6 +37,26 @@ class Output:
     """It can be had for one model: `p99_s[yolov3]`."""
     number: bool = True
     """Else it is in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFigure:
+    """A figure that a study keeps: of one model, or of all together."""
+
+    figure: str
+    model: str
+    """Empty: all together."""
+    about: Output
+
+    @property
+    def name(self) -> str:
+        """`p99_s[yolov3]`, as studies and their files name it."""
+        return figure_name(self.figure, self.model)
+
+
+def figure_name(figure: str, model: str) -> str:
+    """`p99_s[yolov3]`, or `p99_s` of all models together."""
+    return f"{figure}[{model}]" if model else figure
 
 
 SERVING = {
@@ -141,7 +160,7 @@ def served(models: Sequence[ModelAnswer], gpus: Sequence[GpuAnswer], policies: P
     for name in EACH:
         figures[name] = overall(name, [of_model(name, model, policies) for model in demanded])
     for model in models:
-        figures |= {f"{name}[{model.name}]": of_model(name, model, policies) for name in EACH}
+        figures |= {figure_name(name, model.name): of_model(name, model, policies) for name in EACH}
     return figures | dict(by_gpu(gpus))
 
 
@@ -190,11 +209,6 @@ def interval(figure: Interval, scale: float = 1.0) -> Figure:
     return {"low": figure.low * scale, "mid": figure.mean * scale, "high": figure.high * scale}
 
 
-def spread(figure: Range) -> Figure:
-    """An interval as a study keeps it."""
-    return {"low": figure.low, "mid": figure.mid, "high": figure.high}
-
-
 def middle(figure: Figure) -> float:
     """The number of a figure; NaN where it has none."""
     match figure:
@@ -232,11 +246,11 @@ def trained(option: TrainingOption) -> dict[str, Figure]:
         "gpus": option.gpu,
         "gpu_count": option.gpu_count,
         "price_kind": option.price_kind,
-        "time_s": spread(option.time_s),
-        "cost_usd": spread(option.cost_usd),
+        "time_s": asdict(option.time_s),
+        "cost_usd": asdict(option.cost_usd),
         "energy_j": option.energy_j,
         "co2_kg": option.co2_kg,
-        "memory_bytes": spread(option.memory_range_bytes),
+        "memory_bytes": asdict(option.memory_range_bytes),
         "step_s": option.step_s,
         "bottleneck": str(option.bottleneck),
     }

@@ -1,4 +1,4 @@
-"""The engine of one machine: worker processes, each fed by a thread of its own. A worker that dies loses no point."""
+"""The engine of one machine: worker processes that threads of a pool ask. A worker that dies loses no point."""
 
 import os
 import pickle
@@ -6,8 +6,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, Self
 
 from calibrate.io.process import end_with, ending, last_line, python
@@ -17,8 +17,6 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 """Each worker has a core: more threads would only stand in each other's way."""
 TAIL_BYTES = 2000
 """End of a worker's standard error that is read: its last line shows why it died."""
-
-Job = tuple[str, Inputs]
 
 
 class LocalWorker:
@@ -74,68 +72,65 @@ class LocalWorker:
 
 
 class LocalEngine:
-    """Processes of this machine."""
+    """Processes of this machine, each asked by a thread of a pool."""
 
     def __init__(self, context: Context, workers: int) -> None:
-        """So many of them, started on entry."""
+        """So many of them, started when there is work."""
         self.context = pickle.dumps(context)
         self.window = 2 * workers
-        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self.ended: SimpleQueue[tuple[str, Outcome | Lost]] = SimpleQueue()
-        self.threads = [threading.Thread(target=self._feed, daemon=True) for _ in range(workers)]
+        self.pool = ThreadPoolExecutor(workers)
+        self.running: dict[Future[Outcome | Lost], str] = {}
+        """Keys of the points under way."""
+        self.idle: list[LocalWorker] = []
         self.workers: set[LocalWorker] = set()
         self.lock = threading.Lock()
         self.closing = False
 
     def __enter__(self) -> Self:
-        """Start the workers."""
-        for thread in self.threads:
-            thread.start()
+        """Nothing starts before there is work."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End them."""
+        """End the workers, whatever they are at."""
         with self.lock:
             self.closing = True
             for worker in self.workers:
                 worker.kill()
-        for _ in self.threads:
-            self.jobs.put(None)
-        for thread in self.threads:
-            thread.join()
+        self.pool.shutdown(cancel_futures=True)
+        for worker in self.idle:
+            worker.close()
 
     def submit(self, key: str, inputs: Inputs) -> None:
         """Have a point worked out."""
-        self.jobs.put((key, inputs))
+        self.running[self.pool.submit(self._outcome, inputs)] = key
 
     def take(self) -> tuple[str, Outcome | Lost]:
         """The next point that ends."""
-        return self.ended.get()
+        ended = next(as_completed(self.running))
+        return self.running.pop(ended), ended.result()
 
-    def _feed(self) -> None:
-        """One worker after the other, each until it dies."""
-        worker: LocalWorker | None = None
-        while job := self.jobs.get():
-            key, inputs = job
-            ended: Outcome | Lost = Lost("")
-            for _ in range(ATTEMPTS):
-                try:
-                    if (worker := worker or self._start()) is None:
-                        return
-                    ended = worker.ask(inputs)
-                    break
-                except (EOFError, OSError, pickle.UnpicklingError) as error:
-                    ended = Lost(self._reason(worker, error))
-                    worker = None
-            self.ended.put((key, ended))
-        if worker:
-            self._end(worker)
+    def _outcome(self, inputs: Inputs) -> Outcome | Lost:
+        """The outcome of a point, by one worker after the other, each until it dies."""
+        lost = Lost("")
+        for _ in range(ATTEMPTS):
+            worker: LocalWorker | None = None
+            try:
+                worker = self._worker()
+                outcome = worker.ask(inputs)
+            except (EOFError, OSError, pickle.UnpicklingError) as error:
+                lost = Lost(self._reason(worker, error))
+            else:
+                self.idle.append(worker)
+                return outcome
+        return lost
 
-    def _start(self) -> LocalWorker | None:
-        """A new worker; None where all shall end."""
+    def _worker(self) -> LocalWorker:
+        """A worker that waits, else a new one; OSError where none can be started."""
         with self.lock:
             if self.closing:
-                return None
+                raise OSError("the study ends")
+            if self.idle:
+                return self.idle.pop()
             worker = LocalWorker(self.context)
             self.workers.add(worker)
             return worker
@@ -144,14 +139,10 @@ class LocalEngine:
         """Why a point has no outcome: its worker died, or none could be started."""
         if worker is None:
             return f"no process could be started for it ({getattr(error, 'strerror', None) or error})"
-        return f"its process died {ATTEMPTS} times, the last time with {self._end(worker)}"
-
-    def _end(self, worker: LocalWorker) -> str:
-        """End a worker, if it has not ended by itself; how it ended."""
         with self.lock:
             self.workers.discard(worker)
             worker.kill()
-        return worker.close()
+        return f"its process died {ATTEMPTS} times, the last time with {worker.close()}"
 
 
 def serve(parent: int) -> None:

@@ -188,7 +188,7 @@ def wrong_point(answer: StudyAnswer, point: PointAnswer) -> Iterator[str]:
             value = point.axes[axis.name]
             if value not in axis.values:
                 yield f"axes[{axis.name}]: must be one of its values, got {quoted(value)}"
-    numbers = {output.name: output_of(output.name, answer.ask).number for output in answer.outputs}
+    numbers = {output.name: output_of(output.name, answer.ask).about.number for output in answer.outputs}
     for name, figure in {"threshold": point.threshold, **point.values}.items():
         number = numbers.get(name, True)
         if figure is not None and not is_figure(figure, number=number):
@@ -275,7 +275,7 @@ def found_columns(answer: StudyAnswer) -> dict[str, str]:
         types |= dict.fromkeys(("threshold", "threshold_low", "threshold_high"), "DOUBLE")
     for output in answer.outputs:
         known = output_of(output.name, answer.ask)
-        types[output.name] = "DOUBLE" if known.number else "VARCHAR"
+        types[output.name] = "DOUBLE" if known.about.number else "VARCHAR"
         if output.interval:
             types |= dict.fromkeys((f"{output.name}_{end}" for end in ENDS), "DOUBLE")
     return types | {

@@ -1,16 +1,16 @@
 """Runs a study: hands points to an engine, stores each that ends, goes on where an earlier run stopped."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from planner.io.load import Loaded
 from planner.model.progress import silent
 from planner.model.scenario import Scenario
-from planner.questions.studies.base import Unresolved, change, key_of
+from planner.questions.studies.base import Change, Unresolved, key_of
 from planner.questions.studies.engine import Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
-from planner.questions.studies.figures import Figure
+from planner.questions.studies.figures import AskedFigure, Figure
 from planner.questions.studies.journal import StudyJournal
 from planner.questions.studies.results import (
     AxisAnswer,
@@ -20,7 +20,7 @@ from planner.questions.studies.results import (
     StudyAnswer,
     sensitivity,
 )
-from planner.questions.studies.scenario import Axis, Find, Search, Study, output_of
+from planner.questions.studies.scenario import Axis, Find, Search, Study
 from planner.questions.studies.threshold import bracket, holds, next_values
 from planner.search.names import with_known_names
 from planner.search.simulation import gpu_named
@@ -118,7 +118,7 @@ class StudyRunner:
         """A point, resolved."""
         changes = self.study.changes_at(row.at)
         if row.search and value is not None:
-            changes = (*changes, change(row.search.path, row.search.written(value)))
+            changes = (*changes, Change(row.search.path, row.search.written(value)))
         return self.study.base.resolve(changes, self.study.on)
 
     def finish(self, key: str, outcome: Outcome | Lost) -> None:
@@ -188,7 +188,9 @@ def answer_of(study: Study, rows: Sequence[StudyRow], context: Context, known: s
 
     axes = tuple(map(axis_answer, study.axes))
     points = tuple(point_of(study, row) for row in rows)
-    swung = ("threshold", *study.outputs) if study.search else study.outputs
+    outputs = tuple(map(output_answer, study.outputs))
+    names = [output.name for output in outputs]
+    swung = ["threshold", *names] if study.search else names
     scenario = study.base.resolve(study.changes, study.on).loaded.scenario
     return StudyAnswer(
         name=study.name,
@@ -199,11 +201,11 @@ def answer_of(study: Study, rows: Sequence[StudyRow], context: Context, known: s
         fingerprint=known,
         prices_as_of=min((p.as_of for i in context.catalog.instances for p in i.prices.values()), default=""),
         on=f"{study.on.count} x {study.on.gpu}" if study.on else "",
-        changes=study.changes,
+        changes=tuple(map(str, study.changes)),
         design=study.design,
         axes=axes,
         search=searched(study.search),
-        outputs=tuple(output_answer(study, name) for name in study.outputs),
+        outputs=outputs,
         points=points,
         sensitivity=sensitivity(axes, swung, points, study.ask),
     )
@@ -221,10 +223,10 @@ def axis_answer(axis: Axis) -> AxisAnswer:
     )
 
 
-def output_answer(study: Study, name: str) -> OutputAnswer:
+def output_answer(output: AskedFigure) -> OutputAnswer:
     """Facts about an output."""
-    about = output_of(name, study.ask)
-    return OutputAnswer(name=name, unit=about.unit, better=about.better, interval=about.interval)
+    about = output.about
+    return OutputAnswer(name=output.name, unit=about.unit, better=about.better, interval=about.interval)
 
 
 def searched(search: Search | None) -> SearchAnswer | None:
@@ -249,7 +251,7 @@ def point_of(study: Study, row: StudyRow) -> PointAnswer:
     return PointAnswer(
         axes=labels,
         threshold=threshold,
-        values=kept(outcome["values"], study.outputs),
+        values={output.name: outcome["values"].get(output.name) for output in study.outputs},
         evidence=outcome["evidence"],
         predicted=bool(outcome["predicted"]),
         feasible=bool(outcome["feasible"]) if row.search is None else threshold is not None,
@@ -258,11 +260,6 @@ def point_of(study: Study, row: StudyRow) -> PointAnswer:
         tried=len(row.outcomes),
         key=key,
     )
-
-
-def kept(values: Mapping[str, Figure], outputs: Sequence[str]) -> dict[str, Figure]:
-    """Only what the study asks for."""
-    return {name: values.get(name) for name in outputs}
 
 
 def chosen(row: StudyRow) -> tuple[float | None, Figure, str]:

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache, cached_property
-from itertools import product
+from functools import cached_property
+from itertools import chain, product, starmap
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
-from planner.io.load import LAST, MAX_LINES, ScenarioError, ScenarioReader, line, read_yaml
-from planner.io.strict_yaml import Problem
+from planner.io.load import LAST, ScenarioError, ScenarioReader, line, read_override, read_yaml, refusal
+from planner.io.strict_yaml import Problem, YamlError
 from planner.model.checked import STRICT
 from planner.model.scenario import Count, Name, Scenario
-from planner.questions.studies.base import LOAD, Base, Unresolved, change, read_base
+from planner.questions.studies.base import LOAD, Base, Change, Unresolved, read_base
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
-from planner.questions.studies.figures import SERVING, TRAINING, Output
-from planner.units.errors import UNKNOWN_KEY, Steps, message, mistakes, shown
+from planner.questions.studies.figures import SERVING, TRAINING, AskedFigure, Output
+from planner.units.errors import Steps, shown
 from planner.units.reading import NUMBER, Fraction, did_you_mean, duration, fraction, memory, price, rate
 
 POINTS_MAX = 100_000
@@ -33,7 +33,9 @@ DEFAULT = {
     Ask.TRAIN: ("option", "gpu_count", "time_s", "cost_usd"),
 }
 """Outputs where none are named."""
-SIGNS = (">=", "<=", ">", "<")
+FEASIBLE = "feasible"
+"""The condition that every SLO is met."""
+FIGURE = re.compile(r"([\w.\-]+)(?:\[([^\[\]]+)\])?")
 CONDITION = re.compile(rf"\s*([\w.\-]+(?:\[[^\[\]]+\])?)\s*(>=|<=|>|<)\s*({NUMBER})\s*")
 QUANTITIES = ((duration, "s"), (rate, "/s"), (memory, "bytes"), (fraction, "fraction"), (price, "USD/h"))
 """Quantities that values of one axis may be written as in several units."""
@@ -78,7 +80,7 @@ class SearchSpec:
     """Where to look, e.g. `[0.1, 4]` or `[50 ms, 1 s]`. Whole numbers: only whole values are tried (`load`: any)."""
     find: Find = Find.LARGEST
     """The `largest` value with which all of `where` holds, or the `smallest`. It is taken that beyond it none does."""
-    where: Annotated[tuple[str, ...], Field(min_length=1)] = ("feasible",)
+    where: Annotated[tuple[str, ...], Field(min_length=1)] = (FEASIBLE,)
     """`feasible`, or outputs compared with numbers, `cost_usd_per_hour<=6`: with the bad end of their intervals."""
     tolerance: Annotated[Fraction, Field(gt=0, lt=1)] = 0.05
     """Ends where the bracket is this narrow, as a share of its lower end."""
@@ -118,8 +120,8 @@ class Value:
 
     label: Label
     """As it was written; a number stays one."""
-    changes: tuple[str, ...]
-    """Changes of the base, each `path=value`."""
+    changes: tuple[Change, ...]
+    """Changes of the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +174,9 @@ class StudyStart:
 
     base: Base
     on: WorkerMachine | None
-    changes: tuple[str, ...]
+    changes: tuple[Change, ...]
 
-    def resolve(self, *more: str) -> Inputs:
+    def resolve(self, *more: Change) -> Inputs:
         """A point with `more` changes; Unresolved where it is no scenario."""
         return self.base.resolve((*self.changes, *more), self.on)
 
@@ -197,12 +199,12 @@ class Study:
     base_as_written: str
     on: WorkerMachine | None
     """The GPUs of a simulation where no axis changes them."""
-    changes: tuple[str, ...]
+    changes: tuple[Change, ...]
     """Changes of the base, for all points."""
     axes: tuple[Axis, ...]
     design: Design
     search: Search | None
-    outputs: tuple[str, ...]
+    outputs: tuple[AskedFigure, ...]
 
     def combinations(self) -> list[tuple[int, ...]]:
         """Numbers of the axes' values, point by point, the last axis fastest."""
@@ -221,64 +223,75 @@ class Study:
         """The point that is the base, or nearest to it."""
         return tuple(axis.reference for axis in self.axes)
 
-    def changes_at(self, at: Sequence[int]) -> tuple[str, ...]:
+    def changes_at(self, at: Sequence[int]) -> tuple[Change, ...]:
         """All changes of the base at a point."""
         varied = (axis.values[i].changes for axis, i in zip(self.axes, at, strict=True))
-        return (*self.changes, *(text for texts in varied for text in texts))
+        return (*self.changes, *chain.from_iterable(varied))
 
 
-def output_of(name: str, ask: Ask) -> Output:
-    """Facts about an output; KeyError where there is none of that name."""
-    plain, bracket, _ = name.partition("[")
-    found = (TRAINING if ask is Ask.TRAIN else SERVING)[plain]
-    if bracket and not found.each:
+def figures_of(ask: Ask) -> Mapping[str, Output]:
+    """All figures that a question has."""
+    return TRAINING if ask is Ask.TRAIN else SERVING
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """Figure and model of `p99_s[yolov3]`; no model is empty."""
+    match = FIGURE.fullmatch(name)
+    return (match[1], match[2] or "") if match else (name, "")
+
+
+def output_of(name: str, ask: Ask) -> AskedFigure:
+    """The figure that a person or a file names; KeyError where there is none of that name."""
+    figure, model = parts_of(name)
+    about = figures_of(ask)[figure]
+    if model and not about.each:
         raise KeyError(name)
-    return found
+    return AskedFigure(figure, model, about)
 
 
 def load_study(path: Path, overrides: Sequence[str] = (), seed: int | None = None) -> Study:
     """The study in a YAML file, its base changed by `path=value`; ScenarioError lists all that is wrong."""
     text, document = read_yaml(path)
     reader = StudyReader(document)
-    study = reader.study(path, text, overrides, seed)
+    study = reader.study(path, text, [read_change(override, path) for override in overrides], seed)
     if study is None or reader.problems:
-        problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
-        raise ScenarioError(list(dict.fromkeys(line(path, problem) for problem in problems))[:MAX_LINES])
+        raise refusal(path, reader.problems)
     return study
 
 
-@cache
-def adapter() -> TypeAdapter[StudySpec]:
-    """Pydantic's validator of studies."""
-    return TypeAdapter(StudySpec)
-
-
-def schema() -> dict[str, Any]:
-    """JSON Schema of a study file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter().json_schema()
+def read_change(text: str, path: Path) -> Change:
+    """A change by `--set`; ScenarioError where it is none."""
+    try:
+        return Change(*read_override(text), text)
+    except YamlError as error:
+        wrong = f"the value {error}"
+    except ValueError as error:
+        wrong = str(error)
+    raise ScenarioError([line(path, Problem(LAST, 0, wrong, "", text))])
 
 
 class StudyReader(ScenarioReader):
     """Turns a document into a study and gathers the problems on the way."""
 
-    def study(self, path: Path, text: str, overrides: Sequence[str], seed: int | None) -> Study | None:
+    def study(self, path: Path, text: str, overrides: Sequence[Change], seed: int | None) -> Study | None:
         """The study, or None where the document holds none."""
-        spec = self.spec()
+        spec = self.validated(StudySpec, ("base", "axes"))
         if spec is None or self.problems:
             return None
         if (path.parent / spec.base).resolve() == path.resolve():
             self.report(("base",), "is this study itself. Name a scenario.")
             return None
         base = read_base(path.parent / spec.base, spec.ask)
-        machine = WorkerMachine(spec.on.gpu, spec.on.count) if spec.on else None
-        ask = spec.ask or base.ask(machine)
+        start = StudyStart(
+            base=base,
+            on=machine_of(spec.on),
+            changes=(*fixed_changes(spec, base, seed), *overrides),
+        )
+        ask = spec.ask or base.ask(start.on)
         self.check_ask(spec, ask, base)
         self.check_overrides(spec, overrides)
-        fixed = fixed_changes(spec, base, seed)
-        if self.problems or not self.check_base(spec, base, machine, overrides, fixed):
+        if self.problems or not self.check_base(spec, start):
             return None
-        start = StudyStart(base, machine, (*fixed, *overrides))
-        axes = tuple(self.axes(spec, start))
         study = Study(
             name=spec.name or path.stem,
             path=path,
@@ -286,33 +299,15 @@ class StudyReader(ScenarioReader):
             ask=ask,
             base=base,
             base_as_written=spec.base.as_posix(),
-            on=machine,
+            on=start.on,
             changes=start.changes,
-            axes=axes,
+            axes=tuple(self.axes(spec, start)),
             design=spec.design,
-            search=self.search(spec.search, ask, start) if spec.search else None,
-            outputs=spec.outputs or DEFAULT[ask],
+            search=self.search(spec.search, ask, start),
+            outputs=tuple(self.outputs(spec.outputs or DEFAULT[ask], ask, start.models)),
         )
-        self.check_outputs(spec, ask, start.models)
-        self.check_size(axes, spec.design)
+        self.check_size(study.axes, spec.design)
         return study
-
-    def spec(self) -> StudySpec | None:
-        """The spec as it is written, checked by its form alone."""
-        if not isinstance(self.document.data, dict):
-            self.report((), f"must be a mapping with `base` and `axes`, got {shown(self.document.data)}.")
-            return None
-        if self.is_other(self.document.data, {"base", "axes"}):
-            return None
-        try:
-            return adapter().validate_json(json.dumps(self.document.data), strict=True)
-        except ValidationError as error:
-            for path, kind, detail in mistakes(error):
-                if kind == "dict_type":
-                    self.report(path, "must be a mapping of paths to values.")
-                else:
-                    self.report(path, message(path, kind, detail, StudySpec), at_key=kind == UNKNOWN_KEY)
-        return None
 
     def check_ask(self, spec: StudySpec, ask: Ask, base: Base) -> None:
         """Notes a question that the base does not answer."""
@@ -327,28 +322,26 @@ class StudyReader(ScenarioReader):
         if not spec.axes and spec.search is None:
             self.report(("axes",), "nothing is varied. Give an axis, e.g. `load: [0.5, 1, 2]`, or a `search`.")
 
-    def check_overrides(self, spec: StudySpec, overrides: Sequence[str]) -> None:
+    def check_overrides(self, spec: StudySpec, overrides: Sequence[Change]) -> None:
         """Notes changes of what is varied anyway."""
         varied = {*spec.axes, *([spec.search.path] if spec.search else [])}
-        for text in overrides:
-            if (path := text.partition("=")[0].strip()) in varied:
-                rule = f"`{path}` is varied by the study, so that this would change nothing. Leave it out."
-                self.problems.append(Problem(LAST, 0, rule, "", text))
+        for change in overrides:
+            if change.path in varied:
+                rule = f"`{change.path}` is varied by the study, so that this would change nothing. Leave it out."
+                self.problems.append(Problem(LAST, 0, rule, "", change.text))
 
-    def check_base(
-        self, spec: StudySpec, base: Base, on: WorkerMachine | None, overrides: Sequence[str], fixed: Sequence[str]
-    ) -> bool:
+    def check_base(self, spec: StudySpec, start: StudyStart) -> bool:
         """True where the base resolves; problems of `set` are noted at their places, all others at the base's."""
         try:
-            base.resolve((*fixed, *overrides), on)
+            start.resolve()
         except Unresolved as error:
-            of_set = {change(at, value): ("set", at) for at, value in spec.set.items()}
+            of_set = {str(Change(at, value)): ("set", at) for at, value in spec.set.items()}
             elsewhere = [no for no in error.problems if no.override not in of_set]
             for no in error.problems:
                 if no.override in of_set:
                     self.report(of_set[no.override], no.message)
             if elsewhere:
-                raise ScenarioError([line(base.path, problem) for problem in elsewhere]) from None
+                raise ScenarioError([line(start.base.path, problem) for problem in elsewhere]) from None
             return False
         return True
 
@@ -374,7 +367,7 @@ class StudyReader(ScenarioReader):
                 for i, item in enumerate(written):
                     if isinstance(item, dict):
                         self.report((*at, i), "must be a value. Name mappings: `{cases: {label: {path: value}}}`.")
-                    yield Value(label_of(item), (change(name, item),))
+                    yield Value(label_of(item), (Change(name, item),))
             case dict() if isinstance(written.get("cases"), dict) and written["cases"]:
                 self.check_keys(at, written, ("cases",))
                 yield from self.cases((*at, "cases"), written["cases"])
@@ -398,7 +391,7 @@ class StudyReader(ScenarioReader):
             if not isinstance(changes, dict):
                 self.report((*at, label), f"must be a mapping of paths to values, got {shown(changes)}.")
                 continue
-            yield Value(label, tuple(change(path, value) for path, value in changes.items()))
+            yield Value(label, tuple(starmap(Change, changes.items())))
 
     def stepped(self, name: str, written: Mapping[str, Any]) -> Iterator[Value]:
         """Values at equal steps, or with `log` at equal ratios."""
@@ -419,7 +412,7 @@ class StudyReader(ScenarioReader):
             return
         for number in between(low, high, steps, log=log):
             label = with_unit(number, unit)
-            yield Value(label, (change(name, label),))
+            yield Value(label, (Change(name, label),))
 
     def ends(self, at: Steps, low: Any, high: Any, keys: Sequence[str | int]) -> tuple[float, float, str] | None:
         """Both ends of a range in their common unit; None where they are none."""
@@ -462,8 +455,10 @@ class StudyReader(ScenarioReader):
             for no in error.problems:
                 self.report(at, f"{no.path}: {no.message}" if no.path and no.path not in at else no.message)
 
-    def search(self, spec: SearchSpec, ask: Ask, start: StudyStart) -> Search | None:
-        """The threshold to look for; None, or problems, where the spec is wrong."""
+    def search(self, spec: SearchSpec | None, ask: Ask, start: StudyStart) -> Search | None:
+        """The threshold to look for; None where there is none, and with problems where the spec is wrong."""
+        if spec is None:
+            return None
         at: Steps = ("search",)
         ends = self.ends((*at, "between"), *spec.between, keys=(0, 1))
         conditions = [self.condition((*at, "where", i), text, ask, start.models) for i, text in enumerate(spec.where)]
@@ -483,47 +478,44 @@ class StudyReader(ScenarioReader):
             tolerance=spec.tolerance,
             whole=spec.path != LOAD and not unit and all(isinstance(end, int) for end in spec.between),
         )
-        try:
-            start.resolve(change(spec.path, search.written(low)))
-        except Unresolved as error:
-            for no in error.problems:
-                self.report((*at, "path"), no.message)
+        lowest = search.written(low)
+        self.check_value(start, Value(lowest, (Change(spec.path, lowest),)), (*at, "path"))
         return search
 
     def condition(self, at: Steps, text: str, ask: Ask, models: Sequence[str]) -> Condition | None:
         """One of `where`."""
-        if text == "feasible":
+        if text == FEASIBLE:
             return Condition(text, text, ">=", 1.0)
         match = CONDITION.fullmatch(text)
         if match is None:
-            self.report(at, f"must be `feasible` or e.g. `cost_usd_per_hour<=6`, got {shown(text)}.")
+            self.report(at, f"must be `{FEASIBLE}` or e.g. `cost_usd_per_hour<=6`, got {shown(text)}.")
             return None
         name, sign, limit = match.groups()
-        known = self.check_output(at, name, ask, models)
-        if known and not known.number:
+        known = self.output(at, name, ask, models)
+        if known and not known.about.number:
             self.report(at, f"`{name}` is in words, which cannot be compared. Name a number.")
         return Condition(text, name, sign, float(limit))
 
-    def check_outputs(self, spec: StudySpec, ask: Ask, models: Sequence[str]) -> None:
-        """Notes outputs that no point has."""
-        for i, name in enumerate(spec.outputs):
-            self.check_output(("outputs", i), name, ask, models)
-            if name in spec.outputs[:i]:
+    def outputs(self, names: Sequence[str], ask: Ask, models: Sequence[str]) -> Iterator[AskedFigure]:
+        """Figures to keep; notes those that no point has."""
+        for i, name in enumerate(names):
+            if found := self.output(("outputs", i), name, ask, models):
+                yield found
+            if name in names[:i]:
                 self.report(("outputs", i), f"`{name}` is there already. Keep one.")
 
-    def check_output(self, at: Steps, name: str, ask: Ask, models: Sequence[str]) -> Output | None:
-        """Facts about an output; notes a name that is none, or of a model that is not there."""
+    def output(self, at: Steps, name: str, ask: Ask, models: Sequence[str]) -> AskedFigure | None:
+        """A figure; notes a name that is none, or of a model that is not there."""
         try:
             found = output_of(name, ask)
         except KeyError:
-            known = list(TRAINING if ask is Ask.TRAIN else SERVING)
-            hint = did_you_mean(name.partition("[")[0], known)
+            known = list(figures_of(ask))
+            hint = did_you_mean(parts_of(name)[0], known)
             self.report(at, f"unknown output `{name}`.{hint} Known with `ask: {ask}`: {', '.join(known)}.")
             return None
-        model = name.partition("[")[2].rstrip("]")
-        if model and model not in models:
-            hint = did_you_mean(model, list(models))
-            self.report(at, f"no model `{model}`.{hint} The base has {', '.join(models)}.")
+        if found.model and found.model not in models:
+            hint = did_you_mean(found.model, list(models))
+            self.report(at, f"no model `{found.model}`.{hint} The base has {', '.join(models)}.")
         return found
 
     def check_size(self, axes: Sequence[Axis], design: Design) -> None:
@@ -534,13 +526,17 @@ class StudyReader(ScenarioReader):
             self.report(("axes",), f"make {count:,} points, more than {POINTS_MAX:,}. Leave values out.")
 
 
-def fixed_changes(spec: StudySpec, base: Base, seed: int | None) -> tuple[str, ...]:
+def machine_of(spec: OnSpec | None) -> WorkerMachine | None:
+    """The GPUs of a simulation."""
+    return WorkerMachine(spec.gpu, spec.count) if spec else None
+
+
+def fixed_changes(spec: StudySpec, base: Base, seed: int | None) -> Iterator[Change]:
     """Changes of the base that the study itself makes at all points; a training has no seed."""
+    yield from starmap(Change, spec.set.items())
     started = spec.seed if seed is None else seed
-    changes = [change(path, value) for path, value in spec.set.items()]
     if started is not None and not base.training:
-        changes.append(change("seed", started))
-    return tuple(changes)
+        yield Change("seed", started)
 
 
 def reference(start: StudyStart, values: Sequence[Value]) -> int:

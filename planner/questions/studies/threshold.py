@@ -1,12 +1,22 @@
 """Thresholds by halving: which value to try next, given what held so far. Pure."""
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import floor, sqrt
 
 from planner.questions.studies.engine import Outcome
-from planner.questions.studies.figures import Better, Figure, middle
-from planner.questions.studies.scenario import Condition, Find, Search
+from planner.questions.studies.figures import middle
+from planner.questions.studies.scenario import FEASIBLE, Condition, Find, Search
+
+Comparison = Callable[[float, float], bool]
+SIGNS: Mapping[str, tuple[Comparison, str]] = {
+    ">=": (operator.ge, "low"),
+    ">": (operator.gt, "low"),
+    "<=": (operator.le, "high"),
+    "<": (operator.lt, "high"),
+}
+"""The comparison of each sign, and the end of an interval that it must hold for. NaN is on no side of a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +66,8 @@ def holds(search: Search, outcome: Outcome) -> bool:
 
 def one_holds(condition: Condition, outcome: Outcome) -> bool:
     """True where the bad end of a figure's interval keeps to its limit; an unknown one does not."""
-    if condition.name == "feasible":
+    if condition.name == FEASIBLE:
         return bool(outcome["feasible"])
+    compare, bad_end = SIGNS[condition.sign]
     figure = outcome["values"].get(condition.name)
-    end = bad_end(figure, Better.HIGH if condition.sign.startswith(">") else Better.LOW)
-    match condition.sign:
-        case ">=":
-            return end >= condition.limit
-        case "<=":
-            return end <= condition.limit
-        case ">":
-            return end > condition.limit
-    return end < condition.limit
-
-
-def bad_end(figure: Figure, better: Better) -> float:
-    """The unwanted end of a figure's interval; NaN where there is no figure."""
-    if isinstance(figure, dict):
-        return middle(figure["low" if better is Better.HIGH else "high"])
-    return middle(figure)
+    return compare(middle(figure[bad_end] if isinstance(figure, dict) else figure), condition.limit)

@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrate.sweep.request import device as known_device
 from planner.io.load import ScenarioError
-from planner.questions.training.closed_forms import Range
+from planner.model.ranges import Range, ranged
 from planner.questions.training.scenario import LoadedTraining, TrainingScenario
 from planner.questions.training.speed import MEASURED_OPTIMIZER
 
@@ -132,7 +132,7 @@ def whole_s(scenario: TrainingScenario, batch: int, measured: Mapping[str, Any])
     data = scenario.data
     steps = (data.samples or 0) * data.used * (scenario.train.epochs or 1.0) / batch
     low_s, high_s = sorted(steps * measured[key] / measured["steps"] for key in ("predicted_s", "epoch_s"))
-    return Range(low=low_s, mid=(low_s + high_s) / 2, high=high_s)
+    return ranged(low_s, (low_s + high_s) / 2, high_s)
 
 
 def run(loaded: LoadedTraining, options: Mapping[str, object]) -> dict[str, Any]:

@@ -4,11 +4,12 @@
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 
 from calibrate.layers.facts import Facts, LayerWork
+from planner.model.ranges import Range, ranged
 
 SECONDS_PER_YEAR = 365.25 * 86_400
 SECONDS_PER_DAY = 86_400
@@ -18,18 +19,18 @@ FORWARD_SHARE = 1 / 3
 """Share of the forward pass: it has one product."""
 FLOPS_PER_PARAM_TOKEN = {"none": 6.0, "selective": 6.0, "full": 8.0}
 """Operations for each parameter and token: 2 forward, 4 backward, 2 more where the forward pass is run again."""
-STEP_OVER_INFERENCE = (3.0, 3.5, 4.9)
+STEP_OVER_INFERENCE = ranged(3.0, 3.5, 4.9)
 """A training step over an inference batch of the same size: tenth, half, nine tenths of timm's networks, RTX 3090."""
 DEPTHWISE_STEP_OVER_INFERENCE = 4.6
 """The middle for networks of depthwise convolutions, which bandwidth limits both ways."""
 DEPTHWISE_SHARE = 0.15
 """Share of a network's convolutions from which it counts as one of them: EfficientNet has 0.19, MobileNetV3 0.24."""
-END_TO_END = (0.135, 0.29, 0.52)
+END_TO_END = ranged(0.135, 0.29, 0.52)
 """Share of peak operations that long runs of language models reach, restarts included: published are 14 to 51 %."""
-VISION_EFFICIENCY = (0.35, 0.55, 1.0)
+VISION_EFFICIENCY = ranged(0.35, 0.55, 1.0)
 """Share of the speed of three rooflines of the forward pass that training steps reach: 0.36 to 0.54 on an RTX 3090
 (timm, twelve networks), 0.68 on an A100 (DeepLearningExamples), 1.07 on an H100 (MLPerf)."""
-RUN_OVER_STEPS = (1.0, 1.15, 1.55)
+RUN_OVER_STEPS = ranged(1.0, 1.15, 1.55)
 """A run over its steps alone: evaluation, start and stalls add 8 to 55 % in NVIDIA's DeepLearningExamples; none is
 the best that MLPerf's runs come near to."""
 MANY_PRODUCTS = 8
@@ -38,42 +39,6 @@ SIGMAS_80 = 1.2816
 """Half the width, in standard deviations, that contains 80 % of a normal distribution."""
 HOPELESS = 30
 """Times between failures, from which a run that needs so many in a row without one never ends: once in e^30 tries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """A figure that is predicted: about a tenth of cases lie below `low`, about a tenth above `high`."""
-
-    low: float
-    mid: float
-    high: float
-
-    def __mul__(self, other: "Range | float") -> "Range":
-        """Times a number, or a range end by end: both bad ends meet, so the result is never too narrow."""
-        factor = other if isinstance(other, Range) else exactly(other)
-        return Range(
-            low=self.low * factor.low,
-            mid=self.mid * factor.mid,
-            high=self.high * factor.high,
-        )
-
-    def __add__(self, other: "Range | float") -> "Range":
-        """Plus a number, or a range end by end."""
-        term = other if isinstance(other, Range) else exactly(other)
-        return Range(
-            low=self.low + term.low,
-            mid=self.mid + term.mid,
-            high=self.high + term.high,
-        )
-
-    def each(self, change: Callable[[float], float]) -> "Range":
-        """A rising function of all three ends."""
-        return Range(low=change(self.low), mid=change(self.mid), high=change(self.high))
-
-
-def exactly(value: float) -> Range:
-    """A figure without a band."""
-    return Range(low=value, mid=value, high=value)
 
 
 # Operations
@@ -116,10 +81,10 @@ def _sees_one_channel(layer: LayerWork) -> bool:
 
 def step_from_inference(latency_s: float, depthwise: bool) -> Range:
     """A training step from an inference batch of the same size: 10 ms becomes 35 ms, 30 to 49."""
-    low, mid, high = STEP_OVER_INFERENCE
+    over = STEP_OVER_INFERENCE
     if depthwise:
-        mid = DEPTHWISE_STEP_OVER_INFERENCE
-    return Range(low=low, mid=mid, high=high) * latency_s
+        over = replace(over, mid=DEPTHWISE_STEP_OVER_INFERENCE)
+    return over * latency_s
 
 
 # A step on several GPUs
@@ -202,8 +167,8 @@ def rescaled_step_s(step_s: float, batch: float, other: float, overhead_s: float
         fixed_s = min(fixed_s, step_s)
         return fixed_s + (step_s - fixed_s) * other / batch
 
-    ends = sorted((at(0.0), at(overhead_s), at(2 * overhead_s)))
-    return Range(low=ends[0], mid=at(overhead_s), high=ends[2])
+    low, _, high = sorted((at(0.0), at(overhead_s), at(2 * overhead_s)))
+    return ranged(low, at(overhead_s), high)
 
 
 # Epochs
@@ -228,7 +193,7 @@ class EpochLaw:
         """Epochs with 80 % of seeds between the ends."""
         epochs = self(batch)
         away = 1 + SIGMAS_80 * self.spread
-        return Range(low=epochs / away, mid=epochs, high=epochs * away)
+        return ranged(epochs / away, epochs, epochs * away)
 
 
 def epoch_law(points: Sequence[tuple[float, float]]) -> EpochLaw:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from calibrate.library.lookup import Library
-from planner.questions.training.closed_forms import Range, exactly
+from planner.model.ranges import Range, exactly
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import (
     States,

@@ -4,14 +4,9 @@ from dataclasses import dataclass
 
 from calibrate.layers.facts import Facts, facts, traced
 from calibrate.library.lookup import profile_name
+from planner.model.ranges import Range, exactly
 from planner.prediction.roofline import LAUNCH_S
-from planner.questions.training.closed_forms import (
-    Range,
-    epoch_law,
-    exactly,
-    is_depthwise,
-    training_flops,
-)
+from planner.questions.training.closed_forms import epoch_law, is_depthwise, training_flops
 from planner.questions.training.memory import Split
 from planner.questions.training.scenario import TrainedModel, TrainingScenario, Transformer
 from planner.questions.training.sources import MachineSource

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 
 from calibrate.layers.facts import Facts
-from planner.questions.training.closed_forms import Range
+from planner.model.ranges import Range, ranged
 from simulator.world.precision import WEIGHT_BYTES, value_share
 
 PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
@@ -17,9 +17,9 @@ STATE_BYTES: Mapping[str, int] = {"sgd": 0, "momentum": 4, "adam": 8, "adamw": 8
 """Bytes that an optimizer keeps of each parameter: a 4-byte momentum, Adam's two, its 8-bit form's two bytes."""
 MASTER_BYTES = 4
 """A 4-byte copy of each parameter that the optimizer updates where the model keeps 2-byte ones. ZeRO (2020), 3.1."""
-ALLOCATOR = Range(low=1.0, mid=1.05, high=1.2)
+ALLOCATOR = ranged(1.0, 1.05, 1.2)
 """Reserved over allocated: blocks that cannot be filled. PyTorch's allocator holds 5 % more on steady shapes."""
-AMP_KEEPS = Range(low=1.0, mid=1.2, high=2.0)
+AMP_KEEPS = ranged(1.0, 1.2, 2.0)
 """Activations with amp over half of those in 4 bytes: norms and softmax stay in 4, and casts are kept too. Nine of ten
 networks of the zoo that timm trained on an RTX 3090 until memory ended lie between."""
 OPTIMIZERS = tuple(STATE_BYTES)
@@ -105,7 +105,7 @@ def vision_activation_bytes(facts: Facts, precision: str, recompute: str = "none
         low, high = low * kept, high * kept
     elif recompute == "selective":
         low = low / 2
-    kept_bytes = Range(low=low, mid=math.sqrt(low * high), high=high)
+    kept_bytes = ranged(low, math.sqrt(low * high), high)
     return kept_bytes * AMP_KEEPS if precision == "amp" else kept_bytes
 
 
@@ -141,9 +141,7 @@ def memory(fixed: States, activations: Range, context_bytes: float) -> TrainingM
     held = activations + fixed.total
     wasted_share = ALLOCATOR.each(lambda reserved: reserved - 1)
     return TrainingMemory(
-        weights=fixed.weights,
-        gradients=fixed.gradients,
-        optimizer=fixed.optimizer,
+        **asdict(fixed),
         activations=activations,
         context=context_bytes,
         allocator=held * wasted_share,

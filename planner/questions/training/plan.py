@@ -13,11 +13,12 @@ from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.lookup import Library
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
 from planner.catalog.offers import Catalog, wrong_offers
-from planner.io.load import ScenarioError, refused
+from planner.io.load import ScenarioError, refusal, refused
+from planner.io.strict_yaml import Problem
 from planner.model.plan import Rejection
+from planner.model.ranges import Range
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops
-from planner.questions.training.closed_forms import Range
 from planner.questions.training.held import activations, largest, peak
 from planner.questions.training.layout import Subject, TrainingLayout, subject_of
 from planner.questions.training.memory import gpus_needed
@@ -188,7 +189,7 @@ def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Se
     remedy = "Name other `counts`, `buy.gpus`, or another precision."
     first = f"no machine on offer makes up {tried} GPUs at {scenario.train.precision}. {remedy}"
     reasons = map(rejection_line, rejections)
-    return ScenarioError([f"{loaded.path}: {text}" for text in dict.fromkeys([first, *reasons])])
+    return refusal(loaded.path, [Problem(0, 0, text, "") for text in (first, *reasons)])
 
 
 def facts_of(subject: Subject, model: str) -> Facts:
@@ -333,12 +334,7 @@ def is_within(value: float, limit: float | None) -> bool:
 
 def cost_usd(time_s: Range, source: MachineSource, machines: int) -> Range:
     """Rent at both ends and the middle."""
-    price = source.usd_per_hour
-    return Range(
-        low=rent_usd(time_s.low, price.low, machines),
-        mid=rent_usd(time_s.mid, price.mid, machines),
-        high=rent_usd(time_s.high, price.high, machines),
-    )
+    return time_s.joined(lambda taken_s, usd_per_hour: rent_usd(taken_s, usd_per_hour, machines), source.usd_per_hour)
 
 
 def dollars_for_speed(source: MachineSource, precision: str) -> float | None:

@@ -1,22 +1,20 @@
 """Training scenarios: what is trained, on what, until when, as frozen data in SI units - and how YAML becomes it."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from planner.io.load import MAX_LINES, ScenarioError, ScenarioReader, line, read_yaml
+from planner.io.load import ScenarioReader, read_yaml, refusal
 from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
 from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS, Split
-from planner.units.errors import UNKNOWN_KEY, Wrong, message, mistakes, shown
+from planner.units.errors import Wrong, shown
 from planner.units.reading import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
 
 SPEEDS = ("achieved", "rate", "step", "run")
@@ -375,48 +373,22 @@ class LoadedTraining:
 def load_training(path: Path, overrides: Sequence[str] = ()) -> LoadedTraining:
     """The training scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
     text, document = read_yaml(path)
-    reader = TrainingReader(document)
+    reader = ScenarioReader(document)
     for override in overrides:
         reader.override(override)
-    scenario = reader.training()
+    scenario = training_of(reader)
     if scenario is None or reader.problems:
-        problems = sorted(reader.problems, key=lambda problem: (problem.line, problem.column))
-        raise ScenarioError([line(path, problem) for problem in problems[:MAX_LINES]])
+        raise refusal(path, reader.problems)
     return LoadedTraining(scenario, path, tuple(odd(scenario)), text, tuple(overrides))
 
 
-@cache
-def adapter() -> TypeAdapter[TrainingScenario]:
-    """Pydantic's validator of training scenarios."""
-    return TypeAdapter(TrainingScenario)
-
-
-def schema() -> dict[str, Any]:
-    """JSON Schema of a training scenario, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter().json_schema()
-
-
-class TrainingReader(ScenarioReader):
-    """Turns a document into a training scenario and gathers the problems on the way."""
-
-    def training(self) -> TrainingScenario | None:
-        """The scenario, or None where the document holds none."""
-        data = self.document.data
-        if not isinstance(data, dict):
-            self.report((), f"must be a mapping with `model`, `data` and `train`, got {shown(data)}.")
-            return None
-        if self.is_other(data, {"model", "data", "train"}):
-            return None
-        scenario = None
-        try:
-            scenario = adapter().validate_json(json.dumps(data), strict=True)
-        except ValidationError as error:
-            for path, kind, detail in mistakes(error):
-                self.report(path, message(path, kind, detail, TrainingScenario), at_key=kind == UNKNOWN_KEY)
-        if scenario and not self.problems:
-            for path, text, *keys in wrong(scenario):
-                self.report(path, text, keys)
-        return scenario
+def training_of(reader: ScenarioReader) -> TrainingScenario | None:
+    """The training scenario in a document; None, or problems, where it holds none."""
+    scenario = reader.validated(TrainingScenario, ("model", "data", "train"))
+    if scenario and not reader.problems:
+        for path, text, *keys in wrong(scenario):
+            reader.report(path, text, keys)
+    return scenario
 
 
 def wrong(scenario: TrainingScenario) -> Iterator[Wrong]:

@@ -9,7 +9,7 @@ from planner.catalog.offers import Catalog, Offer, offers, purchases
 from planner.catalog.sold import Purchase
 from planner.model.choices import PriceKind
 from planner.model.plan import Rejection
-from planner.questions.training.closed_forms import Range, exactly
+from planner.model.ranges import Range, exactly, ranged
 from planner.questions.training.scenario import PurchaseSpec, TrainingScenario
 from simulator.world.hardware import GPU
 
@@ -67,7 +67,7 @@ def _rented(offer: Offer) -> MachineSource:
         instance=offer.instance,
         gpu=offer.gpu,
         gpus_each=offer.gpu_count,
-        usd_per_hour=Range(low=low, mid=offer.usd_per_hour, high=high),
+        usd_per_hour=ranged(low, offer.usd_per_hour, high),
         usd_in_all=YEARS * HOURS_PER_YEAR * offer.usd_per_hour,
         price_kind=str(offer.price_kind or OWN),
         committed_years=TERMS_YEARS.get(offer.price_kind, 0.0),

@@ -12,16 +12,10 @@ from math import exp, hypot, log
 from typing import Any
 
 from planner.model.plan import PredictionRule
+from planner.model.ranges import Range, exactly, ranged
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import Bound, PrecisionError, Roofline, latency_s, peak_flops
-from planner.questions.training.closed_forms import (
-    END_TO_END,
-    FORWARD_SHARE,
-    VISION_EFFICIENCY,
-    Range,
-    exactly,
-    step_from_inference,
-)
+from planner.questions.training.closed_forms import END_TO_END, FORWARD_SHARE, VISION_EFFICIENCY, step_from_inference
 from planner.questions.training.layout import Subject
 from planner.questions.training.scenario import SpeedSpec, TrainingScenario
 from simulator.world.curves import Curve, Interpolated
@@ -182,7 +176,7 @@ class OnePass:
             bound = Bound.NONE
         return self.again(
             PassSpeed(
-                pass_s=Range(low=time_s.low / (1 + away), mid=time_s.mid, high=time_s.high * (1 + away)),
+                pass_s=ranged(time_s.low / (1 + away), time_s.mid, time_s.high * (1 + away)),
                 limit=limit_of(bound),
                 evidence=evidence,
                 source=source,
@@ -207,7 +201,7 @@ class OnePass:
         mid_s = inference_s.value * step.mid * self.subject.flops_over_own
         return self.again(
             PassSpeed(
-                pass_s=Range(low=mid_s / faster, mid=mid_s, high=mid_s * slower),
+                pass_s=ranged(mid_s / faster, mid_s, mid_s * slower),
                 limit=limit_of(self.roofline().bound),
                 evidence=weakest(predicted.evidence, Evidence.EXTRAPOLATED),
                 source=f"inference predicted ({predicted.why}), times {step.low:g} to {step.high:g}",
@@ -223,7 +217,7 @@ class OnePass:
         share = self.share_of_peak(VISION_EFFICIENCY)
         return self.again(
             PassSpeed(
-                pass_s=Range(low=ideal_s / share.high, mid=ideal_s / share.mid, high=ideal_s / share.low),
+                pass_s=ranged(ideal_s / share.high, ideal_s / share.mid, ideal_s / share.low),
                 limit=limit_of(roofline.bound),
                 evidence=Evidence.ASSUMED,
                 source=f"the vendor's peaks and the model's layers, at {share_text(share)} of them",
@@ -238,7 +232,7 @@ class OnePass:
         ideal_s = flops / peak_flops(self.gpu, self.precision)
         share = self.share_of_peak(END_TO_END)
         return PassSpeed(
-            pass_s=Range(low=ideal_s / share.high, mid=ideal_s / share.mid, high=ideal_s / share.low),
+            pass_s=ranged(ideal_s / share.high, ideal_s / share.mid, ideal_s / share.low),
             limit=Limit.ARITHMETIC,
             evidence=Evidence.ASSUMED,
             source=f"{share_text(share)} of the vendor's peak, end to end",
@@ -246,12 +240,9 @@ class OnePass:
             least_s=ideal_s / share.high,
         )
 
-    def share_of_peak(self, published: tuple[float, float, float]) -> Range:
+    def share_of_peak(self, published: Range) -> Range:
         """The share of the peak that the scenario states, else the published band."""
-        if self.scenario.utilization:
-            return exactly(self.scenario.utilization)
-        low, mid, high = published
-        return Range(low=low, mid=mid, high=high)
+        return exactly(self.scenario.utilization) if self.scenario.utilization else published
 
     def again(self, speed: PassSpeed) -> PassSpeed:
         """The speed with one more forward pass where activations are computed again."""

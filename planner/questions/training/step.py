@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.model.choices import PriceKind
+from planner.model.ranges import Range, exactly
 from planner.questions.training.closed_forms import (
     FORWARD_SHARE,
     RUN_OVER_STEPS,
-    Range,
     bubble,
-    exactly,
     exposed_s,
     loader_s,
     pipeline_s,
@@ -250,8 +249,7 @@ def over_steps_s(layout: TrainingLayout, speed: PassSpeed, work_s: Range) -> Ran
         return work_s * (1 / scenario.goodput)
     if speed.whole and nearest(scenario.speed, layout.gpu, layout.gpu_count) is None:
         return work_s
-    low, mid, high = RUN_OVER_STEPS
-    return work_s * Range(low=low, mid=mid, high=high)
+    return work_s * RUN_OVER_STEPS
 
 
 def between_interruptions_s(layout: TrainingLayout) -> float:

@@ -2,7 +2,8 @@
 
 from planner.model.calendar import Keep
 from planner.model.choices import HorizonWay
-from planner.questions.horizons.answer import Band, DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
+from planner.model.ranges import Range
+from planner.questions.horizons.answer import DayCheck, Horizon, Mode, ModelSlo, Strategy, StrategyPart
 from planner.units.writing import counted, dollars, exact, per_second, percent, span
 
 SECONDS_PER_HOUR = 3600
@@ -52,7 +53,7 @@ def on_time(s: Strategy) -> float:
     return min(s.slos, key=beyond).slo_attainment
 
 
-def span_of(band: Band) -> str:
+def span_of(band: Range) -> str:
     """`$139 - $162`; nothing where the figure is certain."""
     return "" if band.low == band.high else f"{dollars(band.low)} - {dollars(band.high)}"
 

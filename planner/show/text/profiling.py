@@ -25,6 +25,11 @@ SHOWN = 12
 PROBES_SHOWN = 5
 """Probes named; JSON names all."""
 
+FOLLOWS = 0.8
+"""Exponent of time against data from which time follows the data."""
+STANDS = 0.2
+"""Exponent of time against data up to which time stands still."""
+
 
 class FormatError(InputError):
     """A form that this answer is not written in; the text is one line."""
@@ -172,9 +177,9 @@ def _what_ifs(seen: Anatomy) -> list[Column]:
 
 def _change(each: WhatIf | Unanswered, what: str, now: float) -> str:
     value = getattr(each, what, None)
-    if value is None:
+    if value is None or isinstance(each, Unanswered):
         return "-"
-    if each.name == "as it is":
+    if not each.is_change:
         return _time(value) if what == "time_s" else _bytes(value) if what == "bytes" else _amount(value)
     return f"{100 * (value / now - 1):+.1f} %" if now else "-"
 
@@ -250,7 +255,18 @@ def _measured(measured: MeasuredTimes) -> list[Column]:
 
 def _experiment(measured: MeasuredTimes) -> str:
     knee = f"Time a sample rises at batch {measured.knee}." if measured.knee else "Time a sample rises nowhere."
-    return f"{measured.follows[0].upper()}{measured.follows[1:]}. {knee}"
+    return f"{verdict(measured.exponent).capitalize()}. {knee}"
+
+
+def verdict(exponent: float | None) -> str:
+    """How time follows the data, by the exponent of the one against the other."""
+    if exponent is None:
+        return "one size alone shows nothing"
+    if exponent >= FOLLOWS:
+        return f"time follows the data (exponent {exponent:.2f}): bound by arithmetic or bandwidth"
+    if exponent <= STANDS:
+        return f"time stands still (exponent {exponent:.2f}): bound by overhead"
+    return f"time follows the data in part (exponent {exponent:.2f}): overhead and work both hold it"
 
 
 def _amount(value: float) -> str:
@@ -406,6 +422,5 @@ def _run(measured: MeasuredTimes | None) -> dict[str, Any]:
     if measured is None:
         return {}
     times = {str(batch): time_s for batch, time_s in sorted(measured.times_s.items())}
-    return {
-        "measured": {"device": measured.device, "latency_s": times, "knee": measured.knee, "verdict": measured.follows}
-    }
+    words = verdict(measured.exponent)
+    return {"measured": {"device": measured.device, "latency_s": times, "knee": measured.knee, "verdict": words}}

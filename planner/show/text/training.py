@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 
-from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR, Range
+from planner.model.ranges import Range
+from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
 from planner.units.writing import counted, dollars, gigabytes, names

@@ -13,6 +13,7 @@ from calibrate.io.plot import PlotError
 from planner.cli import app
 from planner.io.load import ScenarioError
 from planner.model.choices import HorizonWay
+from planner.model.ranges import Range
 from planner.questions.horizons import answer
 
 SMALL = """
@@ -153,7 +154,7 @@ def test_every_key_of_the_json_is_explained() -> None:
         answer.ModelSlo,
         answer.StrategyPart,
         answer.DayCheck,
-        answer.Band,
+        Range,
     )
     keys = {f.name for kind in kinds for f in fields(kind)}
     assert sorted(key for key in keys if f"`{key}`" not in page) == []

@@ -26,7 +26,7 @@ from planner.prediction.roofline import (
     under,
     vendor_ceilings,
 )
-from planner.questions.profiling.anatomy import verdict
+from planner.questions.profiling.anatomy import exponent
 from planner.questions.profiling.whatif import (
     ChangedModel,
     Unanswered,
@@ -49,6 +49,7 @@ from planner.questions.profiling.working_set import (
 from planner.questions.training.memory import Fits
 from planner.questions.training.plan import train
 from planner.questions.training.scenario import load_training
+from planner.show.text.profiling import verdict
 from simulator.world.profile import Evidence
 from simulator.world.signature import Signature
 
@@ -282,7 +283,9 @@ def test_a_measured_knee_is_where_a_sample_takes_longer():
 
 
 def test_whether_time_follows_the_data():
-    assert verdict({8: 0.010, 16: 0.0196}) == "time follows the data (exponent 0.97): bound by arithmetic or bandwidth"
-    assert verdict({1: 0.010, 2: 0.0102}) == "time stands still (exponent 0.03): bound by overhead"
-    assert verdict({1: 0.010, 4: 0.020}).startswith("time follows the data in part (exponent 0.50)")
-    assert verdict({1: 0.010}) == "one size alone shows nothing"
+    assert exponent({4: 1.0, 8: 0.010, 16: 0.0196}) == pytest.approx(0.97, abs=0.005)
+    assert exponent({1: 0.010, 2: 0.0102}) == pytest.approx(0.03, abs=0.005)
+    assert exponent({1: 0.010, 4: 0.020}) == pytest.approx(0.5)
+    assert exponent({1: 0.010}) is None
+    words = {figure: verdict(figure) for figure in (0.81, 0.5, 0.19, None)}
+    assert len(set(words.values())) == len(words)

@@ -27,10 +27,10 @@ from typer.testing import CliRunner
 
 from planner.catalog.knowledge import knowledge
 from planner.cli import app
-from planner.io.load import ScenarioError, load_scenario
+from planner.io.load import ScenarioError, load_scenario, read_override, schema
 from planner.io.store import StoreError, plain
 from planner.questions.studies import figures, results, scenario
-from planner.questions.studies.base import key_of
+from planner.questions.studies.base import Change, key_of
 from planner.questions.studies.engine import (
     DAY,
     Context,
@@ -320,7 +320,8 @@ def test_keys_tell_what_matters_apart_and_nothing_else(small: Path, tmp_path: Pa
     elsewhere = load_study(written(tmp_path, STUDY, "# a comment\n" + BASE)).base
 
     def key(*changes: str) -> str:
-        return key_of(elsewhere.resolve(changes, None), known)
+        made = [Change(*read_override(change)) for change in changes]
+        return key_of(elsewhere.resolve(made, None), known)
 
     assert key() == key_of(base.resolve((), None), known)
     assert key() == key("load=1") == key("streams[*].count=2") == key("streams[0].rate=600 /min")
@@ -440,13 +441,13 @@ def test_a_point_that_is_no_scenario_fails_alone(tmp_path: Path) -> None:
     points = run_study(study, CONTEXT, Here(), tmp_path / "out").answer.points
     assert [point.failed for point in points] == [False, False, True, False]
     assert points[2].reason.startswith("horizon: must be longer than a warm-up of 0.7 s")
-    assert points[2].values == dict.fromkeys(study.outputs)
+    assert points[2].values == dict.fromkeys(output.name for output in study.outputs)
 
 
 def test_an_internal_error_is_a_reason() -> None:
     outcome = run_point(CONTEXT, Inputs(scenario.Ask.PLAN, None))  # type: ignore[arg-type]
     assert outcome["failed"]
-    assert outcome["reason"].startswith("internal error: AttributeError")
+    assert outcome["reason"].startswith("internal error: ")
 
 
 def test_simulations_of_named_machines(tmp_path: Path) -> None:
@@ -541,11 +542,10 @@ def test_halving_finds_a_known_threshold(
 
 @pytest.mark.parametrize("unit", ["", "ms"])
 def test_a_search_runs_the_value_that_it_reports(unit: str) -> None:
-    """By `change`, as a point does: numbers are written for YAML and read back."""
+    """As a point does: numbers are written with their unit and read back."""
 
     def run(number: float) -> float:
-        _, _, text = scenario.change("x", search.written(number)).partition("=")
-        seen = scenario.measured(json.loads(text))
+        seen = scenario.measured(search.written(number))
         assert seen
         assert seen[1] == unit
         return seen[0]
@@ -588,7 +588,9 @@ def test_a_search_brackets_what_two_gpus_carry_and_goes_on_after_a_kill(tmp_path
     for found, count in ((one, 1), (two, 2)):
         assert found["low"] == found["mid"] < found["high"] <= 1.2 * found["low"]
         for end, feasible in (("low", True), ("high", False)):
-            inputs = study.base.resolve((*study.changes, f"buy.max_gpus={count}", f"load={found[end]}"), None)
+            inputs = study.base.resolve(
+                (*study.changes, Change("buy.max_gpus", count), Change("load", found[end])), None
+            )
             assert run_point(CONTEXT, inputs)["feasible"] is feasible
     assert 1.5 * one["low"] < two["low"] < 2.5 * one["low"]
     lines = (tmp_path / "out" / FILE).read_bytes().splitlines(keepends=True)
@@ -652,7 +654,7 @@ def test_without_duckdb_there_is_no_parquet(small: Path, tmp_path: Path, monkeyp
 
 def test_schema_of_studies_is_shipped() -> None:
     shipped = json.loads((ROOT / "scenarios" / "studies" / "study.schema.json").read_text(encoding="utf-8"))
-    assert shipped == scenario.schema()
+    assert shipped == schema(scenario.StudySpec)
 
 
 def test_every_key_of_a_study_is_explained(whole: dict[str, bytes]) -> None:

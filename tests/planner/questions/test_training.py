@@ -157,14 +157,14 @@ def test_a_run_takes_more_than_its_steps() -> None:
     i, out = check["in"], check["out"]
     arithmetic_h = i["images"] * i["epochs"] / i["images_per_second"] / 3600
     assert arithmetic_h == pytest.approx(out["arithmetic_hours"], rel=0.001)
-    low, _, high = RUN_OVER_STEPS
+    low, _, high = RUN_OVER_STEPS.ends
     assert low * arithmetic_h < out["hours"] < high * arithmetic_h
     assert high == 1 + 0.55
 
 
 def test_training_over_inference_is_a_band() -> None:
     out = PREDICTED["train-over-infer"]["out"]
-    assert (out["p10"], out["median"], out["p90"]) == STEP_OVER_INFERENCE
+    assert (out["p10"], out["median"], out["p90"]) == STEP_OVER_INFERENCE.ends
     assert step_from_inference(0.01, depthwise=False).mid == pytest.approx(0.035)
     assert step_from_inference(0.01, depthwise=True).mid == pytest.approx(0.046)
 
@@ -182,7 +182,7 @@ def test_one_utilization_cannot_be_right_for_llama() -> None:
     check = PREDICTED["llama31-8b"]
     i, out = check["in"], check["out"]
     flops = training_flops(i["params"], i["tokens"])
-    hours = sorted(compute_s(flops, i["peak_tflops"] * 1e12 * share) / 3600 for share in END_TO_END)
+    hours = sorted(compute_s(flops, i["peak_tflops"] * 1e12 * share) / 3600 for share in END_TO_END.ends)
     assert hours[0] < out["gpu_hours"] < hours[-1]
     assert hours[-1] / hours[0] < 5
 

@@ -15,11 +15,11 @@ from support.paths import SCENARIOS
 from calibrate.library.lookup import SHIPPED, find_profiles
 from planner import cli
 from planner.catalog.offers import load_catalog
-from planner.io.load import ScenarioError
+from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.questions.training.closed_forms import END_TO_END, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.plan import TrainingOption, TrainingPlan, train
-from planner.questions.training.scenario import load_training, schema
+from planner.questions.training.scenario import TrainingScenario, load_training
 from planner.questions.training.speed import Limit, measured_steps
 from planner.show.documents.training import render
 from planner.show.text.training import length
@@ -59,7 +59,7 @@ def only(plan: TrainingPlan, gpu: str, count: int, price: str | None = None) -> 
 def test_scenarios_are_answered_and_fit_the_schema(path: Path) -> None:
     text = path.read_text()
     assert text.startswith("# yaml-language-server: $schema=training.schema.json\n")
-    jsonschema.validate(parse(text).data, schema())
+    jsonschema.validate(parse(text).data, schema(TrainingScenario))
     plan = answer(path.stem)
     for form in (Format.TABLE, Format.MD):
         assert plan.name in render(plan, form, Screen(100))
@@ -77,7 +77,7 @@ def test_scenarios_are_answered_and_fit_the_schema(path: Path) -> None:
 
 
 def test_committed_schema_is_the_one_that_is_written() -> None:
-    assert (SCENARIOS / "training.schema.json").read_text() == json.dumps(schema(), indent=2) + "\n"
+    assert (SCENARIOS / "training.schema.json").read_text() == json.dumps(schema(TrainingScenario), indent=2) + "\n"
 
 
 # What was published
@@ -108,7 +108,7 @@ def test_llama_is_told_by_a_band_not_by_one_utilization() -> None:
     (o,) = plan.options
     hours = [t / 3600 * 1024 for t in (o.time_s.low, o.time_s.mid, o.time_s.high)]
     assert hours[0] < 1.46e6 < hours[2]
-    assert hours[2] / hours[0] == pytest.approx(END_TO_END[2] / END_TO_END[0], rel=0.001)
+    assert hours[2] / hours[0] == pytest.approx(END_TO_END.high / END_TO_END.low, rel=0.001)
     assert o.fits
 
 
@@ -521,11 +521,11 @@ def test_the_answer_is_printed_even_where_its_picture_fails(tmp_path: Path, plan
 def test_a_newcomer_gets_a_scenario_that_trains(tmp_path: Path, planner: Any) -> None:
     path = tmp_path / "mine.yaml"
     assert planner("init", "--training", str(path))[0] == 0
-    jsonschema.validate(parse(path.read_text()).data, schema())
+    jsonschema.validate(parse(path.read_text()).data, schema(TrainingScenario))
     code, out, err = planner("train", str(path))
     assert (code, err) == (0, "")
     assert out.startswith("My training: ")
-    assert json.loads(planner("schema", "--training")[1]) == schema()
+    assert json.loads(planner("schema", "--training")[1]) == schema(TrainingScenario)
 
 
 def test_a_mixture_of_experts_without_active_parameters_is_warned_of(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_steps_from_inference(trained: list[tuple[Network, float, int]]) -> None
         assert statistics.median(errors) <= 0.12
     # Inference of another torch, two years younger and faster: the band of one torch for both lies below.
     low, mid, high = statistics.quantiles([ratio for _, ratio in known], n=10)[::4]
-    assert STEP_OVER_INFERENCE[0] <= low < mid < high <= 1.1 * STEP_OVER_INFERENCE[2]
+    assert STEP_OVER_INFERENCE.low <= low < mid < high <= 1.1 * STEP_OVER_INFERENCE.high
 
 
 @timm
@@ -184,4 +184,4 @@ def test_relatives_are_told_by_their_names() -> None:
 
 
 def test_utilization_of_long_runs_spans_less_than_five_times() -> None:
-    assert END_TO_END[2] / END_TO_END[0] < 5
+    assert END_TO_END.high / END_TO_END.low < 5

@@ -1,0 +1,36 @@
+"""Figures with ends: sums and products keep their order, and hold whatever is drawn from their parts."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.model.ranges import Range, exactly, ranged
+
+NUMBERS = st.floats(0.001, 1000)
+RANGES = st.tuples(NUMBERS, NUMBERS, NUMBERS).map(lambda ends: ranged(*sorted(ends)))
+
+
+def holds(figure: Range, value: float) -> bool:
+    """The value lies between the ends, but for rounding."""
+    return figure.low * (1 - 1e-12) <= value <= figure.high * (1 + 1e-12)
+
+
+@given(RANGES, RANGES, st.data())
+def test_what_is_drawn_from_two_figures_lies_within_their_sum_and_product(one: Range, two: Range, data) -> None:
+    x, y = (data.draw(st.floats(figure.low, figure.high)) for figure in (one, two))
+    assert holds(one + two, x + y)
+    assert holds(one * two, x * y)
+    assert holds(one.joined(max, two), max(x, y))
+
+
+@given(RANGES, NUMBERS)
+def test_a_number_is_a_figure_without_a_band(figure: Range, number: float) -> None:
+    assert figure * number == figure * exactly(number)
+    assert figure + number == figure + exactly(number)
+    assert (figure * number).mid == figure.mid * number
+    assert figure.each(lambda end: end + number) == figure + number
+
+
+@given(RANGES, RANGES)
+def test_ends_stay_in_order(one: Range, two: Range) -> None:
+    for figure in (one * two, one + two):
+        assert list(figure.ends) == sorted(figure.ends)
