@@ -60,6 +60,13 @@ class Held:
     """Most that the process held on a GPU: context, tensors and the allocator's slack; None on a CPU, and where
     processes cannot be told apart."""
 
+    @property
+    def slack_bytes(self) -> int | None:
+        """What the allocator held beyond tensors; None where a part of it is not known."""
+        if self.process_peak_bytes is None or self.allocated_peak_bytes is None or self.context_bytes is None:
+            return None
+        return max(0, self.process_peak_bytes - self.allocated_peak_bytes - self.context_bytes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:

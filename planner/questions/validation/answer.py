@@ -108,6 +108,30 @@ class Overhead:
     """Share of the run in which a batch waited for the harness."""
 
 
+class MemoryKind(StrEnum):
+    """Parts of the memory that processes hold."""
+
+    WEIGHTS = "weights"
+    """Of all models, whether they are there at once or take turns."""
+    TENSORS = "tensors"
+    """What a batch needs besides, of the model that needs most."""
+    SLACK = "slack"
+    """Of the allocator, beyond tensors."""
+    CONTEXT = "context"
+    """All that a process holds besides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPart:
+    """A part of memory, of all processes together."""
+
+    kind: MemoryKind
+    planned_bytes: float | None
+    """As the profiles and the deployment have it; None: not known."""
+    held_bytes: float | None
+    """As it was held; None: it could not be read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
     """Measured beside simulated."""
@@ -125,6 +149,7 @@ class Validation:
     requests: int
     models: tuple[Compared, ...]
     device: Compared
+    memory: tuple[MemoryPart, ...]
     by_profiles: bool
     """Whether the rehearsals were left out: the device as fast as its profiles say."""
     speeds: tuple[RehearsedSpeed, ...]

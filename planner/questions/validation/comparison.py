@@ -1,6 +1,6 @@
 """Validation: the same deployment and arrivals, measured and simulated side by side, and why the two differ."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite, nan
 
 import numpy as np
@@ -11,6 +11,8 @@ from planner.questions.validation.answer import (
     Compared,
     Coverage,
     Figures,
+    MemoryKind,
+    MemoryPart,
     Validation,
     error_of,
 )
@@ -20,6 +22,7 @@ from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, Changes, simulated
 from planner.questions.validation.speed import RehearsedSpeed, speeds_of
 from simulator.clock.metrics import Summary, summarise
+from simulator.world.deployment import Replica
 from simulator.world.workload import Floats
 
 REPLICATIONS = 39
@@ -62,6 +65,7 @@ def validate(
         requests=result.request_count,
         models=tuple(models),
         device=device,
+        memory=memory_parts(recording),
         timings=times,
         by_profiles=by_profiles,
         speeds=speeds,
@@ -122,6 +126,48 @@ def memory_held(recording: Recording) -> Figures:
     peaks = [one.process_peak_bytes if whole(recording) else one.allocated_peak_bytes for one in held]
     known = [float(peak) for peak in peaks if peak is not None]
     return {"peak_memory_bytes": sum(known)} if known and len(known) == len(peaks) else {}
+
+
+def memory_parts(recording: Recording) -> tuple[MemoryPart, ...]:
+    """Weights, tensors, slack and context: as planned, and as they were held."""
+    deployment, held = recording.result.deployment, list(recording.held.values())
+    replicas = [service.replicas[0] for service in deployment.services]
+    slack = [slack_bytes(replica) for replica in replicas]
+    tensors = [r.profile.workspace(r.batching.max_batch_size) - (slack_bytes(r) or 0.0) for r in replicas]
+    return (
+        MemoryPart(
+            kind=MemoryKind.WEIGHTS,
+            planned_bytes=sum(replica.profile.weight_bytes for replica in replicas),
+            held_bytes=sum(size for one in held for size in one.weight_bytes.values()) or None,
+        ),
+        MemoryPart(
+            kind=MemoryKind.TENSORS,
+            planned_bytes=max(tensors),
+            held_bytes=max((size for one in held for size in one.workspace_bytes.values()), default=None),
+        ),
+        MemoryPart(
+            kind=MemoryKind.SLACK,
+            planned_bytes=max((size for size in slack if size is not None), default=None),
+            held_bytes=total(one.slack_bytes for one in held),
+        ),
+        MemoryPart(
+            kind=MemoryKind.CONTEXT,
+            planned_bytes=sum(device.context_bytes for device in deployment.devices),
+            held_bytes=total(one.context_bytes for one in held),
+        ),
+    )
+
+
+def slack_bytes(replica: Replica) -> float | None:
+    """What the allocator holds beyond tensors at the largest batch; None where nobody measured it."""
+    slack = replica.profile.slack
+    return None if slack is None else slack(replica.batching.max_batch_size)
+
+
+def total(parts: Iterable[float | None]) -> float | None:
+    """The sum; None where one is not known, or there is none."""
+    known = list(parts)
+    return None if None in known or not known else sum(part for part in known if part is not None)
 
 
 def compared(name: str, measured: Figures, runs: Sequence[Figures]) -> Compared:

@@ -125,6 +125,7 @@ def document(answer: Validation) -> Document:
         ],
         sections=[
             *(Section(row.name, [Table(columns(row), misses(row))]) for row in rows),
+            Section("What memory is held for", [Table(memory_columns(answer))]),
             Section("What actions took", [Table(action_columns(answer))]),
         ],
     )
@@ -204,6 +205,16 @@ def misses(row: Compared) -> frozenset[int]:
         for i, (metric, (low, high)) in enumerate(row.intervals.items())
         if not low * (1 - 1e-6) <= row.measured[metric] <= high * (1 + 1e-6)
     )
+
+
+def memory_columns(answer: Validation) -> list[Column]:
+    """Parts of memory, planned and held."""
+    rows = Rows(answer.memory)
+    return [
+        rows.words("part", "kind"),
+        rows.figures("planned", lambda p: "-" if p.planned_bytes is None else exact_gigabytes(p.planned_bytes)),
+        rows.figures("held", lambda p: "-" if p.held_bytes is None else exact_gigabytes(p.held_bytes)),
+    ]
 
 
 def action_columns(answer: Validation) -> list[Column]:

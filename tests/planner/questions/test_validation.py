@@ -17,8 +17,15 @@ from support.paths import SCENARIOS
 from calibrate.serving.served import Actions, Held
 from planner.io.load import load_scenario, schema
 from planner.io.store import StoreError
-from planner.questions.validation.answer import DEVICE_METRICS, MODEL_METRICS, CauseKind, Validation, error_of
-from planner.questions.validation.comparison import least_and_most, validate
+from planner.questions.validation.answer import (
+    DEVICE_METRICS,
+    MODEL_METRICS,
+    CauseKind,
+    MemoryKind,
+    Validation,
+    error_of,
+)
+from planner.questions.validation.comparison import least_and_most, memory_parts, validate
 from planner.questions.validation.fitting import Pace, fit, offered_work, tight_bytes
 from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
 from planner.questions.validation.rehearsal import SIGHTINGS, at_once, rehearsal_s, turns
@@ -158,6 +165,38 @@ def busy() -> tuple[Deployment, Workload]:
         memory_bytes=10**9,
     )
     return world, Workload((Stream("a", Poisson(50)), Stream("b", Poisson(10))))
+
+
+# Memory
+
+
+def test_each_part_of_memory_stands_beside_what_was_planned_for_it() -> None:
+    world, workload = busy()
+    flat = Interpolated((1.0,), (3e6,))
+    service = world.services[0]
+    replica = replace(service.replicas[0], profile=replace(service.replicas[0].profile, slack=flat))
+    world = replace(world, services=(replace(service, replicas=(replica,)), *world.services[1:]))
+    seen = recorded(world, workload, duration_s=1.0)
+    (name,) = seen.held
+    held = replace(
+        seen.held[name],
+        workspace_bytes={"a": 9 * 10**6, "b": 8 * 10**6},
+        weight_bytes={"a": 10**8, "b": 10**8},
+        allocated_peak_bytes=210 * 10**6,
+        context_bytes=5 * 10**8,
+        process_peak_bytes=715 * 10**6,
+    )
+    parts = {
+        part.kind: (part.planned_bytes, part.held_bytes) for part in memory_parts(replace(seen, held={name: held}))
+    }
+    assert parts == {
+        MemoryKind.WEIGHTS: (2 * 10**8, 2 * 10**8),
+        MemoryKind.TENSORS: (10**7, 9 * 10**6),
+        MemoryKind.SLACK: (3e6, 5 * 10**6),
+        MemoryKind.CONTEXT: (world.devices[0].context_bytes, 5 * 10**8),
+    }
+    without = {part.kind: part.held_bytes for part in memory_parts(seen)}
+    assert set(without.values()) == {None}, "on a processor nothing of it is read"
 
 
 # Fitting a scenario to a device
