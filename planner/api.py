@@ -150,6 +150,28 @@ def validate(
     Without `duration_s` it lasts as long as the scenario's `horizon`, or 30 s. `record` keeps the run; a warning
     says where it cannot be kept. `by_profiles` simulates as a plan would, at the speed of the profiles.
     """
+    answer, unkept = run_validation(
+        scenario, replay, device, duration_s, record, overrides, catalog, profiles, seed, by_profiles
+    )
+    if unkept:
+        warnings.warn(str(unkept), stacklevel=2)
+    return answer
+
+
+def run_validation(
+    scenario: "Question | None",
+    replay: File | None,
+    device: str,
+    duration_s: float | None,
+    record: File | None,
+    overrides: Texts,
+    catalog: Files,
+    profiles: Files,
+    seed: int | None,
+    by_profiles: bool,
+    note: Callable[[str], None] = unheard,
+) -> "tuple[Validation, InputError | None]":
+    """The comparison, and why its run could not be kept: what was served is worth it even then."""
     from planner.io.store import StoreError
     from planner.questions.validation.comparison import validate as compare
     from planner.questions.validation.recording import read_recording, write_recording
@@ -157,15 +179,16 @@ def validate(
     if (scenario is None) == (replay is None):
         raise InputError("name either scenario or replay.")
     if replay is not None:
-        return compare(read_recording(Path(replay)), by_profiles=by_profiles)
+        return compare(read_recording(Path(replay)), by_profiles=by_profiles), None
     assert scenario is not None
-    recording = serve(scenario, device, duration_s, record, overrides, catalog, profiles, seed)
+    recording = serve(scenario, device, duration_s, record, overrides, catalog, profiles, seed, note)
+    unkept: InputError | None = None
     if record is not None:
         try:
             write_recording(recording, Path(record))
-        except StoreError as error:  # what was served is worth its comparison even where it cannot be kept
-            warnings.warn(str(error), stacklevel=2)
-    return compare(recording, by_profiles=by_profiles)
+        except StoreError as error:
+            unkept = error
+    return compare(recording, by_profiles=by_profiles), unkept
 
 
 def serve(
@@ -177,9 +200,9 @@ def serve(
     catalog: Files,
     profiles: Files,
     seed: int | None,
-    note: Callable[[str], None] = unheard,
+    note: Callable[[str], None],
 ) -> "Recording":
-    """The run that `validate` compares. `record` is where it will be kept: an InputError comes before it is served."""
+    """The run that is compared. `record` is where it will be kept: an InputError comes before it is served."""
     from planner.catalog.offers import load_catalog
     from planner.questions.validation.recording import check_target
     from planner.questions.validation.serving import DURATION_S, LONGEST_S, ValidationBench
@@ -519,12 +542,13 @@ def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | No
     return Plan.of(new), changes
 
 
-def export(plan: "planner.model.plan.Plan", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
+def export(plan: "planner.model.plan.Plan | File", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
     """Files that deploy, watch or draw a plan, written to a folder: triton, skypilot, kubernetes, ray-serve,
     openmetrics or perfetto. Their texts by path in that folder."""
     from planner.objects import Plan
 
-    return Plan.of(plan).export(to, out, force=force)
+    answer = read_plan(plan) if isinstance(plan, File) else Plan.of(plan)
+    return answer.export(to, out, force=force, name=str(plan) if isinstance(plan, File) else "")
 
 
 # From and for other programs

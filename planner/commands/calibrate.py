@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
+from planner.console.options import Device
 from planner.console.output import emit
 
 EVERYTHING_IS_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -18,7 +19,7 @@ def calibrate(context: typer.Context) -> None:
 
 
 def doctor(
-    device: Annotated[str, typer.Option(metavar="D", help="cuda:0, cuda:1, ... or cpu.")] = "cuda:0",
+    device: Device = "cuda:0",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where profiles shall go.")] = Path("profiles"),
 ) -> None:
     """Check whether a device can be measured, and say what to do where it cannot."""

@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Profiles
+from planner.console.options import Catalogs, FormNoCsv, GpuKind, Profiles
 from planner.questions.profiling.wish import BATCH_MAX, SIDE_MAX, SIDE_MIN
 from planner.units.writing import Format
 
 
 def profile(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="E.g. resnet50; your own: package.module:factory.")],
-    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")] = None,
+    gpu: GpuKind = None,
     batch: Annotated[int, typer.Option(metavar="N", min=1, max=BATCH_MAX, help="Batch size.")] = 1,
     precision: Annotated[str, typer.Option(metavar="P", help="fp32, tf32, amp, fp16, bf16 or int8.")] = "fp32",
     shape: Annotated[

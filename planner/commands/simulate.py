@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set
+from planner.console.options import Catalogs, Form, GpuKind, Profiles, Quiet, Scenario, Seed, Set
 from planner.console.output import ExitCode, emit, progress
 from planner.units.writing import Format, stdout_screen
 
 
 def simulate(
     scenario: Scenario,
-    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of GPU, e.g. V100.")] = None,
+    gpu: GpuKind = None,
     count: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="How many of them.")] = None,
     placed: Annotated[
         Path | None, typer.Option("--plan", metavar="PLAN", help="Instead: the placement of this plan, as it is.")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Seed, Set
+from planner.console.options import Catalogs, Device, FormNoCsv, Quiet, Seed, Set
 from planner.units.writing import Format
 
 
@@ -14,7 +14,7 @@ def validate(
     scenario: Annotated[
         Path | None, typer.Argument(metavar="SCENARIO", help="YAML file; not with --replay.", show_default=False)
     ] = None,
-    device: Annotated[str, typer.Option(metavar="D", help="cuda:0, cuda:1, ... or cpu.")] = "cuda:0",
+    device: Device = "cuda:0",
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="How long it serves, e.g. 30s; the scenario's horizon, or 30 s.")
     ] = None,
@@ -36,29 +36,22 @@ def validate(
     ] = None,
     form: FormNoCsv = Format.TABLE,
     seed: Seed = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Serve a scenario for real, and put measured beside simulated. Runs the models' own code."""
     from planner.console.output import emit, note
-    from planner.questions.validation.comparison import validate as compare
-    from planner.questions.validation.recording import write_recording
     from planner.show.text.validation import check_form, render
     from planner.units.writing import stdout_screen
 
     check_form(form)
     if (scenario is None) == (replay is None):
         raise typer.BadParameter("name either a scenario or --replay FILE.")
-    if replay:
-        if any(option is not None for option in (record, duration, seed)) or overrides:
-            raise typer.BadParameter(
-                "--replay compares a run as it was: leave out --record, --duration, --seed and --set."
-            )
-        emit(render(api.validate(replay=replay, by_profiles=by_profiles), form, stdout_screen()))
-        return
-    assert scenario is not None
+    if replay and (any(option is not None for option in (record, duration, seed)) or overrides):
+        raise typer.BadParameter("--replay compares a run as it was: leave out --record, --duration, --seed and --set.")
     comment = api.unheard if quiet else note
-    recording = api.serve(
+    answer, unkept = api.run_validation(
         scenario,
+        replay,
         device,
         lasting_s(duration),
         record,
@@ -66,14 +59,14 @@ def validate(
         catalog,
         profiles or [Path("profiles")],
         seed,
+        by_profiles,
         comment,
     )
-    try:
-        if record:
-            write_recording(recording, record)
-            comment(f"Kept in {record}. Compare it again: planner validate --replay {record}")
-    finally:  # what was served is worth its comparison even where it cannot be kept
-        emit(render(compare(recording, by_profiles=by_profiles), form, stdout_screen()))
+    if record and not unkept:
+        comment(f"Kept in {record}. Compare it again: planner validate --replay {record}")
+    emit(render(answer, form, stdout_screen()))
+    if unkept:
+        raise unkept
 
 
 def lasting_s(duration: str | None) -> float | None:

@@ -37,6 +37,8 @@ Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw it as PNG; needs matplotlib."),
 ]
+Device = Annotated[str, typer.Option("--device", metavar="D", help="cuda:0, cuda:1, ... or cpu.")]
+GpuKind = Annotated[str | None, typer.Option("--gpu", metavar="KIND", help="Kind of GPU, e.g. V100.")]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")]
 
 

@@ -27,11 +27,17 @@ START_TRITON = (
 )
 
 
-def export(plan: Plan, target: str, folder: Path, force: bool = False) -> Files:
-    """Write a plan's files for a target, and give their texts by path. InputError where there is no such target."""
+def export(plan: Plan, target: str, folder: Path, force: bool = False, name: str = "") -> Files:
+    """Write a plan's files for a target, and give their texts by path. InputError where there is no such target.
+
+    `name` is the plan's file, which errors about it begin with.
+    """
     if target not in list(Target):
         raise InputError(f"to: must be one of {', '.join(Target)}, got {target}.")
-    files = files_of(plan, Target(target))
+    try:
+        files = files_of(plan, Target(target))
+    except ExportError as error:
+        raise ExportError(f"{name}: {error}" if name else str(error)) from error
     write_folder(folder, target, files, force)
     return files
 

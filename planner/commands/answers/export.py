@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from planner import api
 from planner.console.options import PlanFile
 from planner.model.choices import Target
 
@@ -20,16 +21,8 @@ def export(
 ) -> None:
     """Turn a plan into files that deploy it, with a script that measures whether its SLOs are met."""
     from planner.console.output import emit
-    from planner.exports.fleet import ExportError
-    from planner.exports.folder import write_folder
-    from planner.exports.targets import described, files_of
-    from planner.io.store import read_plan
+    from planner.exports.targets import described
 
-    plan = read_plan(plan_file)
-    try:
-        files = files_of(plan, target)
-    except ExportError as error:
-        raise ExportError(f"{plan_file}: {error}") from error
-    write_folder(out, target, files, force)
+    files = api.export(plan_file, target, out, force=force)
     start = f" Start with {out / 'README.md'}." if "README.md" in files else ""
     emit(f"Wrote to {out}: {described(files)}.{start}\n")

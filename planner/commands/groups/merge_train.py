@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import FormJson, json_or_table
+from planner.console.options import Device, FormJson, Quiet, json_or_table
 from planner.units.writing import Format
 
 
@@ -17,10 +17,10 @@ def train(
         Path | None,
         typer.Option(metavar="DIR", help="For the curve and the merged weights. Default: the spec's name + .merged."),
     ] = None,
-    device: Annotated[str, typer.Option(metavar="D", help="cuda:0, cuda:1, ... or cpu.")] = "cuda:0",
+    device: Device = "cuda:0",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the training in --out ended.")] = False,
     form: FormJson = Format.TABLE,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train models to share layers, and measure what that costs. Runs the tasks' own code."""
     from calibrate.joint.spec import CURVE
