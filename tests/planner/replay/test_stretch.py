@@ -1,0 +1,90 @@
+"""How long one replication lasts: by formulas worked by hand, as asked, or as long as queues need."""
+
+import pytest
+from support import worlds
+from support.planning import demand, model, scenario
+
+from planner.model.scenario import Scenario
+from planner.placing.sizing import Need
+from planner.replay.stretch import REPEATS_S, SETTLES, doubled, repeat_s, settling_s, stretch
+from simulator.world.deployment import SLO, Deployment
+from simulator.world.workload import Arrivals, FixedRate, Poisson, Stream, Workload
+
+
+def need(arrivals: Arrivals, dispersion: float) -> dict[str, Need]:
+    stream = Stream("m", arrivals)
+    return {"m": Need("m", stream.rate_rps, SLO(0.1), 0.0, True, (stream,), dispersion)}
+
+
+def one_gpu(latency_s: float = 0.01, cv: float = 0.0) -> Deployment:
+    return worlds.deployment(worlds.service(worlds.profile("m", latency_s, cv=cv)))
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "period_s"),
+    [
+        ((FixedRate(15), FixedRate(10)), 0.2),
+        ((FixedRate(30),), 1 / 30),
+        ((FixedRate(0.2), FixedRate(0.25)), 20.0),
+        ((FixedRate(7.49), FixedRate(15)), None),  # 749 frames in 100 s
+        ((FixedRate(15, jitter_s=0.01),), None),
+        ((FixedRate(15), Poisson(1)), None),
+    ],
+)
+def test_cameras_come_round(arrivals: tuple[Arrivals, ...], period_s: float | None) -> None:
+    found = repeat_s(Workload(tuple(Stream("m", one) for one in arrivals)))
+    assert found == (None if period_s is None else pytest.approx(period_s))
+
+
+def test_a_length_is_doubled_until_it_is_long_enough() -> None:
+    assert [doubled(5.0, wanted_s) for wanted_s in (1.0, 5.0, 5.1, 12.0)] == [5.0, 5.0, 10.0, 20.0]
+
+
+def test_queues_forget_in_the_time_of_a_brownian_queue() -> None:
+    """Poisson arrivals at 90/s of 10 ms each: 90 x 0.01^2 / 0.1^2 = 0.9 s; of cameras alone, no time."""
+    assert settling_s(one_gpu(), need(Poisson(90), 1.0)) == pytest.approx(0.9)
+    assert settling_s(one_gpu(), need(Poisson(90), 1.0), load=0.94) == pytest.approx(2.5)
+    assert settling_s(one_gpu(), need(FixedRate(90), 0.0)) == 0
+    full = settling_s(one_gpu(), need(Poisson(100), 1.0))
+    assert full == settling_s(one_gpu(), need(Poisson(100), 1.0), load=2.0)  # beyond that, nobody waits for it
+
+
+def test_where_models_take_turns_loads_are_work_too() -> None:
+    """0.1 GB over 10 GB/s: 10 ms more for each batch of one, which makes 1 % of 40 arrivals 4 times the variance."""
+    services = [worlds.service(worlds.profile(name, 0.01)) for name in "ab"]
+    needs = {name: Need(name, 20.0, SLO(1.0), 0.0, True, (), 1.0) for name in "ab"}
+    resident = worlds.deployment(*services)
+    swapping = worlds.deployment(*services, memory_bytes=150_000_000)
+    assert settling_s(resident, needs) == pytest.approx(40 * 0.01**2 / 0.6**2)
+    assert settling_s(swapping, needs) == pytest.approx(40 * 0.02**2 / 0.2**2)
+
+
+def asked(**changes: object) -> Scenario:
+    return scenario([model("m", 0.5)], {"m": (2, 10.0)}, **{"horizon": None, "warmup": None, **changes})
+
+
+def test_a_horizon_that_was_asked_is_kept() -> None:
+    given = asked(horizon=7.0)
+    found = stretch(given, demand(given), need(FixedRate(20), 0.0), one_gpu())
+    assert found.horizon_s == 7
+    assert 0 < found.warmup_s <= 0.7
+    assert found.repeat_s == pytest.approx(0.1)
+
+
+def test_cameras_are_judged_over_whole_rounds() -> None:
+    given = asked()
+    found = stretch(given, demand(given), need(FixedRate(20), 0.0), one_gpu())
+    assert REPEATS_S <= found.horizon_s - found.warmup_s - 0.5 < REPEATS_S + 1
+    assert found.horizon_s == round(found.horizon_s)
+    noisy = stretch(given, demand(given), need(FixedRate(20), 0.0), one_gpu(cv=0.1))
+    assert noisy.repeat_s is None
+
+
+def test_fuller_gpus_are_replayed_for_longer() -> None:
+    given = asked()
+    needs = need(Poisson(20), 1.0)
+    lengths = [stretch(given, demand(given), needs, one_gpu(), load) for load in (0.0, 0.9, 0.94)]
+    assert lengths == sorted(lengths, key=lambda one: one.horizon_s)
+    for one in lengths:
+        assert one.horizon_s - one.warmup_s - 0.5 >= SETTLES * one.settling_s
+        assert one.warmup_s >= 3 * one.settling_s
