@@ -21,12 +21,11 @@ TOGETHER = frozenset(
         "calibrate/joint/test_joint",
         "planner/exports/test_export",
         "planner/io/test_foreign",
-        "planner/questions/test_serving",
-        "planner/questions/test_studies_ray",
-        "planner/questions/test_validation",
+        "planner/questions/validation/test_serving",
+        "planner/questions/studies/test_studies_ray",
+        "planner/questions/validation/test_validation",
         "planner/search/test_merged",
-        "planner/show/test_page",
-        "planner/show/test_study_plot",
+        "planner/show/page/test_page",
     )
 )
 """Tests of one file that share what takes long to make: one process runs all of them."""
