@@ -132,6 +132,16 @@ class Graph:
     about: str = ""
     """What a screen reader says of it."""
 
+    @property
+    def seen(self) -> list[Mark]:
+        """All marks but for lines beyond an end of their axis."""
+        return [mark for mark in self.marks if not isinstance(mark, Rule) or self.holds(mark)]
+
+    def holds(self, rule: Rule) -> bool:
+        """True where a line crosses the plane."""
+        axis = self.y if rule.level else self.x
+        return axis.low <= rule.at <= axis.high
+
 
 @dataclass(frozen=True, slots=True)
 class FigureGrid(OnPage):

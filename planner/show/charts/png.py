@@ -104,7 +104,7 @@ def draw_chart(chart: Chart, place: "SubFigure") -> None:
 
 def draw_graph(graph: Graph, axes: "Axes") -> None:
     """Marks in the plane of two axes."""
-    for mark in graph.marks:
+    for mark in graph.seen:
         draw_mark(mark, axes)
     label(axes, graph.x)
     axes.set_yscale("log" if graph.y.log else "linear")

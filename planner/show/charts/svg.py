@@ -134,7 +134,7 @@ def graph(one: Graph) -> Markup:
     longest = max((len(text) for _, text in one.y.ticks), default=0)
     left = max(LEFT, LETTER * longest + 8) if longest else BARE_LEFT
     plane = Plane(one.x, one.y, left, WIDTH - RIGHT, HEIGHT - BOTTOM, TOP)
-    parts = [*plane.grid(), *map(plane.drawn, one.marks)]
+    parts = [*plane.grid(), *map(plane.drawn, one.seen)]
     about = one.about or f"{one.title}: {one.y.title} by {one.x.title}"
     frame = {"class": "chart", "viewBox": f"0 0 {WIDTH} {height}", "role": "img", "aria-label": about}
     return element("svg", frame, Markup("").join(parts))

@@ -168,6 +168,11 @@ def test_names_cannot_break_out_of_a_chart(name):
     assert [e.text or "" for e in found if e.tag == "title"] == ([name] if name else [])
 
 
+def test_a_line_beyond_the_end_of_its_axis_is_not_drawn_at_the_end():
+    rules = [Rule(11), Rule(5), Rule(200, level=True), Rule(100, level=True)]
+    assert Graph("", X, Y, [*rules, Dot(99, 5, "off")]).seen == [rules[1], rules[3], Dot(99, 5, "off")]
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_picture_has_every_chart(tmp_path, suffix):
     pytest.importorskip("matplotlib")
