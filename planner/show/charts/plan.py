@@ -123,7 +123,7 @@ def pareto(plan: Plan) -> Iterator[FigureGrid]:
     unbeaten = sorted((dot.x, dot.y) for dot in dots if dot.label in map(letter, plan.pareto))
     x = axis_around([dot.x for dot in dots], round_dollars, title="dollars an hour")
     y = axis_around([dot.y for dot in dots], share, title="slowest p99 of its SLO")
-    marks = [Rule(1, level=True), Line(front(unbeaten), "fill", Look.DASHED), *dots]
+    marks: list[Mark] = [Rule(1, level=True), Line(front(unbeaten), "fill", Look.DASHED), *dots]
     note = "A is the answer. The line joins those that no other beats in both."
     yield FigureGrid([Graph("What one pays for speed", x, y, marks, note)])
 
