@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from calibrate.io.picture import Picture
-from calibrate.io.plot import check_picture, plot
+from calibrate.io.plot import check_picture
 from calibrate.library.lookup import Library
+from planner.show.charts import png
+from planner.show.charts.profiles import profile_charts
 from planner.show.text.listings import ListingError, chosen_of
 from simulator.errors import InputError
 from simulator.world.profile import Profile
@@ -15,7 +17,7 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
     check_picture(path, option="-o")
     profile = choose_one(library, model, gpu, precision)
     try:
-        plot(profile, library.measured(profile), Picture(what), path)
+        charts = profile_charts(profile, library.measured(profile), Picture(what))
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
@@ -24,6 +26,8 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
         raise ListingError(
             f"{file}: measured: is not as `planner calibrate` writes it ({why}). Measure again."
         ) from None
+    title = f"{profile.model} on {profile.gpu}, {profile.precision}"
+    png.draw(path, charts, title, wide_in=9 if what == Picture.LAYERS else png.WIDTH_IN, option="-o")
     return profile
 
 

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+NARROW = 3
+"""Ratio of the ends of an axis below which equal steps label it better than equal ratios."""
 Write = Callable[[float], str]
 
 
@@ -85,6 +87,8 @@ def steps(low: float, high: float, count: int = 5) -> list[float]:
 
 def log_steps(low: float, high: float) -> list[float]:
     """Round values from `low` to `high` in about equal ratios, the fewer the more powers of ten they span."""
+    if high < NARROW * low:
+        return steps(low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     each = (1, 2, 5) if high < 30 * low else (1, 3) if high < 1000 * low else (1,)
     values = [m * 10.0**p for p in powers for m in each]

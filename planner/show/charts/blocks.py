@@ -29,6 +29,8 @@ class Look(StrEnum):
     DASHED = "dashed"
     THICK = "thick"
     FAINT = "faint"
+    DOTS = "dots"
+    """Its points alone."""
     AREA = "area"
     """The area within."""
     RIBBON = "ribbon"

@@ -73,8 +73,7 @@ def ranks(largest: Sequence[HeavyHitters]) -> Graph:
 
 def ranked(x: HeavyHitters, tint: str) -> Iterator[Mark]:
     """One model."""
-    for rank, size in enumerate(x.layer_bytes, start=1):
-        yield Dot(rank, size / MIB, tint, name=x.model)
+    yield Line([(rank, size / MIB) for rank, size in enumerate(x.layer_bytes, start=1)], tint, Look.DOTS, x.model)
     if law := x.power_law:
         points = [(rank, law(rank) / MIB) for rank in range(1, len(x.layer_bytes) + 1)]
         yield Line(points, tint, name=f"rank ^ -{law.exponent:.1f}")

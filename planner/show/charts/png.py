@@ -60,7 +60,9 @@ DARK = 40
 """Per cent of shade on which words are white."""
 
 
-def draw(path: Path, rows: Sequence[Sequence[Chart]], title: str = "", wide_in: float = WIDTH_IN) -> None:
+def draw(
+    path: Path, rows: Sequence[Sequence[Chart]], title: str = "", wide_in: float = WIDTH_IN, option: str = "--plot"
+) -> None:
     """Charts in rows; PlotError where they cannot be drawn or written."""
     try:
         import matplotlib
@@ -76,7 +78,7 @@ def draw(path: Path, rows: Sequence[Sequence[Chart]], title: str = "", wide_in: 
             for chart, place in zip(row, places, strict=False):
                 draw_chart(chart, place)
         sheet.suptitle(title, x=0.01, ha="left", weight="bold")
-        save(sheet, path)
+        save(sheet, path, option)
 
 
 def height_in(chart: Chart) -> float:
@@ -205,7 +207,9 @@ def draw_mark(mark: Mark, axes: "Axes") -> None:
 def draw_line(line: Line, axes: "Axes", tint: Any) -> None:
     """Through points, or around an area."""
     x, y = zip(*line.points, strict=True)
-    if line.look in AREAS:
+    if line.look is Look.DOTS:
+        axes.plot(x, y, "_", markersize=7, alpha=0.25, zorder=1, **tint)
+    elif line.look in AREAS:
         axes.fill(x, y, alpha=0.5 if line.look is Look.AREA else 0.18, lw=0, **tint)
     else:
         style = DASHES[line.look is Look.DASHED]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from calibrate.io.plot import NAMES_MAX
 from calibrate.layers.facts import LayerWork
 from planner.prediction.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy
@@ -15,6 +14,8 @@ from simulator.world.hardware import GPU
 BATCHES = (16, 32, 64, 128, 256)
 """Of the picture of training memory."""
 COLOURS = {Bound.ARITHMETIC: colour(1), Bound.BANDWIDTH: colour(0), Bound.OVERHEAD: colour(9), Bound.NONE: colour(9)}
+NAMES_MAX = 40
+"""Layers up to which each is named on its axis; more would overlap."""
 ROOM = 1.05
 """Height over the highest bar."""
 

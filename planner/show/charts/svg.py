@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from planner.show.charts.axes import Axis
-from planner.show.charts.blocks import AREAS, Box, Dot, Graph, Line, Mark, Rule
+from planner.show.charts.blocks import Box, Dot, Graph, Line, Look, Mark, Rule
 
 WIDTH, HEIGHT = 360, 190
 """Of a graph, in its own units: as wide as a phone shows it."""
@@ -15,6 +15,8 @@ LETTER = 7
 """Width of a letter of an axis, in the graph's units: the widest font that a page is seen in."""
 LEFT, BARE_LEFT = 46, 16
 """With and without labels at the vertical axis; long labels take more."""
+ENDS = {Look.AREA: "Z", Look.RIBBON: "Z", Look.DOTS: "h0"}
+"""Of a path."""
 STRIP, TALL = 1000, 100
 """Of a strip, which stretches to whatever it is given."""
 
@@ -80,8 +82,8 @@ class Plane:
     def line(self, line: Line) -> Markup:
         """Through points, or around an area; nothing where there is no point."""
         places = [f"{figure(self.across(x))} {figure(self.up(y))}" for x, y in line.points]
-        closed = "Z" if line.look in AREAS else ""
-        path = {"d": f"M{'L'.join(places)}{closed}", "class": f"{line.colour} {line.look}"}
+        steps = "h0M" if line.look is Look.DOTS else "L"
+        path = {"d": f"M{steps.join(places)}{ENDS.get(line.look, '')}", "class": f"{line.colour} {line.look}"}
         return element("path", path) if places else Markup("")
 
     def rule(self, rule: Rule) -> Markup:

@@ -14,9 +14,12 @@ from support.paths import ROOT
 
 import planner
 from calibrate.io import plot as pictures
+from calibrate.io.picture import Picture
 from calibrate.io.plot import PlotError
+from calibrate.library.lookup import find_profiles
+from planner.catalog.offers import load_catalog
 from planner.show.charts import plan as plans
-from planner.show.charts import png, studies, svg, training
+from planner.show.charts import png, profiles, studies, svg, training
 from planner.show.charts.axes import Axis, axis_around, axis_to, labelled
 from planner.show.charts.blocks import (
     PALETTE,
@@ -223,6 +226,58 @@ def test_a_training_is_drawn_with_the_letters_of_its_table(tmp_path):
         if option.pareto and isfinite(option.time_s.mid):
             assert (named[mark].x, named[mark].y) == (option.time_s.mid, option.cost_usd.mid)
     assert training.graphs(answer, answer.options[:1], shown) == []
+
+
+# Of profiles
+
+PROFILE = find_profiles((), load_catalog().gpus).for_model("nvidia_resnet50")[0]
+RAW = {
+    "points": {
+        "latency": {"1": {"samples": {"wall_s": [0.01, 0.02]}}, "2": {"samples": {}}},
+        "memory.adam": {
+            "1": {"status": "ok", "values": {"weights_bytes": 1e6, "optimizer_bytes": 2e6}},
+            "2": {"status": "failed"},
+        },
+    },
+    "limits": {"training.adam": {"fails": 2}},
+    "knee": 3,
+    "layers": [{"name": "conv", "flops": 2e6, "input_bytes": 1e6}, {"name": "conv", "flops": 1e6}],
+}
+
+
+def test_the_curve_of_a_profile_runs_through_its_means_and_every_run_is_a_mark():
+    drawn = profiles.time(PROFILE, RAW)
+    lines = {mark.look: mark.points for mark in drawn.marks if isinstance(mark, Line)}
+    means = [(mark.x, mark.y) for mark in drawn.marks if isinstance(mark, Dot)]
+    assert means == [(x, 1e3 * y) for x, y in zip(PROFILE.latency.x, PROFILE.latency.y, strict=True)]
+    assert lines[Look.DOTS] == [(1, 10.0), (1, 20.0)]
+    assert (lines[Look.PLAIN][0], lines[Look.PLAIN][-1]) == (pytest.approx(means[0]), pytest.approx(means[-1]))
+    assert [mark.at for mark in drawn.marks if isinstance(mark, Rule)] == [3]
+    rates = [mark.y for mark in profiles.rate(PROFILE, RAW).marks if isinstance(mark, Dot)]
+    assert rates == [pytest.approx(1e3 * x / y) for x, y in means]
+
+
+def test_a_batch_that_did_not_fit_has_no_bar_and_is_named():
+    (adam,) = profiles.trainings(RAW)
+    assert [text for _, text in adam.x.ticks] == ["1"]
+    assert "2" in adam.title
+    boxes = [(box.name, box.high - box.low) for box in adam.marks if box.high > box.low]
+    assert boxes == [("weights", 1.0), ("optimizer", 2.0)]
+
+
+def test_a_layer_that_runs_twice_has_two_bars():
+    operations, held = profiles.layers(PROFILE, RAW)
+    assert [box.high for box in operations.marks] == [2.0, 1.0]
+    assert [text for _, text in held.x.ticks] == ["conv", "conv"]
+    with pytest.raises(PlotError):
+        profiles.layers(PROFILE, {})
+
+
+@pytest.mark.parametrize("what", Picture)
+def test_every_picture_of_a_profile_is_drawn(what, tmp_path):
+    pytest.importorskip("matplotlib")
+    png.draw(tmp_path / "a.png", profiles.profile_charts(PROFILE, RAW, what))
+    assert (tmp_path / "a.png").read_bytes().startswith(PNG)
 
 
 # Of studies

@@ -1,0 +1,140 @@
+"""Charts of what was measured of a model: time by batch size, memory by kind, layers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from calibrate.io.picture import Picture
+from calibrate.io.plot import PlotError
+from calibrate.io.points import OPTIMIZERS
+from planner.show.charts.axes import Axis, axis_around, plain
+from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
+from planner.show.charts.profiling import bars
+from simulator.world.profile import FitQuality, Profile
+
+STEPS = 100
+"""Points of a curve."""
+KINDS = ("weights", "gradients", "optimizer", "activations")
+LAYER_PARTS = {"input": "input_bytes", "output": "output_bytes", "weights": "weight_bytes"}
+
+Raw = Mapping[str, Any]
+"""What the file of a profile holds besides."""
+
+
+def profile_charts(profile: Profile, measured: Raw, what: Picture) -> list[list[Chart]]:
+    """One of the pictures of a profile; PlotError where its layers are not known."""
+    match what:
+        case Picture.LATENCY:
+            return [[time(profile, measured), rate(profile, measured)]]
+        case Picture.MEMORY:
+            return [[inference(profile, measured), *trainings(measured)]]
+    return [[chart] for chart in layers(profile, measured)]
+
+
+def time(profile: Profile, measured: Raw) -> Graph:
+    """Every run, the means, the fit and its band."""
+    curve = profile.latency
+    points = measured.get("points", {}).get("latency", {})
+    runs = [(int(batch), 1e3 * run_s) for batch, one in points.items() for run_s in one["samples"].get("wall_s", [])]
+    fitted = [(batch, 1e3 * curve(batch)) for batch in between(curve.x)]
+    label = "mean, measured" if points else str(profile.latency_evidence)
+    means = [Dot(x, 1e3 * y, colour(1), name=label) for x, y in zip(curve.x, curve.y, strict=True)]
+    marks: list[Mark] = [
+        Line(runs, "off", Look.DOTS),
+        *band(profile.latency_fit, fitted),
+        Line(fitted, name=form(profile.latency_fit)),
+        *means,
+        *knee(profile, measured),
+    ]
+    return Graph("Time of a batch, ms", batch_axis(curve.x), heights([*fitted, *runs]), marks)
+
+
+def rate(profile: Profile, measured: Raw) -> Graph:
+    """Samples a second."""
+    curve = profile.latency
+    fitted = [(batch, batch / curve(batch)) for batch in between(curve.x)]
+    means = [Dot(x, x / y, colour(1)) for x, y in zip(curve.x, curve.y, strict=True)]
+    marks: list[Mark] = [Line(fitted), *means, *knee(profile, measured)]
+    return Graph("Samples a second", batch_axis(curve.x), heights(fitted), marks)
+
+
+def between(batches: Sequence[float]) -> list[float]:
+    """Batch sizes in equal ratios from the first to the last."""
+    first, last = batches[0], batches[-1]
+    return [first * (last / first) ** (i / STEPS) for i in range(STEPS + 1)]
+
+
+def batch_axis(batches: Sequence[float]) -> Axis:
+    """The measured batch sizes."""
+    around = axis_around(batches, plain, log=True)
+    return Axis(around.low, around.high, [(batch, plain(batch)) for batch in batches], "batch size", log=True)
+
+
+def heights(points: Sequence[Point]) -> Axis:
+    """All that is drawn."""
+    return axis_around([y for _, y in points], plain, log=True)
+
+
+def band(fit: FitQuality | None, fitted: Sequence[Point]) -> Iterator[Line]:
+    """Where most other batches are expected."""
+    if fit and fit.band:
+        above = [(x, y * (1 + fit.band)) for x, y in fitted]
+        below = [(x, y / (1 + fit.band)) for x, y in reversed(fitted)]
+        name = f"90 % of unmeasured batches: within {fit.band:.1%}"
+        yield Line([*above, *below], colour(0), Look.RIBBON, name)
+
+
+def form(quality: FitQuality | None) -> str:
+    """How the curve was made, and how good that is."""
+    if quality is None:
+        return "straight lines between"
+    if quality.error_mean is None or quality.error_max is None:
+        return f"fit: {quality.form}, too few points to judge it"
+    worst = f"worst {quality.error_max:.1%} at {quality.error_max_at:g}"
+    return f"fit: {quality.form}, held-out error {quality.error_mean:.1%}, {worst}"
+
+
+def knee(profile: Profile, measured: Raw) -> list[Rule]:
+    """Where work begins to outweigh what every batch costs."""
+    at = measured.get("knee")
+    if not at or not profile.latency.x[0] < at < profile.latency.x[-1]:
+        return []
+    return [Rule(at, "off", f"knee at {at:.3g}", dashed=True)]
+
+
+def inference(profile: Profile, measured: Raw) -> Graph:
+    """Memory of inference by batch size."""
+    curve = profile.workspace
+    held = [{"weights": profile.weight_bytes / 1e6, "activations": size / 1e6} for size in curve.y]
+    return bars(f"Inference, MB{limit(measured, 'inference')}", [*map(plain, curve.x)], held, "batch size")
+
+
+def trainings(measured: Raw) -> Iterator[Graph]:
+    """Memory of training by batch size, with each optimizer that was measured."""
+    for optimizer in OPTIMIZERS:
+        points = measured.get("points", {}).get(f"memory.{optimizer}", {})
+        good = {batch: point["values"] for batch, point in points.items() if point["status"] == "ok"}
+        held = [{kind: values.get(f"{kind}_bytes", 0.0) / 1e6 for kind in KINDS} for values in good.values()]
+        title = f"Training with {optimizer}, MB{limit(measured, f'training.{optimizer}')}"
+        if points:
+            yield bars(title, list(good), held, "batch size")
+
+
+def limit(measured: Raw, phase: str) -> str:
+    """The batch size that did not fit."""
+    fails = measured.get("limits", {}).get(phase, {}).get("fails")
+    return f" (batch {fails} does not fit)" if fails else ""
+
+
+def layers(profile: Profile, measured: Raw) -> list[Graph]:
+    """Operations and memory of each layer; one that runs twice has two bars."""
+    known = measured.get("layers") or []
+    if not known:
+        remedy = f"Measure it: planner calibrate --models {profile.model}"
+        raise PlotError(f"{profile.model} on {profile.gpu}: its layers are not known. {remedy}.")
+    names = [str(layer["name"]) for layer in known]
+    operations = [{"operations": layer.get("flops", 0) / 1e6} for layer in known]
+    held = [{name: layer.get(key, 0) / 1e6 for name, key in LAYER_PARTS.items()} for layer in known]
+    return [
+        bars("Operations of a sample, million (a multiply-add is two)", names, operations),
+        bars("Working set of a sample, MB", names, held),
+    ]
