@@ -26,6 +26,7 @@ TOGETHER = frozenset(
         "planner/questions/validation/test_validation",
         "planner/search/test_merged",
         "planner/show/page/test_page",
+        "planner/show/test_charts",
     )
 )
 """Tests of one file that share what takes long to make: one process runs all of them."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.answers import BEST, PLAN
+from support.commands import planner
 from support.paths import ROOT
 from typer.testing import CliRunner
 
@@ -47,6 +48,11 @@ def asked(*words: str) -> tuple[int, str]:
 
 def refused(*words: str) -> str:
     """The one line with which a command refuses; it keeps within a line and speaks to no terminal."""
+    return the_line(words, *planner(*words))
+
+
+def refused_soon(*words: str) -> str:
+    """The same, of what might ask for all memory and all time: it gets little of both."""
     done = subprocess.run(
         [sys.executable, "-m", "planner", *words],
         capture_output=True,
@@ -55,9 +61,13 @@ def refused(*words: str) -> str:
         timeout=120,
         preexec_fn=small_memory,
     )
-    assert done.returncode == 2, (words, done.stderr[-500:])
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    return the_line(words, done.returncode, done.stdout, done.stderr)
+
+
+def the_line(words: tuple[str, ...], code: int, out: str, err: str) -> str:
+    assert code == 2, (words, err[-500:])
+    assert out == ""
+    (line,) = err.splitlines()
     assert line.isprintable()
     assert len(line) < 600
     return line
@@ -83,18 +93,20 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         (folder / name).write_text(text)
 
     def run(*words: str) -> str:
-        command = [sys.executable, "-m", "planner", *words]
-        done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
-                              text=True, check=False, timeout=300)  # fmt: skip
-        assert done.returncode in (0, 3), done.stderr
-        return done.stdout
+        code, out, err = planner(*words)
+        assert code in (0, 3), err
+        return out
 
-    run("plan", "small.yaml", "-o", "plan.json")
-    run("study", "study.yaml", "-o", "st")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PYTHONPATH", str(ROOT))
+        run("plan", "small.yaml", "-o", "plan.json")
+        run("study", "study.yaml", "-o", "st")
+        trained = run("train", "training.yaml", "--format", "json")
     return {
         "plan.json": json.loads((folder / "plan.json").read_text()),
         "study.json": json.loads((folder / "st" / "study.json").read_text()),
-        "train.json": json.loads(run("train", "training.yaml", "--format", "json")),
+        "train.json": json.loads(trained),
         "run.json": json.loads(gzip.decompress(RECORDING.read_bytes())),
     }
 
@@ -181,7 +193,7 @@ def test_what_commands_wrote_is_read(here: Path, answers: dict[str, Any]) -> Non
 def test_devices_and_pipes_are_no_files(words: tuple[str, ...], here: Path) -> None:
     os.mkfifo("pipe")
     for file in ("/dev/zero", "pipe"):
-        assert "is a device or a pipe, and no file" in refused(*(file if word == "F" else word for word in words))
+        assert "is a device or a pipe, and no file" in refused_soon(*(file if word == "F" else word for word in words))
 
 
 def test_what_unpacks_to_too_much_is_refused_while_it_is_read(here: Path) -> None:
@@ -190,35 +202,35 @@ def test_what_unpacks_to_too_much_is_refused_while_it_is_read(here: Path) -> Non
         for _ in range(20_000):
             bomb.write(b"{}," * 1000)
         bomb.write(b"{}]}")
-    assert "holds more values than fit into 400 MB" in refused("validate", "--replay", "bomb.json.gz")
+    assert "holds more values than fit into 400 MB" in refused_soon("validate", "--replay", "bomb.json.gz")
     with gzip.open("zeros.json.gz", "wb") as bomb:
         for _ in range(300):
             bomb.write(b"0," * 500_000)
-    assert "holds more than 256 MB" in refused("explain", "zeros.json.gz")
+    assert "holds more than 256 MB" in refused_soon("explain", "zeros.json.gz")
     with gzip.open("lines.csv.gz", "wb") as bomb:
         bomb.write(b"arrival_s\n")
         for _ in range(30):
             bomb.write(b"\n" * 1_000_000)
-    assert "holds more than 15,000,000 rows" in refused("trace", "describe", "lines.csv.gz")
+    assert "holds more than 15,000,000 rows" in refused_soon("trace", "describe", "lines.csv.gz")
 
 
 def test_a_small_file_asks_for_no_more_than_its_size(here: Path, answers: dict[str, Any]) -> None:
     """Nothing grows faster than the file: keys that come again, values that are all wrong, one long cell."""
     Path("keys.json").write_text("{" + "".join(f'"{i}":0,' for i in range(400_000)) + '"7":0}')
-    assert "keys.json: has the key `7` twice" in refused("explain", "keys.json")
+    assert "keys.json: has the key `7` twice" in refused_soon("explain", "keys.json")
     wrong = json.dumps({**answers["plan.json"], "warnings": []}).replace('"warnings": []', '"warnings": [HERE]')
     with gzip.open("wrong.json.gz", "wb") as packed:
         packed.write(wrong.replace("HERE", "1," * 5_000_000 + "1").encode())
-    assert "warnings[0]: must be a mapping of keys to values, got 1" in refused("explain", "wrong.json.gz")
+    assert "warnings[0]: must be a mapping of keys to values, got 1" in refused_soon("explain", "wrong.json.gz")
     many = {"versions": dict.fromkeys(map(str, range(200_000)), 1)}
     Path("many.json").write_text(json.dumps({**answers["plan.json"], **many}))
-    assert "versions: must have at most 100000 items" in refused("explain", "many.json")
+    assert "versions: must have at most 100000 items" in refused_soon("explain", "many.json")
     Path("dates.csv").write_text("time\n" + "2023-11-16 18:17:03.97\n" * 60_000 + "x" * 100_000 + "\n")
-    assert "dates.csv:60002: must be a date" in refused("trace", "describe", "dates.csv")
+    assert "dates.csv:60002: must be a date" in refused_soon("trace", "describe", "dates.csv")
     Path("zone.csv").write_text("time\n2024-01-01T00:00:00.1\n2024-01-01T00:00:10.123456789012345678+00garbage\n")
-    assert "zone.csv:3: must be a date" in refused("trace", "describe", "zone.csv")
+    assert "zone.csv:3: must be a date" in refused_soon("trace", "describe", "zone.csv")
     Path("comment.csv").write_text("# from 0 s" + " , lasts" * 60_000 + "\n#" + " " * 400_000 + "x\ntime\n1\n")
-    assert "holds 1 arrival" in refused("trace", "describe", "comment.csv")
+    assert "holds 1 arrival" in refused_soon("trace", "describe", "comment.csv")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +245,7 @@ def test_counts_that_ask_for_terabytes(counts: str, said: str, here: Path) -> No
     header = FUNCTIONS.split("\n")[0].split(",")[:4]
     minutes = [str(i) for i in range(1, counts.count(",") + 2)]
     Path("f.csv").write_text(",".join([*header, *minutes]) + "\no,a,f,http," + counts + "\n")
-    assert said in refused("trace", "describe", "f.csv")
+    assert said in refused_soon("trace", "describe", "f.csv")
 
 
 def test_rows_of_other_lengths_are_named(here: Path) -> None:

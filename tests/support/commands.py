@@ -1,0 +1,19 @@
+"""Commands in the test's own process, with no new interpreter that imports everything again."""
+
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from planner import cli
+
+
+def planner(*words: object, err: io.StringIO | None = None) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error, as if both were piped."""
+    out, err = io.StringIO(), err or io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["planner", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+    return int(end.value.code or 0), out.getvalue(), err.getvalue()
