@@ -39,6 +39,8 @@ OURS = {
 MARK_WITHIN = 10_000
 LINES_DEEP = 3
 """Levels of a JSON file that take a line for each key; what lies deeper stands in one line."""
+PART = ".part"
+"""End of the name of a file that is being written."""
 LONGEST_PART = 100
 """Bytes of a file's name in that of the file it is written to first."""
 GZIP = b"\x1f\x8b"
@@ -158,7 +160,7 @@ def replacing(path: Path, *, locked: bool = False) -> Iterator[BinaryIO]:
     cannot be written; then the old one is as it was.
     """
     writer, name = "" if locked else f".{os.getpid()}", path.name.encode()[:LONGEST_PART].decode(errors="ignore")
-    part = path.with_name(f".{name}{writer}.part")
+    part = path.with_name(f".{name}{writer}{PART}")
     try:
         with open(part, "wb", opener=_open_new) as file:
             yield file

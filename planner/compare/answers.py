@@ -84,16 +84,23 @@ class ArrivalsDrawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What an answer says, whatever command gave it."""
+class Side:
+    """One of two answers."""
 
     path: str
     schema: str
-    created_at: str
+    created_at: str = ""
     """Empty where the answer does not say."""
-    summary: str
-    """The answer in one line."""
+    answer: str
+    """In one line."""
     feasible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an answer says, whatever command gave it."""
+
+    side: Side
     inputs: Attributes
     parts: Parts
     figures: Mapping[Key, Interval]
@@ -151,11 +158,13 @@ def of_plan(plan: Plan, path: str) -> Answer:
         "gpu_count": float(best.gpu_count) if best.models else nan,
     }
     return Answer(
-        path=path,
-        schema=plan.schema,
-        created_at=plan.created_at,
-        summary=headline(plan),
-        feasible=best.feasible,
+        side=Side(
+            path=path,
+            schema=plan.schema,
+            created_at=plan.created_at,
+            answer=headline(plan),
+            feasible=best.feasible,
+        ),
         inputs=inputs,
         parts={
             "machines": {machine_name(i): attributes_of(i, MACHINE_ATTRIBUTES) for i in best.instances},
@@ -179,11 +188,7 @@ def simulated(run: Simulation, path: str) -> Answer:
     cost = nan if run.cost_usd_per_hour is None else run.cost_usd_per_hour
     whole = {"cost_usd_per_hour": cost, "gpu_count": float(len(run.gpus))}
     return Answer(
-        path=path,
-        schema=run.schema,
-        created_at="",
-        summary=replay_line(run),
-        feasible=run.feasible,
+        side=Side(path=path, schema=run.schema, answer=replay_line(run), feasible=run.feasible),
         inputs=inputs,
         parts={"GPUs": kinds(run.gpus), **placed(run.models, run.gpus)},
         figures={**figures_of(whole), **served(run.models)},
@@ -252,12 +257,9 @@ def trained(plan: TrainingPlan, path: str) -> Answer:
         figures[key("cost_usd", of)] = band(option.cost_usd)
         figures[key("time_s", of)] = band(option.time_s)
     figures |= {key("gpu_count", end): exactly(float(option.gpu_count)) for end, option in ends.items()}
+    line = "; ".join(f"{end}: {name}" for end, name in choice.items()) or "No option keeps the limits"
     return Answer(
-        path=path,
-        schema=TRAINING,
-        created_at="",
-        summary="; ".join(f"{end}: {name}" for end, name in choice.items()) or "No option keeps the limits",
-        feasible="cheapest" in ends,
+        side=Side(path=path, schema=TRAINING, answer=line, feasible="cheapest" in ends),
         inputs=attributes_of(plan, ("name", "deadline_s", "budget_usd", "prices_as_of")),
         parts={
             "choice": {end: {"option": name} for end, name in choice.items()},
@@ -293,12 +295,9 @@ def studied(answer: StudyAnswer, path: str) -> Answer:
     for what, point in points.items():
         figures |= point_figures(what, point, answer)
     feasible = sum(point.feasible for point in points.values())
+    line = f"{answer.name}: {counted(len(points), 'point')}, {feasible} of them feasible"
     return Answer(
-        path=path,
-        schema=STUDY,
-        created_at="",
-        summary=f"{answer.name}: {counted(len(points), 'point')}, {feasible} of them feasible",
-        feasible=feasible > 0,
+        side=Side(path=path, schema=STUDY, answer=line, feasible=feasible > 0),
         inputs={
             **attributes_of(answer, STUDY_ATTRIBUTES),
             "changes": ", ".join(answer.changes),

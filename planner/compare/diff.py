@@ -6,7 +6,7 @@ from difflib import ndiff
 from enum import StrEnum
 from math import hypot, isclose, isfinite, nan
 
-from planner.compare.answers import BANDS, METRICS, SERVING, Answer, Attributes, Key, exactly
+from planner.compare.answers import BANDS, METRICS, SERVING, Answer, Attributes, Key, Side, exactly
 from planner.compare.gate import INFEASIBLE, ConditionError, GateCondition
 from planner.io.store import StoreError
 from planner.model.candidate import Candidate
@@ -80,17 +80,6 @@ class FigureChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One of the two answers."""
-
-    path: str
-    schema: str
-    created_at: str
-    answer: str
-    feasible: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
     """What differs."""
 
@@ -137,28 +126,17 @@ def exact(figure: Interval) -> bool:
 
 def compare(old: Answer, new: Answer) -> Diff:
     """What differs between two answers of the same kind."""
-    family = [SERVING if one.schema in SERVING else (one.schema,) for one in (old, new)]
-    if family[0] != family[1]:
-        both = f"{old.path} is `{old.schema}`, {new.path} is `{new.schema}`"
+    was, now = old.side, new.side
+    if was.schema != now.schema and not {was.schema, now.schema} <= {*SERVING}:
+        both = f"{was.path} is `{was.schema}`, {now.path} is `{now.schema}`"
         raise StoreError(f"{both}: these have no figures in common. Compare plans and simulations, or two of a kind.")
     return Diff(
-        old=side(old),
-        new=side(new),
+        old=old.side,
+        new=new.side,
         same_arrivals=met_the_same(old, new),
         changes=(*inputs(old, new), *scenarios(old, new), *parts(old, new)),
         figures=tuple(figure(key, old.figures.get(key), new.figures.get(key)) for key in keys(old, new)),
         notes=tuple(notes(old, new)),
-    )
-
-
-def side(answer: Answer) -> Side:
-    """What the difference says of an answer itself."""
-    return Side(
-        path=answer.path,
-        schema=answer.schema,
-        created_at=answer.created_at,
-        answer=answer.summary,
-        feasible=answer.feasible,
     )
 
 
@@ -176,7 +154,7 @@ def inputs(old: Answer, new: Answer) -> Iterator[Change]:
         before, after = old.inputs.get(name), new.inputs.get(name)
         if both and not equal(before, after):
             yield Change(sign=Sign.CHANGED, section="inputs", what=name, old=before, new=after)
-        if not both and old.schema == new.schema:
+        if not both and old.side.schema == new.side.schema:
             sign = Sign.ADDED if name in new.inputs else Sign.REMOVED
             yield Change(sign=sign, section="inputs", what=name, old=before, new=after)
 
@@ -234,7 +212,7 @@ def equal(before: object, after: object, apart: float = EQUAL) -> bool:
 
 def keys(old: Answer, new: Answer) -> list[Key]:
     """Figures of either, those of the whole answer first; what only one kind of answer tells is left out."""
-    alike, both = old.schema == new.schema, old.figures.keys() & new.figures.keys()
+    alike, both = old.side.schema == new.side.schema, old.figures.keys() & new.figures.keys()
     comparable = [key for key in dict.fromkeys((*old.figures, *new.figures)) if alike or key in both]
     return sorted(comparable, key=lambda key: bool(key.of))
 
@@ -295,8 +273,8 @@ def judge(old: Interval, new: Interval, apart: Interval) -> FigureVerdict:
 
 def notes(old: Answer, new: Answer) -> Iterator[str]:
     """What helps to read the difference."""
-    if old.feasible != new.feasible:
-        yield "Feasible before, no longer." if old.feasible else "Not feasible before, feasible now."
+    if old.side.feasible != new.side.feasible:
+        yield "Feasible before, no longer." if old.side.feasible else "Not feasible before, feasible now."
     if old.arrivals and new.arrivals and figures_of_parts(old) != figures_of_parts(new):
         yield chance(met_the_same(old, new), old)
     if old.source and new.source:
@@ -319,7 +297,7 @@ def has_hidden_changes(old: Answer, new: Answer) -> bool:
 
 def chance(same: bool, old: Answer) -> str:
     """How far intervals may be trusted for differences."""
-    if old.arrivals and old.schema == STUDY:
+    if old.arrivals and old.side.schema == STUDY:
         demand = f"seed {old.arrivals.seed}, so points of the same demand met the same arrivals (common random numbers)"
         return f"Both draw from {demand}." if same else "The studies draw from different seeds, or differ in more."
     if same:

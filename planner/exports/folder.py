@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from calibrate.io.files import FileError, quoted, read_bytes, read_json
+from calibrate.io.files import PART, FileError, quoted, read_bytes, read_json
 from planner.exports.fleet import ExportError
 from planner.io.store import StoreError, write_beside
 
@@ -58,7 +58,7 @@ def mark_in(folder: Path) -> Any:
     if folder.exists() and not folder.is_dir():
         raise ExportError(f"{folder}: is no folder. Name another with -o.")
     try:
-        if not folder.exists() or all(path.name.endswith(".part") for path in folder.iterdir()):
+        if not folder.exists() or all(path.suffix == PART for path in folder.iterdir()):
             return None
         if not (folder / MARK).exists():
             raise ExportError(f"{folder}: is not empty, and holds no export. Name another folder with -o.")

@@ -65,11 +65,7 @@ class Loaded:
 
 def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Loaded:
     """The scenario in a YAML file after `key=value` overrides; ScenarioError lists all that is wrong."""
-    try:
-        text = read_text(path)
-    except ValueError as error:
-        raise ScenarioError([f"{path}: {error}"]) from None
-    return load_text(text, path, overrides)
+    return load_text(text_of(path), path, overrides)
 
 
 def load_data(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Loaded:
@@ -79,7 +75,7 @@ def load_data(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Loaded:
 
 def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
     """The scenario in a text. Files that it names lie in the folder of `path`."""
-    reader = ScenarioReader(parsed(text, path))
+    reader = ScenarioReader(no_answer(parsed(text, path), path))
     for override in overrides:
         reader.override(override)
     scenario = reader.scenario()
@@ -94,21 +90,28 @@ def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
 
 def read_yaml(path: Path) -> tuple[str, YamlDocument]:
     """Text and content of a YAML file; ScenarioError lists all that is wrong with its form."""
+    text = text_of(path)
+    return text, parsed(text, path)
+
+
+def text_of(path: Path) -> str:
+    """Text of a file; ScenarioError where it cannot be had."""
     try:
-        text = read_text(path)
-        return text, parse(text)
-    except YamlError as error:
-        raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+        return read_text(path)
     except ValueError as error:
         raise ScenarioError([f"{path}: {error}"]) from None
 
 
 def parsed(text: str, path: Path) -> YamlDocument:
-    """The document in a text; ScenarioError where it is no YAML, or an answer of ours."""
+    """The document in a text; ScenarioError lists all that is wrong with its form."""
     try:
-        document = parse(text)
+        return parse(text)
     except YamlError as error:
         raise ScenarioError([line(path, problem) for problem in error.problems]) from None
+
+
+def no_answer(document: YamlDocument, path: Path) -> YamlDocument:
+    """The document; ScenarioError where it is an answer of ours."""
     if isinstance(document.data, dict) and str(document.data.get("schema")).startswith("planner."):
         hint = f"`planner explain {path}` reads a plan; name the scenario it was made from."
         raise ScenarioError([f"{path}: is an answer (`{document.data['schema']}`), not a scenario. {hint}"])

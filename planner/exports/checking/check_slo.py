@@ -18,6 +18,7 @@ import random
 import ssl
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -154,25 +155,21 @@ def sample_shape(name: str, tensor: dict[str, Any], dim: int | None) -> list[int
     return [1 if first == -1 else first, *(dim if size == -1 and dim else size for size in others)]
 
 
-class Outcomes:
-    """One model's requests: when each was due, sent and answered."""
+@dataclass
+class Outcome:
+    """What became of a request, in seconds from the start."""
 
-    def __init__(self) -> None:
-        self.due: list[float] = []
-        self.sent: list[float] = []
-        self.done: list[float] = []
-        """Infinite where no good answer came."""
-
-    def latencies_s(self) -> list[float]:
-        """Latencies of those that were answered, ascending."""
-        return sorted(done - due for due, done in zip(self.due, self.done, strict=True) if done < math.inf)
+    due: float
+    sent: float
+    done: float = math.inf
+    """Infinite where no good answer came."""
 
 
-async def measure(plan: dict[str, Any], urls: dict[str, str], options: argparse.Namespace) -> dict[str, Outcomes]:
+async def measure(plan: dict[str, Any], urls: dict[str, str], options: argparse.Namespace) -> dict[str, list[Outcome]]:
     """Send the load and wait for the answers; outcomes by model, without the warm-up."""
     rng = random.Random(options.seed)
     endpoints = {name: Endpoint(url) for name, url in urls.items()}
-    outcomes = {model["name"]: Outcomes() for model in plan["models"]}
+    outcomes: dict[str, list[Outcome]] = {model["name"]: [] for model in plan["models"]}
     schedule: list[tuple[float, str, Endpoint, bytes]] = []
     for model in plan["models"]:
         schedule += await requests(model, endpoints, options, rng)
@@ -198,14 +195,14 @@ async def requests(
     return schedule
 
 
-async def send(schedule: list[Any], outcomes: dict[str, Outcomes], warmup_s: float, patience_s: float) -> None:
+async def send(schedule: list[Any], outcomes: dict[str, list[Outcome]], warmup_s: float, patience_s: float) -> None:
     """Send every request when it is due."""
     start = time.perf_counter()
     running = set()
     for due, name, endpoint, request in schedule:
         while (wait_s := start + due - time.perf_counter()) > 0:
             await asyncio.sleep(wait_s - 0.002 if wait_s > 0.003 else 0)  # sleeping overshoots by about 1 ms
-        record = outcomes[name] if due >= warmup_s else Outcomes()
+        record = outcomes[name] if due >= warmup_s else []
         task = asyncio.ensure_future(ask(endpoint, request, start, due, record))
         running.add(task)
         task.add_done_callback(running.discard)
@@ -218,16 +215,14 @@ async def send(schedule: list[Any], outcomes: dict[str, Outcomes], warmup_s: flo
             await asyncio.gather(*late, return_exceptions=True)
 
 
-async def ask(endpoint: Endpoint, request: bytes, start: float, due: float, record: Outcomes) -> None:
+async def ask(endpoint: Endpoint, request: bytes, start: float, due: float, record: list[Outcome]) -> None:
     """One request; what comes of it is kept even where nothing does."""
-    place = len(record.due)
-    record.due.append(due)
-    record.sent.append(time.perf_counter() - start)
-    record.done.append(math.inf)
+    outcome = Outcome(due, time.perf_counter() - start)
+    record.append(outcome)
     with contextlib.suppress(OSError, EOFError, ValueError, IndexError):
         status, _ = await endpoint.ask(request)
         if status == 200:
-            record.done[place] = time.perf_counter() - start
+            outcome.done = time.perf_counter() - start
 
 
 def quantile(ascending: list[float], share: float) -> float:
@@ -246,14 +241,15 @@ def interval(hits: int, count: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / (count + z * z)), min(1.0, (centre + spread) / (count + z * z))
 
 
-def judge(model: dict[str, Any], record: Outcomes) -> dict[str, Any]:
+def judge(model: dict[str, Any], record: list[Outcome]) -> dict[str, Any]:
     """Figures of a model that were measured, beside its SLO."""
-    latencies_s, count = record.latencies_s(), len(record.due)
+    latencies_s = sorted(one.done - one.due for one in record if one.done < math.inf)
+    count = len(record)
     if not count:
         raise Unmeasurable(f"{model['name']}: no request was due. Measure longer, with --seconds.")
     hits = sum(latency_s <= model["slo_s"] for latency_s in latencies_s)
     low, high = interval(hits, count)
-    lags_s = sorted(sent - due for due, sent in zip(record.due, record.sent, strict=True))
+    lags_s = sorted(one.sent - one.due for one in record)
     return {
         "model": model["name"],
         "requests": count,
