@@ -32,21 +32,24 @@ def knees(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[
     sizes = [SMALLEST_BYTES << n for n in range((largest // SMALLEST_BYTES).bit_length())]
     timer: Timer = CudaTimer(device.index or 0) if device.type == "cuda" else CpuTimer()
     numbers = torch.zeros(sizes[-1] // 4, device=device)
-    samples = {}
-    for size in sizes:
-        part, passes = numbers[: size // 4], min(PASSES_MAX, max(1, TOUCHED_BYTES[device.type] // size))
-
-        def work(part: torch.Tensor = part, passes: int = passes) -> None:
-            for _ in range(passes):
-                part.add_(1.0)
-
-        rule = StopRule(seconds=seconds / len(sizes), at_most=100, warm_up_s=seconds / len(sizes) / 4, warm_up_runs=1)
-        with one_thread():
-            samples[size] = [taken / passes for taken in repeat(timer, work, rule).wall_s]
+    with one_thread():
+        samples = {size: pass_s(numbers[: size // 4], timer, seconds / len(sizes)) for size in sizes}
     times_s = {size: median(taken) for size, taken in samples.items()}
     rates = {size: 2 * size / time_s for size, time_s in times_s.items()}
     values = {"fastest_bytes_per_s": max(rates.values()), "slowest_bytes_per_s": rates[sizes[-1]]}
     return values, {f"{size}_s": taken for size, taken in samples.items()}, {"knees_bytes": falls(rates)}
+
+
+def pass_s(numbers: torch.Tensor, timer: Timer, seconds: float) -> list[float]:
+    """Times of one pass over all numbers."""
+    passes = min(PASSES_MAX, max(1, TOUCHED_BYTES[numbers.device.type] // numbers.nbytes))
+
+    def work() -> None:
+        for _ in range(passes):
+            numbers.add_(1.0)
+
+    rule = StopRule(seconds=seconds, at_most=100, warm_up_s=seconds / 4, warm_up_runs=1)
+    return [taken / passes for taken in repeat(timer, work, rule).wall_s]
 
 
 @contextmanager

@@ -145,10 +145,14 @@ def fit_series(points: Mapping[int, float], forms: Sequence[str]) -> Fit:
         raise ValueError(f"a fit needs points that are finite and not below 0, got {dict(points)}")
     if min(y) == 0:
         forms = ("interpolation",)
+    return _fit(x, y, forms, held_out_errors(x, y, forms) if min(y) > 0 else {})
+
+
+def _fit(x: Values, y: Values, forms: Sequence[str], held_out: Mapping[float, float]) -> Fit:
+    """The best form, and what the held-out errors by point say of it."""
     form = choose(x, y, forms)
     parameters = _parameters(form, x, y)
     curve = curve_of(form, x, y, parameters)
-    held_out = held_out_errors(x, y, forms) if min(y) > 0 else {}
     errors_log = list(held_out.values())
     worst_at, worst = _worst(curve, held_out)
     return Fit(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,13 +93,12 @@ class Library:
         it.
         """
         wanted = PRECISIONS if precision is None else (precision,)
-        of_name = (self.profiles.get((model, gpu, one)) for one in wanted)
-        named = next((profile for profile in of_name if profile and runtime in (None, profile.runtime)), None)
-        if named is not None:
-            return named
+        of_name = filter(None, (self.profiles.get((model, gpu, one)) for one in wanted))
+        named = (profile for profile in of_name if runtime in (None, profile.runtime))
         of_architecture = (self.published(model, gpu, one, runtime or USUAL_RUNTIME) for one in wanted)
-        usual = next((profile for profile in of_architecture if profile), None)
-        return usual or (self._in_another(model, gpu, wanted) if runtime is None else None)
+        if found := next(filter(None, chain(named, of_architecture)), None):
+            return found
+        return self._in_another(model, gpu, wanted) if runtime is None else None
 
     def _in_another(self, model: str, gpu: str, wanted: Sequence[str]) -> Profile | None:
         """Figures of another runtime, with that doubt, where neither a profile nor layers say anything of the usual."""

@@ -88,6 +88,8 @@ def swap_times(
     ZooError for a model that cannot be had; what the models' own code raises.
     """
     weights, timer = Weights(device, pinned=True), device.timer()
+    if not names:
+        return {}
     with measure.switches(settings):
         models = {name: adopted(name, device, settings, batches, weights, input_shape) for name in names}
         largest = max(held_bytes(weights, one) for one in models.values())
@@ -177,22 +179,30 @@ def measure_swapping(request: Request) -> int:
     device.open()
     where = provenance.read(device)
     folder = request.out / str(where["gpu"])
-    batches = [batch for batch in request.batches if batch <= LARGEST_BATCH] or [request.batches[0]]
-    code = 0
-    for settings in request.settings:
-        paths = {name: folder / file_name(name, settings, request.input_shape) for name in request.models}
-        for name in [name for name, path in paths.items() if not path.is_file()]:
-            print(f"{name}: has no profile in {folder}. Measure it with --mode inference,swapping.", file=sys.stderr)
-            del paths[name]
-            code = 2
-        try:
-            found = swap_times(list(paths), device, settings, batches, input_shape=request.input_shape) if paths else {}
-        except Exception as error:
-            print(f"swapping: not measured: {one_line(error, 400)}", file=sys.stderr)
-            return 2
-        for name, times in found.items():
-            noted(paths[name], times, list(paths), str(where["date"]))
-    return code
+    return max(_measure_under(settings, request, device, folder, str(where["date"])) for settings in request.settings)
+
+
+def _measure_under(settings: Settings, request: Request, device: Device, folder: Path, date: str) -> int:
+    """The same under one setting."""
+    paths = {name: folder / file_name(name, settings, request.input_shape) for name in request.models}
+    known = {name: path for name, path in paths.items() if path.is_file()}
+    for name in [name for name in paths if name not in known]:
+        print(f"{name}: has no profile in {folder}. Measure it with --mode inference,swapping.", file=sys.stderr)
+    try:
+        found = swap_times(
+            list(known), device, settings, small_batches(request.batches), input_shape=request.input_shape
+        )
+    except Exception as error:
+        print(f"swapping: not measured: {one_line(error, 400)}", file=sys.stderr)
+        return 2
+    for name, times in found.items():
+        noted(known[name], times, list(known), date)
+    return 0 if known == paths else 2
+
+
+def small_batches(batches: Sequence[int]) -> list[int]:
+    """Those that are timed after a load; the smallest where all are larger."""
+    return [batch for batch in batches if batch <= LARGEST_BATCH] or [batches[0]]
 
 
 def file_name(name: str, settings: Settings, input_shape: tuple[int, ...] | None) -> str:

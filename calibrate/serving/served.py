@@ -1,8 +1,10 @@
 """Served: what serving for real gave, as columns: the simulator's records, and what each action took. No torch here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,25 +141,30 @@ def doublings(most: int) -> tuple[int, ...]:
     return tuple(sorted({1 << power for power in range(most.bit_length())} | {most}))
 
 
+def in_a_row(parts: Iterable[object], name: str) -> tuple[Any, ...]:
+    """All that the parts hold under a name."""
+    return tuple(chain.from_iterable(map(attrgetter(name), parts)))
+
+
 def joined(deployment: Deployment, parts: Sequence[Served]) -> Served:
     """What several processes served at the same time, as one; `deployment` is the whole."""
     results = [part.result for part in parts]
+    requests = dict(chain.from_iterable(result.requests.items() for result in results))
     order = [service.model for service in deployment.services]
-    requests = {model: columns for result in results for model, columns in result.requests.items()}
     whole = replace(
         results[0],
         deployment=deployment,
-        duration_s=max(result.duration_s for result in results),
-        requests={model: requests[model] for model in order if model in requests},
-        batches=tuple(chain.from_iterable(result.batches for result in results)),
-        loads=tuple(chain.from_iterable(result.loads for result in results)),
-        stalls=tuple(chain.from_iterable(result.stalls for result in results)),
-        memory={name: use for result in results for name, use in result.memory.items()},
-        wall_s=max(result.wall_s for result in results),
+        duration_s=max(map(attrgetter("duration_s"), results)),
+        requests=dict(sorted(requests.items(), key=lambda one: order.index(one[0]))),
+        batches=in_a_row(results, "batches"),
+        loads=in_a_row(results, "loads"),
+        stalls=in_a_row(results, "stalls"),
+        memory=dict(chain.from_iterable(result.memory.items() for result in results)),
+        wall_s=max(map(attrgetter("wall_s"), results)),
     )
     return Served(
         result=whole,
-        actions=tuple(chain.from_iterable(part.actions for part in parts)),
-        held={name: held for part in parts for name, held in part.held.items()},
+        actions=in_a_row(parts, "actions"),
+        held=dict(chain.from_iterable(part.held.items() for part in parts)),
         stopped="; ".join(part.stopped for part in parts if part.stopped not in (None, ASKED)) or None,
     )

@@ -50,11 +50,6 @@ class Session:
     """What swapping cost; empty where it was not measured."""
 
     @property
-    def key(self) -> tuple[str, str]:
-        """Kind of GPU and file: what is alike there is one model under one setting."""
-        return str(self.raw["gpu"]), self.path.name
-
-    @property
     def times(self) -> SessionTimes:
         samples = {
             o.point.batch: o.samples["wall_s"]
@@ -105,18 +100,32 @@ def join(folders: Sequence[Path], out: Path) -> list[Joined]:
 
     JoinError, before anything is written, where sessions cannot stand together or `out` holds other profiles.
     """
-    by_key: dict[tuple[str, str], list[Session]] = {}
+    by_kind: dict[str, dict[str, list[Session]]] = {}
     for session in (one for folder in folders for one in _sessions(folder)):
-        by_key.setdefault(session.key, []).append(session)
-    probes = {gpu: _probes([s for (of, _), ss in by_key.items() if of == gpu for s in ss]) for gpu, _ in by_key}
-    made = [_made(sessions, probes[gpu], out / gpu / name) for (gpu, name), sessions in sorted(by_key.items())]
-    for joined, raw, _ in made:
-        write_file(joined.path, raw)
-    for gpu, known in probes.items():
-        newest = max((p for joined, _, p in made if joined.gpu == gpu), key=lambda p: str(p["date"]))
-        of_gpu = [raw for joined, raw, _ in made if joined.gpu == gpu]
-        write_file(out / gpu / DEVICE_FILE, device_json(newest, known, of_gpu))
-    return [joined for joined, _, _ in made]
+        by_kind.setdefault(session.raw["gpu"], {}).setdefault(session.path.name, []).append(session)
+    of_kinds = {gpu: _of_kind(sessions, out / gpu) for gpu, sessions in sorted(by_kind.items())}
+    for made in of_kinds.values():
+        for path, raw in made.files.items():
+            write_file(path, raw)
+    return [joined for made in of_kinds.values() for joined in made.joined]
+
+
+@dataclass(frozen=True, slots=True)
+class OfKind:
+    """All that is written of one kind of GPU."""
+
+    joined: Sequence[Joined]
+    files: Mapping[Path, Mapping[str, Any]]
+
+
+def _of_kind(by_file: Mapping[str, Sequence[Session]], folder: Path) -> OfKind:
+    """The joined profiles of a kind of GPU, by file, and the device."""
+    probes = _probes([session for sessions in by_file.values() for session in sessions])
+    made = [_made(sessions, probes, folder / name) for name, sessions in sorted(by_file.items())]
+    files: dict[Path, Mapping[str, Any]] = {joined.path: raw for joined, raw, _ in made}
+    newest = max((provenance for *_, provenance in made), key=lambda p: str(p["date"]))
+    device = device_json(newest, probes, list(files.values()))
+    return OfKind([joined for joined, *_ in made], {**files, folder / DEVICE_FILE: device})
 
 
 # Reading

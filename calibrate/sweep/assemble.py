@@ -88,7 +88,7 @@ class Measured:
 def profile_json(m: Measured) -> dict[str, Any] | None:
     """The profile file of a model; None where no batch was timed or nothing is known of memory."""
     times = m.by_batch(What.LATENCY)
-    workspace, memory_evidence, memory_assumptions = _workspace(m)
+    workspace, memory_evidence, memory_assumptions, memory_doubts = _raised_workspace(m)
     weights = _weight_bytes(m)
     if not times or not workspace or not weights:
         return None
@@ -96,9 +96,6 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     means = {batch: fmean(runs_s) for batch, runs_s in samples.items()}
     repeats_cv = median(fit.coefficient_of_variation(runs_s) for runs_s in samples.values())
     latency, latency_doubts = raise_falls(means, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
-    held, memory_doubts = raise_falls(workspace, NOISE, "Memory", "MB", 1e-6)
-    if held != workspace and memory_evidence == "measured":
-        memory_evidence = "fitted"
     fitted = fit.fit_latency(latency)
     through_points = latency == means and fitted.form in THROUGH_POINTS
     work = _work(m, weights)
@@ -120,7 +117,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "latency_s": _by_batch(latency),
         "latency_cv": _short(_cv(repeats_cv, fitted), 3),
         **_doubted_or_fitted(m, latency, work, fitted),
-        "workspace_bytes": _sizes_by_batch(held),
+        "workspace_bytes": _sizes_by_batch(workspace),
         **_held_besides(m),
         "load": load,
         **_given("pageable_bytes_per_s", pageable),
@@ -178,6 +175,14 @@ def _cv(repeats: float, fitted: fit.Fit) -> float:
     """
     points = zip(fitted.curve.x, fitted.curve.y, strict=True)
     return float((repeats**2 + fmean((fitted.curve(batch) / time_s - 1) ** 2 for batch, time_s in points)) ** 0.5)
+
+
+def _raised_workspace(m: Measured) -> tuple[dict[int, float], str, list[str], list[str]]:
+    """`_workspace` where no batch takes less than a smaller one, its evidence, what is assumed, and doubts."""
+    seen, evidence, assumptions = _workspace(m)
+    held, doubts = raise_falls(seen, NOISE, "Memory", "MB", 1e-6)
+    raised = held != seen and evidence == "measured"
+    return held, "fitted" if raised else evidence, assumptions, doubts
 
 
 def _workspace(m: Measured) -> tuple[dict[int, float], str, list[str]]:

@@ -74,14 +74,19 @@ def _of_placement(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
     if not any(p.swapped for p in placed):
         return
     yield Statement(code=Code.SHARED_LINK)
-    profiles = [p.portion.sized.profile for p in placed]
-    source = scenario.swap.policy.source
-    if source is WeightSource.PAGEABLE and any(profile.pageable_bytes_per_s is None for profile in profiles):
+    yield from _of_loads(scenario.swap.policy.source, trial)
+
+
+def _of_loads(source: WeightSource, trial: Trial) -> Iterator[Statement]:
+    """What holds for weights that come and go."""
+    profiles = [p.portion.sized.profile for p in trial.packing.placed]
+    if source is WeightSource.PAGEABLE and None in [profile.pageable_bytes_per_s for profile in profiles]:
         yield Statement(code=Code.PAGEABLE_RATE, figures={"share": PAGEABLE_SHARE})
-    if source is WeightSource.DISK and any(profile.disk_bytes_per_s is None for profile in profiles):
+    if source is not WeightSource.DISK:
+        if None in [device.host_memory_bytes for device in trial.devices]:
+            yield Statement(code=Code.HOST_MEMORY)
+    elif None in [profile.disk_bytes_per_s for profile in profiles]:
         yield Statement(code=Code.DISK_RATE, figures={"bytes_per_s": DISK_BYTES_PER_S})
-    if source is not WeightSource.DISK and any(device.host_memory_bytes is None for device in trial.devices):
-        yield Statement(code=Code.HOST_MEMORY)
 
 
 def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: date) -> tuple[PlanWarning, ...]:

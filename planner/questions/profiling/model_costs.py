@@ -126,17 +126,18 @@ def _rows(
     predictor: Predictor, model: str, gpu: str, precision: str | None, batches: Sequence[int], *, predicts: bool
 ) -> Iterator[ModelCost]:
     """What is known of a pair: its own profiles, else what was published, else a prediction."""
-    library = predictor.library
+    known = _known(predictor.library, model, gpu, precision)
+    for profile in known:
+        yield _of_profile(profile, predictor.library, batches)
+    if predicts and not known:
+        found = [predictor.predict(model, gpu, precision, batch) for batch in batches]
+        yield from _of_predictions(predictor, [prediction for prediction in found if prediction])
+
+
+def _known(library: Library, model: str, gpu: str, precision: str | None) -> list[Profile]:
     own = [p for p in library.for_model(model) if p.gpu == gpu and precision in (None, p.precision)]
-    published = [] if own else [library.get(model, gpu, precision)]
-    for profile in (*own, *published):
-        if profile is not None:
-            yield _of_profile(profile, library, batches)
-    if predicts and not own and not any(published):
-        made = [predictor.predict(model, gpu, precision, batch) for batch in batches]
-        found = [prediction for prediction in made if prediction]
-        if found:
-            yield _of_predictions(predictor, found)
+    published = None if own else library.get(model, gpu, precision)
+    return [published] if published else own
 
 
 def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> ModelCost:
@@ -162,10 +163,12 @@ def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> M
     )
 
 
-def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> ModelCost:
+def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> Iterator[ModelCost]:
+    if not found:
+        return
     first = found[0]
     made = predictor.get(first.model, first.gpu, first.precision)
-    return ModelCost(
+    yield ModelCost(
         origin=Origin.PREDICTED,
         model=first.model,
         gpu=first.gpu,

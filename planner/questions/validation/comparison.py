@@ -1,10 +1,11 @@
 """Validation: the same deployment and arrivals, measured and simulated side by side, and why the two differ."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, nan
 
 import numpy as np
 
+from calibrate.serving.served import Held
 from planner.questions.validation.answer import (
     MODEL_METRICS,
     ROUNDING,
@@ -22,7 +23,7 @@ from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, Changes, simulated
 from planner.questions.validation.speed import RehearsedSpeed, speeds_of
 from simulator.clock.metrics import Summary, summarise
-from simulator.world.deployment import Replica
+from simulator.world.deployment import Deployment, Replica
 from simulator.world.workload import Floats
 
 REPLICATIONS = 39
@@ -130,32 +131,32 @@ def memory_held(recording: Recording) -> Figures:
 
 def memory_parts(recording: Recording) -> tuple[MemoryPart, ...]:
     """Weights, tensors, slack and context: as planned, and as they were held."""
-    deployment, held = recording.result.deployment, list(recording.held.values())
+    planned = planned_memory(recording.result.deployment)
+    held = held_memory(list(recording.held.values()))
+    return tuple(MemoryPart(kind=kind, planned_bytes=planned[kind], held_bytes=held[kind]) for kind in MemoryKind)
+
+
+def planned_memory(deployment: Deployment) -> Mapping[MemoryKind, float | None]:
+    """As the profiles and the deployment have it."""
     replicas = [service.replicas[0] for service in deployment.services]
-    slack = [slack_bytes(replica) for replica in replicas]
+    slack = [size for replica in replicas if (size := slack_bytes(replica)) is not None]
     tensors = [r.profile.workspace(r.batching.max_batch_size) - (slack_bytes(r) or 0.0) for r in replicas]
-    return (
-        MemoryPart(
-            kind=MemoryKind.WEIGHTS,
-            planned_bytes=sum(replica.profile.weight_bytes for replica in replicas),
-            held_bytes=sum(size for one in held for size in one.weight_bytes.values()) or None,
-        ),
-        MemoryPart(
-            kind=MemoryKind.TENSORS,
-            planned_bytes=max(tensors),
-            held_bytes=max((size for one in held for size in one.workspace_bytes.values()), default=None),
-        ),
-        MemoryPart(
-            kind=MemoryKind.SLACK,
-            planned_bytes=max((size for size in slack if size is not None), default=None),
-            held_bytes=total(one.slack_bytes for one in held),
-        ),
-        MemoryPart(
-            kind=MemoryKind.CONTEXT,
-            planned_bytes=sum(device.context_bytes for device in deployment.devices),
-            held_bytes=total(one.context_bytes for one in held),
-        ),
-    )
+    return {
+        MemoryKind.WEIGHTS: sum(replica.profile.weight_bytes for replica in replicas),
+        MemoryKind.TENSORS: max(tensors),
+        MemoryKind.SLACK: max(slack, default=None),
+        MemoryKind.CONTEXT: sum(device.context_bytes for device in deployment.devices),
+    }
+
+
+def held_memory(held: Sequence[Held]) -> Mapping[MemoryKind, float | None]:
+    """As processes were seen to hold it; None where it could not be read."""
+    return {
+        MemoryKind.WEIGHTS: sum(size for one in held for size in one.weight_bytes.values()) or None,
+        MemoryKind.TENSORS: max((size for one in held for size in one.workspace_bytes.values()), default=None),
+        MemoryKind.SLACK: total(one.slack_bytes for one in held),
+        MemoryKind.CONTEXT: total(one.context_bytes for one in held),
+    }
 
 
 def slack_bytes(replica: Replica) -> float | None:

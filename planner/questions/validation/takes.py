@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.serving.served import Actions, Held, Served
+from calibrate.serving.served import Actions, Held, Served, in_a_row
 from simulator.clock.records import Batches, MemoryUse, Requests, SimulationResult
 from simulator.world.workload import Demand, Floats
 
@@ -56,9 +56,9 @@ def in_sequence(takes: Sequence[SimulationResult]) -> SimulationResult:
         first,
         duration_s=sum(take.duration_s for take in takes),
         requests={model: requests_joined([take.requests[model] for take in shifted]) for model in first.requests},
-        batches=batches_joined(chain.from_iterable(take.batches for take in shifted)),
-        loads=tuple(chain.from_iterable(take.loads for take in shifted)),
-        stalls=tuple(chain.from_iterable(take.stalls for take in shifted)),
+        batches=batches_joined(in_a_row(shifted, "batches")),
+        loads=in_a_row(shifted, "loads"),
+        stalls=in_a_row(shifted, "stalls"),
         memory={name: memory_joined([take.memory[name] for take in shifted]) for name in first.memory},
         wall_s=sum(take.wall_s for take in takes),
     )

@@ -1,7 +1,7 @@
 """Listings: profiles, prices and recordings for people to look at."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from math import ceil
 from statistics import fmean, median, stdev
@@ -104,14 +104,64 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
     return terminal(Document(name=profile.model, headline=head, lead=lead), screen)
 
 
-COPIES = {
-    "to_device_pinned": "to the device from pinned memory",
-    "to_device_pageable": "to the device from pageable memory",
-    "from_device_pinned": "from the device to pinned memory",
-    "from_device_pageable": "from the device to pageable memory",
-    "host": "within main memory",
-}
-WORKERS_MAX = 1024
+def _size(size_bytes: float) -> str:
+    """`14.20 GB`; of a small model `0.18 MB`."""
+    return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
+
+
+def _gigabytes_a_second(rate: float) -> str:
+    return f"{rate / 1e9:.3g} GB/s"
+
+
+def _microseconds(time_s: float) -> str:
+    return f"{time_s * 1e6:.3g} us"
+
+
+def _watts(power_w: float) -> str:
+    return f"{power_w:.3g} W"
+
+
+PROBED: Sequence[tuple[str, str, Callable[[float], str], Mapping[str, str]]] = (
+    (
+        "Copies",
+        "copy",
+        _gigabytes_a_second,
+        {
+            "to_device_pinned_bytes_per_s": "to the device from pinned memory",
+            "to_device_pageable_bytes_per_s": "to the device from pageable memory",
+            "from_device_pinned_bytes_per_s": "from the device to pinned memory",
+            "from_device_pageable_bytes_per_s": "from the device to pageable memory",
+            "host_bytes_per_s": "within main memory",
+        },
+    ),
+    ("Its own memory", "device_copy", _gigabytes_a_second, {"bytes_per_s": "read and written"}),
+    (
+        "Products of matrices",
+        "matmul",
+        lambda rate: f"{rate / 1e12:.3g} TFLOP/s",
+        {f"{precision}_flops": f"at {precision}" for precision in PRECISIONS},
+    ),
+    ("Smallest operation", "launch", _microseconds, {"queued_s": "queued", "synchronised_s": "waited for"}),
+    (
+        "Pictures loaded",
+        "loader",
+        per_second,
+        {f"workers_{count}_samples_per_s": f"with {counted(count, 'worker')}" for count in range(1025)},
+    ),
+    (
+        "Context",
+        "context",
+        _size,
+        {
+            "lazy_bytes": "with kernels loaded when used",
+            "eager_bytes": "with all of them loaded at once",
+            "rss_bytes": "of the process",
+        },
+    ),
+    ("Idle", "idle", _watts, {"power_w": "with a context", "bare_power_w": "without one"}),
+)
+"""Single figures of probes: title, probe, how a figure is written, and what each is of."""
+SMALLEST_SET = 1 << 14
 
 
 def device_show(raw: Mapping[str, Any], screen: Screen) -> str:
@@ -130,47 +180,20 @@ def device_show(raw: Mapping[str, Any], screen: Screen) -> str:
 
 
 def _probed(values: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
-    """Sentences of single figures, by what they are of; empty where it was not probed."""
-    copy, products, launch = (values.get(name, {}) for name in ("copy", "matmul", "launch"))
-    loading, context, idle = (values.get(name, {}) for name in ("loader", "context", "idle"))
-    copies = [
-        f"{copy[f'{way}_bytes_per_s'] / 1e9:.3g} GB/s {words}, after {seconds(copy[f'{way}_t0_s'])}"
-        for way, words in COPIES.items()
-        if f"{way}_bytes_per_s" in copy
-    ]
-    rates = [f"{products[f'{p}_flops'] / 1e12:.3g} TFLOP/s at {p}" for p in PRECISIONS if f"{p}_flops" in products]
-    pictures = {n: loading.get(f"workers_{n}_samples_per_s") for n in range(WORKERS_MAX)}
-    loaded = [f"{per_second(rate)} with {counted(n, 'worker')}" for n, rate in pictures.items() if rate]
-    contexts = {"lazy_bytes": "kernels loaded when used", "eager_bytes": "all at once", "rss_bytes": "of the process"}
-    held = [f"{_size(context[key])} ({words})" for key, words in contexts.items() if key in context]
-    operations = {"queued_s": "queued", "synchronised_s": "waited for"}
-    launches = [f"{launch[key] * 1e6:.3g} us {words}" for key, words in operations.items() if key in launch]
-    within = values.get("device_copy", {}).get("bytes_per_s")
-    power = [f"{idle[key]:.3g} W {words}" for key, words in IDLE.items() if key in idle]
+    """Sentences of single figures, by their title; empty where they were not probed."""
     return {
-        "Copies": "; ".join(copies),
-        "Its own memory": f"{within / 1e9:.3g} GB/s" if within else "",
-        "Products of matrices": ", ".join(rates),
-        "Smallest operation": ", ".join(launches),
-        "Pictures loaded": ", ".join(loaded),
-        "Context": ", ".join(held),
-        "Idle": ", ".join(power),
+        title: ", ".join(f"{write(values[probe][key])} {of}" for key, of in figures.items() if key in values[probe])
+        for title, probe, write, figures in PROBED
+        if probe in values
     }
 
 
-IDLE = {"power_w": "with a context", "bare_power_w": "without one"}
-
-
 def _knees(probe: Mapping[str, Any]) -> list[str]:
-    """`A pass over a working set slows down past 2.10 MB and 33.55 MB.`"""
-    sizes = _numbers(_part(probe, "details").get("knees_bytes"))
+    """`A pass over a working set, each number read and written, slows down past 2.10 MB and 33.55 MB.`"""
     if not probe:
         return []
-    past = (
-        f"slows down past {' and '.join(f'{size / 1e6:.2f} MB' for size in sizes)}"
-        if sizes
-        else "slows down at no size"
-    )
+    sizes = [f"{size / 1e6:.2f} MB" for size in _numbers(_part(probe, "details").get("knees_bytes"))]
+    past = f"slows down past {' and '.join(sizes)}" if sizes else "slows down at no size"
     return [f"A pass over a working set, each number read and written, {past}."]
 
 
@@ -187,9 +210,6 @@ def _pass_columns(samples: Mapping[str, Any]) -> list[Column]:
     ]
 
 
-SMALLEST_SET = 1 << 14
-
-
 def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     """A row for each batch size that was measured."""
     rows = Rows([int(x) for x in profile.latency.x])
@@ -204,12 +224,15 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     slack = profile.slack
     if slack is not None:
         columns.append(rows.figures("of it slack", lambda n: _size(slack(n))))
-    points = [_latency_points(raw, n) for n in rows.items]
+    return [*columns, *_of_points([_latency_points(raw, n) for n in rows.items])]
+
+
+def _of_points(points: Sequence[Sequence[Mapping[str, Any]]]) -> list[Column]:
+    """Energy and runs, of a profile that was measured here."""
     samples_s = [[s for point in of for s in _numbers(_part(point, "samples").get("wall_s"))] for of in points]
     energies_j = Rows([_numbers([_part(point, "values").get("energy_j") for point in of]) for of in points])
-    if any(energies_j.items):
-        columns.append(energies_j.figures("energy", lambda js: f"{fmean(js):.3g} J" if js else "-"))
-    return columns + (_runs(samples_s) if any(samples_s) else [])
+    energy = [energies_j.figures("energy", lambda js: f"{fmean(js):.3g} J" if js else "-")]
+    return [*(energy if any(energies_j.items) else []), *(_runs(samples_s) if any(samples_s) else [])]
 
 
 def _latency_points(raw: Mapping[str, Any], batch: int) -> list[Mapping[str, Any]]:
@@ -231,11 +254,6 @@ def _runs(samples_s: Sequence[Sequence[float]]) -> list[Column]:
 def _reached(samples_s: Sequence[float], part: float) -> str:
     """The time that so large a part of the runs kept to."""
     return seconds(sorted(samples_s)[ceil(part * len(samples_s)) - 1]) if samples_s else "-"
-
-
-def _size(size_bytes: float) -> str:
-    """`14.20 GB`; of a small model `0.18 MB`."""
-    return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
 
 
 def _sessions(profile: Profile, raw: Mapping[str, Any]) -> str:
