@@ -30,7 +30,7 @@ from planner.questions.training.scenario import (
     batch_of,
 )
 from planner.questions.training.sources import MachineSource, counts, sources
-from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass
+from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass, PassSpeed
 from planner.questions.training.step import StepTimes, run_s
 from planner.search.names import spelt
 from planner.units.errors import Wrong
@@ -251,6 +251,7 @@ def every_option(
     scenario: TrainingScenario, subject: Subject, machines: Sequence[MachineSource], predictor: Predictor
 ) -> Iterator[TrainingOption]:
     """An option for each machine and number of GPUs, where the batch is divided by it and the GPU has the precision."""
+    speeds: dict[tuple[str, float], PassSpeed | None] = {}
     for source in machines:
         for gpu_count in counts(scenario, source):
             micro_batch = batch_of(scenario, gpu_count)
@@ -263,23 +264,23 @@ def every_option(
                 gpu_count=gpu_count,
                 micro_batch=micro_batch,
             )
-            if option := option_of(layout, predictor):
-                yield option
+            asked = (layout.gpu.name, micro_batch)
+            if asked not in speeds:
+                one_pass = OnePass(
+                    scenario=scenario,
+                    subject=subject,
+                    gpu=layout.gpu,
+                    batch=micro_batch,
+                    predictor=predictor,
+                )
+                speeds[asked] = one_pass.speed()
+            if speed := speeds[asked]:
+                yield option_of(layout, speed, predictor)
 
 
-def option_of(layout: TrainingLayout, predictor: Predictor) -> TrainingOption | None:
-    """The option of one layout; None where the GPU lacks the precision."""
+def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) -> TrainingOption:
+    """The option of one layout, where a pass takes so long."""
     scenario, subject, source = layout.scenario, layout.subject, layout.source
-    one_pass = OnePass(
-        scenario=scenario,
-        subject=subject,
-        gpu=layout.gpu,
-        batch=layout.micro_batch,
-        predictor=predictor,
-    )
-    speed = one_pass.speed()
-    if speed is None:
-        return None
     per_sample = activations(layout, predictor.library)
     memory = peak(layout, per_sample)
     fits = memory.total.mid <= source.memory_bytes
