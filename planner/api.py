@@ -460,7 +460,7 @@ def profiles_plot(
     catalog: Files = (),
 ) -> "Profile":
     """A picture of what a model costs: `latency`, `memory` or `layers`."""
-    from calibrate.io.picture import Picture
+    from planner.model.choices import Picture
     from planner.show.pictures import draw
 
     library = knowledge(catalog, profiles)[1]

@@ -38,3 +38,14 @@ class Target(StrEnum):
     RAY_SERVE = "ray-serve"
     OPENMETRICS = "openmetrics"
     PERFETTO = "perfetto"
+
+
+class Picture(StrEnum):
+    """Pictures of what was measured of a model."""
+
+    LATENCY = "latency"
+    """Run time and rate by batch size: measured points, fit and band."""
+    MEMORY = "memory"
+    """Memory by kind and batch size, of inference and of training."""
+    LAYERS = "layers"
+    """Operations and working set of each layer."""

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from calibrate.io.picture import Picture
 from calibrate.io.plot import check_picture
 from calibrate.library.lookup import Library
+from planner.model.choices import Picture
 from planner.show.charts import png
 from planner.show.charts.profiles import profile_charts
 from planner.show.text.listings import ListingError, chosen_of

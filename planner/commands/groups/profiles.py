@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from calibrate.io.picture import Picture
 from planner import api
 from planner.catalog.knowledge import knowledge
 from planner.console.options import Catalogs, Form, Profiles
 from planner.console.output import PLAIN, emit
+from planner.model.choices import Picture
 from planner.units.writing import Format, stdout_screen
 
 app = typer.Typer(help="What models cost on GPUs.", **PLAIN)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibrate.io.picture import Picture
 from calibrate.io.plot import PlotError
 from calibrate.io.points import OPTIMIZERS
+from planner.model.choices import Picture
 from planner.show.charts.axes import Axis, axis_around, plain
 from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
 from planner.show.charts.profiling import bars

@@ -14,10 +14,10 @@ from support.paths import ROOT
 
 import planner
 from calibrate.io import plot as pictures
-from calibrate.io.picture import Picture
 from calibrate.io.plot import PlotError
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
+from planner.model.choices import Picture
 from planner.show.charts import plan as plans
 from planner.show.charts import png, profiles, studies, svg, training
 from planner.show.charts.axes import Axis, axis_around, axis_to, labelled
