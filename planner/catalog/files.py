@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from calibrate.io.files import printable
+from planner.io.schemas import kind_of
 from planner.io.strict_yaml import YamlDocument, YamlError, parse, read_text
 from planner.model.choices import PriceKind
 from planner.model.scenario import Name
@@ -244,7 +245,7 @@ def another_kind(data: object) -> str:
     """The kind of a document that was named by mistake: an answer or a scenario; empty where it is neither."""
     if not isinstance(data, dict):
         return ""
-    if str(data.get("schema")).startswith("planner."):
+    if kind_of(data) is not None:
         return f"an answer (`{data['schema']}`)"
     return "a scenario" if "models" in data or "streams" in data else ""
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from calibrate.io.files import printable
+from planner.io.schemas import kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.checked import adapter, written
@@ -112,7 +113,7 @@ def parsed(text: str, path: Path) -> YamlDocument:
 
 def no_answer(document: YamlDocument, path: Path) -> YamlDocument:
     """The document; ScenarioError where it is an answer of ours."""
-    if isinstance(document.data, dict) and str(document.data.get("schema")).startswith("planner."):
+    if kind_of(document.data) is not None:
         hint = f"`planner explain {path}` reads a plan; name the scenario it was made from."
         raise ScenarioError([f"{path}: is an answer (`{document.data['schema']}`), not a scenario. {hint}"])
     return document

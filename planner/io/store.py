@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from calibrate.io import files
 from calibrate.io.files import FileError, quoted, replacing, replacing_named
+from planner.io.schemas import kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
 from planner.model.plan import SCHEMA, LatencyHistogram, ModelAnswer, Plan, Recommendation, Timeline
 from planner.model.simulation import Simulation
@@ -99,7 +100,7 @@ def is_plan(path: Path) -> bool:
         data = {"schema": SCHEMA} if not path.stat().st_size else files.read_json(path)
     except (OSError, FileError):
         return False
-    return isinstance(data, dict) and str(data.get("schema")).startswith("planner.plan/")
+    return kind_of(data) == "plan"
 
 
 def write_plan(plan: Plan, path: Path) -> None:
@@ -118,8 +119,11 @@ def plan_of(data: Any, path: Path) -> Plan:
     if not isinstance(data, dict) or "schema" not in data:
         raise StoreError(f"{path}: is not a plan: it has no `schema`. Write one with `planner plan SCENARIO`.")
     if (schema := data["schema"]) != SCHEMA:
-        older = str(schema).startswith("planner.plan/")
-        way = "Run `planner plan` again" if older else "Name what `planner plan` keeps, plan.json unless you said so"
+        way = (
+            "Run `planner plan` again"
+            if kind_of(data) == "plan"
+            else "Name what `planner plan` keeps, plan.json unless you said so"
+        )
         raise StoreError(f"{path}: has schema {quoted(schema)}, not `{SCHEMA}`. {way}.")
     return answer_of(data, path, Plan, "Run `planner plan` again", contradictions)
 
