@@ -26,6 +26,11 @@ HELD_SHARE = 0.5
 LINK_SHARE = 0.77
 """Share of the host link at which weights load: the V100 of the Clockwork zoo reaches 12.29 of 16 GB/s."""
 
+MLPERF = frozenset(
+    f"mlperf-v{number}" for number in ("0.5", "0.7", "1.0", "1.1", "2.0", "2.1", "3.0", "4.1", "5.1", "6.0")
+)
+"""Rounds of MLPerf, which are one publisher's."""
+
 Key = tuple[str, str, str]
 """GPU, precision and runtime."""
 
@@ -150,7 +155,7 @@ def _key(point: Point) -> tuple[str, ...]:
 
 def _publisher(point: Point) -> str:
     """The source, without the round of MLPerf: rounds measure the same thing with newer software."""
-    return point.source.split("-v")[0]
+    return "mlperf" if point.source in MLPERF else point.source
 
 
 def _day(as_of: str) -> str:

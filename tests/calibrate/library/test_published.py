@@ -3,9 +3,9 @@
 import pytest
 
 from calibrate.library.lookup import Library, find_profiles
-from calibrate.library.published import profile_of, sources_of
+from calibrate.library.published import MLPERF, profile_of, sources_of
 from calibrate.published import names
-from calibrate.published.points import points
+from calibrate.published.points import points, sources
 from planner.catalog.offers import load_catalog
 from simulator.world.profile import Evidence
 
@@ -116,3 +116,7 @@ def test_libraries_without_gpus_hold_only_their_profiles():
     alone = Library(LIBRARY.profiles)
     assert alone.get("resnet50", "T4") is None
     assert alone.published_of("resnet50") == ()
+
+
+def test_all_rounds_of_mlperf_are_known_as_its_own():
+    assert {id for id in sources() if "mlperf" in id} == MLPERF

@@ -5,9 +5,12 @@ from math import exp
 from statistics import NormalDist
 
 import pytest
+from support.calibrated import session
 from support.planning import CATALOG, T4, V100, demand, model, planned, profile, scenario, shelf
 
+import planner
 from calibrate.library.lookup import Library, find_profiles
+from calibrate.sessions.join import join
 from planner.model.choices import PriceKind
 from planner.model.plan import Drawn, Plan
 from planner.model.scenario import BuySpec, EvidenceAsked, OwnMachine, Scenario
@@ -64,6 +67,23 @@ def test_the_answer_says_what_was_drawn_and_how_often_it_held() -> None:
     assert replayed.drawn == (Drawn.PHASES, Drawn.SPEEDS)
     assert replayed.draws_kept is not None
     assert replayed.draws_kept.low >= 0.9
+
+
+def test_sessions_that_differ_make_a_plan_less_sure(tmp_path) -> None:
+    """Three calibrations at 0.8, 1 and 1.25 times, joined, and one alone: the share in time has a wider interval."""
+    folders = [session(tmp_path / str(n), factor, n) for n, factor in enumerate((0.8, 1.0, 1.25))]
+    join(folders, tmp_path / "joined")
+    (tmp_path / "net.yaml").write_text(
+        "models: [{name: net, slo: {latency: 100 ms, attainment: 95 %}}]\n"
+        "streams: [{model: net, poisson: 100 rps}]\n"
+        "buy: {gpus: [T4]}\n",
+        encoding="utf-8",
+    )
+    question, widths = tmp_path / "net.yaml", []
+    for folder in (folders[1], tmp_path / "joined"):
+        attained = planner.plan(question, profiles=[folder]).recommendation.models[0].slo_attainment
+        widths.append(attained.high - attained.low)
+    assert widths[0] < widths[1] / 2
 
 
 def test_a_speed_that_differs_between_sessions_is_drawn_too() -> None:
