@@ -185,11 +185,9 @@ class Facts:
             self,
             input_shape=(self.input_shape[0], pixels, pixels),
             layers=layers,
-            input_bytes_per_sample=round(self.input_bytes_per_sample * area),
-            activation_bytes_per_sample=round(self.activation_bytes_per_sample * area),
-            peak_activation_bytes_per_sample=round(self.peak_activation_bytes_per_sample * area),
             twice=(),
             fixed=f"it was scaled to {pixels} pixels already",
+            **{key: round(getattr(self, key) * area) for key in TOTALS if key != "output_bytes_per_sample"},
         )
 
     def with_channels(self, channels: int) -> "Facts":

@@ -18,6 +18,8 @@ GATHERS = ("embedding", "gather", "index", "index_select")
 """Operators that read only so much of their first input as they put out."""
 METADATA = ("as_strided_", "empty", "empty_like", "empty_strided", "resize_", "set_")
 """Operators that change or make no values."""
+PRODUCTS = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2)}
+"""Operators that multiply matrices, alone or in a batch, and which of their inputs they multiply."""
 Product = tuple[int, int, int, bool]
 """Rows, inner length and columns of a matrix product, and whether its right side is no weight."""
 
@@ -81,21 +83,14 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
         work.products.update(self._products(name, args, written))
 
     def _products(self, name: str, args: Any, written: list[Tensor]) -> Mapping[Product, int]:
-        match name:
-            case "mm":
-                return self._product(args[0], args[1], 1)
-            case "addmm":
-                return self._product(args[1], args[2], 1)
-            case "bmm":
-                return self._product(args[0][0], args[1][0], len(args[0]))
-            case "baddbmm":
-                return self._product(args[1][0], args[2][0], len(args[1]))
-            case "convolution":
-                return _convolution(args, written[0])
-        return {}
-
-    def _product(self, left: Tensor, right: Tensor, times: int) -> Mapping[Product, int]:
-        return {(left.shape[0], left.shape[1], right.shape[1], memory_of(right) not in self.weights): times}
+        if name == "convolution":
+            return _convolution(args, written[0])
+        if name not in PRODUCTS:
+            return {}
+        left, right = (args[place] for place in PRODUCTS[name])
+        own = memory_of(right) not in self.weights
+        times = len(left) if left.dim() == 3 else 1
+        return {(left.shape[-2], left.shape[-1], right.shape[-1], own): times}
 
     def _keep(self, written: list[Tensor]) -> None:
         """Storages live as long as some tensor uses them: what is held now, and whether it was ever more."""

@@ -110,10 +110,12 @@ class Tracer:
 
     def facts(self) -> list[LayerFacts]:
         """Layers that ran, in order, then those that only hold weights."""
-        listed = dict.fromkeys([*self.order, *self.parts])
-        parts = (self.parts[module] for module in listed)
-        shown = (part for part in parts if part.weights or part.flops or (part.is_layer and part.output_bytes))
-        return [layer_facts(part, self.float_bytes) for part in shown]
+        parts = [self.parts[module] for module in dict.fromkeys([*self.order, *self.parts])]
+        return [layer_facts(part, self.float_bytes) for part in parts if self.is_shown(part)]
+
+    def is_shown(self, part: Part) -> bool:
+        """The part holds weights, or does something by itself."""
+        return bool(part.weights or part.flops or (part.is_layer and part.output_bytes))
 
     def bytes_of(self, listed: Iterable[Tensor]) -> int:
         """Where the model is to run."""

@@ -22,7 +22,7 @@ from calibrate.io.files import one_line
 from calibrate.io.points import Settings
 from calibrate.layers.facts import REFUSED, SCALED, SHIPPED, Facts, LayerWork, Product, to_document
 from calibrate.layers.kernels import Kernels, Work
-from calibrate.layers.modules import Part, Tracer, bytes_of, layer_facts
+from calibrate.layers.modules import Part, Tracer, bytes_of
 from calibrate.zoo.zoo import MODELS, Built, ZooError, build, tensors
 from simulator.world.model import LayerFacts
 from simulator.world.signature import sizes
@@ -89,14 +89,9 @@ class _Watch(Tracer):
         with self.kernels:
             return self.run(work)
 
-    def facts(self) -> list[LayerFacts]:
-        """Layers that ran, in the order they began, blocks with work of their own among them; then mere weights."""
-        listed = [self.parts[module] for module in dict.fromkeys([*self.order, *self.parts])]
-        return [layer_facts(part) for part in listed if self._is_shown(part)]
-
-    def _is_shown(self, part: Part) -> bool:
-        works = part.name in self.work and self.work[part.name].kernels > 0
-        return works or part.flops > 0 or bool(part.weights) or (part.is_layer and part.output_bytes > 0)
+    def is_shown(self, part: Part) -> bool:
+        """Blocks with work of their own, too."""
+        return super().is_shown(part) or (part.name in self.work and self.work[part.name].kernels > 0)
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         super()._enter(module, args, kwargs)

@@ -201,44 +201,20 @@ def parts_of(
 ) -> tuple[StrategyPart, ...]:
     """The base, and the rest."""
     paid = np.concatenate([line.paid for line in lines])
-    rest = part_of(
-        question,
-        candidate.rest,
+    rest = replace(
+        part_of(question, candidate.rest, int(paid.max())),
         mode=candidate.mode,
-        target=candidate.target,
+        target_utilization=candidate.target,
         machines_min=int(paid.min()),
-        machines_max=int(paid.max()),
-        hours=mean([line.machine_hours() for line in lines]),
+        machine_hours=mean([line.machine_hours() for line in lines]),
         start_s=question.start_s(candidate.group),
     )
     base = candidate.base
-    if base is None:
-        return (rest,)
-    always = part_of(
-        question,
-        base.offer,
-        mode=Mode.CONSTANT,
-        target=None,
-        machines_min=base.machines,
-        machines_max=base.machines,
-        hours=base.machines * question.hours,
-        start_s=0.0,
-    )
-    return always, rest
+    return (part_of(question, base.offer, base.machines), rest) if base else (rest,)
 
 
-def part_of(
-    question: HorizonQuestion,
-    offer: Offer,
-    *,
-    mode: Mode,
-    target: float | None,
-    machines_min: int,
-    machines_max: int,
-    hours: float,
-    start_s: float,
-) -> StrategyPart:
-    """Machines that are alike, with their price."""
+def part_of(question: HorizonQuestion, offer: Offer, machines: int) -> StrategyPart:
+    """Machines that are alike, with their price: there all the time."""
     low, high = offer.spot_range or (offer.usd_per_hour, offer.usd_per_hour)
     term = question.calendar.reserved.term
     is_reserved = str(offer.price_kind) == term
@@ -249,16 +225,16 @@ def part_of(
         gpu=offer.gpu.name,
         gpus_per_machine=offer.gpu_count,
         price_kind=offer.price_kind or Paid.OWN,
-        mode=mode,
-        target_utilization=target,
-        machines_min=machines_min,
-        machines_max=machines_max,
-        machine_hours=hours,
+        mode=Mode.CONSTANT,
+        target_utilization=None,
+        machines_min=machines,
+        machines_max=machines,
+        machine_hours=machines * question.hours,
         usd_per_hour=offer.usd_per_hour,
         usd_per_hour_range=ranged(low, (low + high) / 2, high),
         price_as_of=offer.as_of,
-        start_s=start_s,
-        commitment_usd=machines_max * offer.usd_per_hour * TERM_HOURS[term] if is_reserved else 0.0,
+        start_s=0.0,
+        commitment_usd=machines * offer.usd_per_hour * TERM_HOURS[term] if is_reserved else 0.0,
     )
 
 

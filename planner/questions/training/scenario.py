@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from planner.io.load import ScenarioReader, read_yaml, refusal
+from planner.io.load import ScenarioReader, listed, read_yaml, refusal
 from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
 from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS, Split
-from planner.units.errors import Wrong, shown
+from planner.units.errors import Steps, Wrong, shown
 from planner.units.reading import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
 
 SPEEDS = ("achieved", "rate", "step", "run")
@@ -400,17 +400,11 @@ def wrong(scenario: TrainingScenario) -> Iterator[Wrong]:
     yield from _wrong_parts(scenario)
     yield from _wrong_words(scenario.train)
     for i, speed in enumerate(scenario.speed):
-        given = _given(speed, SPEEDS)
-        if len(given) != 1:
-            yield ("speed", i), f"must have one of {', '.join(SPEEDS)}, got {_listed(given)}. Keep one.", *SPEEDS
+        yield from _one_of(("speed", i), speed, SPEEDS)
 
 
 def _wrong_model(model: TrainedModel) -> Iterator[Wrong]:
-    kinds = ("zoo", "factory", "transformer")
-    given = _given(model, kinds)
-    if len(given) != 1:
-        text = f"must have one of `zoo`, `factory` and `transformer`, got {_listed(given)}. Keep one."
-        yield ("model",), text, *kinds
+    yield from _one_of(("model",), model, ("zoo", "factory", "transformer"))
     if model.factory and not model.input:
         text = "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
         yield ("model",), text, "input", "factory"
@@ -432,10 +426,7 @@ def _wrong_shape(shape: Transformer) -> Iterator[Wrong]:
 
 def _wrong_data(scenario: TrainingScenario) -> Iterator[Wrong]:
     data = scenario.data
-    counted = ("samples", "tokens")
-    given = _given(data, counted)
-    if len(given) != 1:
-        yield ("data",), f"must have one of `samples` and `tokens`, got {_listed(given)}. Keep one.", *counted
+    yield from _one_of(("data",), data, ("samples", "tokens"))
     if data.tokens is not None and scenario.model.transformer is None:
         remedy = "Give `model.transformer` with its shape or `params`, or count `samples`."
         yield ("data", "tokens"), f"tokens without parameters: the model has no tokens. {remedy}"
@@ -446,14 +437,9 @@ def _wrong_data(scenario: TrainingScenario) -> Iterator[Wrong]:
 
 def _wrong_training(scenario: TrainingScenario) -> Iterator[Wrong]:
     train = scenario.train
-    ends = (train.epochs is not None) + bool(train.epochs_to_target)
-    one_pass_over_tokens = ends == 0 and scenario.data.tokens is not None
-    if ends != 1 and not one_pass_over_tokens:
-        text = "must have one of `epochs` and `epochs_to_target`. Write e.g. `epochs: 90`."
-        yield ("train",), text, "epochs", "epochs_to_target"
-    if (train.global_batch is None) == (train.micro_batch is None):
-        text = "must have one of `global_batch` and `micro_batch`. Write e.g. `global_batch: 256`."
-        yield ("train",), text, "global_batch", "micro_batch"
+    if train.epochs or train.epochs_to_target or scenario.data.tokens is None:  # tokens are passed over once
+        yield from _one_of(("train",), train, ("epochs", "epochs_to_target"), "Write e.g. `epochs: 90`.")
+    yield from _one_of(("train",), train, ("global_batch", "micro_batch"), "Write e.g. `global_batch: 256`.")
     if train.recompute == "selective" and scenario.model.transformer is None:
         text = "selective drops attention's part of a `transformer` by shape. Write full."
         yield ("train", "recompute"), text
@@ -508,12 +494,12 @@ def _wrong_words(train: TrainSpec) -> Iterator[Wrong]:
             yield ("train", key), f"must be one of {', '.join(words)}, got {shown(word)}.{hint}"
 
 
-def _given(spec: Any, keys: Sequence[str]) -> list[str]:
-    return [key for key in keys if getattr(spec, key) is not None]
-
-
-def _listed(keys: Sequence[str]) -> str:
-    return " and ".join(f"`{key}`" for key in keys) or "none"
+def _one_of(path: Steps, spec: Any, keys: Sequence[str], remedy: str = "Keep one.") -> Iterator[Wrong]:
+    """A mapping that has none of some keys, or several."""
+    given = [key for key in keys if getattr(spec, key)]
+    if len(given) != 1:
+        got = listed(given) if given else "none"
+        yield path, f"must have one of {listed(keys)}, got {got}. {remedy}", *keys
 
 
 def _counts(scenario: TrainingScenario) -> str:

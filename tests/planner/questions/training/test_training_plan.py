@@ -426,12 +426,12 @@ BAD = {
     "an unknown model": (("resnet50", "resnet5"), "model.zoo: resnet5: its layers are not known. Did you mean"),
     "two models": (("zoo: resnet50", "zoo: vgg16, factory: 'a:b', input: [3]"), "got `zoo` and `factory`. Keep one."),
     "no model": (("{zoo: resnet50}", "{}"), "model: must have one of `zoo`, `factory` and `transformer`, got none."),
-    "no epochs": (("epochs: 2, ", ""), "train: must have one of `epochs` and `epochs_to_target`."),
-    "two batches": (("epochs: 2", "epochs: 2, micro_batch: 3"), "must have one of `global_batch` and `micro_batch`."),
+    "no epochs": (("epochs: 2, ", ""), "train: must have one of `epochs` and `epochs_to_target`, got none."),
+    "two batches": (("epochs: 2", "epochs: 2, micro_batch: 3"), "one of `global_batch` and `micro_batch`, got"),
     "a GPU nobody knows": (("counts", "speed: [{gpu: V900, step: 1 s}]\ncounts"), "speed[0].gpu: `V900` is not"),
     "a speed twice": (
         ("counts", "speed: [{gpu: T4, step: 1 s, rate: 3 /s}]\ncounts"),
-        "speed[0]: must have one of achieved, rate, step, run, got `rate` and `step`. Keep one."),
+        "speed[0]: must have one of `achieved`, `rate`, `step` and `run`, got `rate` and `step`. Keep one."),
     "negative money": (("counts", "budget: -3\ncounts"), "budget: must not be negative, got -3."),
     "storage of no bytes": (("samples: 1000", "samples: 1000, storage: 1 GB/s"), "`storage` and `bytes` together"),
     "ZeRO 3 and a pipeline": (
