@@ -1,9 +1,10 @@
 """Demand: how requests arrive and what machines are paid by, as far as a plan still knows its scenario."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-from planner.io.load import ScenarioReader
+from planner.io.load import Loaded, ScenarioReader
 from planner.io.strict_yaml import YamlError, parse
+from planner.io.traces import TraceTable
 from planner.model.plan import ModelAnswer, Plan
 from planner.model.scenario import Phase, Scenario, StreamSpec
 
@@ -63,3 +64,26 @@ def source_of(spec: StreamSpec) -> DemandSource | None:
     if spec.gamma:
         return DemandSource(kind="gamma", count=spec.count, rate_rps=spec.gamma.rate, cv=spec.gamma.cv)
     return None
+
+
+def with_load(loaded: Loaded, factor: float) -> Loaded:
+    """The scenario with all rates times a factor; a recording that states no rate grows from its own."""
+    if factor == 1:
+        return loaded
+    streams = enumerate(loaded.scenario.streams)
+    grown = tuple(with_rates(stream, factor, loaded.traces.get(i)) for i, stream in streams)
+    return replace(loaded, scenario=replace(loaded.scenario, streams=grown))
+
+
+def with_rates(stream: StreamSpec, factor: float, table: TraceTable | None) -> StreamSpec:
+    """A stream with its rates times a factor."""
+    trace = stream.trace
+    if trace and table:
+        trace = replace(trace, rate=(trace.rate or table.rate_rps) * factor)
+    return replace(
+        stream,
+        rate=stream.rate and stream.rate * factor,
+        poisson=stream.poisson and stream.poisson * factor,
+        gamma=stream.gamma and replace(stream.gamma, rate=stream.gamma.rate * factor),
+        trace=trace,
+    )

@@ -6,10 +6,11 @@ from math import inf, isinf
 from typing import TypeVar
 
 from planner.catalog.offers import Catalog, offers
+from planner.io.demand import with_load
 from planner.io.load import Loaded, workload
 from planner.model.progress import Progress, silent
 from planner.model.replications import longest_slo_s, warmup_s
-from planner.model.scenario import MemoryPolicy, Merging, Objective, Scenario, StreamSpec
+from planner.model.scenario import MemoryPolicy, Merging, Objective, Scenario
 from planner.placing.fleets import Fleet
 from planner.placing.sharing import NOTHING_MERGED, MergeError, Option, options
 from planner.placing.sizing import Profiles
@@ -98,12 +99,12 @@ def breakeven(
     check_offers(loaded, catalog)
     comparison = Comparison(catalog, library, progress)
     counts = model_counts(loaded, counts)
-    by_load = comparison.rows(loads or LOADS, with_load, loaded, "comparing ways by load")
+    by_load = comparison.rows(loads or LOADS, at_load, loaded, "comparing ways by load")
     by_models = comparison.rows(counts, with_models, loaded, "comparing ways by models")
     for load in () if loads else FURTHER_LOADS:
         if len({row.wins for row in by_load}) > 1:
             break
-        by_load += comparison.rows([load], with_load, loaded, f"comparing ways at {load:g} x")
+        by_load += comparison.rows([load], at_load, loaded, f"comparing ways at {load:g} x")
     return Breakeven(
         scenario=loaded.scenario.name or loaded.path.stem,
         by_load=tuple(by_load),
@@ -131,30 +132,11 @@ def model_counts(loaded: Loaded, counts: Sequence[int]) -> Sequence[int]:
 # Scenarios to compare
 
 
-def with_load(loaded: Loaded, factor: float) -> Loaded:
-    """The scenario with all rates times a factor."""
+def at_load(loaded: Loaded, factor: float) -> Loaded:
+    """The scenario with all rates times a factor; MergeError where it is none."""
     if not 0 < factor < inf:
         raise MergeError(f"--loads {factor:g}: must be above 0. Write e.g. 0.5,1,2.")
-    streams = tuple(stream_with_load(stream, factor) for stream in loaded.scenario.streams)
-    return replace(loaded, scenario=replace(loaded.scenario, streams=streams))
-
-
-def stream_with_load(stream: StreamSpec, factor: float) -> StreamSpec:
-    """A stream with its rate times a factor; MergeError for a recording without a rate."""
-    if stream.trace and stream.trace.rate is None and factor != 1:
-        name = stream.name or stream.model
-        raise MergeError(f"streams: {name} replays a recording; give its `rate`, so that it can grow.")
-
-    def times(rate_rps: float | None) -> float | None:
-        return None if rate_rps is None else rate_rps * factor
-
-    return replace(
-        stream,
-        rate=times(stream.rate),
-        poisson=times(stream.poisson),
-        gamma=stream.gamma and replace(stream.gamma, rate=stream.gamma.rate * factor),
-        trace=stream.trace and replace(stream.trace, rate=times(stream.trace.rate)),
-    )
+    return with_load(loaded, factor)
 
 
 def with_models(loaded: Loaded, count: int) -> Loaded:

@@ -8,13 +8,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from planner.io.demand import with_load
 from planner.io.load import Loaded, ScenarioReader, child, read_yaml
 from planner.io.strict_yaml import Problem, YamlDocument
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.scenario import Merging, Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.training.scenario import LoadedTraining, TrainingScenario, odd, training_of
-from planner.units.reading import did_you_mean, rate
+from planner.units.reading import did_you_mean
 from simulator.errors import InputError
 
 LOAD = "load"
@@ -71,9 +72,8 @@ class Base:
         document = replace(self.document, data=deepcopy(self.document.data), problems=list(self.document.problems))
         reader = ScenarioReader(document)
         machine = apply(reader, changes, on)
-        if scale := [change for change in changes if change.path == LOAD]:
-            self.scale(reader, scale[-1])
-        loaded = self.trained(reader) if self.training else self.served(reader)
+        factor = self.factor(reader, changes)
+        loaded = self.trained(reader) if self.training else self.served(reader, factor)
         if loaded is None or reader.problems:
             raise Unresolved(reader.problems)
         return Inputs(self.ask(machine), loaded, machine)
@@ -84,8 +84,8 @@ class Base:
             return Ask.TRAIN
         return Ask.SIMULATE if machine else Ask.PLAN
 
-    def served(self, reader: ScenarioReader) -> Loaded | None:
-        """A scenario of serving with its recordings; None, or problems, where it is none."""
+    def served(self, reader: ScenarioReader, factor: float) -> Loaded | None:
+        """A scenario of serving with its recordings, its rates times a factor; None, or problems, where it is none."""
         scenario = reader.scenario()
         if scenario is None or reader.problems:
             return None
@@ -98,7 +98,12 @@ class Base:
                     reader.report(("streams", i, "trace", "file"), str(error))
         loaded = self.known(reader, Loaded(scenario, "", self.path, found))
         if not reader.problems:
-            reader.check_demand(loaded)
+            try:
+                loaded = with_load(loaded, factor)
+            except InputError as error:
+                reader.report(("streams",), str(error))
+            else:
+                reader.check_demand(loaded)
         return loaded
 
     def known(self, reader: ScenarioReader, loaded: Loaded) -> Loaded:
@@ -127,33 +132,18 @@ class Base:
             self.tables[file, column] = read_trace(self.path.parent / file, column)
         return self.tables[file, column]
 
-    def scale(self, reader: ScenarioReader, change: Change) -> None:
-        """Multiply the rates of all streams. The scenario's own checks name whatever is no rate."""
-        factor = change.value
-        if self.training or not is_factor(factor):
-            rule = "a training has no streams" if self.training else "it must be a number above 0, e.g. `2`"
-            text = f"`load` multiplies the rates of all streams: {rule}."
-            reader.problems.append(Problem(0, 0, text, "", str(change)))
-            return
-        data = reader.document.data
-        streams = data.get("streams") if isinstance(data, dict) else None
-        for stream in streams if isinstance(streams, list) else []:
-            if isinstance(stream, dict):
-                self.scale_stream(stream, float(factor))
-
-    def scale_stream(self, stream: dict[str, Any], factor: float) -> None:
-        """Multiply the rates of one stream."""
-        for holder, key in ((stream, "rate"), (stream, "poisson"), (stream.get("gamma"), "rate")):
-            if isinstance(holder, dict) and holder.get(key) is not None:
-                multiply(holder, key, factor)
-        trace = stream.get("trace")
-        if isinstance(trace, dict) and isinstance(trace.get("file"), str):
-            if trace.get("rate") is None:
-                try:
-                    trace["rate"] = self.table(Path(trace["file"]), trace.get("column")).rate_rps
-                except TraceError:
-                    return
-            multiply(trace, "rate", factor)
+    def factor(self, reader: ScenarioReader, changes: Sequence[Change]) -> float:
+        """The last change of the load; 1 where there is none, and a problem where it is no factor."""
+        of_load = [change for change in changes if change.path == LOAD]
+        if not of_load:
+            return 1.0
+        change = of_load[-1]
+        if not self.training and is_factor(change.value):
+            return float(change.value)
+        rule = "a training has no streams" if self.training else "it must be a number above 0, e.g. `2`"
+        text = f"`load` multiplies the rates of all streams: {rule}."
+        reader.problems.append(Problem(0, 0, text, "", str(change)))
+        return 1.0
 
 
 def apply(reader: ScenarioReader, changes: Sequence[Change], on: WorkerMachine | None) -> WorkerMachine | None:
@@ -174,14 +164,6 @@ def apply(reader: ScenarioReader, changes: Sequence[Change], on: WorkerMachine |
 def is_factor(value: Any) -> TypeGuard[float]:
     """True where rates can be multiplied by it."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
-
-
-def multiply(holder: dict[str, Any], key: str, factor: float) -> None:
-    """Multiply a rate, in place."""
-    try:
-        holder[key] = rate(holder[key]) * factor
-    except ValueError:
-        return  # the scenario's own checks name it
 
 
 def moved(machine: WorkerMachine, change: Change) -> WorkerMachine:

@@ -16,7 +16,7 @@ from planner.model.plan import Plan, WayOfServing
 from planner.model.scenario import Merging
 from planner.model.statement import Code
 from planner.placing.sharing import MergeError, layers_of
-from planner.questions.merging.breakeven import Breakeven, breakeven, with_load
+from planner.questions.merging.breakeven import Breakeven, at_load, breakeven
 from planner.search.plan import plan
 from planner.show.documents.plan import render
 from planner.show.text.explain import explain
@@ -186,4 +186,4 @@ def test_break_even_wants_numbers_that_can_be(tmp_path: Path) -> None:
     with pytest.raises(MergeError, match="the scenario has 3 models"):
         breakeven(loaded, CATALOG, LIBRARY, (1.0,), (4,))
     with pytest.raises(MergeError, match="must be above 0"):
-        with_load(loaded, 0)
+        at_load(loaded, 0)
