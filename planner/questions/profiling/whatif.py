@@ -87,14 +87,15 @@ class ChangedModel:
 
 def what_ifs(own: ChangedModel) -> tuple[WhatIf | Unanswered, ...]:
     """All changes, `as it is` first."""
+    at_once = replace(own.ceilings(own.precision), launch_s=0.0)
     return (
         replace(_answer(own, "as it is", own.facts, f"{own.precision}, operators one by one"), is_change=False),
         *_precisions(own),
         *_resolutions(own),
         _grayscale(own),
         _answer(own, "element-wise layers fused", fused(own.facts), FUSED),
-        _no_launches(own),
-        _sparse(own),
+        _answer(own, "launch overhead removed", own.facts, LAUNCHED_AT_ONCE, at_once),
+        _answer(own, "half of the weights 0", sparse(own.facts), HALVED),
     )
 
 
@@ -152,6 +153,8 @@ def grayscale(facts: Facts) -> Facts | None:
 
 
 FUSED = "each such layer runs inside the kernel before it; additions of residuals, which read a second input, stay"
+LAUNCHED_AT_ONCE = "CUDA graphs or a compiler issue all operators at once; kernels themselves stay as they are"
+HALVED = "an upper bound: 2 of 4 weights are 0, and products with weights take half the operations and half the bytes"
 
 
 def fused(facts: Facts) -> Facts:
@@ -162,19 +165,6 @@ def fused(facts: Facts) -> Facts:
 
 def _idle(layer: LayerWork) -> LayerWork:
     return replace(layer, kernels=0, moved_bytes=0, made_bytes=0, weights_read_bytes=0)
-
-
-def _no_launches(own: ChangedModel) -> WhatIf:
-    ceilings = replace(own.ceilings(own.precision), launch_s=0.0)
-    assumes = "CUDA graphs or a compiler issue all operators at once; kernels themselves stay as they are"
-    return _answer(own, "launch overhead removed", own.facts, assumes, ceilings)
-
-
-def _sparse(own: ChangedModel) -> WhatIf:
-    assumes = (
-        "an upper bound: 2 of 4 weights are 0, and products with weights take half the operations and half the bytes"
-    )
-    return _answer(own, "half of the weights 0", sparse(own.facts), assumes)
 
 
 def sparse(facts: Facts) -> Facts:

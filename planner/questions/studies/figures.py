@@ -59,9 +59,10 @@ def figure_name(figure: str, model: str) -> str:
     return f"{figure}[{model}]" if model else figure
 
 
+WORDS = Output("", Better.NEITHER, number=False)
 SERVING = {
-    "fleet": Output("", Better.NEITHER, number=False),
-    "gpus": Output("", Better.NEITHER, number=False),
+    "fleet": WORDS,
+    "gpus": WORDS,
     "gpu_count": Output("", Better.LOW),
     "cost_usd_per_hour": Output("USD/h", Better.LOW),
     "lower_bound_usd_per_hour": Output("USD/h", Better.LOW),
@@ -78,21 +79,21 @@ SERVING = {
     "load_share": Output("fraction", Better.LOW),
     "swaps_per_s": Output("/s", Better.LOW),
     "peak_memory_bytes": Output("bytes", Better.LOW),
-    "merging": Output("", Better.NEITHER, number=False),
+    "merging": WORDS,
 }
 """Figures of a plan or a simulation; of several models the worst, of rates the sum."""
 TRAINING = {
-    "option": Output("", Better.NEITHER, number=False),
-    "gpus": Output("", Better.NEITHER, number=False),
+    "option": WORDS,
+    "gpus": WORDS,
     "gpu_count": Output("", Better.LOW),
-    "price_kind": Output("", Better.NEITHER, number=False),
+    "price_kind": WORDS,
     "time_s": Output("s", Better.LOW, interval=True),
     "cost_usd": Output("USD", Better.LOW, interval=True),
     "energy_j": Output("J", Better.LOW),
     "co2_kg": Output("kg", Better.LOW),
     "memory_bytes": Output("bytes", Better.LOW, interval=True),
     "step_s": Output("s", Better.LOW),
-    "bottleneck": Output("", Better.NEITHER, number=False),
+    "bottleneck": WORDS,
 }
 """Figures of the cheapest option within deadline and budget."""
 

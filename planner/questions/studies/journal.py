@@ -1,6 +1,6 @@
 """Finished points on disk: one JSON line each, there before the next one is stored. Only one study writes a journal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +14,6 @@ from simulator.world.profile import Evidence
 FILE = "points.jsonl"
 BEGIN = b'{"key":'
 """Start of each line."""
-KEYS = {"key", "values", "feasible", "evidence", "predicted", "reason", "failed"}
 WRITER = Writer("study", "name another directory with -o", StoreError)
 
 
@@ -73,17 +72,21 @@ class StudyJournal:
 
 def is_outcome(point: Any) -> bool:
     """True for a point's outcome with its key."""
-    if not isinstance(point, dict) or point.keys() != KEYS or not isinstance(point["values"], dict):
-        return False
     return (
-        isinstance(point["feasible"], bool)
-        and isinstance(point["predicted"], bool)
-        and isinstance(point["failed"], bool)
-        and is_text(point["key"])
-        and is_text(point["reason"])
-        and point["evidence"] in [None, *Evidence]
-        and all(map(is_kept, point["values"].values()))
+        isinstance(point, dict)
+        and point.keys() == RULES.keys()
+        and all(is_good(point[key]) for key, is_good in RULES.items())
     )
+
+
+def are_kept(values: Any) -> bool:
+    """True for figures by name."""
+    return isinstance(values, dict) and all(map(is_kept, values.values()))
+
+
+def is_flag(value: Any) -> bool:
+    """True for yes or no."""
+    return isinstance(value, bool)
 
 
 def is_text(value: Any) -> bool:
@@ -94,3 +97,15 @@ def is_text(value: Any) -> bool:
 def is_kept(value: Any) -> bool:
     """True for nothing, a text, or a number."""
     return value is None or is_figure(value, number=True) or is_figure(value, number=False)
+
+
+RULES: Mapping[str, Callable[[Any], bool]] = {
+    "key": is_text,
+    "values": are_kept,
+    "feasible": is_flag,
+    "evidence": lambda evidence: evidence in [None, *Evidence],
+    "predicted": is_flag,
+    "reason": is_text,
+    "failed": is_flag,
+}
+"""What each key of a point must be."""
