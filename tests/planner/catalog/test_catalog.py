@@ -22,7 +22,6 @@ from planner.model.plan import Bottleneck
 from planner.model.scenario import BuySpec, OwnMachine
 from planner.model.statement import Code, Statement
 from planner.words.candidates import subject_name
-from planner.words.statements import rejection_remedy
 
 CATALOG = load_catalog()
 PRICED = {(instance.provider, instance.name): instance for instance in reversed(CATALOG.instances)}
@@ -470,7 +469,9 @@ def test_a_missing_price_is_rejected_with_a_remedy():
     found, (no,) = offers(CATALOG, BuySpec(instances=("g4dn.2xlarge",), price=PriceKind.RESERVED_3Y))
     assert found == []
     assert no.why == Statement(code=Code.NO_PRICE, subjects=("reserved-3y",))
-    assert rejection_remedy(no).startswith("set buy.price to on-demand, or put a reserved-3y price into")
+    assert [(remedy.code, remedy.subjects) for remedy in no.remedies] == [
+        (Code.OTHER_PRICE, ("reserved-3y", "on-demand"))
+    ]
 
 
 def test_reserved_for_three_years():
@@ -482,7 +483,7 @@ def test_a_gpu_that_nobody_rents_is_rejected_with_a_remedy():
     found, (no,) = offers(CATALOG, BuySpec(gpus=("GTX580", "L4"), providers=("aws",)))
     assert {offer.gpu.name for offer in found} == {"L4"}
     assert (no.subject, no.bottleneck) == (OnGpu(gpu="GTX580"), Bottleneck.PRICE)
-    assert "list your own under buy.own" in rejection_remedy(no)
+    assert no.remedies == (Statement(code=Code.PRICE_THE_GPU, subjects=("GTX580",)),)
 
 
 BOX = OwnMachine(name="box", gpu="V100", gpu_count=2, memory=12_000_000_000, host_memory=64, price=0.3, count=3)

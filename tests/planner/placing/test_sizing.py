@@ -11,6 +11,7 @@ from support.planning import T4, V100, demand, model, offer, profile, question, 
 
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.scenario import Phase, StreamSpec
+from planner.model.statement import Code, Statement
 from planner.placing.sizing import Kind, Need, Sized, design_work, least_work, most_arrivals, needs, size
 from planner.search.search import evaluate
 from planner.words.candidates import subject_name
@@ -76,7 +77,7 @@ def test_refusal_says_how_far_off(
     refused = sized_on_v100(latency_s, memory_bytes)
     assert not isinstance(refused, Sized)
     assert (refused.bottleneck, refused.observed, refused.limit) == (bottleneck, pytest.approx(observed), limit)
-    assert rejection_remedy(refused)
+    assert refused.remedies
 
 
 def test_memory_that_a_refusal_asks_for_is_enough() -> None:
@@ -90,8 +91,8 @@ def test_memory_that_a_refusal_asks_for_is_enough() -> None:
 def test_latency_that_a_refusal_asks_for_suffices_for_one_sample() -> None:
     refused = sized_on_v100(0.014)
     assert isinstance(refused, Rejection)
+    assert [remedy.code for remedy in refused.remedies] == [Code.RAISE_LATENCY_WITH_WAITING]
     least_ms, _ = re.findall(r"([\d.]+) ms", rejection_remedy(refused))
-    assert "at the very least" in rejection_remedy(refused)
     assert isinstance(sized_on_v100(float(least_ms) / 1e3), Sized)
 
 
@@ -100,7 +101,7 @@ def test_missing_profiles_are_one_refusal_for_each_kind() -> None:
     found, refused = size(asked, needs(asked, demand(asked)), [offer(T4, 0.5)], shelf())
     assert not found
     assert [(no.bottleneck, subject_name(no.subject)) for no in refused] == [(Bottleneck.PROFILE, "2 models on T4")]
-    assert "planner calibrate" in rejection_remedy(refused[0])
+    assert refused[0].remedies == (Statement(code=Code.MEASURE, subjects=("T4",)),)
 
 
 def test_model_too_large_for_one_gpu_spans_several() -> None:

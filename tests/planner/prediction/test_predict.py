@@ -21,6 +21,7 @@ from planner.compare.gate import weak
 from planner.io.store import read_plan, write_plan
 from planner.model.plan import Estimate, Plan, PredictionRule
 from planner.model.scenario import BuySpec, EvidenceAsked, Predict, Scenario
+from planner.model.statement import Code, Statement
 from planner.placing.sizing import held_bytes
 from planner.prediction import transfer
 from planner.prediction.predict import BATCHES, REACHED, End, Predictor, at_least, interpolated, roofline_s, work_of
@@ -38,7 +39,6 @@ from planner.prediction.transfer import (
 from planner.search.plan import plan
 from planner.show.documents.plan import render
 from planner.units.writing import Format, Screen
-from planner.words.statements import rejection_reason
 from simulator.world.profile import Evidence, Profile
 
 L4 = CATALOG.gpus["L4"]
@@ -435,7 +435,7 @@ def test_predict_never_refuses_what_has_no_profile() -> None:
     found = answer(ONE, ("L4",), predict=Predict.NEVER)
     assert not found.recommendation.feasible
     assert found.outlooks == ()
-    assert any(rejection_reason(no) == "no profile of one on L4" for no in found.rejections)
+    assert Statement(code=Code.NO_PROFILE, subjects=("one", "L4")) in [no.why for no in found.rejections]
 
 
 def test_a_foretold_plan_is_read_again(tmp_path: Path) -> None:

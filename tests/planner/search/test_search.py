@@ -39,7 +39,7 @@ from planner.search.question import Question, undominated
 from planner.search.rejections import missed_slo
 from planner.search.search import ALTERNATIVE, Effort, FleetSearch, NothingToPlanError, evaluate, silent
 from planner.units import reading as units
-from planner.words.candidates import candidate_name, machines_name, subject_name
+from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning_line
 from simulator.world.deployment import Drop
 from simulator.world.workload import Stream, Trace, Workload
@@ -220,15 +220,19 @@ def test_model_over_two_gpus_is_planned_as_stages() -> None:
 @pytest.mark.parametrize(
     ("buy", "bottleneck", "remedy"),
     [
-        (replace(OWN, max_gpus=1), Bottleneck.GPU_COUNT, "`buy.max_gpus: 4` or more"),
-        (replace(OWN, max_cost=1.0), Bottleneck.COST, "`buy.max_cost: $7.00/h` or more"),
+        (replace(OWN, max_gpus=1), Bottleneck.GPU_COUNT, Statement(code=Code.RAISE_MAX_GPUS, figures={"gpu_count": 4})),
+        (
+            replace(OWN, max_cost=1.0),
+            Bottleneck.COST,
+            Statement(code=Code.RAISE_MAX_COST, figures={"cost_usd_per_hour": pytest.approx(7.0)}),
+        ),
     ],
 )
-def test_limit_that_leaves_no_fleet_is_named(buy: BuySpec, bottleneck: Bottleneck, remedy: str) -> None:
+def test_limit_that_leaves_no_fleet_is_named(buy: BuySpec, bottleneck: Bottleneck, remedy: Statement) -> None:
     found = planned(asked(500, 500, buy=buy))
     assert not found.recommendation.feasible
     named = [no for no in found.rejections if no.bottleneck is bottleneck]
-    assert [rejection_remedy(no) for no in named] == [remedy]
+    assert [no.remedies for no in named] == [(remedy,)]
     assert named[0].observed > named[0].limit
 
 
@@ -383,10 +387,14 @@ def test_more_gpus_are_named_as_remedy_only_where_they_help() -> None:
     search = FleetSearch(q, silent)
     for gpus in (4, 5, 6):
         search.try_fleet(q.offers, (gpus,))
-    ways_out = {subject_name(no.subject)[0]: rejection_remedy(no) for no in search.settled()}
-    assert "2 more GPUs" in ways_out["4"]
-    assert "one more GPU" in ways_out["5"]
-    assert "6" not in ways_out
+    more = {
+        no.subject.gpu_count: [remedy.figures["gpu_count"] for remedy in no.remedies if remedy.code is Code.MORE_GPUS]
+        for no in search.settled()
+    }
+    assert more == {4: [2], 5: [1]}
+
+
+RAISES = {Code.RAISE_LATENCY, Code.RAISE_LATENCY_WITH_WAITING, Code.RAISE_ANY_LATENCY}
 
 
 def test_more_gpus_are_no_remedy_where_they_did_not_help() -> None:
@@ -398,7 +406,8 @@ def test_more_gpus_are_no_remedy_where_they_did_not_help() -> None:
     for gpus in (4, 5, 6):
         assert search.try_fleet(q.offers, (gpus,)) is None
     assert len(search.settled()) == 3
-    assert all("GPU" not in rejection_remedy(no) and "latency SLO" in rejection_remedy(no) for no in search.settled())
+    advised = [{remedy.code for remedy in no.remedies} for no in search.settled()]
+    assert all(Code.MORE_GPUS not in codes and codes & RAISES for codes in advised)
 
 
 def test_refusal_of_the_nearest_miss_quotes_its_confirmation() -> None:
