@@ -1,5 +1,6 @@
 """The ground the project stands on: import directions, a light command line, and what an installation contains."""
 
+import ast
 import json
 import shutil
 import subprocess
@@ -65,6 +66,29 @@ def test_no_folder_is_full() -> None:
     """A dozen modules can be taken in at a glance."""
     folders = {path.parent for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     assert not [folder for folder in folders if len(list(folder.glob("[!_]*.py"))) > 12]
+
+
+def choices_in(text: str) -> list[frozenset[object]]:
+    """The values of each StrEnum in a module."""
+    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    enums = [one for one in classes if any(isinstance(base, ast.Name) and base.id == "StrEnum" for base in one.bases)]
+    return [
+        frozenset(
+            line.value.value
+            for line in one.body
+            if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant)
+        )
+        for one in enums
+    ]
+
+
+def test_no_choice_is_written_twice() -> None:
+    """What help offers is what the planner knows: a copy would fall behind."""
+    twice = 'class A(StrEnum):\n    X = "x"\nclass B(StrEnum):\n    Y = "x"\n'
+    assert len(set(choices_in(twice))) == 1
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    choices = [values for path in files for values in choices_in(path.read_text(encoding="utf-8"))]
+    assert len(choices) == len(set(choices))
 
 
 def test_tests_lie_where_the_code_lies() -> None:

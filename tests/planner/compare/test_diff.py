@@ -1,6 +1,7 @@
 """Differences of answers: what changed is told, noise is called noise, and conditions on changes hold as written."""
 
 import json
+import re
 from dataclasses import fields, replace
 from math import nan
 
@@ -12,7 +13,7 @@ from planner import cli
 from planner.compare.answers import read_answer
 from planner.compare.diff import FigureVerdict, Sign, compare, crossed, difference
 from planner.compare.gate import ConditionError, parse_change, parse_condition
-from planner.compare.report import figure_text, render
+from planner.compare.report import SHOWN, figure_text, render
 from planner.io.store import StoreError, to_json, write_plan
 from planner.model.plan import NOTHING_TRIED, Interval
 from planner.model.simulation import Simulation
@@ -159,6 +160,27 @@ def test_figures_say_their_unit(tmp_path):
         "p99_s": "s",
         "attainment": "fraction",
     }
+
+
+def test_what_was_added_changed_and_removed_is_coloured(tmp_path):
+    diff = differ(tmp_path, PLAN, BIGGER)
+    screen = Screen(400, colour=True)
+    lines = render(diff, Format.TABLE, screen).splitlines()
+    assert screen.bad(f"- {diff.old.path}: {diff.old.answer}") in lines
+    assert screen.good(f"+ {diff.new.path}: {diff.new.answer}") in lines
+    assert screen.warn("  ~ seed: 1 -> 2") in lines
+    assert "\x1b" not in render(diff, Format.TABLE, Screen(400))
+    blocks = render(diff, Format.MD, screen).split("```")[1::2]
+    assert {line[0] for block in blocks for line in block.removeprefix("diff\n").splitlines()} == {"+", "-", "!"}
+
+
+def test_long_lists_end_with_what_is_left_out(tmp_path):
+    many = tuple(replace(VGG, name=f"other{i}") for i in range(30))
+    diff = differ(tmp_path, PLAN, replace(PLAN, recommendation=replace(BEST, models=many)))
+    for form in (Format.TABLE, Format.MD):
+        text = render(diff, form, Screen(400))
+        assert len(re.findall(r"^\s*\+ other\d+:", text, re.MULTILINE)) == SHOWN - 2  # two models went, which are first
+        assert f"... and {30 + 2 - SHOWN} more in the JSON." in text
 
 
 def test_models_and_machines_come_and_go(tmp_path):
