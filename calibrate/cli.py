@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from calibrate.io.guard import guarded
-from calibrate.io.points import OPTIMIZERS
+from calibrate.io.points import OPTIMIZERS, PRECISIONS
 from calibrate.sweep import request
 from calibrate.sweep.agenda import PROBES
 from calibrate.sweep.request import Request, RequestError
@@ -42,16 +42,18 @@ def parser(prog: str = "python -m calibrate") -> argparse.ArgumentParser:
         help="inference, training, device, swapping (default: %(default)s)",
     )
     add("--what", default="", metavar="P,...", help=f"only these probes of the device: {', '.join(PROBES)}")
-    add("--precision", default="fp32", metavar="P,...", help="fp32, tf32, amp, bf16, fp16 (default: %(default)s)")
+    add("--precision", default="fp32", metavar="P,...", help=f"{', '.join(PRECISIONS)} (default: %(default)s)")
     add("--resolution", default="", metavar="N,...", help="height and width of pictures (default: the model's own)")
     add("--channels-last", action="store_true", help="lay tensors out with channels last")
     add("--cudnn-benchmark", action="store_true", help="let cuDNN choose its algorithms by trying them")
     add("--compile", action="store_true", help="through torch.compile")
+    add("--cuda-graph", action="store_true", help="inference captured as a CUDA graph")
     add(
         "--optimizers", default="sgd,adam", metavar="O,...", help="of a training step: sgd, adam (default: %(default)s)"
     )
     add("--until-memory-ends", action="store_true", help="go on doubling the batch past the largest of --batches")
     add("--seconds", default="1", metavar="S", help="time for repeats of one point (default: %(default)s)")
+    add("--soak", metavar="S", help="at the end run each model's largest batch back to back for so long")
     add("--timeout", default="120", metavar="S", help="give a point up after so long (default: %(default)s)")
     add("--budget", metavar="S", help="stop cleanly after so long in all; --resume continues")
     add("--memory", metavar="SIZE", help="no more than this for a model, e.g. 8GB (default: all there is)")
@@ -76,6 +78,8 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
     probes = request.some("--what", given.what, PROBES) if given.what else ()
     if probes:
         modes = ("device",)
+    if given.cuda_graph and ({"training", "swapping"} & set(modes) or given.device == "cpu"):
+        raise RequestError("--cuda-graph: captures inference on a GPU alone. Write --mode inference --device cuda:0.")
     return Request(
         models=request.models(given.models, given.model, zoo.expand, needed=modes != ("device",)),
         device=request.device(given.device),
@@ -89,10 +93,12 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
             channels_last=given.channels_last,
             cudnn_benchmark=given.cudnn_benchmark,
             compiled=given.compile,
+            cuda_graph=given.cuda_graph,
         ),
         optimizers=request.some("--optimizers", given.optimizers, OPTIMIZERS),
         out=given.out,
         seconds_per_point=request.seconds("--seconds", given.seconds),
+        soak_s=request.seconds("--soak", given.soak) if given.soak else 0.0,
         timeout_s=request.seconds("--timeout", given.timeout),
         budget_s=request.seconds("--budget", given.budget) if given.budget else None,
         memory_bytes=request.size("--memory", given.memory) if given.memory else None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from calibrate.devices.nvml import Nvml, find
+from calibrate.devices.nvml import Nvml, of_cuda
 from calibrate.devices.timer import CpuTimer, CudaTimer, Timer
 
 CPU_MEMORY_ERRORS = ("can't allocate memory", "not enough memory", "std::bad_alloc", "bad allocation")
@@ -34,6 +34,7 @@ CUDA_ENGINE_ERRORS = (
 SHARED_COUNT = "CUDA, all processes"
 """How memory is read where this process cannot be told from others."""
 LITTLE_BYTES = 256 << 20
+LARGEST_L2_BYTES = 128 << 20
 CROWDED = 0.5
 """Share of the allowed memory above which cuDNN is taken to have lacked room for a workspace. Workspaces are about as
 large as the tensors they serve, so a GPU that was never half full had room for one."""
@@ -215,7 +216,7 @@ class Cuda:
         """
         import torch
 
-        self.nvml = self._nvml()
+        self.nvml = of_cuda(self._properties())
         first = self.index not in FIRST_OPENING
         if first:  # at once: where what follows fails, its context is there at the next opening all the same
             FIRST_OPENING[self.index] = self.nvml.memory_used_bytes(), None
@@ -266,6 +267,10 @@ class Cuda:
     def memory_bytes(self) -> int:
         """Memory of the GPU as CUDA sees it."""
         return int(self._properties().total_memory)
+
+    def l2_bytes(self) -> int:
+        """Size of its L2 cache; of the largest there is where torch does not tell it (before 2.1)."""
+        return int(getattr(self._properties(), "L2_cache_size", LARGEST_L2_BYTES))
 
     def held(self) -> tuple[int, str]:
         """Bytes this process holds on the GPU now, and how that was read."""
@@ -319,7 +324,7 @@ class Cuda:
         import torch
 
         major, minor = torch.cuda.get_device_capability(self.index)
-        if precision in ("tf32", "bf16") and major < 8:
+        if precision in ("tf32", "bf16", "amp-bf16") and major < 8:
             return f"{precision} needs compute capability 8.0, {self.name} has {major}.{minor}. Choose fp32 or fp16"
         return ""
 
@@ -360,12 +365,6 @@ class Cuda:
         import torch
 
         return torch.cuda.get_device_properties(self.index)
-
-    def _nvml(self) -> Nvml:
-        known = self._properties()
-        places: list[Any] = [getattr(known, part, None) for part in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
-        bus = "{:08x}:{:02x}:{:02x}.0".format(*places) if all(isinstance(part, int) for part in places) else ""
-        return find(str(getattr(known, "uuid", "")), bus)
 
 
 Device = Cpu | Cuda

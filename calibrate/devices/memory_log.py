@@ -18,7 +18,11 @@ from simulator.errors import InputError
 
 HEADER = ("t_s", "memory_bytes", "running")
 EVERY_S = 0.1
-WHICH = "import sys, torch; print(torch.cuda.get_device_properties(sys.argv[1]).uuid)"
+WHICH = """
+import sys, torch
+from calibrate.devices.nvml import names_of
+print(*names_of(torch.cuda.get_device_properties(sys.argv[1])), sep="\\n")
+"""
 
 
 class MemoryLogError(InputError):
@@ -114,7 +118,7 @@ def reader(device: str) -> Callable[[], int | None]:
         return _own_reader()
     # CUDA and NVML number GPUs differently. Read in a process that ends at once, so that this one holds no context.
     done = subprocess.run([sys.executable, "-c", WHICH, device], capture_output=True, text=True, check=False)
-    nvml = find(done.stdout.strip())
+    nvml = find(*done.stdout.split("\n")[:2])
     if done.returncode or not nvml.there:
         why = f"{nvml.why_not}. {nvml.remedy}"
         if done.returncode:

@@ -98,6 +98,19 @@ class Nvml:
         bits = self._number("nvmlDeviceGetCurrentClocksThrottleReasons")
         return None if bits is None else reasons(bits)
 
+    def ecc(self) -> bool | None:
+        """True where errors in memory are corrected, which takes some of its bandwidth."""
+        return self._read(lambda: self.library.nvmlDeviceGetEccMode(self.handle)[0] == 1)
+
+    def persistence(self) -> bool | None:
+        """True where the driver stays loaded while nobody uses the GPU."""
+        return self._read(lambda: self.library.nvmlDeviceGetPersistenceMode(self.handle) == 1)
+
+    def pcie_link(self) -> str | None:
+        """Generation and lanes of the link to the host now, e.g. `5.0 x16`; a GPU at rest may tell less."""
+        generation, lanes = map(self._number, ("nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth"))
+        return None if generation is None or lanes is None else f"{generation}.0 x{lanes}"
+
     def _processes(self) -> Sequence[Any] | None:
         return self._read(lambda: list(self.library.nvmlDeviceGetComputeRunningProcesses(self.handle)))
 
@@ -133,6 +146,18 @@ def find(uuid: str, pci_bus_id: str = "") -> Nvml:
     return _handle(pynvml, uuid, pci_bus_id)
 
 
+def of_cuda(properties: Any) -> Nvml:
+    """The GPU that torch describes so: by UUID (torch 2.5 and later), else by PCI address."""
+    return find(*names_of(properties))
+
+
+def names_of(properties: Any) -> tuple[str, str]:
+    """UUID and PCI address, each empty where torch does not tell it."""
+    places: list[Any] = [getattr(properties, part, None) for part in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
+    bus = "{:08x}:{:02x}:{:02x}.0".format(*places) if all(isinstance(part, int) for part in places) else ""
+    return str(getattr(properties, "uuid", "")), bus
+
+
 def _handle(library: Any, uuid: str, pci_bus_id: str) -> Nvml:
     names = (uuid,) if uuid.startswith(("GPU-", "MIG-")) else (f"GPU-{uuid}", f"MIG-{uuid}")
     ways = [(library.nvmlDeviceGetHandleByUUID, name) for name in names if uuid]
@@ -159,17 +184,17 @@ def reasons(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in REASONS.items() if bits & bit)
 
 
-def counter_energy_j(readings: Sequence[tuple[int, int]]) -> float | None:
-    """Joules per batch from a counter, read as (batches done, millijoules) in order; None if it moved only once.
+def counter_power_w(readings: Sequence[tuple[float, int]]) -> float | None:
+    """Watts from a counter, read as (seconds, millijoules) in order; None if it moved only once.
 
     The counter moves in steps, some 20 to 100 ms apart: only from one step to another is it known what was drawn.
-    Steps to 1000 mJ after 4 batches and 5000 mJ after 24: 4 J for 20 batches, 0.2 J each.
+    Steps to 1000 mJ after 0.1 s and 5000 mJ after 0.5 s: 4 J in 0.4 s, 10 W.
     """
     steps = [after for before, after in pairwise(readings) if after[1] != before[1]]
-    if len(steps) < 2 or steps[-1][0] == steps[0][0]:
+    if len(steps) < 2:
         return None
-    (batches_0, start_mj), (batches_1, end_mj) = steps[0], steps[-1]
-    return (end_mj - start_mj) / 1e3 / (batches_1 - batches_0)
+    (first_s, start_mj), (last_s, end_mj) = steps[0], steps[-1]
+    return (end_mj - start_mj) / 1e3 / (last_s - first_s)
 
 
 def mean_power_w(readings: Sequence[tuple[float, float]]) -> float | None:

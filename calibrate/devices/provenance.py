@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from calibrate.devices.device import Cpu, Cuda, Device
-from calibrate.devices.nvml import find
+from calibrate.devices.nvml import of_cuda
 from calibrate.io.points import Settings
 from calibrate.io.process import cores
 
@@ -53,6 +53,14 @@ such as one of the same chip on PCIe where the catalog has the SXM board, has ot
 MAKERS = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|AMD)\s+", re.IGNORECASE)
 NOT_A_MODEL = re.compile(r"\((R|TM)\)|\b(CPU|Processor)\b", re.IGNORECASE)
 MIG = re.compile(r"^(?P<GPU>.*?)\s+MIG\s+(?P<slice>\S+)$")
+VARIABLES = (
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+)
+"""Of the environment: each changes what is measured on a GPU."""
 OWN_PROCESS = "a process for each model"
 MUST_AGREE = (
     "gpu",
@@ -75,6 +83,12 @@ MUST_AGREE = (
     "compile",
     "resolution",
     "input_shape",
+    "ecc",
+    "pytorch_cuda_alloc_conf",
+    "pytorch_alloc_conf",
+    "nvidia_tf32_override",
+    "cuda_launch_blocking",
+    "cuda_module_loading",
 )
 """Keys that move a measured time or size. The rest tells a reader more: system, clocks and temperature then, date."""
 MAY_DIFFER = ("gpu_uuid_sha256", "driver", "python", "host_cpu", "host_cores", "torch_threads")
@@ -179,7 +193,7 @@ def _of_gpu(device: Cuda) -> dict[str, Any]:
     import torch
 
     properties = torch.cuda.get_device_properties(device.index)
-    nvml = find(str(getattr(properties, "uuid", "")))  # not before torch 2.5
+    nvml = of_cuda(properties)
     return {
         "gpu": kind_of(properties.name, properties.total_memory),
         "gpu_name": properties.name,
@@ -194,6 +208,10 @@ def _of_gpu(device: Cuda) -> dict[str, Any]:
         "memory_clock_mhz": nvml.memory_clock_mhz(),
         "temperature_c": nvml.temperature_c(),
         "process_isolation": _isolation(properties.name),
+        "ecc": nvml.ecc(),
+        "persistence": nvml.persistence(),
+        "pcie_link": nvml.pcie_link(),
+        **{name.lower(): os.environ.get(name) for name in VARIABLES},
     }
 
 

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import bdtr, bdtrik
 
+FASTEST_HZ = 3e9
+"""Above the clock of every GPU: so many cycles last a second at least."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -71,6 +74,29 @@ class CudaTimer(CpuTimer):
         self._cuda.synchronize(self._index)
         wall_s = time.perf_counter() - start_s
         return Sample(wall_s, before.elapsed_time(after) / 1e3)
+
+    def issue(self, run: Callable[[], object]) -> float:
+        """Seconds that the host takes to queue a run on an idle device."""
+        self._cuda.synchronize(self._index)
+        start_s = time.perf_counter()
+        run()
+        return time.perf_counter() - start_s
+
+    def busy(self, run: Callable[[], object], ahead_s: float) -> float | None:
+        """Seconds that the device takes for a run whose kernels are all queued: before, it is kept waiting `ahead_s`.
+
+        None where the host was later than that, or waits for the device itself while it queues the run.
+        """
+        before, after = self._marks
+        stream = self._cuda.current_stream(self._index)
+        self._cuda.synchronize(self._index)
+        self._cuda._sleep(ceil(ahead_s * FASTEST_HZ))
+        before.record(stream)
+        run()
+        has_begun = before.query()
+        after.record(stream)
+        self._cuda.synchronize(self._index)
+        return None if has_begun else before.elapsed_time(after) / 1e3
 
 
 class ReplayTimer:

@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, TypeGuard
 
-PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
+PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
+"""fp32 is strict; `torch` leaves PyTorch as it comes; `amp` is autocast to fp16 (on a CPU bf16), `amp-bf16` to bf16;
+`bf16` and `fp16` are of weights too."""
 OPTIMIZERS = ("sgd", "adam")
 """Of a training step."""
 
@@ -20,6 +22,8 @@ class Settings:
     cudnn_benchmark: bool = False
     compile: bool = False
     """Through `torch.compile`."""
+    cuda_graph: bool = False
+    """Inference captured once as a CUDA graph, then replayed."""
     resolution: int | None = None
     """Height and width of the input in pixels; None: the model's own."""
 
@@ -31,8 +35,16 @@ class Settings:
             "channels_last": self.channels_last,
             "cudnn_benchmark": self.cudnn_benchmark,
             "compile": self.compile,
+            "cuda_graph": self.cuda_graph,
         }
         return "".join(f".{axis}" for axis, on in axes.items() if on)
+
+    @property
+    def runtime(self) -> str:
+        """As profiles and published figures call it."""
+        if self.cuda_graph:
+            return "cuda-graphs"
+        return "torch-compile" if self.compile else "pytorch"
 
 
 class What(StrEnum):
@@ -45,7 +57,9 @@ class What(StrEnum):
     MEMORY = "memory"
     """Peak memory of one batch, inference or (with an optimizer) a training step."""
     LATENCY = "latency"
-    """Run time and energy of one inference batch."""
+    """Run time of one inference batch, alone and back to back, and its energy."""
+    SOAK = "soak"
+    """The largest batch back to back for a while, with clocks, watts and why the clocks are lowered."""
     TRAINING = "training"
     """Time of one training step and its parts."""
     PROBE = "probe"

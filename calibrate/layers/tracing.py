@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, CudaTimer, StopRule, repeat
 from calibrate.io.files import one_line
 from calibrate.io.points import Settings
@@ -145,14 +146,15 @@ def write(names: Sequence[str], directory: Path) -> list[Path]:
 
 
 def times(built: Built, device: str, batches: Sequence[int]) -> dict[int, float]:
-    """Median seconds of a batch, by batch size."""
+    """Median seconds of a batch, by batch size, in the arithmetic that calibration takes by default."""
     module = built.module.to(device)
     timer = CpuTimer() if device == "cpu" else CudaTimer(torch.device(device).index or 0)
     rule = StopRule(seconds=SECONDS_A_BATCH)
     found = {}
     for batch in batches:
         inputs = built.make_input(batch, device, Settings())
-        taken = repeat(timer, partial(built.forward, module, inputs), rule)
+        with in_regime(Settings()):
+            taken = repeat(timer, partial(built.forward, module, inputs), rule)
         found[batch] = median(sample.wall_s for sample in taken.samples)
     return found
 

@@ -25,7 +25,7 @@ WHAT = {SCHEMA: "a profile", DEVICE_SCHEMA: "a device"}
 DEVICE_FILE = "device.json"
 """Beside the profiles that were measured on it."""
 SHIPPED = Path(__file__).parent.parent / "profiles"
-PRECISIONS = ("fp32", "tf32", "amp", "fp16", "bf16", "int8")
+PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "fp16", "bf16", "int8")
 """In order of preference where a question names none: the precision that changes no result comes first."""
 NAME_MAX = 64
 """Characters of a name."""

@@ -1,6 +1,6 @@
 """After a load: what swapping costs as it happens. Weights that were away come in, a batch runs, weights go again.
 
-A load is timed by `calibrate.sweep.measure` from memory at hand to memory at hand, and a batch over and over. Where
+A load is timed by `calibrate.sweep.loads` from memory at hand to memory at hand, and a batch over and over. Where
 models take turns both take longer: places are found anew, tensors are shown to the model, and caches hold another
 model. Both are timed side by side here, so that the drift of the device plays no part. Needs torch.
 """
@@ -17,12 +17,14 @@ import torch
 
 from calibrate.devices import provenance
 from calibrate.devices.device import Device, find_device
+from calibrate.devices.regime import CASTS, in_regime
 from calibrate.devices.timer import Timer
 from calibrate.io.files import lines_json, one_line, read_json, replacing
 from calibrate.io.points import Settings
 from calibrate.library.lookup import profile_name
 from calibrate.serving.resident import Weights
-from calibrate.sweep import measure
+from calibrate.sweep.loads import Cooler
+from calibrate.sweep.measure import MeasuredModel
 from calibrate.sweep.request import Request
 from calibrate.zoo import zoo
 from simulator.world.model import Layer
@@ -67,7 +69,7 @@ class SwapTimes:
 class Swapped:
     """One real model whose weights come and go."""
 
-    model: measure.MeasuredModel
+    model: MeasuredModel
     inputs: Mapping[int, Any]
     """By batch size, on the device."""
     keys: tuple[str, ...]
@@ -90,7 +92,7 @@ def swap_times(
     weights, timer = Weights(device, pinned=True), device.timer()
     if not names:
         return {}
-    with measure.switches(settings):
+    with in_regime(settings):
         models = {name: adopted(name, device, settings, batches, weights, input_shape) for name in names}
         largest = max(held_bytes(weights, one) for one in models.values())
         weights.reserve(largest)
@@ -116,20 +118,20 @@ def adopted(
     """A model with its weights in host memory, off the device."""
     built = zoo.build(name, input_shape if ":" in name else None)
     module = built.module
-    if (cast := measure.CASTS.get(settings.precision)) is not None:
+    if (cast := CASTS.get(settings.precision)) is not None:
         module.to(cast)
     if settings.channels_last:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    model = measure.MeasuredModel(built, module, device, settings)
+    model = MeasuredModel(built, module, device, settings)
     inputs = {batch: model.inputs(batch) for batch in batches}
     layers = weights.adopt(name, module, (Layer(name, 1),))
     return Swapped(model, inputs, tuple(layer.key for layer in layers))
 
 
-def cooler(device: Device) -> measure.Cooler:
+def cooler(device: Device) -> Cooler:
     """Drives weights that are away out of a processor's caches."""
     others = torch.zeros(COOLED_BYTES, dtype=torch.uint8) if device.kind == "cpu" else None
-    return measure.Cooler(others, 0)
+    return Cooler(others, 0)
 
 
 def held_bytes(weights: Weights, one: Swapped) -> int:
@@ -150,7 +152,7 @@ def take_turn(one: Swapped, batch: int, weights: Weights, timer: Timer, times: S
     weights.evict(one.keys)
 
 
-def usual_loads(weights: Weights, one: Swapped, device: Device, timer: Timer, cool: measure.Cooler) -> list[float]:
+def usual_loads(weights: Weights, one: Swapped, device: Device, timer: Timer, cool: Cooler) -> list[float]:
     """Copies to memory at hand, as a calibration times them: one that does not count, then two."""
     sources = [tensor for key in one.keys for tensor in weights.groups[key].host]
     targets = [torch.empty_like(tensor, device=device.label) for tensor in sources]

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 
 from calibrate.devices.device import SHARED_COUNT, Cuda, Device, DeviceError, find_device
+from calibrate.devices.regime import CASTS, in_regime, of_process
 from calibrate.io.points import Settings
 from calibrate.serving.executor import Executor, Line, RealGpu
 from calibrate.serving.resident import Weights
 from calibrate.serving.served import Held, Served, ServeError, batch_sizes, doublings
-from calibrate.sweep import measure
+from calibrate.sweep.measure import MeasuredModel
 from calibrate.zoo import zoo
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult, Stall
 from simulator.clock.run import stages
@@ -74,7 +75,7 @@ def serve_alone(
     began_s = perf_counter()
     bench = opened(deployment, device)
     real = bench.device
-    with measure.switches(models[deployment.services[0].model].settings):
+    with in_regime(models[deployment.services[0].model].settings):
         try:
             executor = bench.executor(deployment, demand, models)
             stopped = executor.serve(start.at_s, duration_s, start.stop)
@@ -143,8 +144,8 @@ def check(
     for gpu in deployment.devices:
         if not alone(deployment, gpu).services:
             raise ServeError(f"{gpu.id}: serves no model. Place one there, or leave the device out")
-    if len({(one.settings.precision == "tf32", one.settings.cudnn_benchmark) for one in models.values()}) > 1:
-        raise ServeError("models: tf32 and cudnn_benchmark hold for a whole process. Give all models the same")
+    if len({of_process(one.settings) for one in models.values()}) > 1:
+        raise ServeError("models: tf32, torch and cudnn_benchmark hold for a whole process. Give all models the same")
 
 
 def _check_service(service: Service, deployment: Deployment, models: Mapping[str, Source]) -> None:
@@ -155,8 +156,8 @@ def _check_service(service: Service, deployment: Deployment, models: Mapping[str
         raise ServeError(f"{service.model}: device {device!r} is not in the deployment. Add it")
     if service.model not in models:
         raise ServeError(f"{service.model}: no real model is named for it. Name one of the zoo, or a factory")
-    if models[service.model].settings.compile:
-        raise ServeError(f"{service.model}: a compiled model is bound to its batch size. Serve it without compile")
+    if models[service.model].settings.runtime != "pytorch":
+        raise ServeError(f"{service.model}: what is compiled or a graph is bound to one batch size. Serve it as it is")
 
 
 def alone(deployment: Deployment, gpu: Gpu) -> Deployment:
@@ -180,7 +181,7 @@ def in_one_line(error: BaseException, device: Device) -> str:
 class Runner:
     """A real model with its inputs at hand."""
 
-    model: measure.MeasuredModel
+    model: MeasuredModel
     inputs: Any
     """Of the largest batch, on the device; a smaller batch takes its first samples."""
 
@@ -228,12 +229,12 @@ class Bench:
         """Build one model."""
         built = zoo.build(source.name, source.input_shape)
         module, settings = built.module, source.settings
-        if (cast := measure.CASTS.get(settings.precision)) is not None:
+        if (cast := CASTS.get(settings.precision)) is not None:
             module.to(cast)
         if settings.channels_last:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         replica = service.replicas[0]
-        model = measure.MeasuredModel(built, module, self.device, settings)
+        model = MeasuredModel(built, module, self.device, settings)
         runner = Runner(model, model.inputs(replica.batching.max_batch_size))
         self.runners.append(runner)
         (planned,) = stages(service, replica, deployment.swap, None)

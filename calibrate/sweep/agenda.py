@@ -9,7 +9,7 @@ from calibrate.sweep.request import LARGEST_BATCH, Request
 
 DOUBLINGS_MAX = 12
 """Past the largest batch asked for: a model so small that memory does not end by then will not show where it does."""
-PROBES = ("idle", "context", "copy", "device_copy", "matmul", "launch", "knees", "overlap", "loader", "links")
+PROBES = ("idle", "context", "copy", "device_copy", "matmul", "launch", "knees", "loader", "links")
 """In the order to run them: idle power before there is a context."""
 CUDA_ONLY = ("idle", "links")
 ENDS_LADDER = (Status.OUT_OF_MEMORY, Status.TIMED_OUT)
@@ -48,7 +48,7 @@ def agenda(
     """Points to measure next and after that, without those `done`, as far as they can be known.
 
     Layers and loading, then upward in batch size until memory ends, then the batches that fitted in random order: a
-    device that warms up must not look like a larger batch.
+    device that warms up must not look like a larger batch. Last the soak of the largest batch, where one is asked for.
     """
     if not group.model:
         listed = [Point(what=What.PROBE, probe=probe) for probe in probes]
@@ -57,6 +57,8 @@ def agenda(
         listed = [point(What.LAYERS), point(What.LOAD)]
         if "inference" in request.modes:
             listed += _ladder(request, point, done, seed, What.LATENCY, "")
+            timed = [one.batch for one in listed if one.what is What.LATENCY]
+            listed += [point(What.SOAK, max(timed))] if timed and request.soak_s else []
         if "training" in request.modes:
             for optimizer in request.optimizers:
                 listed += _ladder(request, point, done, seed, What.TRAINING, optimizer)

@@ -1,4 +1,4 @@
-"""Probes: what a device can do without any model: copies, arithmetic, launches, overlap, loading, context, idle power.
+"""Probes: what a device can do without any model: copies, arithmetic, launches, loading, context, idle power.
 
 A probe takes a device and the seconds it should keep to (no figure is left out for want of time, so a very short time
 is exceeded), and returns single values, raw samples and details. What they mean stands in each probe's docstring.
@@ -11,13 +11,10 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from itertools import combinations_with_replacement, permutations
+from itertools import permutations
 from statistics import median
-from threading import Barrier, BrokenBarrierError, Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +22,12 @@ import torch
 
 from calibrate.devices.knees import knees
 from calibrate.devices.memory_log import tree_rss_bytes
-from calibrate.devices.nvml import Nvml, find
+from calibrate.devices.nvml import Nvml, of_cuda
+from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, CudaTimer, Repeats, StopRule, repeat
 from calibrate.io.points import Settings
 from calibrate.io.process import cores
 from calibrate.library.fit import fit_load
-from calibrate.zoo import zoo
 
 SIZES_BYTES = tuple(4096 * 4**i for i in range(9))
 """Sizes of copies: 4 KB to 256 MB (of 1024)."""
@@ -38,12 +35,8 @@ SIZES_AT_LEAST = 5
 REPEATS_MIN = 5
 REPEATS_MAX = 100
 PICTURES_A_BATCH = 16
-MODELS_BESIDE = {"cuda": {"resnet50": 8, "vgg16": 8, "tiny_yolov3": 8}, "cpu": {"lenet": 8}}
-"""Models of the zoo that run beside other work, and their batch: ResNet-50 of many small kernels, two of large ones."""
 
 Work = Callable[[], object]
-MakeWork = Callable[[], Work]
-"""Makes work with memory of its own, so that two can run at once."""
 
 
 class Result(NamedTuple):
@@ -185,18 +178,8 @@ def _product_s(device: torch.device, precision: str, n: int, seconds: float) -> 
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
     out = torch.empty_like(a)
-    with _float32_products("high" if precision == "tf32" else "highest"):
+    with in_regime(Settings(precision="tf32" if precision == "tf32" else "fp32")):
         return _device_s(lambda: torch.mm(a, b, out=out), device, seconds)
-
-
-@contextmanager
-def _float32_products(how: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(how)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def launch(device: torch.device, seconds: float) -> Result:
@@ -216,140 +199,6 @@ def launch(device: torch.device, seconds: float) -> Result:
     single = _wall_s(lambda: number.add_(1.0), device, seconds / 2)
     values = {"queued_s": median(queued), "synchronised_s": median(single)}
     return Result(values, {"queued_s": queued, "synchronised_s": single}, {"queued": count})
-
-
-# Two at once
-
-
-def overlap(device: torch.device, seconds: float) -> Result:
-    """How much slower work gets beside other work, each in a thread and on a stream of its own, without a pause.
-
-    Values: `<a>_beside_<b>`, the median time of `a` while `b` runs over its median time alone (1: they do not feel each
-    other; 2: they take turns). Work that is made up: `copy` (host to device, pinned), `arithmetic` (a matrix product),
-    `bandwidth` (adding to a vector no cache holds), `launches` (many tiny kernels); and batches of models of the zoo.
-    """
-    models, left_out = _model_works(device)
-    works = _works(device) | models
-    pairs = list(combinations_with_replacement(works, 2))
-    share_s = seconds / (len(works) + len(pairs))
-    alone = {name: _at_once((make(),), device, share_s)[0] for name, make in works.items()}
-    beside: dict[tuple[str, str], list[float]] = {}
-    for a, b in pairs:
-        first, second = _at_once((works[a](), works[b]()), device, share_s)
-        if a == b:
-            beside[a, a] = first + second
-        else:
-            beside[a, b], beside[b, a] = first, second
-    values = {f"{a}_beside_{b}": median(taken) / median(alone[a]) for (a, b), taken in beside.items()}
-    samples = {f"{name}_alone_s": taken for name, taken in alone.items()}
-    samples |= {f"{a}_beside_{b}_s": taken for (a, b), taken in beside.items()}
-    return Result(values, samples, {"work_names": list(works), "models": list(models), "left_out": left_out})
-
-
-def _works(device: torch.device) -> dict[str, MakeWork]:
-    """By name, what makes one piece of work of some milliseconds: memory of its own, so that two can run at once."""
-    cuda = device.type == "cuda"
-
-    def arithmetic() -> Work:
-        n, dtype = (4096, torch.float16) if cuda else (384, torch.float32)
-        a = torch.randn(n, n, device=device).to(dtype)
-        out = torch.empty_like(a)
-        return lambda: torch.mm(a, a, out=out)
-
-    def bandwidth() -> Work:
-        x = torch.rand((1 << 28) if cuda else (1 << 22), device=device)
-        return lambda: x.add_(1.0)
-
-    def launches() -> Work:
-        x = torch.rand(1, device=device)
-        return lambda: [x.add_(1.0) for _ in range(200)]
-
-    def copying() -> Work:
-        host = _random_bytes((1 << 26) if cuda else (1 << 24))
-        return _copying(host.pin_memory() if cuda else host, torch.empty_like(host, device=device))
-
-    return {"copy": copying, "arithmetic": arithmetic, "bandwidth": bandwidth, "launches": launches}
-
-
-def _model_works(device: torch.device) -> tuple[dict[str, MakeWork], dict[str, str]]:
-    """The same of models: two of one share their weights. And which cannot be had, with the reason."""
-    works: dict[str, MakeWork] = {}
-    left_out: dict[str, str] = {}
-    for name, batch in MODELS_BESIDE[device.type].items():
-        try:
-            works[name] = _model_work(zoo.build(name), batch, device)
-        except zoo.ZooError as error:
-            left_out[name] = str(error)
-    return works, left_out
-
-
-def _model_work(built: zoo.Built, batch: int, device: torch.device) -> MakeWork:
-    module = built.module.to(device)
-
-    def make() -> Work:
-        inputs = built.make_input(batch, str(device), Settings())
-        return lambda: built.forward(module, inputs)
-
-    return make
-
-
-def _at_once(works: Sequence[Work], device: torch.device, seconds: float) -> list[list[float]]:
-    """Times of each work (s) while all run; a round that ends after the first has stopped does not count."""
-    _synchronise(device)  # the works' own memory was filled on another stream
-    stop, together = Event(), Barrier(len(works))
-    taken: list[list[float]] = [[] for _ in works]
-    with ThreadPoolExecutor(len(works)) as pool:
-        futures = [
-            pool.submit(_repeat, work, times, device, together, stop) for work, times in zip(works, taken, strict=True)
-        ]
-        _wait(taken, futures, seconds)
-        stop.set()
-    errors = [error for future in futures if (error := future.exception())]
-    if errors:
-        # Where one work fails, the other's barrier breaks: the cause comes first.
-        raise min(errors, key=lambda error: isinstance(error, BrokenBarrierError))
-    if not all(taken):
-        raise RuntimeError(f"overlap: no round ended within {10 * seconds + 5:g} s. Give the probe more time")
-    return taken
-
-
-def _wait(taken: Sequence[Sequence[float]], futures: Sequence[Future[None]], seconds: float) -> None:
-    """Until `seconds` are over and each work has a few times, but no longer than ten times that and 5 s."""
-    start = time.perf_counter()
-    while (waited := time.perf_counter() - start) < seconds or min(map(len, taken)) < REPEATS_MIN:
-        if waited > 10 * seconds + 5 or any(future.done() for future in futures):
-            return
-        time.sleep(0.002)
-
-
-def _repeat(work: Work, times: list[float], device: torch.device, together: Barrier, stop: Event) -> None:
-    """Runs `work` over and over on a stream of its own until `stop`, and keeps the times (s)."""
-    try:
-        with _own_stream(device), torch.inference_mode():
-            work()
-            _synchronise_stream(device)
-            together.wait(timeout=60)
-            while not stop.is_set():
-                start = time.perf_counter()
-                work()
-                _synchronise_stream(device)
-                end = time.perf_counter()
-                if not stop.is_set():
-                    times.append(end - start)
-    except BaseException:
-        together.abort()
-        raise
-
-
-def _own_stream(device: torch.device) -> AbstractContextManager[Any]:
-    if device.type == "cpu":
-        return nullcontext()
-    return torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
-
-
-def _synchronise_stream(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.current_stream(device).synchronize()
 
 
 # Loading data
@@ -525,7 +374,7 @@ def _power_w(nvml: Nvml, seconds: float) -> list[float]:
 
 def _nvml(device: torch.device) -> Nvml:
     """Does not wake the device: asking its properties makes no context."""
-    return find(str(getattr(torch.cuda.get_device_properties(device), "uuid", "")))
+    return of_cuda(torch.cuda.get_device_properties(device))
 
 
 # Taking times
@@ -575,7 +424,6 @@ PROBES: Mapping[str, Callable[[torch.device, float], Result]] = {
     "matmul": matmul,
     "launch": launch,
     "knees": lambda device, seconds: Result(*knees(device, seconds)),
-    "overlap": overlap,
     "loader": loader,
     "links": links,
 }

@@ -44,6 +44,8 @@ class Request:
     out: Path = Path("profiles")
     seconds_per_point: float = 1.0
     """Time for repeats of one point; less where the median is sure before."""
+    soak_s: float = 0.0
+    """How long the largest batch of each model runs back to back at the end; 0: not at all."""
     timeout_s: float = 120.0
     """A point, or the building of a model, that takes longer is given up."""
     budget_s: float | None = None
@@ -77,6 +79,7 @@ def axes(
     channels_last: bool = False,
     cudnn_benchmark: bool = False,
     compiled: bool = False,
+    cuda_graph: bool = False,
 ) -> tuple[Settings, ...]:
     """Every combination of the precisions and resolutions asked for, each with the same switches."""
     sizes = [_whole("--resolution", part, 16_384) for part in _parts("--resolution", resolution, "224,448", empty=True)]
@@ -87,6 +90,7 @@ def axes(
             channels_last=channels_last,
             cudnn_benchmark=cudnn_benchmark,
             compile=compiled,
+            cuda_graph=cuda_graph,
         )
         for p, size in product(some("--precision", precision, PRECISIONS), dict.fromkeys(sizes) or [None])
     )

@@ -17,10 +17,11 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler
 
 from calibrate.devices.device import Device, find_device
+from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, Sample, StopRule
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, Settings, What
-from calibrate.sweep.measure import MeasuredModel, MeasuredStep, measure, switches
+from calibrate.sweep.measure import MeasuredModel, MeasuredStep, measure
 from calibrate.zoo.zoo import Built, ZooTask, build
 
 POOL = 512
@@ -234,7 +235,7 @@ class Run:
 
     def part(self, step: MeasuredStep, count: int) -> EpochPart:
         """Train for so many steps, from where the last part ended, by the arithmetic in which steps are measured."""
-        with switches(self.settings):
+        with in_regime(self.settings):
             return self._part(step, count)
 
     def _part(self, step: MeasuredStep, count: int) -> EpochPart:

@@ -53,6 +53,7 @@ class Job:
     settings: Settings
     input_shape: tuple[int, ...] | None
     seconds_per_point: float
+    soak_s: float
     memory_bytes: int | None
 
     @classmethod

@@ -26,6 +26,10 @@ START_S = 8.0
 """To start a worker and build its model, until it has been seen."""
 FIRST_GUESS_S = {What.LAYERS: 2.0, What.LOAD: 4.0, What.MEMORY: 2.0}
 """For a point that is not repeated; a repeated one takes `Request.seconds_per_point` and a little."""
+COMPILING_S = 40.0
+"""To compile a model for a batch size, before its memory is measured; until it has been seen."""
+IN_ROWS_S = 1.5
+"""Of a batch on a GPU back to back, with a cold cache, and apart for host and device."""
 SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -95,8 +99,13 @@ class Sweep:
 
     def expected_s(self, point: Point) -> float:
         """How long a point will take, learnt from those of its kind."""
-        guess_s = FIRST_GUESS_S.get(point.what, 1.5 * self.request.seconds_per_point + 0.5)
-        return fmean(self.took_s[point.what]) if self.took_s[point.what] else guess_s
+        if point.what is What.SOAK:
+            return self.request.soak_s + 1
+        if seen := self.took_s[point.what]:
+            return fmean(seen)
+        repeated_s = 1.5 * self.request.seconds_per_point + (0.5 if self.request.device == "cpu" else 0.5 + IN_ROWS_S)
+        compiling_s = COMPILING_S if point.settings.compile and point.what is What.MEMORY else 0.0
+        return FIRST_GUESS_S.get(point.what, repeated_s) + compiling_s
 
     def left(self) -> tuple[int, float]:
         """Points still to be measured, and about how long they will take (s)."""
@@ -228,6 +237,7 @@ def _build(sweep: Sweep, group: PointGroup) -> None:
         settings=group.settings,
         input_shape=request.input_shape if ":" in group.model else None,
         seconds_per_point=request.seconds_per_point,
+        soak_s=request.soak_s,
         memory_bytes=request.memory_bytes,
     )
     sweep.worker.build(job, request.timeout_s)
@@ -241,7 +251,8 @@ def _measure(sweep: Sweep, point: Point) -> bool:
     sweep.check(needed_s=sweep.expected_s(point))
     if sweep.log:
         sweep.log.mark(point.key)
-    outcome = sweep.worker.measure(point, sweep.request.timeout_s)
+    soak_s = sweep.request.soak_s if point.what is What.SOAK else 0.0
+    outcome = sweep.worker.measure(point, sweep.request.timeout_s + soak_s)
     sweep.journal.append(outcome)
     sweep.took_s[point.what].append(outcome.took_s)
     _show(sweep, outcome)
@@ -261,7 +272,7 @@ def _show(sweep: Sweep, outcome: PointOutcome) -> None:
 
 def _headline(outcome: PointOutcome) -> str:
     """The figure most worth seeing."""
-    for name, unit in (("wall_s", "a batch"), ("step_s", "a step")):
+    for name, unit in (("wall_s", "a batch"), ("step_s", "a step"), ("sustained_s", "a batch under load")):
         if taken := outcome.samples.get(name):
             each_s = median(taken)
             return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
@@ -275,9 +286,12 @@ def _title(point: Point) -> str:
     if point.what is What.PROBE:
         return f"device: {point.probe}"
     step = f"training step ({point.optimizer})" if point.optimizer else "inference"
-    what = {What.LAYERS: "layers", What.LOAD: "loading", What.MEMORY: f"memory of {step}"}.get(
-        point.what, f"time of {step}"
-    )
+    what = {
+        What.LAYERS: "layers",
+        What.LOAD: "loading",
+        What.MEMORY: f"memory of {step}",
+        What.SOAK: f"soak of {step}",
+    }.get(point.what, f"time of {step}")
     at = f" at batch {point.batch}" if point.batch else ""
     return f"{point.model}{point.settings.suffix} {point.settings.precision}, {what}{at}"
 

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -76,16 +77,17 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
         from calibrate.sweep import probes
 
         return lambda point: probes.run(point.probe, device.label, job.seconds_per_point)
+    from calibrate.devices.regime import CASTS
     from calibrate.devices.timer import StopRule
+    from calibrate.layers.modules import trace
     from calibrate.sweep.measure import measure
     from calibrate.zoo.zoo import build, factory_of
 
     device.open(job.memory_bytes or default_limit_bytes(device))
-    rule = StopRule(seconds=job.seconds_per_point)
     if ":" in job.model:
         factory_of(job.model)  # what it imports is no part of the model
     before = held_bytes(device)
-    built = build(job.model, job.input_shape)
+    built = build(job.model, job.input_shape, device.label)
     after = held_bytes(device)
     refuse_unfit(built, job.settings, device)
 
@@ -93,10 +95,11 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
 
     def one(point: Point) -> tuple[Any, Any, Any]:
         if point.what is What.LAYERS:
-            from calibrate.layers.modules import trace
-
             values, details = trace(built, job.settings)
             return values, {}, details | fed
+        # This process measures nothing else: the model stays as it is to be run.
+        built.module.to(device=device.label, dtype=CASTS.get(job.settings.precision))
+        rule = StopRule(seconds=job.soak_s if point.what is What.SOAK else job.seconds_per_point)
         values, samples, details = measure(built, device, point, rule)
         return values, samples, details | fed
 
@@ -131,15 +134,17 @@ def of_opaque(measure: Callable[[Point], Any], before: int, after: int) -> Calla
 
 
 def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
-    """Run one sample on the CPU: a model that cannot run at all need not be tried at every batch size."""
-    import torch
-
+    """Run one sample as the model is to be run: one that cannot run at all need not be tried at every batch size."""
+    from calibrate.devices.regime import in_regime
+    from calibrate.sweep.measure import on_device
     from calibrate.zoo.zoo import ZooError, floats
 
-    inputs = built.make_input(1, "cpu", settings)
+    eager = replace(settings, compile=False, cuda_graph=False)
     try:
-        with torch.inference_mode():
-            outputs = floats(built.forward(built.module, inputs))
+        with in_regime(eager), on_device(built, device, eager) as model:
+            outputs = floats(model.forward(model.inputs(1)))
+    except ZooError:
+        raise
     except Exception as error:
         sample = built.sample
         if device.is_out_of_memory(error):

@@ -6,6 +6,7 @@ Weights are random: speed and memory do not depend on them, but for the boxes a 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
@@ -74,7 +75,7 @@ class Built:
 
     name: str
     module: "nn.Module"
-    """On the CPU, in eval mode."""
+    """In eval mode."""
     shape: tuple[int, ...]
     """Shape of one sample at the model's own resolution."""
     task: ZooTask
@@ -189,10 +190,12 @@ def expand(name: str) -> Sequence[str] | None:
     return GROUPS.get(name) or ((name,) if name in MODELS else None)
 
 
-def build(name: str, input_shape: tuple[int, ...] | None = None) -> Built:
-    """The model of that name on the CPU in eval mode, with the same random weights each time; ZooError if it cannot be.
+def build(name: str, input_shape: tuple[int, ...] | None = None, place: str = "cpu") -> Built:
+    """The model of that name in eval mode, with the same random weights each time; ZooError if it cannot be.
 
-    `input_shape` is one sample of a user's own model; the zoo's have theirs. That **runs the user's code**.
+    `input_shape` is one sample of a user's own model; the zoo's have theirs. That **runs the user's code**. At a
+    `place` such as `cuda:0` weights are made there, so that a host without room for them can have them, unless the
+    factory puts them elsewhere.
     """
     entry = _own(name, input_shape) if ":" in name else MODELS.get(name)
     if entry is None:
@@ -200,12 +203,22 @@ def build(name: str, input_shape: tuple[int, ...] | None = None) -> Built:
         known = f"Known are {', '.join(MODELS)}; your own: package.module:factory."
         hint = f"Did you mean {' or '.join(close)}?" if close else known
         raise ZooError(f"{name}: no such model. {hint}")
+    try:
+        module = _made(entry, place)
+    except ZooError:
+        if place == "cpu":
+            raise
+        module = _made(entry, "cpu")  # the factory does what only the host can, such as giving a tensor to NumPy
+    return Built(name, module.eval(), entry.shape, entry.task, entry.fixed, entry.hooks)
+
+
+def _made(entry: Entry, place: str) -> "nn.Module":
     import torch
 
-    with torch.random.fork_rng(devices=[]):
+    there = nullcontext() if place == "cpu" else torch.device(place)
+    with torch.random.fork_rng(devices=[]), there:
         torch.manual_seed(SEED)
-        module = entry.make()
-    return Built(name, module.eval(), entry.shape, entry.task, entry.fixed, entry.hooks)
+        return entry.make()
 
 
 # A user's own model

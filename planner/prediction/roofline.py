@@ -185,7 +185,7 @@ def vendor_ceilings(gpu: GPU, precision: str) -> Ceilings:
     )
 
 
-TENSOR_RATES = {"tf32": (0.5, (8, 0)), "bf16": (1.0, (8, 0)), "int8": (2.0, (7, 5))}
+TENSOR_RATES = {"tf32": (0.5, (8, 0)), "bf16": (1.0, (8, 0)), "amp-bf16": (1.0, (8, 0)), "int8": (2.0, (7, 5))}
 """Rates of matrix units over that of fp16, and the compute capability from which they have them."""
 
 
@@ -198,6 +198,8 @@ def peak_flops(gpu: GPU, precision: str) -> float:
     if precision not in VALUE_BYTES:
         raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
     tensor = gpu.tensor_fp16_flops
+    if precision == "torch":
+        precision = "tf32" if tensor and _capability(gpu) >= TENSOR_RATES["tf32"][1] else "fp32"
     if precision == "fp32" or (precision not in TENSOR_RATES and not tensor):
         return gpu.fp32_flops
     share, since = TENSOR_RATES.get(precision, (1.0, (0,)))
@@ -230,7 +232,7 @@ def _device(path: Path) -> str:
 
 def probed(values: Probes, precision: str) -> dict[str, float]:
     """Ceilings that the probes in a device file reached, by name; without those that did not run."""
-    name = "fp16" if precision == "amp" else precision
+    name = {"amp": "fp16", "amp-bf16": "bf16", "torch": "tf32"}.get(precision, precision)
     wanted = {
         "flops_per_s": values.get("matmul", {}).get(f"{name}_flops"),
         "bytes_per_s": values.get("device_copy", {}).get("bytes_per_s"),

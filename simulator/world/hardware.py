@@ -44,7 +44,12 @@ class GPU:
 
     def peak_flops(self, precision: str) -> float:
         """Highest rate (FLOP/s) any kernel can reach at `precision`: `fp32`, or a reduced one on matrix units."""
-        known = {"fp32": self.fp32_flops, "tf32": self.tensor_tf32_flops, "int8": self.tensor_int8_flops}
+        known = {
+            "fp32": self.fp32_flops,
+            "tf32": self.tensor_tf32_flops,
+            "torch": self.tensor_tf32_flops,
+            "int8": self.tensor_int8_flops,
+        }
         return known.get(precision) or self.tensor_fp16_flops or self.fp32_flops
 
     @property

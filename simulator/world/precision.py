@@ -2,9 +2,28 @@
 
 from collections.abc import Mapping
 
-WEIGHT_BYTES: Mapping[str, int] = {"fp32": 4, "tf32": 4, "amp": 4, "fp16": 2, "bf16": 2, "int8": 1}
-"""Of a weight as the model keeps it: `amp` and `tf32` keep 4-byte weights and convert while they compute."""
-VALUE_BYTES: Mapping[str, int] = {"fp32": 4, "tf32": 4, "amp": 2, "fp16": 2, "bf16": 2, "int8": 1}
+WEIGHT_BYTES: Mapping[str, int] = {
+    "fp32": 4,
+    "tf32": 4,
+    "torch": 4,
+    "amp": 4,
+    "amp-bf16": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "int8": 1,
+}
+"""Of a weight as the model keeps it: `amp` (in fp16), `amp-bf16` and `tf32` keep 4-byte weights and convert while they
+compute. `torch` is PyTorch as it comes: convolutions in tf32 where the GPU has it, matrix products in fp32."""
+VALUE_BYTES: Mapping[str, int] = {
+    "fp32": 4,
+    "tf32": 4,
+    "torch": 4,
+    "amp": 2,
+    "amp-bf16": 2,
+    "fp16": 2,
+    "bf16": 2,
+    "int8": 1,
+}
 """Of an activation. The 2-byte copies of weights that `amp` makes are not counted."""
 FACT_BYTES = 4
 """Of every number in the layer facts."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrate.devices.nvml import Nvml, counter_energy_j, find, mean_power_w, others, reasons
+from calibrate.devices.nvml import Nvml, counter_power_w, find, mean_power_w, others, reasons
 
 READINGS = [
     name
@@ -111,26 +111,24 @@ def test_reasons_by_bit() -> None:
     assert reasons(1 << 40) == (), "one that came later"
 
 
-def test_energy_from_step_to_step_of_the_counter() -> None:
-    # Read after every 4 batches; 300 W, 1 ms a batch: 0.3 J each. The counter moves every 10 ms or so.
-    recorded = [(0, 100), (4, 1000), (8, 1000), (12, 4000), (16, 4000), (20, 4000), (24, 7000)]
-    assert counter_energy_j(recorded) == pytest.approx(6.0 / 20)
+def test_power_from_step_to_step_of_the_counter() -> None:
+    # Read every 4 ms; 300 W. The counter moves every 10 ms or so.
+    recorded = [(0.0, 100), (0.004, 1000), (0.008, 1000), (0.012, 4000), (0.016, 4000), (0.02, 4000), (0.024, 7000)]
+    assert counter_power_w(recorded) == pytest.approx(6.0 / 0.02)
 
 
 def test_a_counter_that_stands_tells_nothing() -> None:
-    assert counter_energy_j([]) is None
-    assert counter_energy_j([(0, 100), (5, 100), (10, 100)]) is None
-    assert counter_energy_j([(0, 100), (5, 100), (10, 900)]) is None, "one step: begun before the first batch"
+    assert counter_power_w([]) is None
+    assert counter_power_w([(0, 100), (5, 100), (10, 100)]) is None
+    assert counter_power_w([(0, 100), (5, 100), (10, 900)]) is None, "one step: begun before the first reading"
 
 
-@given(st.floats(50, 700), st.floats(0.0005, 0.02), st.floats(0.02, 0.1))
-def test_energy_of_constant_power_whatever_the_counters_step(power_w: float, batch_s: float, step_s: float) -> None:
-    chunk = max(1, round(0.02 / batch_s))
-    at_s = [(done, done * batch_s) for done in range(0, int(1 / batch_s) + chunk, chunk)]
-    recorded = [(done, int(power_w * (now_s // step_s) * step_s * 1e3)) for done, now_s in at_s]
-    joules = counter_energy_j(recorded)
-    # Each end is known to a chunk of batches in about a second.
-    assert joules == pytest.approx(power_w * batch_s, rel=2.5 * chunk * batch_s + 0.01)
+@given(st.floats(50, 700), st.floats(0.01, 0.05), st.floats(0.02, 0.1))
+def test_constant_power_whatever_the_counters_step(drawn_w: float, every_s: float, step_s: float) -> None:
+    at_s = [i * every_s for i in range(int(1 / every_s) + 2)]
+    recorded = [(now_s, int(drawn_w * (now_s // step_s) * step_s * 1e3)) for now_s in at_s]
+    # Each end is known to one reading in about a second, less a step at either end.
+    assert counter_power_w(recorded) == pytest.approx(drawn_w, rel=2 * every_s / (1 - 2 * step_s - 2 * every_s) + 0.01)
 
 
 def test_sampled_power_is_weighted_by_time() -> None:

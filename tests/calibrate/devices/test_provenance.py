@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrate.devices.device import find_device
-from calibrate.devices.provenance import KINDS, MUST_AGREE, differing, kind_of, kind_of_cpu, read
+from calibrate.devices.provenance import KINDS, MUST_AGREE, VARIABLES, differing, kind_of, kind_of_cpu, read
 from calibrate.io.points import Settings
 from calibrate.io.reader import NAME
 from planner.catalog.offers import load_catalog
@@ -83,7 +83,8 @@ def test_two_readings_of_one_device_agree_and_are_json() -> None:
     first, second = read(cpu, Settings()), read(cpu, Settings())
     assert differing(first, second) is None
     assert json.loads(json.dumps(first)) == first
-    elsewhere = {"gpu_uuid_sha256", "power_limit_w", "clock_limit_mhz", "driver", "input_shape"}
+    elsewhere = {"gpu_uuid_sha256", "power_limit_w", "clock_limit_mhz", "driver", "input_shape", "ecc"}
+    elsewhere |= {name.lower() for name in VARIABLES}
     assert set(MUST_AGREE) - first.keys() == elsewhere
     assert first["gpu"].startswith("cpu-")
 

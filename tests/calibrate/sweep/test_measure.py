@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from calibrate.devices.device import Cpu, DeviceError, find_device, peak_bytes, 
 from calibrate.devices.nvml import Nvml
 from calibrate.devices.timer import ReplayTimer, StopRule, sample
 from calibrate.io.points import Point, Settings, What
-from calibrate.sweep.measure import Figures, _cache_bytes, _cooler, measure
+from calibrate.sweep.loads import _cache_bytes, cooler
+from calibrate.sweep.measure import Figures, measure
 from calibrate.zoo.zoo import Built, ZooTask, build
 
 LENET_BYTES = 4 * (156 + 2_416 + 30_840 + 7_260 + 610)
@@ -126,7 +128,7 @@ def test_caches_hold_something_else_before_each_load(cpu: Cpu) -> None:
     rule = StopRule(at_least=6, at_most=6)
     sample(ReplayTimer([0.001] * 6), bool, rule, before_each=lambda: cooled.append(1))
     assert len(cooled) == 6
-    touched = _cooler(cpu)()
+    touched = cooler(cpu)()
     assert isinstance(touched, torch.Tensor)
     assert touched.nbytes >= 2 * _cache_bytes() >= 2 << 20
 
@@ -159,7 +161,9 @@ def test_latency(lenet: Built, cpu: Cpu) -> None:
     assert 6 <= len(samples["wall_s"]) <= 20
     assert 0 < min(samples["wall_s"]) < 1
     assert "device_s" not in samples
-    assert values == {"output_bytes": 160}, "nothing is known of energy and clocks, so nothing is said"
+    assert values["sustained_s"] == values["host_s"] == values["busy_s"] == fmean(samples["wall_s"])
+    assert values.keys() == {"output_bytes", "sustained_s", "host_s", "busy_s"}, "nothing is known of energy and clocks"
+    assert details["regime"]["products"] == details["regime"]["convolutions"] == "ieee"
     assert details["threads"] == 1
     assert details["stop"] in ("narrow", "time", "count")
 
@@ -210,7 +214,7 @@ def test_energy_by_the_counter_or_by_sampled_power(
     lenet: Built, cpu: Cpu, counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu, "nvml", Nvml(Meter(counts), handle=1))
-    monkeypatch.setattr("calibrate.sweep.measure.ENERGY_S", 0.4)
+    monkeypatch.setattr("calibrate.sweep.rates.ROW_S", 0.6)
     values, samples, details = figures(lenet, cpu, What.LATENCY, batch=4)
     assert details["energy_by"] == ("NVML, energy counter" if counts else "NVML, sampled power")
     assert values["power_w"] == pytest.approx(100, rel=0.25 if counts else 1e-9)
@@ -259,6 +263,8 @@ FP16 = {"weights": "torch.float16", "input": "torch.float16", "output": "torch.f
         (Settings(precision="bf16"), BF16),
         (Settings(precision="fp16"), FP16),
         (Settings(precision="amp"), FP32 | {"output": "torch.bfloat16"}),
+        (Settings(precision="amp-bf16"), FP32 | {"output": "torch.bfloat16"}),
+        (Settings(precision="torch"), FP32 | {"tf32": True}),
         (Settings(channels_last=True), FP32 | {"channels_last": True}),
         (Settings(cudnn_benchmark=True), {"benchmark": True}),
         (Settings(resolution=12), {"shape": (2, 3, 12, 12)}),
@@ -283,9 +289,9 @@ def test_a_model_that_sets_the_newer_switches_is_measured(cpu: Cpu, owner: str, 
 import torch
 torch.backends.{owner} = {written!r}
 from calibrate.io.points import Settings
-from calibrate.sweep.measure import switches
+from calibrate.devices.regime import in_regime
 for precision in ("fp32", "tf32"):
-    with switches(Settings(precision=precision)):
+    with in_regime(Settings(precision=precision)):
         allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
         assert allowed == (precision == "tf32",) * 2, allowed
         assert (torch.get_float32_matmul_precision() == "highest") == (precision == "fp32")
@@ -397,13 +403,14 @@ def test_memory_that_ends_is_recognised_and_smaller_batches_still_fit() -> None:
 
 LARGE_CACHE = """
 import json
+import calibrate.sweep.loads
 import calibrate.sweep.measure
 from calibrate.devices.device import find_device
 from calibrate.io.points import Point, What
 from calibrate.devices.timer import StopRule
 from calibrate.zoo.zoo import build
 
-calibrate.sweep.measure._cache_bytes = lambda: 480 << 20
+calibrate.sweep.loads._cache_bytes = lambda: 480 << 20
 device = find_device("cpu")
 device.open(10**9)
 found = calibrate.sweep.measure.measure(

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import threading
 import time
 from collections.abc import Iterator
 from statistics import median
@@ -18,7 +17,6 @@ from calibrate.library.fit import fit_load
 from calibrate.sweep import probes
 from calibrate.sweep.agenda import probe_names
 from calibrate.sweep.probes import Pictures, Result
-from calibrate.zoo import zoo
 
 ON_CPU = probe_names("cpu")
 
@@ -38,7 +36,7 @@ def found(one_thread: None) -> dict[str, Result]:
 
 
 def test_which_probes_there_are() -> None:
-    assert ON_CPU == ("context", "copy", "device_copy", "matmul", "launch", "knees", "overlap", "loader")
+    assert ON_CPU == ("context", "copy", "device_copy", "matmul", "launch", "knees", "loader")
     # Idle power comes first: once there is a context, a GPU no longer draws what it draws without.
     assert probe_names("cuda") == ("idle", *ON_CPU, "links") == tuple(probes.PROBES)
 
@@ -50,7 +48,7 @@ def test_every_figure_is_positive_and_names_its_unit(found: dict[str, Result], n
     assert all(math.isfinite(value) and value >= 0 for value in values.values())
     assert all(taken and min(taken) > 0 for taken in samples.values())
     units = ("_s", "_bytes", "_flops", "bytes_per_s", "samples_per_s")
-    assert all(key.endswith(units) or "_beside_" in key for key in [*values, *samples])
+    assert all(key.endswith(units) for key in [*values, *samples])
     assert json.loads(json.dumps(found[name]._asdict(), allow_nan=False)) == found[name]._asdict()
 
 
@@ -103,51 +101,6 @@ def test_products_leave_the_precision_as_it_was() -> None:
 
 def test_the_smallest_operation_takes_microseconds(found: dict[str, Result]) -> None:
     assert 1e-8 < found["launch"].values["queued_s"] < 1e-3
-
-
-def test_every_work_is_tried_beside_every_work(found: dict[str, Result]) -> None:
-    values, _, details = found["overlap"]
-    works = details["work_names"]
-    assert works == ["copy", "arithmetic", "bandwidth", "launches", "lenet"]
-    assert (details["models"], details["left_out"]) == (["lenet"], {})
-    assert set(values) == {f"{a}_beside_{b}" for a in works for b in works}
-
-
-def test_models_that_run_beside_others_are_of_the_zoo() -> None:
-    assert all(zoo.expand(name) == (name,) for models in probes.MODELS_BESIDE.values() for name in models)
-
-
-def test_work_that_shares_nothing_is_not_slowed_down() -> None:
-    cpu = torch.device("cpu")
-    (alone,) = probes._at_once([lambda: time.sleep(0.02)], cpu, 0.1)
-    first, second = probes._at_once([lambda: time.sleep(0.02)] * 2, cpu, 0.1)
-    assert median(first) < 1.7 * median(alone)
-    assert median(second) < 1.7 * median(alone)
-
-
-def test_work_that_takes_turns_is_slowed_down_by_two() -> None:
-    turns = threading.Condition()
-    running = [0]
-
-    def work(mine: int) -> None:
-        with turns:
-            turns.wait_for(lambda: running[0] == mine, timeout=0.1)
-            time.sleep(0.02)
-            running[0] = 1 - mine
-            turns.notify_all()
-
-    first, second = probes._at_once([lambda: work(0), lambda: work(1)], torch.device("cpu"), 0.2)
-    assert median(first) > 0.035
-    assert median(second) > 0.035
-
-
-def test_work_that_fails_says_why_whatever_runs_beside_it() -> None:
-    def fails() -> None:
-        raise MemoryError("no memory left")
-
-    for works in ([fails, lambda: time.sleep(0.001)], [lambda: time.sleep(0.001), fails]):
-        with pytest.raises(MemoryError, match="no memory left"):
-            probes._at_once(works, torch.device("cpu"), 0.01)
 
 
 def test_data_is_loaded_by_none_one_and_more_workers_up_to_the_cores(found: dict[str, Result]) -> None:

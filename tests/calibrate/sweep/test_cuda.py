@@ -1,0 +1,407 @@
+"""Measuring a GPU in imitation (`support.cuda`): what each figure means, and that no line for CUDA fails."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+from support import cuda
+from torch import nn
+
+from calibrate.devices import provenance
+from calibrate.devices.device import FIRST_OPENING, Cuda, find_device
+from calibrate.devices.timer import StopRule
+from calibrate.io.points import Point, Settings, What
+from calibrate.layers import tracing
+from calibrate.sweep import probes
+from calibrate.sweep.journal import read_journal
+from calibrate.sweep.measure import Figures, MeasuredModel, measure
+from calibrate.sweep.short_training import Run, ShortTraining, train
+from calibrate.zoo.zoo import Built, ZooTask, build
+
+KERNEL_S = 1e-3
+"""Far above what the host takes to queue one: time on the GPU is kernels times this."""
+QUICK = StopRule(seconds=0.05, at_least=6, at_most=12, warm_up_s=0.0)
+
+
+@pytest.fixture(autouse=True)
+def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrate.sweep.rates.ROW_S", 0.3)
+    monkeypatch.setattr("calibrate.devices.watch.EVERY_S", 0.01)
+
+
+@pytest.fixture
+def gpu() -> Iterator[cuda.Gpu]:
+    with cuda.imitated(kernel_s=KERNEL_S) as state:
+        yield state
+
+
+def opened() -> Cuda:
+    FIRST_OPENING.clear()
+    device = find_device("cuda:0")
+    assert isinstance(device, Cuda)
+    device.open()
+    return device
+
+
+class Chain(nn.Module):
+    """So many small kernels, each after the other; notes how it is run."""
+
+    seen: list[Any] = []  # noqa: RUF012 # of all, for some are copied
+
+    def __init__(self, kernels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.kernels = kernels
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        backends: Any = torch.backends
+        self.seen.append((backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32, str(self.weight.dtype)))
+        for _ in range(self.kernels):
+            x = x * self.weight
+        return x
+
+
+def chain(kernels: int) -> Built:
+    Chain.seen.clear()
+    return Built("chain", Chain(kernels).eval(), (4,), ZooTask.OTHER)
+
+
+def latency(built: Built, device: Cuda, **settings: Any) -> Figures:
+    return measure(
+        built, device, Point(what=What.LATENCY, model="chain", batch=2, settings=Settings(**settings)), QUICK
+    )
+
+
+# Two figures a batch
+
+
+def test_time_on_the_device_is_kernels_and_not_the_host(gpu: cuda.Gpu) -> None:
+    values, samples, _ = latency(chain(4), opened())
+    assert values["busy_s"] == pytest.approx(4 * KERNEL_S, rel=0.02)
+    assert values["sustained_s"] >= 4 * KERNEL_S
+    assert values["host_s"] < median(samples["wall_s"])
+    assert min(samples["wall_s"]) >= 4 * KERNEL_S
+
+
+def test_a_row_of_short_kernels_is_bound_by_the_host() -> None:
+    with cuda.imitated(kernel_s=1e-7):
+        values, _, _ = latency(chain(50), opened())
+    assert values["busy_s"] == pytest.approx(50e-7, rel=0.02)
+    assert values["host_s"] > 5 * values["busy_s"]
+    assert values["sustained_s"] > 5 * values["busy_s"]
+
+
+def test_the_device_is_known_apart_only_where_the_host_does_not_wait_for_it(gpu: cuda.Gpu) -> None:
+    class Waiting(Chain):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * float(x.sum().item() > -1)
+
+    values, samples, _ = latency(Built("chain", Waiting(2).eval(), (4,), ZooTask.OTHER), opened())
+    assert "busy_s" not in values.keys() | samples.keys()
+    assert values["host_s"] >= 3 * KERNEL_S
+
+
+def test_a_cold_cache_costs_what_it_costs() -> None:
+    with cuda.imitated(kernel_s=KERNEL_S, cold_s=0.02):
+        values, samples, _ = latency(chain(2), opened())
+    assert min(samples["cold_s"]) >= 0.02 + 2 * KERNEL_S
+    assert values["busy_s"] == pytest.approx(2 * KERNEL_S, rel=0.02), "the others are warm"
+
+
+def test_clocks_watts_and_reasons_are_those_of_the_work(gpu: cuda.Gpu) -> None:
+    """Read when all was done, they would be those of a GPU at rest: 345 MHz, 70 W, `idle`."""
+    values, _, details = latency(chain(4), opened())
+    assert values["clock_start_mhz"] == values["clock_end_mhz"] == 1980
+    assert values["power_w"] == pytest.approx(400, rel=0.2)
+    assert values["energy_j"] == pytest.approx(values["power_w"] * values["sustained_s"])
+    assert details["slow_reasons"] == {}
+
+
+@pytest.mark.parametrize("reads", [("power",), ()])
+def test_power_without_an_energy_counter(reads: tuple[str, ...]) -> None:
+    with cuda.imitated(kernel_s=KERNEL_S, reads=reads):
+        values, _, details = latency(chain(4), opened())
+    assert values.get("power_w") == (pytest.approx(400, rel=0.2) if reads else None)
+    assert details.get("energy_by") == ("NVML, sampled power" if reads else None)
+
+
+def test_a_soak_meets_the_power_limit_and_says_so() -> None:
+    with cuda.imitated(kernel_s=KERNEL_S, capped_after_s=0.6):
+        point = Point(what=What.SOAK, model="chain", batch=2)
+        values, samples, details = measure(chain(4), opened(), point, StopRule(seconds=1.5, warm_up_s=0.0))
+    assert len(samples["sustained_s"]) >= 4
+    assert values["first_s"] == pytest.approx(4 * KERNEL_S, rel=0.2)
+    assert values["sustained_s"] == pytest.approx(5 * KERNEL_S, rel=0.1), "kernels take a quarter longer"
+    assert details["slow_reasons"]["sw_power_cap"] > 0.9
+    assert values["clock_start_mhz"] > values["clock_end_mhz"]
+    assert len(details["history"]) == len(samples["sustained_s"])
+
+
+# Regimes
+
+
+@pytest.mark.parametrize(
+    ("precision", "seen"),
+    [
+        ("torch", (False, True, "torch.float32")),
+        ("fp32", (False, False, "torch.float32")),
+        ("tf32", (True, True, "torch.float32")),
+        ("amp", (False, False, "torch.float32")),
+        ("amp-bf16", (False, False, "torch.float32")),
+        ("bf16", (False, False, "torch.bfloat16")),
+        ("fp16", (False, False, "torch.float16")),
+    ],
+)
+def test_every_point_says_its_regime(gpu: cuda.Gpu, precision: str, seen: tuple[bool, bool, str]) -> None:
+    built = chain(1)
+    regime = latency(built, opened(), precision=precision).details["regime"]
+    assert set(Chain.seen) == {seen}
+    assert (regime["products"] == "tf32", regime["convolutions"] == "tf32") == seen[:2]
+    assert (regime["name"], regime["runtime"]) == (precision, "pytorch")
+    casts = {"amp": torch.float16, "amp-bf16": torch.bfloat16}
+    assert set(gpu.autocasts) == {casts[precision]} if precision in casts else not gpu.autocasts
+    assert built.module.weight.dtype == torch.float32
+
+
+def test_a_graph_leaves_the_host_little_to_do() -> None:
+    with cuda.imitated(kernel_s=1e-6) as gpu:
+        device = opened()
+        eager, graph = (latency(chain(100), device, cuda_graph=on) for on in (False, True))
+        assert graph.details["regime"]["runtime"] == "cuda-graphs"
+        assert graph.values["busy_s"] == pytest.approx(eager.values["busy_s"], rel=0.02)
+        assert graph.values["host_s"] < eager.values["host_s"] / 10
+        assert gpu.capturing is None
+        held = measure(chain(1), device, Point(what=What.MEMORY, batch=8, settings=Settings(cuda_graph=True)), QUICK)
+    assert held.values["allocated_bytes"] >= 2 * 8 * 4 * 4
+
+
+def test_the_steps_of_train_measure_are_those_of_calibration(gpu: cuda.Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One arithmetic for the steps that are measured and the epoch that is trained; the copy a term of its own."""
+    built = chain(1)
+    monkeypatch.setattr("calibrate.sweep.short_training.build", lambda *_: built)
+    wanted = ShortTraining(
+        model="chain",
+        device="cuda:0",
+        batch=4,
+        samples=8,
+        optimizer="sgd",
+        precision="fp32",
+        resolution=None,
+        input_shape=None,
+        seconds=0.1,
+        threads=None,
+    )
+    monkeypatch.setattr(Run, "batches", lambda self, count: (torch.rand(4, 4) for _ in range(count)))
+    trained = train(wanted)
+    assert {seen[:2] for seen in Chain.seen} == {(False, False)}
+    assert trained.copy_s > 0
+    assert trained.predicted_s >= trained.steps * (trained.step_s + trained.copy_s)
+
+
+def test_probes_and_traced_times_have_the_arithmetic_of_calibration(
+    gpu: cuda.Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = chain(1)
+    monkeypatch.setattr(tracing, "SECONDS_A_BATCH", 0.05)
+    tracing.times(built, "cuda:0", [1])
+    assert {seen[:2] for seen in Chain.seen} == {(False, False)}
+    products = []
+    mm = torch.mm
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        backends: Any = torch.backends
+        products.append((args[0].dtype, backends.cuda.matmul.allow_tf32))
+        return mm(*args, **kwargs)
+
+    monkeypatch.setattr(torch, "mm", noted)
+    for precision in ("fp32", "tf32"):
+        probes._product_s(torch.device("cuda:0"), precision, 8, 0.01)
+    assert set(products) == {(torch.float32, False), (torch.float32, True)}
+
+
+# What a step does, and what is held
+
+
+def test_the_boxes_of_a_detector_are_made_where_the_pictures_are(gpu: cuda.Gpu) -> None:
+    class Detector(nn.Module):
+        def forward(self, pictures: Any, targets: Any) -> dict[str, torch.Tensor]:
+            return {"loss": sum(target["boxes"].sum() for target in targets)}
+
+    built = Built("detector", Detector(), (3, 8, 8), ZooTask.DETECTION)
+    pictures = built.make_input(3, "cuda:0", Settings())
+    gpu.syncs.clear()
+    built.loss(built.module, pictures)
+    assert gpu.syncs == [], "each copy is a wait"
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_memory_is_of_tensors_of_the_allocator_and_of_the_context(shares: bool) -> None:
+    with cuda.imitated(reads=("processes",) if shares else ()) as gpu:
+        device = opened()
+        assert device.context_bytes == gpu.knobs.context_bytes
+        values = measure(chain(2), device, Point(what=What.MEMORY, model="chain", batch=100_000), QUICK).values
+        assert values["weights_bytes"] == 16
+        assert values["allocated_bytes"] >= 16 + 3 * 16 * 100_000
+        assert values["reserved_bytes"] >= values["allocated_bytes"]
+        besides = values["device_bytes"] - values["reserved_bytes"]
+        assert besides == gpu.knobs.context_bytes + gpu.knobs.kernels_bytes, "after use, not before"
+        assert gpu.allocated == 0, "nothing is left"
+
+
+def test_memory_ends_and_what_was_held_is_given_back() -> None:
+    with cuda.imitated(memory_bytes=600 << 20) as gpu:
+        device = opened()
+        point = Point(what=What.LATENCY, model="chain", batch=4_000_000)
+        with pytest.raises(RuntimeError, match="chain/latency/4000000/fp32: out of memory: CUDA out of memory"):
+            measure(chain(2), device, point, QUICK)
+        assert gpu.allocated == 0
+
+
+def test_half_precision_makes_no_copy_where_the_weights_are_so_already(
+    gpu: cuda.Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("copied")
+
+    monkeypatch.setattr("copy.deepcopy", refuse)
+    built, device = chain(1), opened()
+    built.module.to("cuda:0", torch.float16)
+    values = measure(built, device, Point(what=What.MEMORY, batch=1, settings=Settings(precision="fp16")), QUICK).values
+    assert values["weights_bytes"] == 8
+    assert built.module.weight.device.type == "cuda", "it stays there"
+
+
+def test_it_is_compiled_once_for_memory_and_time_of_a_batch(gpu: cuda.Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    class Compiled(nn.Module):
+        """Compiles anew for each size of batch, as torch does where sizes are fixed."""
+
+        def __init__(self, module: Any) -> None:
+            super().__init__()
+            self.module = module
+            self.sizes: set[Any] = set()
+
+        def forward(self, x: torch.Tensor) -> Any:
+            if x.shape not in self.sizes:
+                compiled.append(len(x))
+            self.sizes.add(x.shape)
+            return self.module(x)
+
+    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
+    monkeypatch.setattr(torch, "compile", lambda module, **_: Compiled(module))
+    built, device = chain(1), opened()
+    for what in (What.MEMORY, What.LATENCY):
+        for batch in (1, 2):
+            found = measure(built, device, Point(what=what, batch=batch, settings=Settings(compile=True)), QUICK)
+            assert found.details["regime"]["runtime"] == "torch-compile"
+    assert compiled == [1, 2]
+
+
+# The device
+
+
+@pytest.mark.parametrize("hidden_uuid", [False, True])
+def test_provenance_and_probes_know_the_gpu_whatever_torch_tells(hidden_uuid: bool) -> None:
+    with cuda.imitated(hidden_uuid=hidden_uuid):
+        known = provenance.read(find_device("cuda:0"))
+        assert probes._nvml(torch.device("cuda:0")).there
+    assert (known["gpu"], known["driver"], known["power_limit_w"]) == ("H100", "580.65.06", 700.0)
+    assert (known["ecc"], known["persistence"], known["pcie_link"]) == (True, True, "5.0 x16")
+
+
+@pytest.mark.parametrize("name", provenance.VARIABLES)
+def test_provenance_knows_what_the_environment_changes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cuda.imitated():
+        device = find_device("cuda:0")
+        usual = provenance.read(device)
+        monkeypatch.setenv(name, "1")
+        assert provenance.differing(usual, provenance.read(device)) == (name.lower(), None, "1")
+
+
+@pytest.mark.parametrize("name", [name for name in probes.PROBES if name not in ("context", "loader")])
+def test_probes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "SIZES_BYTES", (4096, 16384, 65536, 262144, 1 << 20))
+    product_s = probes._product_s
+    monkeypatch.setattr(probes, "_product_s", lambda device, precision, n, s: product_s(device, precision, n // 16, s))
+    with cuda.imitated(memory_bytes=1 << 30, kernel_s=1e-5):
+        values, _, details = probes.run(name, "cuda:0", 0.05)
+    expected = {"copy": 8, "matmul": 4, "launch": 2, "device_copy": 1, "links": 0, "idle": 2}
+    assert len(values) == expected[name], details
+
+
+# Whole sweeps, in processes of their own
+
+
+def swept(place: Path, *arguments: str, **knobs: Any) -> tuple[int, str]:
+    """Exit code and messages of a calibration of the GPU."""
+    held = place / "held"
+    held.mkdir(exist_ok=True)
+    env = os.environ | cuda.environment(folder=str(held), **knobs) | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "calibrate", "--device", "cuda:0", "--seconds", "0.05", *arguments]
+    done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stderr
+
+
+def test_a_sweep_of_a_gpu(tmp_path: Path) -> None:
+    code, said = swept(
+        tmp_path,
+        *("--models", "lenet", "--batches", "4", "--mode", "inference,training", "--optimizers", "sgd"),
+        *("--precision", "torch", "--soak", "0.1", "--memory-log", "memory.csv"),
+    )
+    assert code == 0, said
+    _, outcomes = read_journal(tmp_path / "profiles/H100/journal.jsonl")
+    assert {outcome.status for outcome in outcomes} == {"ok"}, said
+    assert [outcome.point.what for outcome in outcomes][:3] == ["layers", "load", "memory"]
+    assert {outcome.point.what for outcome in outcomes} == {*What} - {What.PROBE}
+    raw = json.loads((tmp_path / "profiles/H100/lenet.torch.json").read_text())
+    assert (raw["precision"], raw["gpu"]) == ("torch", "H100")
+    assert raw["context_bytes"] >= 500 << 20
+    assert (tmp_path / "memory.csv").read_text().count("\n") > 2
+
+
+GPU_ALONE = """
+import torch
+
+class Flash(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(8, 8))
+
+    def forward(self, x):
+        if x.device.type != "cuda" or x.dtype != torch.float16:
+            raise RuntimeError("needs fp16 on a GPU")
+        return x @ self.weight
+"""
+
+
+def test_a_model_for_gpus_alone_is_never_run_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(GPU_ALONE)
+    asked = ("--model", "mine:Flash", "--input", "8", "--batches", "1", "--mode", "inference", "--precision", "fp16")
+    code, said = swept(tmp_path, *asked)
+    assert code == 0, said
+    assert (tmp_path / "profiles/H100/mine.Flash.8.fp16.json").exists()
+
+
+def test_opened_twice_the_context_is_that_of_the_first(gpu: cuda.Gpu) -> None:
+    first = opened()
+    again = find_device("cuda:0")
+    again.open()
+    assert again.context_bytes == first.context_bytes
+    model = MeasuredModel(chain(1), chain(1).module.to("cuda:0"), first, Settings())
+    assert model.inputs(3).device.type == "cuda"
+
+
+def test_the_zoo_is_made_on_the_gpu(gpu: cuda.Gpu) -> None:
+    opened()
+    built = build("lenet", place="cuda:0")
+    assert {parameter.device.type for parameter in built.module.parameters()} == {"cuda"}
+    assert gpu.syncs == [], "made there, not copied"
