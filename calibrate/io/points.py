@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from statistics import quantiles
 from typing import Any, TypeGuard
 
 PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
@@ -70,6 +71,10 @@ LARGEST = 1e24
 """Above every figure that can be measured, and its powers are still numbers."""
 NEEDED = {What.LATENCY: "wall_s", What.TRAINING: "step_s"}
 """Samples without which a point of a kind was not measured."""
+
+HICCUP = 1.5
+"""Times the median, below which no run is one."""
+HICCUPS_MAX = 0.1
 
 
 class Status(StrEnum):
@@ -151,6 +156,20 @@ class PointOutcome:
         if not isinstance(outcome.details, Mapping) or not isinstance(outcome.message, str):
             raise ValueError(f"{key}: its details are none")
         return outcome
+
+
+def usual(samples_s: Sequence[float]) -> list[float]:
+    """The runs without hiccups: few that took far longer than all others, by something else that went on.
+
+    Far is above 1.5 times the median and three interquartile ranges above the upper quartile (Tukey's "far out"). Where
+    more than a tenth of the runs are so, that is how the device is, and all count. Nine of 1 ms and one of 20 ms: nine.
+    """
+    if len(samples_s) < 2:
+        return list(samples_s)
+    lower, middle, upper = quantiles(samples_s, method="inclusive")
+    limit = max(HICCUP * middle, upper + 3 * (upper - lower))
+    kept = [taken for taken in samples_s if taken <= limit]
+    return kept if len(samples_s) - len(kept) <= HICCUPS_MAX * len(samples_s) else list(samples_s)
 
 
 def _is_point(point: Point) -> bool:

@@ -11,7 +11,7 @@ from statistics import fmean, geometric_mean, median
 from typing import Any
 
 from calibrate.devices.provenance import MAY_DIFFER, MUST_AGREE
-from calibrate.io.points import PointOutcome, Settings, Status, What
+from calibrate.io.points import PointOutcome, Settings, Status, What, usual
 from calibrate.library.fit import coefficient_of_variation
 from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sessions.spread import SessionTimes, Spread, spread_of
@@ -59,7 +59,7 @@ class Session:
         return SessionTimes(
             host=f"{self.provenance.get('host_cpu')} with {self.provenance.get('host_cores')} cores",
             gpu=str(self.provenance.get("gpu_uuid_sha256") or ""),
-            mean_s={batch: fmean(taken) for batch, taken in samples.items()},
+            mean_s={batch: fmean(usual(taken)) for batch, taken in samples.items()},
             cv={batch: coefficient_of_variation(taken) / sqrt(len(taken)) for batch, taken in samples.items()},
         )
 

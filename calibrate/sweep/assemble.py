@@ -12,15 +12,21 @@ from statistics import fmean, median
 from typing import Any
 
 from calibrate.devices.device import SHARED_COUNT
+from calibrate.devices.nvml import OVERHEATED
 from calibrate.devices.provenance import KINDS, differing
 from calibrate.io.files import Fault, FileError, lines_json, one_line, read_json, replacing
-from calibrate.io.points import OPTIMIZERS, Point, PointOutcome, Settings, Status, What
+from calibrate.io.points import OPTIMIZERS, Point, PointOutcome, Settings, Status, What, usual
 from calibrate.library import fit
-from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_name
+from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, USUAL_RUNTIME, profile_name
 from calibrate.library.possible import NOISE
 from calibrate.sweep.journal import Header, JournalError
 from simulator.world.curves import THROUGH_POINTS
 
+POWER_CAP = "sw_power_cap"
+HICCUPS_OK = 0.02
+"""Share of runs that may be held up: fewer say little."""
+SOAK_OK = 0.03
+"""Share by which load for long may slow a batch down."""
 CLOCK_FALL = 0.05
 """Share by which a clock may fall while a batch is timed."""
 UNKNOWN_HOST_BYTES_PER_S = 5e9
@@ -92,7 +98,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     weights = _weight_bytes(m)
     if not times or not workspace or not weights:
         return None
-    samples = {batch: _short_all(outcome.samples["wall_s"]) for batch, outcome in times.items()}
+    samples = {batch: usual(_short_all(outcome.samples["wall_s"])) for batch, outcome in times.items()}
     means = {batch: fmean(runs_s) for batch, runs_s in samples.items()}
     repeats_cv = median(fit.coefficient_of_variation(runs_s) for runs_s in samples.values())
     latency, latency_doubts = raise_falls(means, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
@@ -105,6 +111,8 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         *memory_doubts,
         *fit.doubts(fitted, samples, work),
         *_disturbed(times),
+        *_bound(times),
+        *_soaked(m),
         *_warm_loads(m),
         *_failures(m),
     ]
@@ -113,6 +121,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "model": m.name,
         "gpu": m.provenance["gpu"],
         "precision": m.settings.precision,
+        **({"runtime": m.settings.runtime} if m.settings.runtime != USUAL_RUNTIME else {}),
         "weight_bytes": weights,
         "latency_s": _by_batch(latency),
         "latency_cv": _short(_cv(repeats_cv, fitted), 3),
@@ -248,7 +257,8 @@ def _layer_value(m: Measured, name: str) -> float | None:
 def _work(m: Measured, weights: float) -> fit.FitWork:
     """The work of a batch, and the device's measured peaks at this precision."""
     half = "fp16" if "driver" in m.provenance else "bf16"  # as autocast: a CPU has no driver
-    precision = half if m.settings.precision == "amp" else m.settings.precision
+    computed_in = {"amp": half, "amp-bf16": "bf16", "torch": "fp32" if half == "bf16" else "tf32"}
+    precision = computed_in.get(m.settings.precision, m.settings.precision)
     return fit.FitWork(
         flops_per_sample=_layer_value(m, "flops_per_sample"),
         bytes_per_sample=2 * (_layer_value(m, "activation_bytes_per_sample") or 0.0),
@@ -333,17 +343,57 @@ def _busy_w(times: Mapping[int, PointOutcome]) -> float | None:
 
 
 def _disturbed(times: Mapping[int, PointOutcome]) -> list[str]:
-    """Clocks that fell, and other processes that were there, while batches were timed."""
+    """Clocks that fell or were held down, hiccups, and other processes, while batches were timed."""
     falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
     fell = [batch for batch, share in falls.items() if share > CLOCK_FALL]
     shared = [batch for batch, outcome in times.items() if outcome.values.get("other_processes")]
+    held_down = {batch: _slowed(outcome) for batch, outcome in times.items()}
+    reasons = sorted({reason for slowed in held_down.values() for reason in slowed})
+    runs = {batch: (len(o.samples["wall_s"]), len(usual(o.samples["wall_s"]))) for batch, o in times.items()}
+    hiccups = [batch for batch, (taken, kept) in runs.items() if taken - kept > HICCUPS_OK * taken]
     found = []
+    if reasons:
+        batches = fit.named_batches([batch for batch, slowed in held_down.items() if slowed])
+        remedy = "expect the same in use, or raise the power limit, cool the device, and measure again"
+        found.append(f"{batches}: clocks were held down under load ({', '.join(reasons)}); {remedy}.")
+    if hiccups:
+        most = max(1 - kept / taken for taken, kept in runs.values())
+        remedy = "find what else runs there, or expect them in use"
+        found.append(f"{fit.named_batches(hiccups)}: up to {most:.0%} of runs were held up and do not count; {remedy}.")
     if fell:
         worst = f"the clock fell by up to {max(falls.values()):.0%} during the runs"
         found.append(f"{fit.named_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again.")
     if shared:
         found.append(f"{fit.named_batches(shared)}: another process was on the device; end it and measure again.")
     return found
+
+
+def _slowed(outcome: PointOutcome) -> set[str]:
+    return set(outcome.details.get("slow_reasons") or ()) & {*OVERHEATED, POWER_CAP}
+
+
+def _bound(times: Mapping[int, PointOutcome]) -> list[str]:
+    """Batches that the host queues more slowly than the device runs them: the figures are of that host."""
+    known = {batch: o.values for batch, o in times.items() if {"host_s", "busy_s"} <= o.values.keys()}
+    bound = [batch for batch, values in known.items() if values["host_s"] > values["busy_s"]]
+    if not bound:
+        return []
+    first = known[bound[0]]
+    figures = f"{first['host_s'] * 1e3:.3g} ms beside {first['busy_s'] * 1e3:.3g} ms of kernels at batch {bound[0]}"
+    remedy = "measure on the host that will serve, or with --cuda-graph or --compile"
+    return [
+        f"{fit.named_batches(bound)}: the host queues a batch more slowly than the GPU runs it ({figures}); {remedy}."
+    ]
+
+
+def _soaked(m: Measured) -> list[str]:
+    """A batch that slows down when it runs for long."""
+    outcome = m.one(What.SOAK)
+    slower = outcome.values["sustained_s"] / outcome.values["first_s"] - 1 if outcome else 0.0
+    if outcome is None or slower <= SOAK_OK:
+        return []
+    why = f" ({', '.join(sorted(_slowed(outcome)))})" if _slowed(outcome) else ""
+    return [f"Batch {outcome.point.batch}: {slower:.0%} slower under load for long{why}; keep that much more headroom."]
 
 
 def _training_doubts(m: Measured, optimizer: str) -> list[str]:
@@ -409,11 +459,18 @@ def _measured(m: Measured, fitted: fit.Fit, work: fit.FitWork) -> dict[str, Any]
         "knee": _short(fitted.knee, 3) if fitted.knee else None,
         "limits": limits(m.outcomes.values()),
         "fits": _fits(m, fitted),
+        "rates": {str(batch): _rates_of(outcome) for batch, outcome in m.by_batch(What.LATENCY).items()},
         "training": {optimizer: _steps(m, optimizer) for optimizer in m.optimizers},
         "training_doubts": {optimizer: _training_doubts(m, optimizer) for optimizer in m.optimizers},
         "layers": (layers.details.get("layers", []) if (layers := m.one(What.LAYERS)) else []),
         "points": points_json(m.outcomes.values()),
     }
+
+
+def _rates_of(outcome: PointOutcome) -> dict[str, float]:
+    """Seconds a batch: back to back, of the host, of the device, and alone with a cold cache."""
+    names = ("sustained_s", "host_s", "busy_s", "cold_s")
+    return {name: _short(outcome.values[name], DIGITS) for name in names if name in outcome.values}
 
 
 def _how(m: Measured) -> dict[str, Any]:

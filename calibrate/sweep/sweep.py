@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from types import FrameType
 
 from calibrate.devices.memory_log import MemoryLog, reader
-from calibrate.io.points import Point, PointOutcome, Status, What
+from calibrate.io.points import Point, PointOutcome, Status, What, usual
 from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sweep.agenda import PointGroup, agenda, groups, probe_names
 from calibrate.sweep.journal import Journal, JournalError, open_journal
@@ -274,7 +274,7 @@ def _headline(outcome: PointOutcome) -> str:
     """The figure most worth seeing."""
     for name, unit in (("wall_s", "a batch"), ("step_s", "a step"), ("sustained_s", "a batch under load")):
         if taken := outcome.samples.get(name):
-            each_s = median(taken)
+            each_s = fmean(usual(taken))
             return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
     if held_bytes := outcome.values.get("allocated_bytes") or outcome.values.get("device_bytes"):
         return _amount(held_bytes, SIZES)
