@@ -545,10 +545,11 @@ def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | No
 def export(plan: "planner.model.plan.Plan | File", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
     """Files that deploy, watch or draw a plan, written to a folder: triton, skypilot, kubernetes, ray-serve,
     openmetrics or perfetto. Their texts by path in that folder."""
-    from planner.objects import Plan
+    from planner.exports.targets import export as written
 
-    answer = read_plan(plan) if isinstance(plan, File) else Plan.of(plan)
-    return answer.export(to, out, force=force, name=str(plan) if isinstance(plan, File) else "")
+    if isinstance(plan, File):
+        return written(read_plan(plan), to, Path(out), force, str(plan))
+    return written(plan, to, Path(out), force)
 
 
 # From and for other programs

@@ -102,14 +102,11 @@ class Plan(plans.Plan):
 
         write_plan(self, Path(file))
 
-    def export(self, target: str, folder: str | Path, *, force: bool = False, name: str = "") -> Mapping[str, str]:
-        """Write files that deploy, watch or draw it: triton, skypilot, ...; their texts by path in the folder.
-
-        Errors about the plan begin with its `name`.
-        """
+    def export(self, target: str, folder: str | Path, *, force: bool = False) -> Mapping[str, str]:
+        """Write files that deploy, watch or draw it: triton, skypilot, ...; their texts by path in the folder."""
         from planner.exports.targets import export
 
-        return export(self, target, Path(folder), force, name)
+        return export(self, target, Path(folder), force)
 
     def __str__(self) -> str:
         return shown(self, Format.TABLE)

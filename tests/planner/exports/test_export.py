@@ -15,9 +15,11 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from support.answers import INFEASIBLE, PLAN
 from support.planning import CATALOG
 from typer.testing import CliRunner
 
+import planner
 from calibrate.library.lookup import find_profiles
 from calibrate.zoo import zoo
 from planner.cli import app
@@ -517,3 +519,17 @@ def test_command_refuses_in_one_line(
     wrong = CliRunner().invoke(app, ["export", "p.json", "--to", "helm", "-o", "x"])
     assert wrong.exit_code == 2
     assert "kubernetes" in wrong.output
+
+
+def test_a_plan_is_exported_by_its_file_which_errors_about_it_name(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    write_plan(PLAN, good)
+    write_plan(INFEASIBLE, bad)
+    assert planner.export(good, "openmetrics", tmp_path / "a") == planner.export(PLAN, "openmetrics", tmp_path / "b")
+    with pytest.raises(ExportError) as error:
+        planner.export(bad, "triton", tmp_path / "c")
+    assert str(error.value).startswith(f"{bad}: the plan is infeasible")
+    with pytest.raises(ExportError) as error:
+        planner.export(INFEASIBLE, "triton", tmp_path / "c")
+    assert str(error.value).startswith("the plan is infeasible")
+    assert not (tmp_path / "c").exists()
