@@ -175,7 +175,7 @@ def train(spec: JointSpec, folder: Path, device: str, *, resume: bool, say: Say)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 0 when all is trained, 2 where the input is wrong, 130 when interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m calibrate.joint", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m calibrate.joint", description=__doc__)
     parser.add_argument("spec", help="JSON file with the tasks, or - for standard input")
     parser.add_argument("--out", type=Path, required=True, help="folder for curve.json and the merged weights")
     parser.add_argument("--device", default="cpu", help="cuda:0, cuda:1, ... or cpu (default)")
