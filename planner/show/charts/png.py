@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, filterwarnings
 
 from calibrate.io.plot import STYLE, PlotError, save
 from planner.show.charts.axes import Axis
@@ -78,7 +79,9 @@ def draw(
             for chart, place in zip(row, places, strict=False):
                 draw_chart(chart, place)
         sheet.suptitle(title, x=0.01, ha="left", weight="bold")
-        save(sheet, path, option)
+        with catch_warnings():
+            filterwarnings("ignore", "Creating legend")  # that it takes a second
+            save(sheet, path, option)
 
 
 def height_in(chart: Chart) -> float:

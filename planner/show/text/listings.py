@@ -174,9 +174,9 @@ def device_show(raw: Mapping[str, Any], screen: Screen) -> str:
         *(f"Assumed: {text}" for text in raw.get("assumptions", [])),
         *(f"Doubt: {text}" for text in raw.get("doubts", [])),
     ]
-    lines = [line for fact in facts for line in screen.wrap(fact, 2, 2)]
-    curve = table(plain(_pass_columns(_part(raw, "probes", "knees", "samples"))), screen)
-    return "\n".join([screen.bold(str(kind.get("name", ""))), *lines, *curve]) + "\n"
+    curve = Table(_pass_columns(_part(raw, "probes", "knees", "samples")))
+    name = str(kind.get("name", ""))
+    return terminal(Document(name=name, headline=name, lead=[Items(facts, bullets=False), curve]), screen)
 
 
 def _probed(values: Mapping[str, Mapping[str, float]]) -> dict[str, str]:

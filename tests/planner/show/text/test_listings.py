@@ -1,0 +1,203 @@
+"""Listings, spreadsheets and figures in people's units: every thing has its row, every figure is the thing's own."""
+
+import csv
+import io
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.answers import PLAN
+
+from calibrate.library.lookup import find_profiles
+from planner.catalog.offers import load_catalog
+from planner.model.choices import PriceKind
+from planner.prediction.queries import Answer
+from planner.questions.studies.results import OutputAnswer
+from planner.questions.training.closed_forms import Range
+from planner.show.spreadsheet import CSV_COLUMNS, answers_csv, to_csv
+from planner.show.text import listings, studies, training
+from planner.show.text.plan import in_unit
+from planner.units.reading import duration
+from planner.units.writing import Screen
+
+CATALOG = load_catalog()
+LIBRARY = find_profiles((), CATALOG.gpus)
+WIDE = Screen(400)
+FIGURES = st.floats(1e-4, 1e7)
+
+
+def rows(text: str) -> list[str]:
+    """All lines of a table but its head."""
+    return text.splitlines()[1:]
+
+
+# Profiles and devices
+
+
+def test_every_profile_has_its_line():
+    profiles = LIBRARY.for_model("nvidia_resnet50")
+    lines = rows(listings.profile_list(profiles, WIDE))
+    assert [line.split()[:3] for line in lines] == [[p.model, p.gpu, p.precision] for p in profiles]
+
+
+def test_the_best_rate_is_reached_and_beaten_by_no_batch():
+    for profile in LIBRARY.for_model("nvidia_resnet50"):
+        rates = [n / profile.latency(n) for n in range(1, profile.largest_batch + 1)]
+        assert listings.best_rate(profile) in rates
+        assert listings.best_rate(profile) == max(rates)
+
+
+def test_a_profile_is_shown_batch_by_batch():
+    profile = LIBRARY.for_model("nvidia_resnet50")[0]
+    lines = listings.profile_show(profile, WIDE).splitlines()
+    batches = [line.split()[0] for line in lines[2 : 2 + len(profile.latency.x)]]
+    assert batches == [f"{x:g}" for x in profile.latency.x]
+
+
+@pytest.mark.parametrize("odd", [{}, {"gpu": 3, "probes": []}, {"probes": {"copy": None, "knees": {"samples": 1}}}])
+def test_a_device_is_shown_as_far_as_its_file_goes(odd):
+    assert listings.device_show(odd, WIDE)
+
+
+def test_a_device_tells_what_was_probed_and_nothing_else():
+    probes = {"copy": {"values": {"host_bytes_per_s": 5e10, "host_t0_s": 0.001}}, "launch": {"values": {}}}
+    text = listings.device_show({"gpu": {"name": "mine", "source": "me"}, "probes": probes}, WIDE)
+    assert text.splitlines()[0] == "mine"
+    assert "50 GB/s within main memory, after 1.00 ms" in text
+    assert "launch" not in text.casefold()
+    assert "operation" not in text
+
+
+def test_what_is_not_known_is_refused_with_what_is():
+    with pytest.raises(listings.ListingError, match="resnet50"):
+        listings.choose(LIBRARY, "resnet5O", None)
+    with pytest.raises(listings.ListingError, match="T4"):
+        listings.choose(LIBRARY, "nvidia_resnet50", "no-such-gpu")
+    with pytest.raises(listings.ListingError, match="aws"):
+        listings.choose_instances(CATALOG, "T4", "nobody")
+
+
+# Prices
+
+
+@pytest.mark.parametrize(("gpu", "provider"), [("T4", None), (None, "aws"), ("t4", "aws")])
+def test_prices_are_of_what_is_asked_the_cheapest_gpu_first(gpu, provider):
+    chosen = listings.choose_instances(CATALOG, gpu, provider)
+    assert chosen
+    assert {i.gpu for i in chosen} == {"T4"} if gpu else {i.provider for i in chosen} == {provider}
+    lines = rows(listings.price_list(CATALOG, chosen, WIDE))
+    cheapest = min(chosen, key=lambda i: (listings.per_gpu(i), i.name, i.region))
+    assert len(lines) == len(chosen)
+    assert lines[0].split()[0] == cheapest.name
+
+
+def test_every_price_is_counted_once():
+    prices = [(i.provider, p) for i in CATALOG.instances for p in i.prices.values()]
+    newest = max(date.fromisoformat(p.as_of) for _, p in prices)
+    lines = rows(listings.price_status(CATALOG, newest, WIDE))
+    aws = [line.split() for line in lines if line.startswith("aws ")]
+    assert sum(int(words[5]) for words in aws) == sum(provider == "aws" for provider, _ in prices)
+
+
+def test_prices_grow_stale():
+    newest = max(date.fromisoformat(p.as_of) for i in CATALOG.instances for p in i.prices.values())
+    now, later = (listings.price_status(CATALOG, newest + timedelta(days), WIDE) for days in (0, 4000))
+    assert now.count("STALE") < later.count("STALE")
+    assert "fresh" in now
+    assert "fresh" not in later
+
+
+def test_a_range_shows_both_ends_and_no_price_a_dash():
+    spot = next(
+        price
+        for i in CATALOG.instances
+        if (price := i.prices.get(PriceKind.SPOT)) and price.usd_per_hour_range is not None
+    )
+    low, high = spot.usd_per_hour_range
+    assert listings.hourly(spot).startswith("$")
+    assert float(listings.hourly(spot).rpartition("-")[2]) == pytest.approx(high, abs=0.006)
+    assert low < high
+    assert listings.hourly(None) == "-"
+
+
+# Spreadsheets
+
+
+def test_a_row_for_each_model_with_its_figures():
+    found = list(csv.DictReader(io.StringIO(to_csv(PLAN.recommendation.models))))
+    assert [list(row) for row in found] == [CSV_COLUMNS] * 2
+    for row, model in zip(found, PLAN.recommendation.models, strict=True):
+        for key in ("batch_size", "slo_s", "p50_s", "p99_s", "throughput_rps", "joules_per_inference"):
+            assert float(row[key]) == pytest.approx(getattr(model, key))
+        ends = ("slo_attainment_low", "slo_attainment", "slo_attainment_high")
+        assert [float(row[key]) for key in ends] == pytest.approx(
+            [model.slo_attainment.low, model.slo_attainment.mean, model.slo_attainment.high]
+        )
+        assert row["gpus"].split() == list(model.gpus)
+        assert row["accuracy_reuse_last"] == ""
+
+
+def test_no_answers_are_a_head_alone():
+    assert next(csv.reader([answers_csv([])])) == list(Answer.__dataclass_fields__)
+
+
+# Figures
+
+
+@given(FIGURES)
+def test_a_length_of_time_is_read_back(time_s):
+    text = training.length(time_s)
+    year_s = 365 * 86_400
+    seen = float(text.split()[0].replace(",", "")) * year_s if "years" in text else duration(text.replace(",", ""))
+    assert seen == pytest.approx(time_s, rel=0.006)
+
+
+def test_what_has_no_end_is_said():
+    assert training.length(float("inf")) == "never"
+    assert training.usd(float("inf")) == "no end"
+
+
+@given(FIGURES)
+def test_a_band_without_width_is_one_figure(value):
+    assert training.between(Range(low=value, mid=value, high=value)) == training.length(value)
+    assert training.between(Range(low=value, mid=value, high=2 * value)) != training.length(value)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [
+        ("s", 0.0812, "81.2 ms"),
+        ("s", 36_000, "10.0 h"),
+        ("USD", 9.18, "$9.18"),
+        ("USD/h", 6701, "$6,701"),
+        ("fraction", 0.98999, "98.99 %"),
+        ("bytes", 14.2e9, "14.20 GB"),
+        ("J", 3.6e6, "1.00 kWh"),
+        ("W", 187.4, "187 W"),
+        ("kg", 1.234, "1.23 kg"),
+        ("/s", 7.5, "7.50/s"),
+        ("", 0.51512, "0.5151"),
+    ],
+)
+def test_a_figure_of_a_study_in_its_unit(unit, value, text):
+    output = OutputAnswer(name="any", unit=unit, better="", interval=False)
+    assert studies.number(value, output) == text
+    assert studies.number(None, output) == studies.number(float("nan"), output) == "-"
+    wide = {"low": value, "mid": 2 * value, "high": 3 * value}
+    assert studies.shown(wide, output).startswith(f"{studies.number(2 * value, output)} [{text}, ")
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ("s", "1.50 s"),
+        ("bytes", "0.00 GB"),
+        ("fraction", "150.0 %"),
+        ("USD/h", "$1.50/h"),
+        ("", ""),
+        ("GPUs", "1.5 GPUs"),
+    ],
+)
+def test_a_figure_of_a_rejected_candidate_in_its_unit(unit, text):
+    assert in_unit(1.5, unit) == text
