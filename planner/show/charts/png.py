@@ -43,8 +43,10 @@ COLOURS = {colour(i): hex for i, hex in enumerate(PALETTE)} | {
 """As a page has them by daylight."""
 WIDTH_IN, HEIGHT_IN = 5.2, 3.6
 """Of a graph."""
-ROW_IN, LANE_IN, AXIS_IN = 0.3, 0.8, 0.9
+ROW_IN, LANE_IN, AXIS_IN = 0.35, 0.8, 0.9
 """Height of a row of bars, a lane, and of axis and title."""
+PITCH = 1.6
+"""From one row to the next, of which a bar may fill 1; above it stands text."""
 TALLEST_IN = 14.0
 LETTERS = 80
 """Of a line of a note."""
@@ -121,15 +123,15 @@ def draw_graph(graph: Graph, axes: "Axes") -> None:
 
 
 def draw_bars(bars: Bars, axes: "Axes") -> None:
-    """Rows, the first on top, each with its figure at the right."""
+    """Rows, the first on top, below its name and its figure each."""
     count = len(bars.rows)
     for i, row in enumerate(bars.rows):
+        floor = PITCH * (count - 1 - i)
         for mark in row.marks:
-            draw_mark(moved(mark, count - 1 - i), axes)
-        axes.text(1.01, count - i - 0.5, row.text, transform=axes.get_yaxis_transform(), va="center", fontsize=7)
-    axes.set_yticks([count - i - 0.5 for i in range(count)], [row.label for row in bars.rows])
-    axes.set(title=bars.title, ylim=(0, count))
-    axes.grid(visible=False, axis="y")
+            draw_mark(moved(mark, floor), axes)
+        axes.text(0, floor + 1.08, f"{row.label}: {row.text}", transform=axes.get_yaxis_transform(), fontsize=7)
+    axes.set_yticks([])
+    axes.set(title=bars.title, ylim=(0, PITCH * count))
     label(axes, bars.x)
     axes.set_xlabel(fill(bars.note, LETTERS))
     legend(axes, len(bars.rows))
@@ -211,7 +213,7 @@ def draw_line(line: Line, axes: "Axes", tint: Any) -> None:
     """Through points, or around an area."""
     x, y = zip(*line.points, strict=True)
     if line.look is Look.DOTS:
-        axes.plot(x, y, "_", markersize=7, alpha=0.25, zorder=1, **tint)
+        axes.plot(x, y, ".", alpha=0.5, zorder=1, **tint)
     elif line.look in AREAS:
         axes.fill(x, y, alpha=0.5 if line.look is Look.AREA else 0.18, lw=0, **tint)
     else:
