@@ -1,7 +1,7 @@
 """Where code takes our own text apart: a walk over the code that follows sentences through a function."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +58,8 @@ class Place:
     code: str
 
 
-def own_errors(files: list[Path]) -> frozenset[str]:
+def own_errors(trees: Iterable[ast.Module]) -> frozenset[str]:
     """Names of our exceptions: their text is ours."""
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
     classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     return frozenset(node.name for node in classes if node.name.endswith("Error"))
 
@@ -150,13 +149,13 @@ def makers_of(tree: ast.Module) -> frozenset[str]:
 
 def taken_apart(files: list[Path], root: Path) -> Iterator[Place]:
     """Every place in these files that takes our own text apart."""
-    errors = own_errors(files)
-    for file in files:
-        text = file.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+    texts = {file: file.read_text(encoding="utf-8") for file in files}
+    trees = {file: ast.parse(text) for file, text in texts.items()}
+    errors = own_errors(trees.values())
+    for file, tree in trees.items():
         makers = makers_of(tree)
         functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
         for function in functions:
             for node in Function(function, makers, errors).cuts():
-                code = ast.get_source_segment(text, node) or ""
+                code = ast.get_source_segment(texts[file], node) or ""
                 yield Place(file.relative_to(root).as_posix(), function.name, node.lineno, " ".join(code.split()))

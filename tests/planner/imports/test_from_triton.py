@@ -384,7 +384,8 @@ def test_an_exported_plan_can_be_imported_and_planned_again(tmp_path):
     """What the exported files say of profiles is enough for the next plan; without it, that is said at once."""
     plan, deployed, again = tmp_path / "p.json", tmp_path / "deployed", tmp_path / "again.yaml"
     rates = ("--set", "streams[visitors].gamma.rate=1 rps", "--set", "streams[recorded].trace.rate=20 rps")
-    assert run("plan", SCENARIOS / "trace.yaml", *rates, "-o", plan, "-q")[0] == 0
+    on_t4 = ("--set", "buy.gpus=[T4]")
+    assert run("plan", SCENARIOS / "trace.yaml", *rates, *on_t4, "-o", plan, "-q")[0] == 0
     assert run("export", plan, "--to", "triton", "-o", deployed)[0] == 0
     (machine,) = (path for path in deployed.iterdir() if path.is_dir())
     asked = ("--rate", "10 rps", "--slo", "200 ms")
@@ -393,7 +394,7 @@ def test_an_exported_plan_can_be_imported_and_planned_again(tmp_path):
     assert f"Next: planner plan {again}" in said
     models = {m.name: (m.profile, m.precision) for m in load_scenario(again).scenario.models}
     assert models == {"search": ("nvidia_resnext101_32x4d", "fp32"), "tagging": ("nvidia_resnet50", "fp32")}
-    assert run("plan", again, "-o", tmp_path / "q.json", "-q")[0] == 0
+    assert run("plan", again, *on_t4, "-o", tmp_path / "q.json", "-q")[0] == 0
     config = machine / "search" / "config.pbtxt"
     config.write_text(config.read_text().replace("nvidia_resnext101_32x4d", "mine"))
     code, said, _ = run("from-triton", machine, "-o", tmp_path / "mine.yaml", *asked)
