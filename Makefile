@@ -3,6 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Of `make gpu`.
+GPU ?= cuda:0
+OUT ?= gpu
+
 # Of `make record`.
 DEVICE ?= cpu
 MACHINE ?= $(DEVICE)
@@ -10,7 +14,7 @@ DURATION ?= 240s
 RECORDINGS := scenarios/validation/recordings
 
 .NOTPARALLEL:
-.PHONY: help plan test check bench learn record validation export-check
+.PHONY: help plan test check bench learn gpu record validation export-check
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +37,9 @@ bench: .venv/dev.stamp ## Measure the speed of simulator and planner
 
 learn: .venv/plan.stamp ## Learn from all published points anew, for predictions (a few minutes)
 	@$(BIN)/python -m planner.prediction.learning
+
+gpu: .venv/dev.stamp ## Measure a GPU for the first time, about 40 minutes: make gpu OUT=gpu STEPS=smoke,regimes
+	@$(BIN)/python -m benchmarks.gpu --device $(GPU) --out $(OUT) $(if $(STEPS),--steps $(STEPS))
 
 record: .venv/dev.stamp ## Run the validation scenarios for real and keep the runs: make record DEVICE=cuda:0 MACHINE=h200
 	@mkdir -p $(RECORDINGS)/$(MACHINE)

@@ -22,6 +22,11 @@ DISK_BYTES = 2_000_000_000
 """Loading from disk is measured on a copy of the weights: 0.6 GB for the largest model of the zoo."""
 HELD_SHARE = 0.03
 """Share of a GPU's memory that the driver itself holds while no process uses the GPU."""
+DISTORTING = {
+    "CUDA_LAUNCH_BLOCKING": "the host waits for every kernel, so all times are wrong",
+    "NVIDIA_TF32_OVERRIDE": "no regime is what its name says",
+}
+"""Variables of the environment, and what they do to figures."""
 BUSY_SHARE = 0.5
 """Load of the last minute, over the cores, from which others disturb the figures."""
 
@@ -182,6 +187,7 @@ def _gpu(gpu: Cuda) -> Iterator[Finding]:
     kind = kind_of(gpu.name, memory_bytes)
     yield Finding("device", Health.OK, f"{gpu.name}, {memory_bytes / 1e9:.1f} GB, called {kind}")
     yield judge_kernels(torch.cuda.get_device_capability(gpu.index), torch.cuda.get_arch_list())
+    yield from _environment()
     if not nvml.there:
         loss = "no power, clocks or other processes are known"
         yield Finding("nvml", Health.WARN, f"{nvml.why_not}: {loss}", nvml.remedy)
@@ -208,6 +214,13 @@ def judge_kernels(capability: tuple[int, int], built: Sequence[str]) -> Finding:
     if fits:
         return Finding("kernels", Health.OK, text)
     return Finding("kernels", Health.FAIL, text, "Install a release of torch that is built for it")
+
+
+def _environment() -> Iterator[Finding]:
+    """Variables that change what everything takes."""
+    for name, effect in DISTORTING.items():
+        if (value := os.environ.get(name, "0")) not in ("", "0"):
+            yield Finding("environment", Health.WARN, f"{name} is {value}: {effect}", f"Unset {name}")
 
 
 def _driver(nvml: Nvml) -> Finding:

@@ -16,6 +16,7 @@ from torch import nn
 
 from calibrate.devices import provenance
 from calibrate.devices.device import FIRST_OPENING, Cuda, find_device
+from calibrate.devices.doctor import Health, diagnose
 from calibrate.devices.timer import StopRule
 from calibrate.io.points import Point, Settings, What
 from calibrate.layers import tracing
@@ -324,6 +325,21 @@ def test_provenance_knows_what_the_environment_changes(name: str, monkeypatch: p
         usual = provenance.read(device)
         monkeypatch.setenv(name, "1")
         assert provenance.differing(usual, provenance.read(device)) == (name.lower(), None, "1")
+
+
+@pytest.mark.parametrize("name", ["CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE"])
+def test_doctor_looks_at_a_gpu_and_at_what_would_distort_all_figures(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    FIRST_OPENING.clear()
+    with cuda.imitated():
+        well = {finding.name: finding.health for finding in diagnose("cuda:0", tmp_path)}
+        monkeypatch.setenv(name, "1")
+        warned = [finding for finding in diagnose("cuda:0", tmp_path) if finding.name == "environment"]
+    for looked_at in ("device", "kernels", "driver", "memory", "processes", "clocks", "partition"):
+        assert well[looked_at] is Health.OK
+    assert "environment" not in well
+    assert [finding.health for finding in warned] == [Health.WARN]
 
 
 @pytest.mark.parametrize("name", [name for name in probes.PROBES if name not in ("context", "loader")])
