@@ -46,8 +46,8 @@ def validate(
     check_form(form)
     if (scenario is None) == (replay is None):
         raise typer.BadParameter("name either a scenario or --replay FILE.")
-    if replay and (any(option is not None for option in (record, duration, seed)) or overrides):
-        raise typer.BadParameter("--replay compares a run as it was: leave out --record, --duration, --seed and --set.")
+    if replay:
+        as_it_was(record, duration, seed, overrides or None)
     comment = api.unheard if quiet else note
     answer, unkept = api.run_validation(
         scenario,
@@ -67,6 +67,12 @@ def validate(
     emit(render(answer, form, stdout_screen()))
     if unkept:
         raise unkept
+
+
+def as_it_was(*options: object) -> None:
+    """BadParameter where an option would change a run that was kept."""
+    if any(option is not None for option in options):
+        raise typer.BadParameter("--replay compares a run as it was: leave out --record, --duration, --seed and --set.")
 
 
 def lasting_s(duration: str | None) -> float | None:

@@ -252,11 +252,6 @@ def trained(plan: TrainingPlan, path: str) -> Answer:
     options = {option_name(o): o for o in plan.options}
     ends = {end: option for end in ("cheapest", "fastest") if (option := getattr(plan, end))}
     choice = {end: option_name(option) for end, option in ends.items()}
-    figures: dict[Key, Interval] = {}
-    for of, option in {**ends, **options}.items():
-        figures[key("cost_usd", of)] = band(option.cost_usd)
-        figures[key("time_s", of)] = band(option.time_s)
-    figures |= {key("gpu_count", end): exactly(float(option.gpu_count)) for end, option in ends.items()}
     line = "; ".join(f"{end}: {name}" for end, name in choice.items()) or "No option keeps the limits"
     return Answer(
         side=Side(path=path, schema=TRAINING, answer=line, feasible="cheapest" in ends),
@@ -265,8 +260,17 @@ def trained(plan: TrainingPlan, path: str) -> Answer:
             "choice": {end: {"option": name} for end, name in choice.items()},
             "options": {name: attributes_of(option, OPTION_ATTRIBUTES) for name, option in options.items()},
         },
-        figures=figures,
+        figures=training_figures(ends, options),
     )
+
+
+def training_figures(ends: Mapping[str, TrainingOption], options: Mapping[str, TrainingOption]) -> dict[Key, Interval]:
+    """Cost and time of every option, and GPUs of the cheapest and the fastest."""
+    figures: dict[Key, Interval] = {}
+    for of, option in {**ends, **options}.items():
+        figures[key("cost_usd", of)] = band(option.cost_usd)
+        figures[key("time_s", of)] = band(option.time_s)
+    return figures | {key("gpu_count", end): exactly(float(option.gpu_count)) for end, option in ends.items()}
 
 
 def attributes_of(thing: object, names: Sequence[str]) -> Attributes:

@@ -354,15 +354,19 @@ def lost_feasibility(diff: Diff) -> str:
 
 def crossings(diff: Diff, condition: GateCondition) -> list[str]:
     """The figures for which a condition holds; ConditionError where it cannot be checked."""
-    figures = [f for f in diff.figures if METRICS.get(f.name) == condition.name and f.new is not None]
-    if diff.new.schema == TRAINING:
-        figures = [f for f in figures if f.of == "cheapest"]
+    figures = concerned(diff, condition)
     if not figures:
         raise ConditionError(f"--fail-on {condition.text}: {diff.new.path} has no {condition.name} to check.")
     if not condition.relative and any(f.name == "cost_usd" for f in figures):
         raise ConditionError(f"--fail-on {condition.text}: a training has no cost by the hour. Write e.g. `cost>+5%`.")
     lines = [crossing(f, condition) for f in figures]
     return [line for line in lines if line]
+
+
+def concerned(diff: Diff, condition: GateCondition) -> list[FigureChange]:
+    """The figures that a condition is about; of trainings those of the cheapest."""
+    figures = [f for f in diff.figures if METRICS.get(f.name) == condition.name and f.new is not None]
+    return [f for f in figures if f.of == "cheapest"] if diff.new.schema == TRAINING else figures
 
 
 def crossing(figure: FigureChange, condition: GateCondition) -> str:

@@ -1,6 +1,6 @@
 """Differences and other prices as documents: `+ ~ -`, figures side by side, what is only noise."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, nan
 
 from planner.compare.diff import Change, Diff, FigureChange, FigureVerdict, Sign
@@ -72,32 +72,32 @@ NOISE = "Within noise: the 95 % interval of the difference holds zero"
 # Figures
 
 
-def scale(unit: str, size: float) -> tuple[Callable[[float], str], str]:
-    """How figures of about this size are written, and what stands behind them."""
-    match unit:
-        case "s":
-            factor, name = (1.0, " s") if abs(size) >= 1 else (1e3, " ms")
-            return fixed(decimals(size * factor), factor), name
-        case "USD":
-            return dollars, ""
-        case "USD/h":
-            return dollars, "/h"
-        case "bytes":
-            return fixed(2, 1e-9), " GB"
-        case "fraction":
-            return percent, " %"
-        case "points":
-            return fixed(2, 100), ""
-        case "/s":
-            return fixed(decimals(size)), "/s"
-        case "W":
-            return fixed(0), " W"
-    return "{:.6g}".format, f" {unit}" if unit else ""
-
-
 def fixed(places: int, factor: float = 1.0) -> Callable[[float], str]:
     """Numbers with so many digits after the point."""
     return lambda number: f"{factor * number:,.{places}f}"
+
+
+WRITTEN: Mapping[str, tuple[Callable[[float], str], str]] = {
+    "USD": (dollars, ""),
+    "USD/h": (dollars, "/h"),
+    "bytes": (fixed(2, 1e-9), " GB"),
+    "fraction": (percent, " %"),
+    "points": (fixed(2, 100), ""),
+    "W": (fixed(0), " W"),
+}
+"""By unit: how figures are written, and what stands behind them."""
+
+
+def scale(unit: str, size: float) -> tuple[Callable[[float], str], str]:
+    """The same of any unit, for figures of about this size."""
+    if unit in WRITTEN:
+        return WRITTEN[unit]
+    if unit == "/s":
+        return fixed(decimals(size)), "/s"
+    if unit != "s":
+        return "{:.6g}".format, f" {unit}" if unit else ""
+    factor, name = (1.0, " s") if abs(size) >= 1 else (1e3, " ms")
+    return fixed(decimals(size * factor), factor), name
 
 
 def figure_text(unit: str, middle: float, low: float = nan, high: float = nan, *, signed: bool = False) -> str:
@@ -269,15 +269,15 @@ def moved(figure: FigureChange) -> bool:
 def summary(diff: Diff) -> str:
     """The difference in one line: the whole answer's figures, and how many others differ by more than chance."""
     whole = [f for f in diff.figures if f.of in ("", "cheapest") and f.name in WHOLE and f.difference]
-    parts = [change_text(figure) for figure in whole if moved(figure)]
-    parts += [f"{label(figure.name)} as before" for figure in whole if not moved(figure)]
-    parts += [counts(diff, name) for name in COUNTED]
-    line = "; ".join(filter(None, parts))
+    parts = [change_text(figure) for figure in sorted(whole, key=moved, reverse=True)]
+    line = "; ".join(filter(None, [*parts, *(counts(diff, name) for name in COUNTED)]))
     return f"{line[:1].upper()}{line[1:]}." if line else "What differs stands below."
 
 
 def change_text(figure: FigureChange) -> str:
-    """`cost +$3.06/h (+50.0 %)`."""
+    """`cost +$3.06/h (+50.0 %)`, `GPUs as before`."""
+    if not moved(figure):
+        return f"{label(figure.name)} as before"
     part = relative_text(figure)
     return f"{label(figure.name)} {difference_text(figure)}{part and f' ({part})'}"
 

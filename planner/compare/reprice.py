@@ -298,16 +298,21 @@ class Repricing:
 
     def hourly(self, machines: Machines) -> float | None:
         """Of machines of one type; those of one's own cost what they cost in the plan."""
-        rented = [one for answer in (self.best, *self.plan.alternatives) for one in answer.instances]
-        if machines.provider == OWN:
-            own = (one.usd_per_hour for one in rented if (one.provider, one.instance) == (OWN, machines.instance))
-            price = next(own, None)
-        else:
-            kind = next((one.price_kind for one in self.best.instances if one.price_kind), self.prices.kind)
-            listed = self.prices.listed(machines)
-            found = listed.prices.get(kind) if listed and kind else None
-            price = found.usd_per_hour if found else None
+        own = machines.provider == OWN
+        price = self.own_usd_per_hour(machines.instance) if own else self.listed_usd_per_hour(machines)
         return None if price is None else machines.count * price
+
+    def own_usd_per_hour(self, name: str) -> float | None:
+        """Of a machine of one's own; None where the plan has none of that name."""
+        replayed = [one for answer in (self.best, *self.plan.alternatives) for one in answer.instances]
+        return next((one.usd_per_hour for one in replayed if (one.provider, one.instance) == (OWN, name)), None)
+
+    def listed_usd_per_hour(self, machines: Machines) -> float | None:
+        """Of a machine for rent, at the kind of price that the plan rents at."""
+        kind = next((one.price_kind for one in self.best.instances if one.price_kind), self.prices.kind)
+        listed = self.prices.listed(machines)
+        price = listed.prices.get(kind) if listed and kind else None
+        return price.usd_per_hour if price else None
 
     def way(self, way: WayOfServing) -> WayOfServing:
         """A way of serving at the new price of its machines; its training keeps the scenario's price."""

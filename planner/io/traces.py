@@ -245,7 +245,8 @@ def read_stamps(body: Body, path: Path, index: int, span: Span | None, seconds: 
         stamps = numbers(body, index) if seconds else dates(body, index)
     except (ValueError, IndexError):
         stamps = np.array([np.nan])
-    if not np.isfinite(stamps).all() or (seconds and stamps.min() < 0):
+    least = 0 if seconds else -math.inf
+    if not (np.isfinite(stamps) & (stamps >= least)).all():
         refuse_first_bad(body, path, index, numeric if seconds else dated)
     return from_stamps(stamps, path, span)
 
