@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+import numpy as np
+
 from calibrate.layers.facts import Facts, LayerWork
 from planner.model.ranges import Range, ranged
+from simulator.world.workload import Floats
 
 SECONDS_PER_YEAR = 365.25 * 86_400
 SECONDS_PER_DAY = 86_400
@@ -35,6 +38,8 @@ RUN_OVER_STEPS = ranged(1.0, 1.15, 1.55)
 the best that MLPerf's runs come near to."""
 MANY_PRODUCTS = 8
 """Products of one layer from which those with a single column are the channels of a depthwise convolution."""
+ALIKE = 5e-7
+"""Angle between batches and ones, in radians, below which they are one batch, or nearly: no slope can be seen."""
 SIGMAS_80 = 1.2816
 """Half the width, in standard deviations, that contains 80 % of a normal distribution."""
 HOPELESS = 30
@@ -227,16 +232,13 @@ def _line_of_shares(means: Mapping[float, float]) -> tuple[float, float]:
 
     Divided by its epochs e, each equation is 1 = least x (1 / e) + slope x (b / e): linear in both.
     """
-    ones = [1 / epochs for epochs in means.values()]
-    batches = [batch / epochs for batch, epochs in means.items()]
-    one_one = sum(one * one for one in ones)
-    one_batch = sum(one * batch for one, batch in zip(ones, batches, strict=True))
-    batch_batch = sum(batch * batch for batch in batches)
-    determinant = one_one * batch_batch - one_batch * one_batch
-    if determinant <= 1e-12 * one_one * batch_batch:  # one batch, or nearly: no slope can be seen
+    epochs = np.array(list(means.values()))
+    columns = np.column_stack([np.ones(len(epochs)), list(means)]) / epochs[:, None]
+    sizes = np.linalg.norm(columns, axis=0)
+    found, _, rank, _ = np.linalg.lstsq(columns / sizes, np.ones(len(epochs)), rcond=ALIKE)
+    if rank < 2:
         return 0.0, 0.0
-    slope = (sum(batches) * one_one - sum(ones) * one_batch) / determinant
-    least = (sum(ones) * batch_batch - sum(batches) * one_batch) / determinant
+    least, slope = (found / sizes).tolist()
     return least, slope
 
 
@@ -284,21 +286,13 @@ def spike(sizes: Sequence[float], times_s: Sequence[float]) -> float | None:
     """
     if max(times_s) < 2 * min(times_s):
         return None
-    xs = [math.log(size) for size in sizes]
-    ys = [math.log(time_s) for time_s in times_s]
-    tried = [xs[0] + (xs[-1] - xs[0]) * i / 200 for i in range(1, 200)]
+    xs, ys = np.log(sizes), np.log(times_s)
+    tried = np.linspace(xs[0], xs[-1], 201)[1:-1]
     return math.exp(min(tried, key=lambda at: _misfit(at, xs, ys)))
 
 
-def _misfit(at: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+def _misfit(at: float, xs: Floats, ys: Floats) -> float:
     """Sum of squares of y = level + slope x max(0, x - at), both fitted."""
-    rises = [max(0.0, x - at) for x in xs]
-    count, sum_x, sum_y = len(xs), sum(rises), sum(ys)
-    sum_xx = sum(rise * rise for rise in rises)
-    sum_xy = sum(rise * y for rise, y in zip(rises, ys, strict=True))
-    determinant = count * sum_xx - sum_x * sum_x
-    if determinant <= 0:
-        return math.inf
-    slope = (count * sum_xy - sum_x * sum_y) / determinant
-    level = (sum_y - slope * sum_x) / count
-    return sum((y - level - slope * rise) ** 2 for rise, y in zip(rises, ys, strict=True))
+    columns = np.column_stack([np.ones(len(xs)), np.maximum(0, xs - at)])
+    level_slope = np.linalg.lstsq(columns, ys, rcond=None)[0]
+    return float(np.sum((ys - columns @ level_slope) ** 2))
