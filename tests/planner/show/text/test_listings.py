@@ -64,7 +64,7 @@ def test_a_device_tells_what_was_probed_and_nothing_else():
     probes = {"copy": {"values": {"host_bytes_per_s": 5e10, "host_t0_s": 0.001}}, "launch": {"values": {}}}
     text = listings.device_show({"gpu": {"name": "mine", "source": "me"}, "probes": probes}, WIDE)
     assert text.splitlines()[0] == "mine"
-    assert "50 GB/s within main memory, after 1.00 ms" in text
+    assert "50 GB/s within main memory" in text
     assert "launch" not in text.casefold()
     assert "operation" not in text
 
