@@ -353,3 +353,62 @@ def test_doubts_about_training_are_no_plans_of_inference():
     assert [doubt for doubt in raw["measured"]["training_doubts"]["sgd"] if "4 runs show no spread" in doubt]
     assert [doubt for doubt in raw["measured"]["training_doubts"]["sgd"] if "failed (no)" in doubt]
     assert raw["doubts"] == []
+
+
+# Rates and load for long
+
+
+def doubts_of(*changed: PointOutcome) -> set[str]:
+    """Doubts that the profile of a sweep has only since these outcomes took the place of its own."""
+    usual = {outcome.point.key: outcome for outcome in sweep()}
+    profiles = [
+        profile_json(Measured("net", Settings(), PROVENANCE, outcomes, {}))
+        for outcomes in (usual, usual | {outcome.point.key: outcome for outcome in changed})
+    ]
+    before, after = (set(profile["doubts"]) for profile in profiles if profile)
+    return after - before
+
+
+def slowed(outcome: PointOutcome, *reasons: str) -> PointOutcome:
+    return replace(outcome, details={"slow_reasons": dict.fromkeys(reasons, 0.5)})
+
+
+def test_what_holds_clocks_down_is_a_doubt():
+    assert len(doubts_of(slowed(latency(8, 0.024, power_w=58.0), "sw_power_cap"))) == 1
+    assert doubts_of(slowed(latency(8, 0.024, power_w=58.0), "application_clocks")) == set()
+
+
+@pytest.mark.parametrize(("host_s", "count"), [(0.012, 1), (0.002, 0)])
+def test_a_host_that_is_slower_than_the_gpu_is_a_doubt(host_s, count):
+    assert len(doubts_of(latency(1, 0.010, power_w=51.0, host_s=host_s, busy_s=0.009, sustained_s=0.012))) == count
+
+
+@pytest.mark.parametrize(("end_s", "count"), [(0.055, 1), (0.0461, 0)])
+def test_a_batch_that_slows_down_under_load_is_a_doubt(end_s, count):
+    soak = ok(
+        point(What.SOAK, 16), samples={"sustained_s": [0.046, end_s]}, values={"first_s": 0.046, "sustained_s": end_s}
+    )
+    assert len(doubts_of(soak)) == count
+
+
+def test_a_hiccup_moves_no_figure_and_is_a_doubt():
+    held_up = latency(8, 0.024, power_w=58.0)
+    held_up = replace(held_up, samples={"wall_s": [*around(0.024, 19), 0.9]})
+    assert len(doubts_of(held_up)) == 1
+    outcomes = {outcome.point.key: outcome for outcome in [*sweep(), held_up]}
+    profile = profile_json(Measured("net", Settings(), PROVENANCE, outcomes, {}))
+    assert profile["latency_s"]["8"] == pytest.approx(0.024, rel=0.01)
+    assert 0.9 in profile["measured"]["points"]["latency"]["8"]["samples"]["wall_s"], "told apart, not thrown away"
+
+
+def test_rates_and_runtime_stand_in_the_profile(tmp_path):
+    settings = Settings(precision="torch", cuda_graph=True)
+    outcomes = [
+        replace(outcome, point=replace(outcome.point, settings=settings))
+        for outcome in [*sweep(), latency(1, 0.010, sustained_s=0.008, host_s=0.001, busy_s=0.007, cold_s=0.011)]
+    ]
+    folder = written(tmp_path, outcomes)
+    raw = json.loads((folder / "net.cuda_graph.torch.json").read_text())
+    assert raw["measured"]["rates"]["1"] == {"sustained_s": 0.008, "host_s": 0.001, "busy_s": 0.007, "cold_s": 0.011}
+    found = read(tmp_path, "net.cuda_graph")
+    assert (found.precision, found.runtime) == ("torch", "cuda-graphs")

@@ -16,9 +16,9 @@ from calibrate.cli import main, read
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.sweep.agenda import PointGroup, agenda, groups
 from calibrate.sweep.journal import read_journal
-from calibrate.sweep.request import Request
+from calibrate.sweep.request import Request, RequestError
 from calibrate.sweep.supervisor import StoppedError
-from calibrate.sweep.sweep import Sweep
+from calibrate.sweep.sweep import COMPILING_S, Sweep
 
 MODELS = """
 import os, sys, time
@@ -323,3 +323,26 @@ def test_settings_are_axes() -> None:
         ("fp32", 28, True), ("fp32", 32, True), ("bf16", 28, True), ("bf16", 32, True),
     ]  # fmt: skip
     assert os.fspath(asked.out) == "profiles"
+
+
+def test_a_soak_comes_last_and_with_the_largest_batch_that_fits() -> None:
+    request = read([*QUICK, "--models", "lenet", "--batches", "1,4,16", "--soak", "9"])
+    group = groups(request)[0]
+    assert agenda(request, group, {}, 0, ())[-1] == Point(what=What.SOAK, model="lenet", batch=16)
+    full = Point(what=What.MEMORY, model="lenet", batch=16)
+    done = {full.key: PointOutcome(point=full, status=Status.OUT_OF_MEMORY)}
+    last = agenda(request, group, done, 0, ())[-1]
+    assert (last.what, last.batch) == (What.SOAK, 4)
+    assert Sweep(request).expected_s(last) >= 9
+
+
+def test_a_dry_run_knows_what_compiling_takes() -> None:
+    asked = [*QUICK, "--models", "lenet", "--batches", "1,4,16"]
+    plain, compiled = (Sweep(read([*asked, *more])).left()[1] for more in ((), ("--compile",)))
+    assert compiled - plain == pytest.approx(3 * COMPILING_S), "once for each batch size"
+
+
+def test_a_graph_is_of_inference_on_a_gpu_alone() -> None:
+    for asked in (["--device", "cpu"], ["--mode", "training"]):
+        with pytest.raises(RequestError, match=r"^--cuda-graph: captures"):
+            read(["--models", "lenet", "--cuda-graph", *asked])
