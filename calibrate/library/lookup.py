@@ -60,6 +60,11 @@ def profile_name(model: str, input_shape: Sequence[int] = (), suffix: str = "") 
     return bare[-NAME_MAX + len(end) :].lstrip("_.-") + end
 
 
+def profile_file(name: str, precision: str) -> str:
+    """`resnet50.json`, `resnet50.448px.amp.json`."""
+    return f"{name}.json" if precision == "fp32" else f"{name}.{precision}.json"
+
+
 def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:
     """The profile in `path`, strictly read and physically possible on its GPU, or `ProfileError`."""
     with _named(path):

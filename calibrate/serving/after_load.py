@@ -21,8 +21,9 @@ from calibrate.devices.regime import CASTS, in_regime
 from calibrate.devices.timer import Timer
 from calibrate.io.files import lines_json, one_line, read_json, replacing
 from calibrate.io.points import Settings
-from calibrate.library.lookup import profile_name
+from calibrate.library.lookup import profile_file, profile_name
 from calibrate.serving.resident import Weights
+from calibrate.sweep.assemble import short_all
 from calibrate.sweep.loads import Cooler
 from calibrate.sweep.measure import MeasuredModel
 from calibrate.sweep.request import Request
@@ -208,9 +209,9 @@ def small_batches(batches: Sequence[int]) -> list[int]:
 
 
 def file_name(name: str, settings: Settings, input_shape: tuple[int, ...] | None) -> str:
-    """As `calibrate.sweep.assemble` names it."""
-    stem = profile_name(name, (input_shape or ()) if ":" in name else (), settings.suffix)
-    return f"{stem}.json" if settings.precision == "fp32" else f"{stem}.{settings.precision}.json"
+    """Of a model's profile."""
+    shape = (input_shape or ()) if ":" in name else ()
+    return profile_file(profile_name(name, shape, settings.suffix), settings.precision)
 
 
 def noted(path: Path, times: SwapTimes, beside: Sequence[str], date: str) -> None:
@@ -220,17 +221,12 @@ def noted(path: Path, times: SwapTimes, beside: Sequence[str], date: str) -> Non
     raw["measured"]["after_load"] = {
         "date": date,
         "models": list(beside),
-        "load_s": short(times.load_s),
-        "usual_load_s": short(times.usual_load_s),
-        "after_s": {str(batch): short(taken) for batch, taken in times.after_s.items()},
-        "resident_s": {str(batch): short(taken) for batch, taken in times.resident_s.items()},
+        "load_s": short_all(times.load_s),
+        "usual_load_s": short_all(times.usual_load_s),
+        "after_s": {str(batch): short_all(taken) for batch, taken in times.after_s.items()},
+        "resident_s": {str(batch): short_all(taken) for batch, taken in times.resident_s.items()},
     }
     with replacing(path) as file:
         file.write(f"{lines_json(raw)}\n".encode())
     ratios = f"batches {times.batch_ratio:.3g} times, loads {times.load_ratio:.3g} times as long"
     print(f"{path.stem}: after a load {ratios}. Wrote {path}", flush=True)
-
-
-def short(samples: Sequence[float]) -> list[float]:
-    """Rounded to five digits: timers tell no more."""
-    return [float(f"{sample:.5g}") for sample in samples]

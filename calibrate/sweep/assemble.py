@@ -17,7 +17,7 @@ from calibrate.devices.provenance import KINDS, differing
 from calibrate.io.files import Fault, FileError, lines_json, one_line, read_json, replacing
 from calibrate.io.points import OPTIMIZERS, Point, PointOutcome, Settings, Status, What, usual
 from calibrate.library import fit
-from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, USUAL_RUNTIME, profile_name
+from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, USUAL_RUNTIME, profile_file, profile_name
 from calibrate.library.possible import NOISE
 from calibrate.sweep.journal import Header, JournalError
 from simulator.world.curves import THROUGH_POINTS
@@ -98,7 +98,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     weights = _weight_bytes(m)
     if not times or not workspace or not weights:
         return None
-    samples = {batch: usual(_short_all(outcome.samples["wall_s"])) for batch, outcome in times.items()}
+    samples = {batch: usual(short_all(outcome.samples["wall_s"])) for batch, outcome in times.items()}
     means = {batch: fmean(runs_s) for batch, runs_s in samples.items()}
     repeats_cv = median(fit.coefficient_of_variation(runs_s) for runs_s in samples.values())
     latency, latency_doubts = raise_falls(means, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
@@ -535,7 +535,7 @@ def _point_json(outcome: PointOutcome) -> dict[str, Any]:
     if outcome.message:
         raw["message"] = one_line(outcome.message, 200)
     raw["values"] = {name: _short(value, 2 * DIGITS) for name, value in outcome.values.items()}
-    raw["samples"] = {name: _short_all(taken) for name, taken in outcome.samples.items()}
+    raw["samples"] = {name: short_all(taken) for name, taken in outcome.samples.items()}
     # Layers stand beside the points, where planning reads them.
     if outcome.details and outcome.point.what is not What.LAYERS:
         raw["details"] = outcome.details
@@ -676,8 +676,8 @@ def write(outcomes: Sequence[PointOutcome], header: Header, out: Path) -> list[P
 
 
 def file_name(m: Measured) -> str:
-    """`resnet50.json`, `resnet50.448px.amp.json`."""
-    return f"{m.name}.json" if m.settings.precision == "fp32" else f"{m.name}.{m.settings.precision}.json"
+    """The profile's file under its device's folder."""
+    return profile_file(m.name, m.settings.precision)
 
 
 def _by_model(outcomes: Sequence[PointOutcome]) -> dict[tuple[str, Settings], list[PointOutcome]]:
@@ -788,7 +788,7 @@ def _short(value: float, digits: int) -> float:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
 
 
-def _short_all(samples: Sequence[float]) -> list[float]:
+def short_all(samples: Sequence[float]) -> list[float]:
     return [_short(sample, DIGITS) for sample in samples]
 
 
