@@ -52,14 +52,14 @@ class Session:
     @property
     def times(self) -> SessionTimes:
         samples = {
-            o.point.batch: o.samples["wall_s"]
+            o.point.batch: usual(o.samples["wall_s"])
             for o in self.outcomes
             if o.point.what is What.LATENCY and o.status is Status.OK
         }
         return SessionTimes(
             host=f"{self.provenance.get('host_cpu')} with {self.provenance.get('host_cores')} cores",
             gpu=str(self.provenance.get("gpu_uuid_sha256") or ""),
-            mean_s={batch: fmean(usual(taken)) for batch, taken in samples.items()},
+            mean_s={batch: fmean(taken) for batch, taken in samples.items()},
             cv={batch: coefficient_of_variation(taken) / sqrt(len(taken)) for batch, taken in samples.items()},
         )
 
@@ -250,8 +250,8 @@ def _demand_agreeing(sessions: Sequence[Session], levels: Sequence[float]) -> di
         of_value: dict[str, list[float]] = {}
         for session, level in zip(sessions, levels, strict=True):
             of_value.setdefault(str(session.provenance.get(key)), []).append(level)
-        usual = {value: geometric_mean(seen) for value, seen in of_value.items()}
-        apart = max(usual.values()) / min(usual.values())
+        typical = {value: geometric_mean(seen) for value, seen in of_value.items()}
+        apart = max(typical.values()) / min(typical.values())
         if apart > AGREE:
             values = " and ".join(of_value)
             wrong = f"{key} is {values}, and times differ by {apart:.3g} times, more than {AGREE:g}"
@@ -301,8 +301,8 @@ def _at_usual_speed(taken: Sequence[tuple[float, Sequence[float]]], mean_level: 
 
     Where a session lacks the point, its level says what it would have been. Times of 1.0 and 1.2 become 1.1.
     """
-    means = [fmean(samples) for _, samples in taken]
+    means = [fmean(usual(samples)) for _, samples in taken]
     if min(means) <= 0:
         return [sample for _, samples in taken for sample in samples]
-    usual = geometric_mean(mean / level for mean, (level, _) in zip(means, taken, strict=True)) * mean_level
-    return [sample * usual / mean for mean, (_, samples) in zip(means, taken, strict=True) for sample in samples]
+    common = geometric_mean(mean / level for mean, (level, _) in zip(means, taken, strict=True)) * mean_level
+    return [sample * common / mean for mean, (_, samples) in zip(means, taken, strict=True) for sample in samples]
