@@ -19,7 +19,7 @@ from simulator.clock.metrics import (
     summarise,
 )
 from simulator.clock.records import SimulationResult
-from simulator.clock.run import simulate
+from simulator.clock.run import check, replicate
 from simulator.clock.stability import compute_load, drain, offered_load
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Workload
@@ -70,8 +70,9 @@ def replay(
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
     looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
     stage = 0 if screen else 1
+    check(deployment, workload)
     for i in range(looks[-1]):
-        result = simulate(deployment, workload, horizon_s, seed_of(seed, stage, i))
+        result = replicate(deployment, workload, horizon_s, seed_of(seed, stage, i))
         so_far = _with_one_more(so_far, result, scenario, screen=screen, doubted=deployment.doubted)
         tell((i + 1) / next(look for look in looks if look > i))
         if _is_enough(so_far, screen=screen):
@@ -130,13 +131,14 @@ def _with_one_more(
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
     summary = summarise(result, early_s)
+    answered = {model: base[model] * seen.slo_attainment for model, seen in summary.models.items()}
     reused = () if half_life_s is None else (accuracy(result, base, half_life_s, early_s),)
     rates_rps = {model: need.needed_rps for model, need in so_far.needs.items()}
     more = replace(
         so_far,
         overloads=(*so_far.overloads, _overloaded_in(result, rates_rps, so_far.traffic) if doubted else ()),
         summaries=(*so_far.summaries, summary),
-        lost_is_wrong=(*so_far.lost_is_wrong, accuracy(result, base, None, early_s)),
+        lost_is_wrong=(*so_far.lost_is_wrong, answered),
         reuse_last=(*so_far.reuse_last, *reused),
         requests=so_far.requests + result.request_count,
         wall_s=so_far.wall_s + result.wall_s,

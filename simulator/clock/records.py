@@ -31,6 +31,16 @@ class Requests:
     """NaN unless finished."""
     outcome: NDArray[np.int8]
 
+    def since(self, first: int) -> "Requests":
+        """Those from a place on."""
+        return Requests(
+            self.arrival_s[first:],
+            self.source[first:],
+            self.start_s[first:],
+            self.finish_s[first:],
+            self.outcome[first:],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Batches:

@@ -18,6 +18,7 @@ from simulator.clock.serving import ServingGpu
 from simulator.errors import InputError
 from simulator.rules.queues import FormedQueue, Front, Outage, Queue, Router, SharedQueue, Stage
 from simulator.rules.scheduling import split
+from simulator.world.curves import by_size
 from simulator.world.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
 from simulator.world.doubt import drawn
 from simulator.world.hardware import Device, Host
@@ -64,8 +65,19 @@ def simulate(
     `delays`: by device, times that whoever serves takes for itself; a plan has none.
     Raises DeploymentError where models, devices or memory do not fit together.
     """
-    began_s = perf_counter()
     check(deployment, workload)
+    return replicate(deployment, workload, duration_s, seed, delays)
+
+
+def replicate(
+    deployment: Deployment,
+    workload: Workload,
+    duration_s: float,
+    seed: int,
+    delays: Mapping[str, Delays] | None = None,
+) -> SimulationResult:
+    """As `simulate`, of what was checked already: the same deployment is replayed many times."""
+    began_s = perf_counter()
     deployment = drawn(deployment, seed)
     demand = draw(workload, duration_s, seed)
     world = World(deployment, demand, duration_s, seed)
@@ -155,8 +167,8 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
     Time is cut in proportion to bytes; every stage keeps the whole workspace. `link_bytes_per_s`: to the next device.
     """
     profile, most, count = replica.profile, replica.batching.max_batch_size, len(replica.devices)
-    full_s = profile.latency(most)
-    service_s = [0.0] + [full_s if replica.batching.padded else profile.latency(n) for n in range(1, most + 1)]
+    run_s = by_size(profile.latency, most)
+    service_s = (0.0, *(run_s[-1:] * most if replica.batching.padded else run_s))
     load = profile.swap_from(swap.source)
     parts = cut(profile, count)
     total = profile.weight_bytes
@@ -164,9 +176,9 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
         Stage(
             model=service.model,
             layers=layers,
-            service_s=tuple(s * sum(x.weight_bytes for x in layers) / total for s in service_s)
-            if count > 1
-            else tuple(service_s),
+            service_s=service_s
+            if count == 1
+            else tuple(s * sum(x.weight_bytes for x in layers) / total for s in service_s),
             cv=profile.latency_cv,
             workspace_bytes=round(profile.workspace(most)),
             load_t0_s=load.t0_s,
@@ -194,14 +206,12 @@ def cut(profile: Profile, count: int) -> list[tuple[Layer, ...]]:
     return [profile.layers[a:b] for a, b in pairwise(edges)]
 
 
-def draw_outages(failures: Failures | None, duration_s: float, rng: np.random.Generator) -> list[Outage]:
+def draw_outages(failures: Failures, duration_s: float, rng: np.random.Generator) -> list[Outage]:
     """When one host is away: exponential times between a recovery and the next failure, watched from any moment on.
 
     Up for 30 s on average, then away for 10 s: it is away at 0 s with probability 1/4, then for anything up to 10 s.
     """
     outages: list[Outage] = []
-    if failures is None:
-        return outages
     up_s, away_s = failures.mean_time_between_s, failures.recovery_s
     if rng.uniform() < away_s / (up_s + away_s):
         outages.append(Outage(start_s=0.0, finish_s=rng.uniform(0.0, away_s)))
@@ -219,11 +229,7 @@ class World:
         self.duration_s = duration_s
         self.env = simpy.Environment()
         noise, failing = np.random.SeedSequence([seed, 1]).spawn(2)
-        rngs = failing.spawn(len(deployment.hosts))
-        self.outages = {
-            host.id: draw_outages(deployment.failures, duration_s, np.random.default_rng(rng))
-            for host, rng in zip(deployment.hosts, rngs, strict=True)
-        }
+        self.outages = self._outages(failing)
         self.queues: dict[str, list[list[Queue]]] = {}
         """By model: the queues of each replica, one for each stage."""
         self.places: dict[str, list[np.ndarray]] = {}
@@ -232,7 +238,15 @@ class World:
         self.on_device: dict[str, list[Queue]] = {device.id: [] for device in deployment.devices}
         for service in deployment.services:
             self._place(service)
-        self.gpus = self._gpus(np.random.default_rng(noise))
+        self.gpus = self._gpus(noise)
+
+    def _outages(self, failing: np.random.SeedSequence) -> dict[str, list[Outage]]:
+        """By host: when it is away."""
+        hosts, failures = self.deployment.hosts, self.deployment.failures
+        if failures is None:
+            return {host.id: [] for host in hosts}
+        rngs = map(np.random.default_rng, failing.spawn(len(hosts)))
+        return {host.id: draw_outages(failures, self.duration_s, rng) for host, rng in zip(hosts, rngs, strict=True)}
 
     def _place(self, service: Service) -> None:
         demand = self.demand.get(service.model, Demand(np.empty(0), np.empty(0, dtype=np.int32)))
@@ -271,9 +285,9 @@ class World:
             self.on_device[name].append(queue)
         return chain
 
-    def _gpus(self, rng: np.random.Generator) -> dict[str, ServingGpu]:
+    def _gpus(self, noises: np.random.SeedSequence) -> dict[str, ServingGpu]:
         gpus = {}
-        for device, noise in zip(self.deployment.devices, self._noise(rng), strict=True):
+        for device, noise in zip(self.deployment.devices, self._noise(noises), strict=True):
             queues = self.on_device[device.id]
             gpu = ServingGpu(
                 device,
@@ -295,13 +309,13 @@ class World:
             gpu.shares_link = loading[gpu.device.host] > 1
         return gpus
 
-    def _noise(self, rng: np.random.Generator) -> Iterator[Sequence[Iterator[float]]]:
+    def _noise(self, noises: np.random.SeedSequence) -> Iterator[Sequence[Iterator[float]]]:
         """By device and queue: factors on batch times. Each queue has a stream of its own, made only if any is used."""
         by_device = [self.on_device[device.id] for device in self.deployment.devices]
         if not any(queue.stage.cv for queues in by_device for queue in queues):
             yield from ([repeat(1.0) for _ in queues] for queues in by_device)
             return
-        for queues, child in zip(by_device, rng.spawn(len(by_device)), strict=True):
+        for queues, child in zip(by_device, np.random.default_rng(noises).spawn(len(by_device)), strict=True):
             streams = child.spawn(len(queues))
             yield [_noise(queue.stage.cv, own) for queue, own in zip(queues, streams, strict=True)]
 

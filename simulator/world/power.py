@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from simulator.world.curves import Curve, by_size
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
 
@@ -20,15 +21,22 @@ def busy_w(gpu: GPU, profile: Profile, batch_size: int) -> float:
 
     A V100 of 300 W, 60 W idle: 240 W at its best batch; 115 W at batch 1 if that works off a fifth as much.
     """
+    return busy_by_size_w(gpu, profile, batch_size)[-1]
+
+
+def busy_by_size_w(gpu: GPU, profile: Profile, most: int) -> tuple[float, ...]:
+    """The same of batches of 1, 2, ... up to `most`."""
     if profile.busy_w is not None:
-        return profile.busy_w
-    pace = batch_size / max(profile.latency(batch_size), SHORTEST_S) / best_pace(profile)
-    share = AT_REST + (AT_FULL_PACE - AT_REST) * min(1.0, pace)
-    return gpu.idle_w + share * (gpu.tdp_w - gpu.idle_w)
+        return (profile.busy_w,) * most
+    return _by_pace_w(gpu.idle_w, gpu.tdp_w, profile.latency, most)
 
 
-@lru_cache(maxsize=1024)
-def best_pace(profile: Profile) -> float:
-    """Samples a second of its best measured batch."""
-    points = zip(profile.latency.x, profile.latency.y, strict=True)
-    return max(size / max(time_s, SHORTEST_S) for size, time_s in points)
+@lru_cache(maxsize=4096)
+def _by_pace_w(idle_w: float, limit_w: float, latency: Curve, most: int) -> tuple[float, ...]:
+    best = max(size / max(time_s, SHORTEST_S) for size, time_s in zip(latency.x, latency.y, strict=True))
+    watts = []
+    for size, time_s in enumerate(by_size(latency, most), start=1):
+        pace = size / max(time_s, SHORTEST_S) / best
+        share = AT_REST + (AT_FULL_PACE - AT_REST) * min(1.0, pace)
+        watts.append(idle_w + share * (limit_w - idle_w))
+    return tuple(watts)
