@@ -1,7 +1,7 @@
 """Packing: which models share which GPU of a fleet, with which batch sizes; a GPU is judged by its duty cycle."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, inf
@@ -138,6 +138,15 @@ Content = tuple[tuple[str, float], ...]
 """Models on one GPU and the share of each, sorted; stages of models that are cut over several GPUs are not in it."""
 
 
+class Change(NamedTuple):
+    """What two GPUs hold after an exchange."""
+
+    gain: float
+    """Of the sum of both scores; below zero: less strained than before."""
+    here: Content
+    there: Content
+
+
 class Slot(NamedTuple):
     """GPUs that are the same to packing: of one kind, with the same stages on them."""
 
@@ -193,7 +202,9 @@ class Packer:
         """Replicas that are cut over several GPUs; where not given, of the models that no single GPU holds."""
         self.work: Mapping[tuple[str, Kind], float] = {}
         """GPUs that all requests of a model keep busy on each kind, by which `even` goes; else the least."""
-        self.scores: dict[tuple[Slot, Content], float] = {}
+        self.scores: dict[Slot, dict[Content, float]] = defaultdict(dict)
+        self.best_changes: dict[tuple[Slot, Content, Slot, Content], Change | None] = {}
+        """The best that two GPUs can exchange, by what is on them."""
         self.slots: dict[str, Slot] = {}
         """By GPU, where stages stay on it."""
         self.pinned: list[tuple[Portion, ...]] = [()]
@@ -354,12 +365,17 @@ class Packer:
         whole = [Portion(self.sized[model, slot.kind], share) for model, share in content]
         return [*whole, *self.pinned[slot.pinned]]
 
+    @property
+    def scored(self) -> int:
+        """Ways to fill a GPU that were scored."""
+        return sum(map(len, self.scores.values()))
+
     def score(self, content: Content, slot: Slot) -> float:
         """Lower is better; grows steeply with strain, so that the sum over GPUs is ruled by the worst."""
-        key = (slot, content)
-        if key not in self.scores:
-            self.scores[key] = self._score(content, slot)
-        return self.scores[key]
+        known = self.scores[slot]
+        if content not in known:
+            known[content] = self._score(content, slot)
+        return known[content]
 
     def _score(self, content: Content, slot: Slot) -> float:
         kind = slot.kind
@@ -516,9 +532,9 @@ class Packer:
         """The best local optimum from `starts`, and from random kicks to it while some GPU is strained."""
         left, contents = min(((self.improve(devices, start), start) for start in starts), key=lambda pair: pair[0])
         random = Random(self.seed)
-        scored_max = len(self.scores) + KICKED_SCORES_MAX
+        scored_max = self.scored + KICKED_SCORES_MAX
         for _ in range(KICKS_MAX if len(devices) > 1 else 0):
-            if len(self.scores) > scored_max or not self._strained(devices, contents):
+            if self.scored > scored_max or not self._strained(devices, contents):
                 break
             kicked = self._kicked(devices, contents, random)
             again = self.improve(devices, kicked)
@@ -553,24 +569,50 @@ class Packer:
         for a in sorted(range(len(scores)), key=lambda j: -scores[j])[:STRAINED_MAX]:
             if scores[a] < CALM:
                 return False
-            best = min(self._changes(devices, contents, scores, a), default=None, key=lambda change: change[0])
+            best = min(self._changes(devices, contents, a), default=None, key=lambda change: change[0])
             if best is not None and best[0] < -1e-3 * scores[a]:
                 _, b, contents[a], contents[b] = best
                 return True
         return False
 
     def _changes(
-        self, devices: Sequence[FleetGpu], contents: list[Content], scores: list[float], a: int
-    ) -> Iterable[tuple[float, int, Content, Content]]:
-        """Every way to move all or half of a model from GPU `a`, or to swap it: (gain below zero, GPU, contents)."""
-        seen: set[tuple[Slot, Content]] = set()
-        for b, (there, slot) in enumerate(zip(contents, map(self.slot, devices), strict=True)):
-            if b == a or (slot, there) in seen:
-                continue
-            seen.add((slot, there))
-            for here_new, there_new in neighbours(contents[a], there):
-                new = self.score(here_new, self.slot(devices[a])) + self.score(there_new, slot)
-                yield new - scores[a] - scores[b], b, here_new, there_new
+        self, devices: Sequence[FleetGpu], contents: list[Content], a: int
+    ) -> Iterator[tuple[float, int, Content, Content]]:
+        """The best exchange of GPU `a` with each other one: (gain below zero, GPU, contents)."""
+        mine, here = self.slot(devices[a]), contents[a]
+        others: dict[tuple[Slot, Content], int] = {}
+        for b, (there, device) in enumerate(zip(contents, devices, strict=True)):
+            if b != a:
+                others.setdefault((self.slot(device), there), b)
+        self._compare(mine, here, others)
+        for (slot, there), b in others.items():
+            if change := self.best_changes[mine, here, slot, there]:
+                yield change.gain, b, change.here, change.there
+
+    def _compare(self, mine: Slot, here: Content, others: Iterable[tuple[Slot, Content]]) -> None:
+        """Find the best exchanges that are not known yet, of one GPU with others."""
+        ways = {
+            (slot, there): list(neighbours(here, there))
+            for slot, there in others
+            if (mine, here, slot, there) not in self.best_changes
+        }
+        for (slot, there), pairs in ways.items():
+            now = self.score(here, mine), self.score(there, slot)
+            left_score, right_score = self._scorer(mine), self._scorer(slot)
+            gains = [left_score(left) + right_score(right) - now[0] - now[1] for left, right in pairs]
+            least = min(gains, default=0.0)
+            best = Change(least, *pairs[gains.index(least)]) if gains else None
+            self.best_changes[mine, here, slot, there] = best
+
+    def _scorer(self, slot: Slot) -> Callable[[Content], float]:
+        """Scores of a GPU, from memory where it has them."""
+        known = self.scores[slot]
+
+        def score(content: Content) -> float:
+            found = known.get(content)
+            return self.score(content, slot) if found is None else found
+
+        return score
 
 
 def wrapped(works: Sequence[float], count: int) -> Iterator[tuple[int, int, float]]:
@@ -614,7 +656,9 @@ def joined(span: CutReplica, stages: Sequence[Placed]) -> Placed:
 
 def added(content: Content, model: str, share: float) -> Content:
     """`content` with so much more of a model."""
-    return tuple(sorted({**dict(content), model: dict(content).get(model, 0.0) + share}.items()))
+    shares = dict(content)
+    shares[model] = shares.get(model, 0.0) + share
+    return tuple(sorted(shares.items()))
 
 
 def without(content: Content, model: str) -> Content:

@@ -1,6 +1,7 @@
 """Search: fleets cheapest first, their models packed and replayed, until one meets every SLO."""
 
 import platform
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -19,7 +20,7 @@ from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
 from planner.placing.packing import Misfit, Packer, Packing
-from planner.placing.sizing import Profiles
+from planner.placing.sizing import Kind, Profiles
 from planner.replay.answer import policies, recommend
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.kinds import of_each_kind
@@ -72,6 +73,18 @@ ALTERNATIVE = Effort(first=3, halvings=0)
 """For the next best, of which nothing is proven."""
 GLANCE = Effort(first=1, halvings=0, thorough=False)
 """For kinds of GPU that are only set side by side."""
+
+
+Gpus = frozenset[tuple[tuple[Kind, int], int]]
+"""Machines by what matters to models that stay in memory: the kind and number of their GPUs, and how many there are."""
+
+
+def gpus_of(offered: Sequence[Offer], fleet: Fleet) -> Gpus:
+    """The GPUs of a fleet, whatever their machines are called and cost."""
+    counts: Counter[tuple[Kind, int]] = Counter()
+    for offer, n in zip(offered, fleet, strict=True):
+        counts[Kind.of(offer), offer.gpu_count] += n
+    return frozenset(counts.items())
 
 
 class NothingToPlanError(InputError):
@@ -168,6 +181,8 @@ class FleetSearch:
         self.tried: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
         self.glanced: dict[tuple[tuple[Offer, ...], Fleet], Trial | None] = {}
         """The same, of those that were only glanced at."""
+        self.missed_gpus: set[Gpus] = set()
+        """GPUs on which models that stay in memory missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
@@ -267,6 +282,9 @@ class FleetSearch:
         return next(filter(None, ways), None)
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
+        gpus = gpus_of(offered, fleet)
+        if gpus in self.missed_gpus:
+            return None
         for swap in self.question.policies:
             match self._on(offered, fleet, swap).find():
                 case Trial() as trial:
@@ -277,6 +295,8 @@ class FleetSearch:
                     if miss.nearest:
                         self.misses.append((miss.nearest, miss.rejection))
                     if not miss.short_of_memory:
+                        if not swap:
+                            self.missed_gpus.add(gpus)
                         break
         return None
 

@@ -168,7 +168,7 @@ def _model(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         goodput_rps=np.count_nonzero(in_time) / span_s,
         processed_fraction=_ratio(finished, arrived),
         dropped_fraction=_ratio(dropped, arrived),
-        slo_attainment=_ratio(np.count_nonzero(in_time[:judged]), judged),
+        slo_attainment=_ratio(int(np.count_nonzero(in_time[:judged])), judged),
         mean_s=_mean(latency_s),
         p50_s=p50,
         p90_s=p90,

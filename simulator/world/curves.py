@@ -19,6 +19,9 @@ class Curve(Protocol):
     def y(self) -> tuple[float, ...]:
         """What was measured there; the curve itself may pass beside it."""
 
+    def __hash__(self) -> int:
+        """Of its values."""
+
     def __call__(self, x: float) -> float:
         """Value at `x`. Below the first point that of the first point; past the last one a guess."""
 
