@@ -228,11 +228,24 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
 
 
 def _of_points(points: Sequence[Sequence[Mapping[str, Any]]]) -> list[Column]:
-    """Energy and runs, of a profile that was measured here."""
+    """Rates, energy and runs, of a profile that was measured here."""
     samples_s = [[s for point in of for s in _numbers(_part(point, "samples").get("wall_s"))] for of in points]
-    energies_j = Rows([_numbers([_part(point, "values").get("energy_j") for point in of]) for of in points])
-    energy = [energies_j.figures("energy", lambda js: f"{fmean(js):.3g} J" if js else "-")]
-    return [*(energy if any(energies_j.items) else []), *(_runs(samples_s) if any(samples_s) else [])]
+    columns = [
+        _seen(points, "sustained_s", "in a row", seconds),
+        _seen(points, "host_s", "of the host", seconds),
+        _seen(points, "busy_s", "of kernels", seconds),
+        _seen(points, "cold_s", "cold cache", seconds),
+        _seen(points, "energy_j", "energy", lambda joules: f"{joules:.3g} J"),
+    ]
+    return [*(column for column in columns if column), *(_runs(samples_s) if any(samples_s) else [])]
+
+
+def _seen(
+    points: Sequence[Sequence[Mapping[str, Any]]], name: str, title: str, written: Callable[[float], str]
+) -> Column | None:
+    """A figure by batch size, the mean of all sessions; None where it was not measured."""
+    rows = Rows([_numbers([_part(point, "values").get(name) for point in of]) for of in points])
+    return rows.figures(title, lambda seen: written(fmean(seen)) if seen else "-") if any(rows.items) else None
 
 
 def _latency_points(raw: Mapping[str, Any], batch: int) -> list[Mapping[str, Any]]:
@@ -287,24 +300,37 @@ def _loading(profile: Profile, raw: Mapping[str, Any]) -> str:
 
 
 def _beside_loading(profile: Profile, raw: Mapping[str, Any]) -> list[str]:
-    """What swapping costs besides, and power."""
-    swapping = profile.after_load
-    point = _part((raw.get("sessions") or [raw])[-1], "points", "load", "0")
-    unload_s, cold_s = (
-        _numbers(_part(point, part).get(name)) for part, name in (("samples", "unload_s"), ("details", "allocating_s"))
-    )
-    peak = _numbers([_part(point, "values").get("load_peak_bytes")])
-    facts = []
-    if swapping:
+    """What swapping and unloading cost, what a batch takes under load, and power; of several sessions the last."""
+    points = _part((raw.get("sessions") or [raw])[-1], "points")
+    facts = [*_unloading(_part(points, "load", "0")), *_soaked(_part(points, "soak"))]
+    if swapping := profile.after_load:
         ratios = f"a batch right after it takes {swapping.batch_ratio:.2f} times as long"
         facts.append(f"Swapping: a load takes {swapping.load_ratio:.2f} times as long, {ratios}.")
-    if unload_s and cold_s:
-        cold = f"a load into memory that must first be allocated {seconds(median(cold_s))}"
-        held = f", holding {_size(peak[0])} at most" if peak else ""
-        facts.append(f"Unloading: {seconds(median(unload_s))}; {cold}{held}.")
     if profile.busy_w:
         facts.append(f"Power: {profile.busy_w:.3g} W while it runs.")
     return facts
+
+
+def _unloading(point: Mapping[str, Any]) -> list[str]:
+    unload_s = _numbers(_part(point, "samples").get("unload_s"))
+    cold_s = _numbers(_part(point, "details").get("allocating_s"))
+    peak = _numbers([_part(point, "values").get("load_peak_bytes")])
+    if not unload_s or not cold_s:
+        return []
+    held = f", holding {_size(peak[0])} at most" if peak else ""
+    cold = f"a load into memory that must first be allocated {seconds(median(cold_s))}"
+    return [f"Unloading: {seconds(median(unload_s))}; {cold}{held}."]
+
+
+def _soaked(by_batch: Mapping[str, Any]) -> list[str]:
+    """`Under load for long: batch 32 takes 51.2 ms, at first 47.0 ms.`"""
+    values = {batch: _part(by_batch, batch, "values") for batch in by_batch}
+    ends = {batch: _numbers([seen.get("sustained_s"), seen.get("first_s")]) for batch, seen in values.items()}
+    return [
+        f"Under load for long: batch {batch} takes {seconds(pair[0])}, at first {seconds(pair[1])}."
+        for batch, pair in ends.items()
+        if len(pair) == 2
+    ]
 
 
 def _layers(profile: Profile) -> str:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.answers import PLAN
+from support.calibrated import session
 
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
@@ -53,6 +54,25 @@ def test_a_profile_is_shown_batch_by_batch():
     lines = listings.profile_show(profile, WIDE).splitlines()
     batches = [line.split()[0] for line in lines[2 : 2 + len(profile.latency.x)]]
     assert batches == [f"{x:g}" for x in profile.latency.x]
+
+
+def test_what_was_measured_of_a_model_is_shown(tmp_path):
+    """Rates in a row and of host and kernels, energy, long load, unloading and doubts of training."""
+    session(tmp_path, 1.0, 1)
+    (profile,) = find_profiles([tmp_path], CATALOG.gpus).for_model("net")
+    values = {"sustained_s": 0.0091, "host_s": 0.0042, "busy_s": 0.0083, "cold_s": 0.0115, "energy_j": 0.51}
+    raw = {
+        "points": {
+            "latency": {"1": {"values": values, "samples": {"wall_s": [0.01, 0.01]}}},
+            "soak": {"16": {"values": {"first_s": 0.060, "sustained_s": 0.072}}},
+            "load": {"0": {"samples": {"unload_s": [0.002]}, "details": {"allocating_s": [0.03]}}},
+        },
+        "training_doubts": {"sgd": ["too few runs"]},
+    }
+    shown = listings.profile_show(profile, WIDE, raw)
+    for figure in ("9.10 ms", "4.20 ms", "8.30 ms", "11.5 ms", "0.51 J", "72.0 ms", "60.0 ms", "2.00 ms", "30.0 ms"):
+        assert figure in shown
+    assert "too few runs" in shown
 
 
 @pytest.mark.parametrize("odd", [{}, {"gpu": 3, "probes": []}, {"probes": {"copy": None, "knees": {"samples": 1}}}])
