@@ -18,6 +18,7 @@ from simulator.errors import InputError
 
 HEADER = ("t_s", "memory_bytes", "running")
 EVERY_S = 0.1
+HEADROOM = 1.15
 WHICH = """
 import sys, torch
 from calibrate.devices.nvml import names_of
@@ -167,14 +168,22 @@ def draw(rows: Sequence[Row], path: Path) -> str:
             name, ((start_s + end_s) / 2, 0.98), xycoords=("data", "axes fraction"), rotation=90, ha="center", va="top",
             fontsize=7,
         )  # fmt: skip
-    axes.set(xlabel="time (s)", ylabel="memory held (GB)", ylim=(0, None))
+    for name, start_s, _ in spans(rows, parts=2):
+        axes.axvline(start_s, color="grey", linewidth=0.3)
+        axes.annotate(
+            name, (start_s, 0.01), xycoords=("data", "axes fraction"), rotation=90, va="bottom", fontsize=5
+        )  # fmt: skip
+    # Room above, or a line that is flat would lie on the frame.
+    top = HEADROOM * max(row.memory_bytes for row in rows) / 1e9
+    axes.set(xlabel="time (s)", ylabel="memory held (GB)", ylim=(0, top or 1))
     save(figure, path, "--memory-log")
     return f"memory log: {path}"
 
 
-def spans(rows: Sequence[Row]) -> list[tuple[str, float, float]]:
-    """From when to when (s) each model ran: the part of its mark before the first `/`."""
-    found = [(name, next(group).t_s) for name, group in groupby(rows, lambda row: row.running.split("/")[0])]
+def spans(rows: Sequence[Row], parts: int = 1) -> list[tuple[str, float, float]]:
+    """From when to when (s) each model ran, or with two `parts` of the key of a point each phase of it."""
+    phases = groupby(rows, lambda row: "/".join(row.running.split("/")[:parts]))
+    found = [(name, next(group).t_s) for name, group in phases]
     ends = [*(start_s for _, start_s in found[1:]), rows[-1].t_s]
     return [(name, start_s, end_s) for (name, start_s), end_s in zip(found, ends, strict=True) if name]
 

@@ -134,6 +134,12 @@ def test_spans_join_what_one_model_ran() -> None:
     assert spans(rows) == [("a", 1.0, 3.0), ("b", 3.0, 4.0), ("a", 4.0, 4.0)]
 
 
+def test_spans_of_phases() -> None:
+    marks = [(0.0, "a/load/fp32"), (1.0, "a/memory/1/fp32"), (2.0, "a/memory/2/fp32"), (3.0, "a/latency/1/fp32")]
+    rows = [Row(t_s, 1, running) for t_s, running in marks]
+    assert spans(rows, parts=2) == [("a/load", 0.0, 1.0), ("a/memory", 1.0, 3.0), ("a/latency", 3.0, 3.0)]
+
+
 def test_why_there_is_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.png"
     assert draw([], path) == f"memory log: {path}: not drawn, nothing was logged"
