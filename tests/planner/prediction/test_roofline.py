@@ -145,8 +145,8 @@ def test_peaks_of_reduced_precisions():
 
 
 def test_every_gpu_computes_fp32_and_amp():
-    assert all(peak_flops(gpu, p) > 0 for gpu in GPUS.values() for p in ("fp32", "amp"))
-    assert set(VALUE_BYTES) == {"fp32", "tf32", "amp", "fp16", "bf16", "int8"}
+    assert all(peak_flops(gpu, p) > 0 for gpu in GPUS.values() for p in ("fp32", "amp", "torch"))
+    assert set(VALUE_BYTES) == {"fp32", "tf32", "torch", "amp", "amp-bf16", "fp16", "bf16", "int8"}
 
 
 def test_measured_ceilings_go_before_the_vendors(tmp_path):
