@@ -177,7 +177,7 @@ def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swappe
     cycle_s, sizes = _fixed_point(turns, loads_s, rules)
     longest_s, gathered, usual_turns = cycle_s, sizes, turns
     if held_back(portions, [t.cap for t in turns]):  # how long a round would be must not fall with the memory left
-        usual_turns = [t._replace(run_s=_run_s(p, rules)) for p, t in zip(portions, turns, strict=True)]
+        usual_turns = [t._replace(run_s=run_times_s(p, rules)) for p, t in zip(portions, turns, strict=True)]
         longest_s, gathered = _fixed_point(usual_turns, loads_s, rules)
     usual_s = _usual_cycle_s(usual_turns, longest_s, loads_s, rules)
     batch_s = [t.run_s[b - 1] for t, b in zip(usual_turns, gathered, strict=True)]
@@ -221,16 +221,18 @@ def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bo
     caps = [batch_cap(p, room - weights) for p, weights in zip(portions, held, strict=True)]
     if not all(caps):
         return []
-    run_s = [_run_s(p, rules)[:cap] for p, cap in zip(portions, caps, strict=True)]
-    return [_Turn(p.rate_rps, times, _spread(p)) for p, times in zip(portions, run_s, strict=True)]
+    run_s = [run_times_s(p, rules)[:cap] for p, cap in zip(portions, caps, strict=True)]
+    return [_Turn(p.rate_rps, times, spread_of(p)) for p, times in zip(portions, run_s, strict=True)]
 
 
-def _run_s(portion: Portion, rules: Rules) -> tuple[float, ...]:
+def run_times_s(portion: Portion, rules: Rules) -> tuple[float, ...]:
+    """Run times of batches of 1, 2, ... as they are run: padded ones take as long as the largest."""
     times = portion.latency_s
     return (times[-1],) * len(times) if rules.padded else times
 
 
-def _spread(portion: Portion) -> float:
+def spread_of(portion: Portion) -> float:
+    """Standard deviations over the mean that its SLO must bear, times that of one arrival."""
     need = portion.sized.need
     return NormalDist().inv_cdf(min(max(need.slo.attainment, 0.5), 0.999)) * sqrt(need.dispersion)
 
@@ -247,10 +249,10 @@ def round_loads_s(portions: Sequence[Portion], rules: Rules) -> list[float]:
     """
     alone = sum(p.weight_bytes for p in portions)
     if len(portions) == 1 or weight_bytes(portions) == alone:
-        return [_load_s(p, p.weight_bytes, rules) for p in portions]
+        return [load_s(p, p.weight_bytes, rules) for p in portions]
     order = [int(i) for i in turn_order({str(i): p.layers for i, p in enumerate(portions)})]
     before = dict(zip(order, [order[-1], *order], strict=False))  # the last one's layers are there when a round begins
-    return [_load_s(p, _missing_bytes(p, portions[before[i]]), rules) for i, p in enumerate(portions)]
+    return [load_s(p, _missing_bytes(p, portions[before[i]]), rules) for i, p in enumerate(portions)]
 
 
 def _missing_bytes(portion: Portion, before: Portion) -> int:
@@ -260,7 +262,8 @@ def _missing_bytes(portion: Portion, before: Portion) -> int:
     return sum(size for key, size in sizes.items() if key not in there)
 
 
-def _load_s(portion: Portion, size_bytes: int, rules: Rules) -> float:
+def load_s(portion: Portion, size_bytes: int, rules: Rules) -> float:
+    """Loading of so many bytes of a model."""
     return portion.sized.profile.swap_from(rules.source)(size_bytes)
 
 

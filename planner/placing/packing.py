@@ -30,6 +30,7 @@ from planner.placing.duty import (
     weight_bytes,
 )
 from planner.placing.sizing import Kind, SizedModels
+from planner.placing.strain import Strains
 from simulator.world.profile import WeightSource
 from simulator.world.sharing import turn_order
 
@@ -155,6 +156,8 @@ class Slot(NamedTuple):
     """Number of the set of stages that stay there; 0: none."""
 
 
+AT_ONCE_MIN = 64
+"""Ways to fill a GPU from which scoring them at once takes less time than one by one: forty take as long."""
 HARD = 1e9
 """Score of a GPU that breaks a limit which no simulation could excuse: above that of any strain up to 177."""
 STRAINED_MAX = 3
@@ -365,6 +368,11 @@ class Packer:
         whole = [Portion(self.sized[model, slot.kind], share) for model, share in content]
         return [*whole, *self.pinned[slot.pinned]]
 
+    @cached_property
+    def strains(self) -> Strains:
+        """Judges many ways to fill a GPU at once."""
+        return Strains(self.models, self.sized, self.rules)
+
     @property
     def scored(self) -> int:
         """Ways to fill a GPU that were scored."""
@@ -377,6 +385,32 @@ class Packer:
             known[content] = self._score(content, slot)
         return known[content]
 
+    def score_all(self, wanted: Mapping[Slot, Iterable[Content]]) -> None:
+        """Score what was not scored yet, many at once where that pays."""
+        places = [(slot, content) for slot, contents in wanted.items() for content in self._unscored(slot, contents)]
+        if len(places) < AT_ONCE_MIN or not self.strains.exact:
+            return
+        numbers = self.strains.numbers
+        fills = [[(numbers[slot.kind][model], share) for model, share in content] for slot, content in places]
+        burden = self.strains.of(fills)
+        columns = (burden.work.tolist(), burden.strain.tolist(), burden.held_bytes.tolist())
+        for (slot, content), work, strained, held in zip(places, *columns, strict=True):
+            self.scores[slot][content] = self._graded(work, strained, held / slot.kind.memory_bytes)
+
+    def _unscored(self, slot: Slot, contents: Iterable[Content]) -> list[Content]:
+        """Those that were not scored yet and that `strains` knows: whole models that fit, no stages."""
+        if slot.pinned:
+            return []
+        known, numbers = self.scores[slot], self.strains.numbers.get(slot.kind, {})
+        new = [content for content in dict.fromkeys(contents) if content and content not in known]
+        return [content for content in new if all(model in numbers for model, _ in content)]
+
+    def _graded(self, work: float, strained: float, held: float) -> float:
+        """The score of a GPU by its work, its strain (infinite where memory is short) and the share of memory held."""
+        if work > 1 - self.rules.headroom + 1e-9:
+            return HARD * (0.1 + work - (1 - self.rules.headroom))
+        return HARD * (1 + held) if strained == inf else strained**4
+
     def _score(self, content: Content, slot: Slot) -> float:
         kind = slot.kind
         if not all(self.fits(model, kind) for model, _ in content):
@@ -385,12 +419,9 @@ class Packer:
         if not portions:
             return 0.0
         work, _ = least_work(portions)
-        if work > 1 - self.rules.headroom + 1e-9:
-            return HARD * (0.1 + work - (1 - self.rules.headroom))
         strained = strain(portions, kind, self.rules)
-        if strained is None:
-            return HARD * (1 + held_bytes(portions, self.rules) / kind.memory_bytes)
-        return strained**4
+        held = held_bytes(portions, self.rules) / kind.memory_bytes
+        return self._graded(work, inf if strained is None else strained, held)
 
     def start_by_kinds(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """Shares of kinds by linear program, then the largest part first, each onto the GPU it strains least."""
@@ -523,6 +554,7 @@ class Packer:
             if 2 * len(contents) > COLUMNS_MAX:
                 return []
             larger = [added(content, model, 1 / parts[model]) for content in grown]
+            self.score_all({slot: larger})
             larger = [content for content in larger if self.score(content, slot) < HARD]
             grown += larger
             contents += larger
@@ -590,12 +622,17 @@ class Packer:
                 yield change.gain, b, change.here, change.there
 
     def _compare(self, mine: Slot, here: Content, others: Iterable[tuple[Slot, Content]]) -> None:
-        """Find the best exchanges that are not known yet, of one GPU with others."""
+        """Find the best exchanges that are not known yet, of one GPU with others: scored all at once."""
         ways = {
             (slot, there): list(neighbours(here, there))
             for slot, there in others
             if (mine, here, slot, there) not in self.best_changes
         }
+        by_slot: dict[Slot, list[Content]] = defaultdict(list)
+        for (slot, _), pairs in ways.items():
+            by_slot[mine] += [left for left, _ in pairs]
+            by_slot[slot] += [right for _, right in pairs]
+        self.score_all(by_slot)
         for (slot, there), pairs in ways.items():
             now = self.score(here, mine), self.score(there, slot)
             left_score, right_score = self._scorer(mine), self._scorer(slot)

@@ -1,6 +1,7 @@
 """Strain: a GPU never looks less strained for one more neighbour."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given, settings
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 from support.planning import V100, model, offer, profile, question, scenario, shelf
 
 from planner.model.scenario import StreamSpec
-from planner.placing.duty import Portion, duty_cycle, strain
+from planner.placing.duty import Portion, duty_cycle, held_bytes, least_work, strain
 from planner.placing.sizing import Kind
+from planner.placing.strain import Strains
 from planner.search.question import Question
 
 Model = tuple[float, float, float, float, float, bool]
@@ -55,6 +57,47 @@ def test_a_neighbour_never_relieves(models: list[Model], shares: list[float], sw
         if more is not None:
             assert fewer is not None
             assert more >= fewer * (1 - 1e-9)
+
+
+ROUNDING = 1e-12
+"""A sum of a few terms may be rounded otherwise: by some units in the last of 16 places."""
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    models=st.lists(MODELS, min_size=1, max_size=5),
+    fills=st.lists(st.dictionaries(st.integers(0, 4), st.floats(0.05, 1.0), min_size=1), min_size=1, max_size=8),
+    swap=st.booleans(),
+    prefetch=st.booleans(),
+    padded=st.booleans(),
+    tightness=st.sampled_from([{}, {"m0": 1.44}]),
+    weights_bytes=st.sampled_from([100_000_000, 3_000_000_000, 6_000_000_000]),
+)
+def test_many_at_once_are_judged_like_each(
+    models: list[Model],
+    fills: list[dict[int, float]],
+    swap: bool,
+    prefetch: bool,
+    padded: bool,
+    tightness: dict[str, float],
+    weights_bytes: int,
+) -> None:
+    q = asked(models, weights_bytes)
+    kind = Kind.of(q.offers[0])
+    rules = replace(q.rules(swap, tightness), prefetch=prefetch, padded=padded)
+    strains = Strains(list(q.needs), q.sized, rules)
+    numbers = strains.numbers.get(kind, {})
+    known = [[(f"m{i}", share) for i, share in sorted(fill.items()) if f"m{i}" in numbers] for fill in fills]
+    known = [fill for fill in known if fill]
+    if not known:
+        return
+    burden = strains.of([[(numbers[name], share) for name, share in fill] for fill in known])
+    for fill, work, strained, held in zip(known, burden.work, burden.strain, burden.held_bytes, strict=True):
+        portions = [Portion(q.sized[name, kind], share) for name, share in fill]
+        alone = strain(portions, kind, rules)
+        assert strained == pytest.approx(inf if alone is None else alone, rel=ROUNDING)
+        assert work == pytest.approx(least_work(portions)[0], rel=ROUNDING)
+        assert held == pytest.approx(held_bytes(portions, rules), rel=ROUNDING)
 
 
 def test_a_part_of_a_slow_camera_does_not_relieve_a_fast_one() -> None:
