@@ -20,6 +20,7 @@ from calibrate.devices.doctor import Health, diagnose
 from calibrate.devices.timer import StopRule
 from calibrate.io.points import Point, Settings, What
 from calibrate.layers import tracing
+from calibrate.serving.after_load import swap_times
 from calibrate.sweep import probes
 from calibrate.sweep.journal import read_journal
 from calibrate.sweep.measure import Figures, MeasuredModel, measure
@@ -353,6 +354,14 @@ def test_probes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         values, _, details = probes.run(name, "cuda:0", 0.05)
     expected = {"copy": 8, "matmul": 4, "launch": 2, "knees": 2, "device_copy": 1, "links": 0, "idle": 2}
     assert len(values) == expected[name], details
+
+
+def test_what_swapping_costs_is_measured_on_a_gpu(gpu: cuda.Gpu) -> None:
+    found = swap_times(["lenet"], opened(), Settings(), [1], rounds=2)["lenet"]
+    assert len(found.after_s[1]) == 2
+    assert min(found.resident_s[1]) >= 8 * KERNEL_S
+    assert found.batch_ratio >= 1
+    assert len(found.usual_load_s) >= 2
 
 
 # Whole sweeps, in processes of their own
