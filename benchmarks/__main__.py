@@ -15,7 +15,7 @@ from time import perf_counter
 from benchmarks import fuzz, kills
 from benchmarks.commands import ROOT, CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
-from benchmarks.learnt import learnt_table
+from benchmarks.learnt import learnt_table, ratios_table
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
 from benchmarks.predictions import all_cases
@@ -175,6 +175,8 @@ def learnt() -> None:
     """How far the learnt predictor errs where something was left out; takes some minutes."""
     print("\nErrors of what was learnt from published points\n")
     print("\n".join(learnt_table()))
+    print("\nTimes of MLPerf's full batches at int8 in TensorRT over those of an A100 SXM\n")
+    print("\n".join(ratios_table()))
 
 
 def studies() -> None:

@@ -65,14 +65,18 @@ COMPARED_GPUS = ("T4", "V100", "A100")
 PARTITIONED = re.compile(r" x[2-9]$")
 """A whole GPU cut into slices, whose figure is of all of them."""
 PER_SAMPLE = ("img/s", "sent/s", "sequences/s")
-IMPOSSIBLE = {("Jetson TX2", "SSD-Lite (mmdet part1)")}
-"""Figures that cannot be of what they say: this one is a seventh of the same on a T4."""
+IMPOSSIBLE = {("Jetson TX2", "SSD-Lite (mmdet part1)"), ("T4", "YOLOv3 (mmdet part1)")}
+"""Figures that cannot be of what they say: a seventh of the same on a T4; slower at int8 than at fp32."""
+MISREAD = re.compile(r"models/ImageNet1k/DPN\.md#L(?:8\d)$|configs/ppyolo/README\.md#L5[234]$|configs/solov2/README")
+"""Lines whose heading is not theirs: DPN at half precision under fp32, a smaller PP-YOLO, several sizes mixed."""
 TIMM: Mapping[str, tuple[str, str, str]] = {
     "benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv": ("RTX3090", "amp", "pytorch"),
     "benchmark-infer-amp-nchw-pt240-cu124-rtx4090.csv": ("RTX4090", "amp", "pytorch"),
     "benchmark-infer-fp32-nchw-pt240-cpu-i9_10940x-dynamo.csv": ("CPU-i9-10940X", "fp32", "torch-compile"),
 }
 """GPU, precision and runtime by file."""
+COUNTED = names.DATA / "counted.csv"
+"""Architectures that timm does not have, by hand, each with where its figures come from."""
 ARCHITECTURE_COLUMNS = ("architecture", "input", "params_millions", "macs_billions", "activations_millions")
 
 
@@ -87,8 +91,10 @@ def collect(folder: Path) -> list[Figure]:
 
 
 def architectures(folder: Path, figures: Iterable[Figure]) -> list[tuple[str, ...]]:
-    """Every architecture: timm's with what its tables say of it, then the others that have points."""
+    """Every architecture: those counted by hand, timm's with what its tables say, then others that have points."""
     known: dict[tuple[str, str], tuple[str, ...]] = {}
+    for row in table(COUNTED):
+        known[row["architecture"], row["input"]] = tuple(row[column] for column in ARCHITECTURE_COLUMNS)
     for file in TIMM:
         for row in table(folder / "timm" / file):
             name, size = _of_timm(row)
@@ -159,7 +165,7 @@ def _vision(row: Row) -> Figure | None:
     if row["source"].startswith("NVIDIA/FasterTransformer"):
         return _faster_transformer(row)
     model, size = row["model"], row["input"]
-    if PADDLE_ABLATIONS.match(model) or (row["gpu"], model) in IMPOSSIBLE:
+    if PADDLE_ABLATIONS.match(model) or (row["gpu"], model) in IMPOSSIBLE or MISREAD.search(row["source"]):
         return None
     if row["source"].startswith("facebookresearch/detectron2"):
         model = _detectron(model)

@@ -17,6 +17,7 @@ WEIGHTS_ONLY = re.compile(r"(?:_ssld|_wsl|_pretrained|\[\d+\]| \([^()]*\))$|^(?:
 TAG = re.compile(r"\.[a-z]\w*$", re.IGNORECASE)
 """timm's name of a set of weights: `resnet50.a1_in1k`."""
 SIZE = re.compile(r"[-_](\d{3})$")
+SEQUENCE = re.compile(r"seq(\d+)")
 MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
 SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\)|\(TM\)", re.IGNORECASE)
 VERSION = re.compile(r" (?:v?\d[\d.]*.*|CUDA.*|\(.*\))$")
@@ -89,6 +90,12 @@ def canonical_input(written: str) -> str:
     return plain.replace(" ", "")
 
 
+def tokens(size: str) -> int | None:
+    """128 of the input `seq128`; None where it is no sequence."""
+    found = SEQUENCE.fullmatch(size)
+    return int(found[1]) if found else None
+
+
 def usual_input(name: str) -> str:
     """The input that an architecture is usually run at; empty: not known."""
     known = architectures().get(name, ())
@@ -96,9 +103,10 @@ def usual_input(name: str) -> str:
 
 
 def facts_of(name: str, size: str = "") -> Architecture | None:
-    """What is known of an architecture at that input, else at its usual one; None where it is not known."""
+    """What is known of an architecture at that input, else at one whose operations are known; None: nothing."""
     known = architectures().get(name, ())
-    return next((one for one in known if one.input == size), known[0] if known else None)
+    counted = [one for one in known if one.macs is not None] or known
+    return next((one for one in counted if one.input == size), counted[0] if counted else None)
 
 
 @cache

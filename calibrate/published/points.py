@@ -10,6 +10,8 @@ from pathlib import Path
 DATA = Path(__file__).parent / "data"
 FULL = "full"
 """Batch of a throughput that was published without saying at which batch."""
+UNSTATED = {"tensorrt": "int8"}
+"""Precision by runtime where a source states none; fp32 elsewhere."""
 COLUMNS = (
     "architecture",
     "input",
@@ -56,6 +58,11 @@ class Point:
     """Id of a `Source`."""
     place: str
     """File and line in the source."""
+
+    @property
+    def ran_at(self) -> str:
+        """Its precision, else the usual one of its runtime."""
+        return self.precision or UNSTATED.get(self.runtime, "fp32")
 
     @property
     def sample_s(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan
 
-from planner.model.plan import Plan, Recommendation
+from planner.model.plan import ModelAnswer, Plan, Recommendation
 from planner.show.text.reasons import stale_prices
 from planner.units.reading import NUMBER, did_you_mean, duration, fraction, price
 from planner.units.writing import dollars, percent, seconds, share
@@ -153,11 +153,15 @@ def crossed(plan: Plan, conditions: Sequence[GateCondition]) -> list[str]:
     return [f"--fail-on {one.text}: {one.found(nan, got)}." for one, got in figures if one.holds(got, one.limit)]
 
 
+def _also_predicted(model: ModelAnswer) -> str:
+    return ", predicted" if model.predicted and model.evidence is not Evidence.PREDICTED else ""
+
+
 def weak(plan: Plan) -> list[str]:
     """One line for each model whose evidence is weaker than fitted, and one for stale prices."""
     models = plan.recommendation.models
     lines = [
-        f"--strict: {m.name}: evidence is {m.evidence}{', predicted' * m.predicted}, weaker than fitted."
+        f"--strict: {m.name}: evidence is {m.evidence}{_also_predicted(m)}, weaker than fitted."
         " Give a measured one with --profiles."
         for m in models
         if m.evidence.rank > Evidence.FITTED.rank

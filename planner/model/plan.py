@@ -59,6 +59,8 @@ class PredictionRule(StrEnum):
 
     PROFILE = "profile"
     """Between, or past, the batch sizes that were measured."""
+    LEARNT = "learnt"
+    """From all published points of its architecture, on any GPU."""
     MEASURED_RATIO = "measured-ratio"
     """From another GPU, by models measured on both."""
     LAYER_MODEL = "layer-model"
@@ -104,9 +106,13 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrecisionOutlook:
-    """What the same models would cost at another precision, where the scenario leaves it open."""
+    """What the same models would cost at another precision or in another runtime, where the scenario leaves it open."""
 
     precision: str
+    runtime: str = ""
+    """Empty: the plan's own."""
+    evidence: Evidence = Evidence.ASSUMED
+    """The weakest that it rests on."""
     candidate: Candidate
     """A fleet that carries the work, not replayed."""
     cost_usd_per_hour: Estimate

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -184,10 +184,11 @@ class ModelSpec:
     """A model of yours, `package.module:function`. **Its code is run**, to see its layers."""
     input: tuple[Count, ...] = ()
     """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
-    precision: Precision | None = None
-    """Run it at this precision, e.g. `fp16`; at the first of fp32, tf32, amp, ... that is known where not given."""
-    runtime: Name | None = None
-    """Run it in this software, e.g. `tensorrt`; in what its profile ran in where not given."""
+    precision: Precision | tuple[Precision, ...] | None = None
+    """Run it at this precision, e.g. `fp16`, or at the best of several, e.g. `[fp16, int8]`; where not given at the
+    first of fp32, tf32, amp, ... that is known."""
+    runtime: Name | tuple[Name, ...] | None = None
+    """Run it in this software, e.g. `tensorrt`, or in the best of several; where not given in its profile's."""
     slo: SloSpec
     """Latency and attainment."""
     accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
@@ -203,6 +204,32 @@ class ModelSpec:
     def known_as(self) -> str:
         """The name that its profiles and its layers go by."""
         return self.profile or (profile_name(self.factory, self.input) if self.factory else self.name)
+
+    @property
+    def variants(self) -> "tuple[Variant, ...]":
+        """Every precision in every runtime that it may run in."""
+        return tuple(Variant(one, other) for one in _each(self.precision) for other in _each(self.runtime))
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Those that it may run at; none: any."""
+        return tuple(filter(None, _each(self.precision)))
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """Those that it may run in; none: any."""
+        return tuple(filter(None, _each(self.runtime)))
+
+
+def _each(named: str | tuple[str, ...] | None) -> tuple[str | None, ...]:
+    return (named,) if named is None or isinstance(named, str) else named or (None,)
+
+
+class Variant(NamedTuple):
+    """One way to run a model; None: any."""
+
+    precision: str | None
+    runtime: str | None
 
 
 @checked()

@@ -273,15 +273,13 @@ def size(
     """
     wanted = [spec for spec in scenario.models if spec.name in need_by_model]
     times = Counter(spec.known_as for spec in scenario.models)
-    own = {
-        spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared, spec.runtime) for spec in scenario.models
-    }
+    own = {spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared) for spec in scenario.models}
     sized: dict[tuple[str, Kind], Sized] = {}
     rejections: list[Rejection] = []
     for kind, stages_max in _gpu_count_max(offers).items():
         missing: list[ModelSpec] = []
         for spec in wanted:
-            match size_one(spec, need_by_model[spec.name], kind, stages_max, own[spec.name], scenario.context):
+            match _best(spec, need_by_model[spec.name], kind, stages_max, own[spec.name], scenario.context):
                 case Sized() as one:
                     sized[spec.name, kind] = one
                 case Rejection() as rejection:
@@ -308,11 +306,32 @@ def context_of(profile: Profile, given_bytes: int | None) -> int:
     return measured_bytes if given_bytes is None else given_bytes
 
 
+def _best(
+    spec: ModelSpec, need: Need, kind: Kind, stages_max: int, own: Own, given_bytes: int | None
+) -> Sized | Rejection | None:
+    """The precision and runtime that needs fewest GPUs, of those that it may run in."""
+    tried = [
+        size_one(
+            replace(spec, precision=variant.precision),
+            need,
+            kind,
+            stages_max,
+            replace(own, runtime=variant.runtime),
+            given_bytes,
+        )
+        for variant in spec.variants
+    ]
+    fitting = [one for one in tried if isinstance(one, Sized)]
+    if fitting:
+        return min(fitting, key=lambda one: one.design_work)
+    return next((one for one in tried if one is not None), None)
+
+
 def size_one(
     spec: ModelSpec, need: Need, kind: Kind, stages_max: int, library: Profiles, given_bytes: int | None
 ) -> Sized | Rejection | None:
     """One model on one kind of GPU; None where nobody measured it. `given_bytes`: the context where it is given."""
-    profile = library.get(spec.known_as, kind.gpu.name, spec.precision)
+    profile = library.get(spec.known_as, kind.gpu.name, spec.variants[0].precision)
     if profile is None:
         return None
     context_bytes = context_of(profile, given_bytes)
@@ -332,8 +351,8 @@ def size_one(
 
 def _no_profiles(missing: Sequence[ModelSpec], kind: Kind, why_not: WhyNot | None) -> Rejection:
     gpu = kind.gpu.name
-    names = tuple(f"{s.known_as} ({s.precision})" if s.precision else s.known_as for s in missing)
-    unpredicted = {why_not(s.known_as, gpu, s.precision) for s in missing} if why_not else set()
+    names = tuple(f"{s.known_as} ({' or '.join(s.precisions)})" if s.precisions else s.known_as for s in missing)
+    unpredicted = {why_not(s.known_as, gpu, s.variants[0].precision) for s in missing} if why_not else set()
     return Rejection(
         subject=OnGpu(gpu=gpu, models=names),
         bottleneck=Bottleneck.PROFILE,

@@ -1,31 +1,56 @@
 """Effects: what a measured time is made of, so that times of one model on one GPU say something of others.
 
-The logarithm of a time is that of a roofline, plus effects of the architecture, the GPU, the precision, the runtime and
-of some of them together, each a random number around zero. Effects of work count by how much a batch is bound by work,
-effects of overhead by the rest.
+A time is a smooth maximum of work and overhead, each a roofline times effects of the architecture, the GPU, the
+precision, the runtime and of some of them together: random numbers around one whose spreads are learnt too.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import hypot, log, log2, tanh
+from enum import StrEnum
+from functools import cache
+from math import exp, hypot, log, log2, tanh
 from typing import NamedTuple
+
+import numpy as np
 
 from calibrate.published import names
 from simulator.world.hardware import GPU
 
 WORK_REACHED, BANDWIDTH_REACHED = 0.4, 0.7
 """Shares of a data sheet's rates that whole models reach; effects correct them."""
-OVERHEAD_S = {"tensorrt": 3e-4, "paddle-tensorrt": 4e-4}
-"""Seconds that a pass takes at least, where a runtime is compiled."""
-OVERHEAD_ELSE_S = 3e-3
+OVERHEAD_S = {"tensorrt": 3e-4, "paddle-tensorrt": 1e-3, "fastertransformer": 1e-3, "triton": 2e-3}
+"""Seconds that a pass takes at least, by how the runtime's name begins; effects correct them."""
+OVERHEAD_ELSE_S = 5e-3
 VALUE_BYTES = {"fp32": 4, "tf32": 4, "int8": 1, "fp8": 1}
 """Of a number in memory; 2 in all other precisions."""
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
-CHIP = re.compile(r"-MIG.*|-\d+GB|-PCIe|-NVL|-SXM2|-vGPU")
+USUAL_ACTIVATIONS, ACTIVATIONS_POWER = 4e6, 0.75
+"""Numbers that a network of a billion multiply-adds puts out, and how they grow with those (timm's 1,400 networks)."""
+FULL_AT = (-2.0, 0.0)
+"""Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
+CHIP = re.compile(r"-MIG.*|-\d+GB|-PCIe|-NVL|-SXM2|-vGPU|(?<=A10)G$")
 """Parts of a kind's name that leave its chip the same."""
-FAMILY = re.compile(r"[a-z]+")
+VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_)|^se(?=res)")
+"""Beginnings of a name that leave its family the same."""
+FAMILY = re.compile(r"[a-z]+(?:v\d)?")
+STYLES = {
+    "transformer": re.compile(
+        "bert|vit|deit|beit|swin|electra|cait|xcit|eva|gpt|transformer|twins|volo|mixer|mlp|pit_|pvt|tnt|levit|coat"
+        "|focal|nest|clip|uniformer|hiera|visformer|sequencer|former"
+    ),
+    "detector": re.compile("yolo|ssd|rcnn|retina|detr|fcos|d_fine|det|ttf|solo|panoptic|fpn"),
+    "segmenter": re.compile("unet|vnet|deeplab|seg|fcn|pspnet|hrnet"),
+    "separable": re.compile(
+        "mobile|efficient|mnas|ghost|lcnet|rexnet|fbnet|tinynet|mixnet|shuffle|esnet|hardcorenas|semnas|gpunet"
+        "|convnext|starnet|fast|van_|inception_next|rdnet|lite"
+    ),
+    "convolutional": re.compile("res|net|vgg|inception|dla|dpn|xception|sel|rep|cs3|nf|rnn"),
+}
+"""How a network is made, by its name: those that are made alike gain and lose alike."""
+UNSEEN = frozenset(("source", "source runtime", "source gpu", "overhead source", "overhead source gpu"))
+"""Groups of whoever published a figure: learnt, so that nothing else answers for them, and told of nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,66 +67,18 @@ class Case:
     """Whether the batch was not stated: a throughput at the largest that paid."""
 
 
-SPREAD = {
-    "mean": 2.0,
-    "overhead runtime": 0.7,
-    "overhead gpu": 0.3,
-    "overhead chip": 0.25,
-    "overhead generation": 0.2,
-    "overhead family": 0.4,
-    "overhead model": 0.5,
-    "overhead model?": 1.2,
-    "overhead model runtime": 0.4,
-    "overhead model gpu": 0.1,
-    "overhead model chip": 0.1,
-    "overhead runtime gpu": 0.2,
-    "overhead runtime generation": 0.2,
-    "overhead runtime precision": 0.2,
-    "work runtime": 0.3,
-    "work runtime precision": 0.4,
-    "work gpu": 0.2,
-    "work gpu precision": 0.15,
-    "work gpu runtime": 0.12,
-    "work gpu runtime precision": 0.12,
-    "work chip": 0.2,
-    "work chip precision": 0.15,
-    "work chip runtime": 0.15,
-    "work generation": 0.2,
-    "work generation precision": 0.15,
-    "work generation runtime precision": 0.15,
-    "work family": 0.35,
-    "work family gpu": 0.1,
-    "work family chip": 0.1,
-    "work family generation": 0.1,
-    "work family gpu precision": 0.1,
-    "work family runtime precision": 0.2,
-    "work model": 0.35,
-    "work model?": 1.5,
-    "work model input": 0.15,
-    "work model input?": 0.8,
-    "work model precision": 0.15,
-    "work model runtime": 0.15,
-    "work model runtime precision": 0.12,
-    "work model gpu": 0.1,
-    "work model chip": 0.08,
-    "series": 0.08,
-    "bound gpu": 0.2,
-    "bound runtime precision": 0.25,
-    "bound gpu runtime precision": 0.12,
-    "batch model": 0.15,
-    "batch gpu": 0.1,
-    "full runtime": 0.3,
-    "slope": 0.1,
-    "source": 0.1,
-}
-"""Standard deviation of each group's effects, in logarithms of time."""
-NOISE = 0.05
-"""Of one figure, the same."""
+class Part(StrEnum):
+    """What an effect multiplies."""
+
+    WORK = "work"
+    OVERHEAD = "overhead"
+    WHOLE = "whole"
 
 
 class Effect(NamedTuple):
     """One effect in one case."""
 
+    part: Part
     group: str
     key: str
     weight: float
@@ -110,36 +87,64 @@ class Effect(NamedTuple):
 class Roofline(NamedTuple):
     """What data sheets and counts of operations say of a case."""
 
-    log_time: float
-    work: float
-    """How much of the time is work, 0 to 1; the rest is overhead."""
+    log_work: float
+    """Logarithm of the seconds of its work."""
+    log_overhead: float
+    """Of the seconds that a pass takes at least."""
     arithmetic: float
     """1 where arithmetic binds the work, -1 where memory does."""
+    counted: names.Architecture
     known: bool
-    """Whether the architecture's operations are known."""
+    """Whether these counts are the architecture's own."""
+
+    def log_time(self, work: float, overhead: float, full: bool) -> float:
+        """Of the whole, where effects on work and overhead add up to these."""
+        slow, least = self.log_work + work, self.log_overhead + overhead
+        return slow if full else 0.5 * float(np.logaddexp(2 * slow, 2 * least))
+
+    def share(self, work: float, overhead: float, full: bool) -> float:
+        """How much of the time is work, 0 to 1: how far the time follows the work."""
+        apart = 2 * (self.log_overhead + overhead - self.log_work - work)
+        return 1.0 if full else 1 / (1 + exp(min(apart, 700.0)))
 
 
 def roofline(case: Case, gpu: GPU) -> Roofline:
-    """A smooth maximum of overhead and work, and of arithmetic and memory within the work."""
+    """Work is the slower of arithmetic and memory, smoothly."""
     facts = names.facts_of(case.architecture, case.input)
     known = facts is not None and facts.macs is not None
     counted = at_size(facts, case.input) if facts and known else UNKNOWN
-    macs, activations, params = counted.macs or 0.0, counted.activations or 1e7, counted.params or 3e7
-    size = VALUE_BYTES.get(case.precision, 2)
+    macs, activations, params = counted.macs or 0.0, counted.activations or 0.0, counted.params or 0.0
     arithmetic_s = 2 * macs * case.batch / (WORK_REACHED * peak_flops(gpu, case.precision))
-    moved_bytes = (2 * activations * case.batch + params) * size
+    moved_bytes = (2 * activations * case.batch + params) * VALUE_BYTES.get(case.precision, 2)
     memory_s = moved_bytes / (BANDWIDTH_REACHED * gpu.memory_bytes_per_s)
-    work_s, overhead_s = hypot(arithmetic_s, memory_s), OVERHEAD_S.get(case.runtime, OVERHEAD_ELSE_S)
-    work = 1.0 if case.full else work_s**2 / (work_s**2 + overhead_s**2)
-    return Roofline(log(hypot(work_s, overhead_s)), work, tanh(log(arithmetic_s / memory_s) / 2), known)
+    return Roofline(
+        log(hypot(arithmetic_s, memory_s)),
+        log(overhead_s(case.runtime)),
+        tanh(log(arithmetic_s / memory_s) / 2),
+        counted,
+        known,
+    )
+
+
+def overhead_s(runtime: str) -> float:
+    """Of a pass of the usual network."""
+    return next((seconds for name, seconds in OVERHEAD_S.items() if runtime.startswith(name)), OVERHEAD_ELSE_S)
 
 
 def at_size(facts: names.Architecture, size: str) -> names.Architecture:
-    """The architecture at another size of picture: operations and activations grow with pixels."""
-    if not (size.isdigit() and facts.input.isdigit()) or size == facts.input:
-        return facts
-    pixels = (int(size) / int(facts.input)) ** 2
-    return replace(facts, macs=(facts.macs or 0) * pixels, activations=(facts.activations or 0) * pixels or None)
+    """The architecture at another size of input: operations and activations grow with pixels, and with tokens."""
+    grown = _grown(facts.input, size)
+    macs = (facts.macs or 0.0) * grown
+    usual = USUAL_ACTIVATIONS * (macs / 1e9) ** ACTIVATIONS_POWER
+    activations = facts.activations * grown if facts.activations else usual
+    return replace(facts, macs=macs, activations=activations, params=facts.params or UNKNOWN.params)
+
+
+def _grown(known: str, asked: str) -> float:
+    if known.isdigit() and asked.isdigit():
+        return (int(asked) / int(known)) ** 2
+    tokens, others = names.tokens(asked), names.tokens(known)
+    return tokens / others if tokens and others else 1.0
 
 
 def peak_flops(gpu: GPU, precision: str) -> float:
@@ -147,83 +152,155 @@ def peak_flops(gpu: GPU, precision: str) -> float:
     return gpu.peak_flops("int8" if precision == "fp8" else precision)
 
 
+@cache
 def family(architecture: str) -> str:
     """`resnet` of `resnet50`."""
-    found = FAMILY.match(architecture.lower())
-    return found[0] if found else architecture
+    plain = VARIANT.sub("", VARIANT.sub("", architecture.lower()))
+    found = FAMILY.match(plain)
+    return found[0] if found else plain
+
+
+@cache
+def style(architecture: str) -> str:
+    """How a network is made: `transformer` for `vit_b_16`."""
+    plain = architecture.lower()
+    return next((name for name, pattern in STYLES.items() if pattern.search(plain)), "other")
 
 
 def chip(gpu: str) -> str:
-    """`A100` of `A100-80GB-PCIe`."""
+    """`A100` of `A100-80GB-PCIe`, and `A10` of the A10G."""
     return CHIP.sub("", gpu)
 
 
-def effects(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
-    """All effects of a case."""
-    work, overhead = told.work, 1 - told.work
+def effects(case: Case, told: Roofline, gpu: GPU, source: str = "") -> Iterator[Effect]:
+    """All effects of a case that some source published."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
-    group, of_chip, generation = family(model), chip(kind), gpu.compute_capability
+    yield Effect(Part.WHOLE, "mean", "", 1.0)
+    yield Effect(Part.WHOLE, "full runtime", runtime, float(case.full))
+    yield Effect(Part.WHOLE, "series", f"{model} {case.input} {kind} {precision} {runtime}", 1.0)
+    yield Effect(Part.WHOLE, "source", source, 1.0)
+    yield Effect(Part.WHOLE, "source runtime", f"{source} {runtime} {precision}", 1.0)
+    yield Effect(Part.WHOLE, "source gpu", f"{source} {kind} {runtime}", 1.0)
+    yield from _of_overhead(case, told, gpu, source)
+    yield from _of_work(case, told, gpu)
+    yield from _of_size(case, told, gpu)
+
+
+def _of_overhead(case: Case, told: Roofline, gpu: GPU, source: str) -> Iterator[Effect]:
+    """Launching kernels is the runtime's and the host's, and grows with how many there are."""
+    model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
+    of_family, of_style, of_chip, generation = family(model), style(model), chip(kind), gpu.compute_capability
     unknown = "" if told.known else "?"
-    yield Effect("mean", "", 1.0)
-    yield from (
-        Effect(f"overhead {what}", key, overhead)
-        for what, key in (
-            ("runtime", runtime),
-            ("gpu", kind),
-            ("chip", of_chip),
-            ("generation", generation),
-            ("family", group),
-            (f"model{unknown}", model),
-            ("model runtime", f"{model} {runtime}"),
-            ("model gpu", f"{model} {kind}"),
-            ("model chip", f"{model} {of_chip}"),
-            ("runtime gpu", f"{runtime} {kind}"),
-            ("runtime generation", f"{runtime} {generation}"),
-            ("runtime precision", f"{runtime} {precision}"),
-        )
-    )
-    yield from (
-        Effect(f"work {what}", key, work)
-        for what, key in (
-            ("runtime", runtime),
-            ("runtime precision", f"{runtime} {precision}"),
-            ("gpu", kind),
-            ("gpu precision", f"{kind} {precision}"),
-            ("gpu runtime", f"{kind} {runtime}"),
-            ("gpu runtime precision", f"{kind} {runtime} {precision}"),
-            ("chip", of_chip),
-            ("chip precision", f"{of_chip} {precision}"),
-            ("chip runtime", f"{of_chip} {runtime}"),
-            ("generation", generation),
-            ("generation precision", f"{generation} {precision}"),
-            ("generation runtime precision", f"{generation} {runtime} {precision}"),
-            ("family", group),
-            ("family gpu", f"{group} {kind}"),
-            ("family chip", f"{group} {of_chip}"),
-            ("family generation", f"{group} {generation}"),
-            ("family gpu precision", f"{group} {kind} {precision}"),
-            ("family runtime precision", f"{group} {runtime} {precision}"),
-            (f"model{unknown}", model),
-            (f"model input{unknown}", f"{model} {case.input}"),
-            ("model precision", f"{model} {precision}"),
-            ("model runtime", f"{model} {runtime}"),
-            ("model runtime precision", f"{model} {runtime} {precision}"),
-            ("model gpu", f"{model} {kind}"),
-            ("model chip", f"{model} {of_chip}"),
-        )
-    )
-    yield Effect("series", f"{model} {case.input} {kind} {precision} {runtime}", 1.0)
-    bound = work * told.arithmetic
-    yield Effect("bound gpu", kind, bound)
-    yield Effect("bound runtime precision", f"{runtime} {precision}", bound)
-    yield Effect("bound gpu runtime precision", f"{kind} {runtime} {precision}", bound)
-    grown = work * log2(case.batch) / 5
-    yield Effect("batch model", model, grown)
-    yield Effect("batch gpu", kind, grown)
-    yield Effect("full runtime", runtime, float(case.full))
+    keys = {
+        "runtime": runtime,
+        "gpu": kind,
+        "chip": of_chip,
+        "generation": generation,
+        "family": of_family,
+        "style": of_style,
+        "style runtime": f"{of_style} {runtime}",
+        f"model{unknown}": model,
+        "model runtime": f"{model} {runtime}",
+        "model gpu": f"{model} {kind}",
+        "model chip": f"{model} {of_chip}",
+        "runtime gpu": f"{runtime} {kind}",
+        "runtime generation": f"{runtime} {generation}",
+        "runtime precision": f"{runtime} {precision}",
+        "runtime precision gpu": f"{runtime} {precision} {kind}",
+        "family runtime": f"{of_family} {runtime}",
+        "source": f"{source} {runtime}",
+        "source gpu": f"{source} {runtime} {kind}",
+    }
+    for what, key in keys.items():
+        yield Effect(Part.OVERHEAD, f"overhead {what}", key, 1.0)
+    for what, size in _sizes(told):
+        yield Effect(Part.OVERHEAD, "overhead slope", what, size)
+        yield Effect(Part.OVERHEAD, "overhead slope runtime", f"{what} {runtime}", size)
+    yield Effect(Part.OVERHEAD, "overhead slope", "fp32 rate", log(gpu.fp32_flops / 2e13))
+    yield Effect(Part.OVERHEAD, "overhead slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
+
+
+def _of_work(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
+    """Shares of the roofline's rates that are reached."""
+    model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
+    of_family, of_style, of_chip, generation = family(model), style(model), chip(kind), gpu.compute_capability
+    unknown = "" if told.known else "?"
+    keys = {
+        "runtime": runtime,
+        "runtime precision": f"{runtime} {precision}",
+        "gpu": kind,
+        "gpu precision": f"{kind} {precision}",
+        "gpu runtime": f"{kind} {runtime}",
+        "gpu runtime precision": f"{kind} {runtime} {precision}",
+        "chip": of_chip,
+        "chip precision": f"{of_chip} {precision}",
+        "chip runtime": f"{of_chip} {runtime}",
+        "generation": generation,
+        "generation precision": f"{generation} {precision}",
+        "generation runtime precision": f"{generation} {runtime} {precision}",
+        "style": of_style,
+        "style generation precision": f"{of_style} {generation} {precision}",
+        "style runtime precision": f"{of_style} {runtime} {precision}",
+        "family": of_family,
+        "family generation": f"{of_family} {generation}",
+        "family runtime precision": f"{of_family} {runtime} {precision}",
+        f"model{unknown}": model,
+        f"model input{unknown}": f"{model} {case.input}",
+        "model precision": f"{model} {precision}",
+        "model runtime": f"{model} {runtime}",
+        "model runtime precision": f"{model} {runtime} {precision}",
+        "model gpu": f"{model} {kind}",
+    }
+    for what, key in keys.items():
+        yield Effect(Part.WORK, f"work {what}", key, 1.0)
+    bounds = {
+        "gpu": kind,
+        "generation precision": f"{generation} {precision}",
+        "runtime precision": f"{runtime} {precision}",
+        "gpu runtime precision": f"{kind} {runtime} {precision}",
+        "family": of_family,
+        "style": of_style,
+    }
+    for what, key in bounds.items():
+        yield Effect(Part.WORK, f"bound {what}", key, told.arithmetic)
+
+
+def _of_size(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
+    """How the reached shares change with the batch, the network's size and the GPU's."""
+    kind, runtime, precision = case.gpu, case.runtime, case.precision
+    of_style, generation = style(case.architecture), gpu.compute_capability
+    grown = log2(case.batch) / 5
+    batches = {
+        "model": case.architecture,
+        "gpu": kind,
+        "runtime": runtime,
+        "style": of_style,
+        "gpu runtime precision": f"{kind} {runtime} {precision}",
+    }
+    for what, key in batches.items():
+        yield Effect(Part.WORK, f"batch {what}", key, grown)
+    each = log((told.counted.macs or 0.0) * case.batch / (gpu.sm_count or 40) / 1e9) / 2
+    for limit in FULL_AT:
+        lacking = max(0.0, limit - each)
+        yield Effect(Part.WORK, "fill", f"{limit:g}", lacking)
+        yield Effect(Part.WORK, "fill runtime precision", f"{limit:g} {runtime} {precision}", lacking)
+        yield Effect(Part.WORK, "fill gpu", f"{limit:g} {kind}", lacking)
+        yield Effect(Part.WORK, "fill style", f"{limit:g} {of_style}", lacking)
+    for what, size in _sizes(told):
+        yield Effect(Part.WORK, "slope of size", what, size)
+        yield Effect(Part.WORK, "slope of size runtime precision", f"{what} {runtime} {precision}", size)
+        yield Effect(Part.WORK, "slope of size generation", f"{what} {generation}", size)
+        yield Effect(Part.WORK, "slope of size style", f"{what} {of_style}", size)
     peak = log(peak_flops(gpu, precision) / 5e13)
-    yield Effect("slope", "peak", work * peak)
-    yield Effect("slope", "bandwidth", work * log(gpu.memory_bytes_per_s / 6e11))
-    yield Effect("slope", "overhead by fp32 rate", overhead * log(gpu.fp32_flops / 2e13))
-    yield Effect("slope", "batch", grown)
-    yield Effect("slope", "batch by peak", grown * peak)
+    yield Effect(Part.WORK, "slope", "peak", peak)
+    yield Effect(Part.WORK, "slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
+    yield Effect(Part.WORK, "slope", "batch", grown)
+    yield Effect(Part.WORK, "slope", "batch by peak", grown * peak)
+
+
+def _sizes(told: Roofline) -> Iterator[tuple[str, float]]:
+    """Half the logarithms of the architecture's counts over usual ones; none where they are not known."""
+    if told.known:
+        yield "params", log((told.counted.params or 3e7) / 3e7) / 2
+        yield "macs", log((told.counted.macs or 4e9) / 4e9) / 2
+        yield "activations", log((told.counted.activations or 1e7) / 1e7) / 2

@@ -2,23 +2,30 @@
 
 import gzip
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
-from math import exp, sqrt
+from math import exp, hypot, log2, sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+
 from planner.model.plan import Estimate
-from planner.prediction.effects import NOISE, SPREAD, Case, effects, roofline
+from planner.prediction.effects import UNSEEN, Case, Part, chip, effects, roofline
 from planner.prediction.transfer import around
 from simulator.world.hardware import GPU
 
-SCHEMA = "planner.learnt/v1"
+SCHEMA = "planner.learnt/v2"
 FILE = Path(__file__).parent / "data" / "learnt.json.gz"
 SMALL_MAX = 4
 """Largest batch that counts as small: there overhead tells, and predictions err by more."""
+NEAR_SD, OCTAVE_SD = 0.06, 0.10
+"""Of a batch between or beside published ones: at them, and for each doubling away from the nearest."""
+OTHER_SD = 0.08
+"""Of effects whose group has no learnt spread."""
 
 
 class Nearness(StrEnum):
@@ -33,7 +40,7 @@ class Nearness(StrEnum):
     OTHERWISE = "otherwise"
     """The model on other GPUs, at other precisions or runtimes, and the GPU with other models."""
     NEW_GPU = "new-gpu"
-    """The model, but nothing on that GPU."""
+    """The model, but nothing on that GPU nor on another of its chip."""
     NEW_MODEL = "new-model"
     """Nothing of the model."""
 
@@ -45,38 +52,76 @@ class Told(NamedTuple):
     sd: float
 
 
+class Seen(NamedTuple):
+    """A published time of the same series."""
+
+    batch: float
+    log_s: float
+
+
 @dataclass(frozen=True)
 class Learnt:
     """Effects by group and key, each with its variance."""
 
     effects: Mapping[str, Mapping[str, tuple[float, float]]]
+    spreads: Mapping[str, float]
+    """Standard deviation of each group's effects, in logarithms of time."""
+    noise: Mapping[str, float]
+    """Of one figure, by source, the same."""
     widening: Mapping[str, float] = field(default_factory=dict)
-    """By nearness and size of batch: times the spread, so that 80 % bands hold 80 %."""
+    """By trait of a case: logarithm of what the spread is multiplied by, so that 80 % bands hold 80 %."""
     points_sha256: str = ""
     """Of the points that it was learnt from."""
     as_of: str = ""
     """ISO date of the newest source."""
 
-    @classmethod
-    def of(cls, effects: Mapping[str, Mapping[str, tuple[float, float]]]) -> "Learnt":
-        """Effects alone."""
-        return cls(effects)
-
     def log_time(self, case: Case, gpu: GPU) -> Told:
         """Mean and spread of ln(seconds); an effect that nobody has seen is zero, and spreads as its group does."""
         told = roofline(case, gpu)
-        mean, variance = told.log_time, NOISE**2
-        for group, key, weight in effects(case, told, gpu):
-            effect, spread = self.effects.get(group, {}).get(key, (0.0, SPREAD[group] ** 2))
-            mean += weight * effect
-            variance += weight**2 * spread
-        return Told(mean, sqrt(variance))
+        means = dict.fromkeys(Part, 0.0)
+        variances = dict.fromkeys(Part, self.usual_noise**2)
+        variances[Part.WORK] = variances[Part.OVERHEAD] = 0.0
+        for part, group, key, weight in effects(case, told, gpu):
+            if group in UNSEEN or not weight:
+                continue
+            unseen = (0.0, self.spreads.get(group, OTHER_SD) ** 2)
+            effect, variance = self.effects.get(group, {}).get(key, unseen)
+            means[part] += weight * effect
+            variances[part] += weight**2 * variance
+        whole = case.full
+        mean = told.log_time(means[Part.WORK], means[Part.OVERHEAD], whole) + means[Part.WHOLE]
+        work = told.share(means[Part.WORK], means[Part.OVERHEAD], whole)
+        shared = work**2 * variances[Part.WORK] + (1 - work) ** 2 * variances[Part.OVERHEAD]
+        return Told(mean, sqrt(shared + variances[Part.WHOLE]))
 
-    def predict(self, case: Case, gpu: GPU) -> Estimate:
-        """Seconds of a batch with their 80 % band."""
+    def beside(self, case: Case, gpu: GPU, series: Sequence[Seen]) -> Told:
+        """The same, moved by how far it is off at published batches of the same series."""
         told = self.log_time(case, gpu)
-        size = "small" if case.batch <= SMALL_MAX else "large"
-        return around(exp(told.mean), told.sd * self.widening.get(f"{self.nearness(case)} {size}", 1.0))
+        errors: dict[float, list[float]] = {}
+        for batch, log_s in series:
+            there = Case(**{**asdict(case), "batch": batch})
+            errors.setdefault(log2(batch), []).append(log_s - self.log_time(there, gpu).mean)
+        if not errors:
+            return told
+        octaves = sorted(errors)
+        at = log2(case.batch)
+        moved = float(np.interp(at, octaves, [fmean(errors[octave]) for octave in octaves]))
+        away = min(abs(at - octave) for octave in octaves)
+        return Told(told.mean + moved, hypot(NEAR_SD, OCTAVE_SD * away))
+
+    def predict(self, case: Case, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
+        """Seconds of a batch with their 80 % band."""
+        told = self.beside(case, gpu, series)
+        return around(exp(told.mean), told.sd * self.wider(case))
+
+    def wider(self, case: Case) -> float:
+        """What the spread is multiplied by: how near something was measured counts, and what it is."""
+        return exp(sum(self.widening.get(trait, 0.0) for trait in traits(case, self.nearness(case))))
+
+    @property
+    def usual_noise(self) -> float:
+        """Of one figure, of the median source."""
+        return float(np.median(list(self.noise.values()) or [OTHER_SD]))
 
     def nearness(self, case: Case) -> Nearness:
         """How near to the case something was measured."""
@@ -87,18 +132,43 @@ class Learnt:
             return Nearness.PAIR
         if not (self.knows("work model", model) or self.knows("work model?", model)):
             return Nearness.NEW_MODEL
-        if not self.knows("work gpu", kind):
+        if not self.knows("work chip", chip(kind)):
             return Nearness.NEW_GPU
         alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
         return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE
+
+    @property
+    def runtimes(self) -> set[str]:
+        """Those in which anything was published."""
+        return set(self.effects.get("overhead runtime", {}))
 
     def knows(self, group: str, key: str) -> bool:
         """Whether an effect was seen."""
         return key in self.effects.get(group, {})
 
 
+def traits(case: Case, nearness: Nearness) -> Iterator[str]:
+    """What the width of a band depends on."""
+    size = "small" if case.batch <= SMALL_MAX else "large"
+    yield "all"
+    yield f"{nearness} {size}"
+    yield f"gpu {case.gpu}"
+    yield f"runtime {case.runtime}"
+    yield f"precision {case.precision}"
+    yield f"gpu {case.gpu} {case.precision}"
+    yield f"runtime {case.runtime} {case.precision}"
+    yield f"{nearness} {case.runtime}"
+
+
 @cache
 def learnt(path: Path = FILE) -> Learnt:
     """What is shipped."""
     content = json.loads(gzip.decompress(path.read_bytes()))
-    return Learnt(content["effects"], content["widening"], content["points_sha256"], content["as_of"])
+    return Learnt(
+        effects=content["effects"],
+        spreads=content["spreads"],
+        noise=content["noise"],
+        widening=content["widening"],
+        points_sha256=content["points_sha256"],
+        as_of=content["as_of"],
+    )

@@ -1,11 +1,12 @@
 """Prediction: what a model would cost on a GPU where nobody measured it, with an 80 % band and the rule behind it.
 
-In order of trust: a profile of that pair; its profile on another GPU times a ratio of probes measured on both; a layer
-model of the GPU; its profile on another GPU times a ratio of data sheets; a roofline of data sheets alone.
+In order of trust: a profile of that pair; what was learnt from all published points of its architecture, together with
+what its profile on another GPU says; that alone, times a ratio of probes measured on both; a layer model of the GPU;
+that profile times a ratio of data sheets; a roofline of data sheets alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
 from itertools import accumulate
@@ -13,9 +14,13 @@ from math import exp, hypot, inf, log, log1p
 
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
-from calibrate.library.lookup import PRECISIONS, Library
+from calibrate.library.lookup import PRECISIONS, USUAL_RUNTIME, Library
+from calibrate.library.published import HELD_SHARE
+from calibrate.published import names
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
+from planner.prediction.effects import Case, at_size
+from planner.prediction.learnt import Learnt, Nearness, learnt
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
@@ -60,6 +65,9 @@ SHARED = 0.5
 MODELS_MIN = 4
 """Models with known layers measured on a GPU, below which a layer model of it says nothing."""
 DATE_NONE = "1970-01-01"
+
+PairKey = tuple[str, str, str | None, str | None]
+"""Model, GPU, precision and runtime."""
 
 
 class End(float, Enum):
@@ -106,6 +114,11 @@ class PredictedPair:
     flops: float | None
     past: Callable[[float], Estimate]
     """The time of a batch past the last one of the series."""
+    runtime: str = USUAL_RUNTIME
+
+    def time_s(self, batch: float) -> Estimate:
+        """Seconds of a batch."""
+        return _between(self.latency_s, batch) if batch <= max(self.latency_s) else self.past(batch)
 
     def prediction(self, batch: float | None = None) -> Prediction:
         """Time, memory and loading at a batch size, the largest where none is named."""
@@ -120,7 +133,7 @@ class PredictedPair:
             probes=self.probes,
             evidence=self.evidence,
             batch_size=int(at),
-            latency_s=_between(self.latency_s, at) if at <= max(self.latency_s) else self.past(at),
+            latency_s=self.time_s(at),
             memory_bytes=plus(footprint.weight_bytes, footprint.workspace(at)),
             load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
         )
@@ -135,6 +148,7 @@ class PredictedPair:
             model=self.model,
             gpu=self.gpu.name,
             precision=self.precision,
+            runtime=self.runtime,
             layers=self.footprint.layers,
             latency=Interpolated(tuple(self.latency_s), tuple(times)),
             doubt=Doubt(error_sd=self._error_sd(quantile), shared=SHARED, quantile=quantile),
@@ -181,6 +195,8 @@ class PredictedPair:
         """The rule in words, with its probes: `measured ratio to V100 (nvidia_resnet50)`."""
         probes = f" ({', '.join(self.probes)})" if self.probes else ""
         match self.rule:
+            case PredictionRule.LEARNT:
+                return f"what was learnt from {self.source}"
             case PredictionRule.MEASURED_RATIO:
                 return f"its time on {self.source} times a ratio measured with probes{probes}"
             case PredictionRule.LAYER_MODEL:
@@ -202,24 +218,26 @@ class Predictor:
     quantile: float = End.HIGH
     """What `get` makes of a band, in standard deviations from its middle."""
     facts_of: Callable[[str], Facts] = facts
+    learnt: Learnt = field(default_factory=learnt)
 
     def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None, /) -> Profile | None:
         """The profile of a pair, else what was predicted at the quantile; None where nothing can be said.
 
-        Of a runtime that is asked for, nothing is predicted: what is known of one does not hold in another.
+        Of a runtime that is asked for, only what was learnt is told: profiles of one do not hold in another.
         """
         measured = self.library.get(model, gpu, precision, runtime)
-        if measured is not None or runtime is not None:
+        if measured is not None:
             return measured
-        pair = self.predicted_pair(model, gpu, precision)
-        return None if pair is None else self._made.setdefault((model, gpu, precision), pair.profile(self.quantile))
+        pair = self.predicted_pair(model, gpu, precision, runtime)
+        key = (model, gpu, precision, runtime)
+        return None if pair is None else self._made.setdefault(key, pair.profile(self.quantile))
 
     @cached_property
-    def _made(self) -> dict[tuple[str, str, str | None], Profile]:
+    def _made(self) -> dict[PairKey, Profile]:
         return {}
 
     @cached_property
-    def _pairs(self) -> dict[tuple[str, str, str | None], PredictedPair | None]:
+    def _pairs(self) -> dict[PairKey, PredictedPair | None]:
         return {}
 
     def at(self, quantile: float) -> "Predictor":
@@ -228,11 +246,19 @@ class Predictor:
         other.__dict__["_pairs"] = self._pairs
         return other
 
-    def predicted_pair(self, model: str, gpu: str, precision: str | None = None) -> PredictedPair | None:
+    def predicted_pair(
+        self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None
+    ) -> PredictedPair | None:
         """What is predicted of a pair without a profile, by the first rule that can."""
-        key = (model, gpu, precision)
+        key = (model, gpu, precision, runtime)
         if key not in self._pairs:
-            self._pairs[key] = next(self._rules(model, self.gpus[gpu], precision), None)
+            kind = self.gpus[gpu]
+            told: Iterable[PredictedPair]
+            if runtime is None or runtime == USUAL_RUNTIME:
+                told = self._rules(model, kind, precision)
+            else:
+                told = self._by_learnt(model, kind, precision, runtime)
+            self._pairs[key] = next(iter(told), None)
         return self._pairs[key]
 
     def why_not(self, model: str, gpu: str, precision: str | None) -> Unpredicted:
@@ -262,9 +288,12 @@ class Predictor:
         sources = self._sources(model, gpu, precision)
         ratios = [(source, self._measured_ratio(source, gpu)) for source in sources]
         by_ratio = [self._carried(source, gpu, ratio) for source, ratio in ratios if ratio]
+        by_learnt = self._by_learnt(model, gpu, sources[0].precision if sources else precision)
+        by_sheets = sorted((self._carried(p, gpu, self._sheets(p, gpu)) for p in sources), key=_width)
+        carried = sorted(by_ratio, key=_width) or list(filter(self._is_believed, by_sheets))
+        yield from (self._joined(pair, carried[0]) if carried else pair for pair in by_learnt)
         yield from sorted(by_ratio, key=_width)
         yield from self._by_layers(model, gpu, precision or "fp32", sources)
-        by_sheets = sorted((self._carried(p, gpu, self._sheets(p, gpu)) for p in sources), key=_width)
         yield from filter(self._is_believed, by_sheets)
         yield from self._roofline(model, gpu, precision or "fp32")
         yield from by_sheets
@@ -279,6 +308,75 @@ class Predictor:
     def _is_believed(self, pair: PredictedPair) -> bool:
         """Whether it reaches no more of its GPU's peak than models do, or than its source did there."""
         return pair.reached <= max(REACHED, self._reached_there(pair))
+
+    # From published points
+
+    def _by_learnt(
+        self, model: str, gpu: GPU, precision: str | None, runtime: str = USUAL_RUNTIME
+    ) -> list[PredictedPair]:
+        """What all published points together say of the model's architecture at its usual input; none: nothing."""
+        architecture, size = names.identity(model)
+        size = self._likeliest_input(model, architecture) or size
+        one = Case(
+            gpu=gpu.name,
+            architecture=architecture,
+            input=size,
+            precision=precision or PRECISIONS[0],
+            runtime=runtime,
+            batch=1.0,
+        )
+        counted = names.facts_of(architecture, size)
+        if self.learnt.nearness(one) is Nearness.NEW_MODEL or counted is None or counted.params is None:
+            return []
+        flops = 2 * counted.macs if counted.macs else 0.0
+        least_s = flops / gpu.peak_flops(one.precision)
+
+        def time_s(batch: float) -> Estimate:
+            return at_least(self.learnt.predict(replace(one, batch=batch), gpu), least_s * batch)
+
+        return [
+            PredictedPair(
+                model=model,
+                gpu=gpu,
+                precision=one.precision,
+                rule=PredictionRule.LEARNT,
+                source=f"published times ({self.learnt.nearness(one)})",
+                probes=(),
+                evidence=Evidence.PREDICTED,
+                latency_s={float(batch): time_s(batch) for batch in BATCHES},
+                footprint=self._footprint(model, gpu, one.precision),
+                known=None,
+                flops=flops or None,
+                past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
+                runtime=runtime,
+            )
+        ]
+
+    def _joined(self, told: PredictedPair, carried: PredictedPair) -> PredictedPair:
+        """What was learnt and what was carried over from another GPU, each as much as it is sure."""
+
+        least_s = (told.flops or 0.0) / told.gpu.peak_flops(told.precision)
+
+        def time_s(batch: float) -> Estimate:
+            return at_least(joined(told.time_s(batch), carried.time_s(batch)), least_s * batch)
+
+        return replace(
+            told,
+            source=f"{told.source} and its time on {carried.source}",
+            probes=carried.probes,
+            latency_s={batch: time_s(batch) for batch in told.latency_s},
+            footprint=carried.footprint,
+            known=carried.known,
+            past=time_s,
+        )
+
+    def _likeliest_input(self, model: str, architecture: str) -> str:
+        """The input at which the architecture takes as many operations as the model is known to; empty: not known."""
+        facts = self._facts(model)
+        known = [p.flops_per_sample for p in self.library.for_model(model) if p.flops_per_sample]
+        flops = known[0] if known else facts.flops if facts else 0.0
+        sizes = {one.input: 2 * one.macs for one in names.architectures().get(architecture, ()) if one.macs}
+        return min(sizes, key=lambda size: abs(log(sizes[size] / flops)), default="") if flops else ""
 
     # From another GPU
 
@@ -374,9 +472,10 @@ class Predictor:
         workspace = partial(workspace_of, source, facts, precision)
         context_bytes = self._context_bytes(gpu)
         if source is None:
-            assert facts is not None  # which the time came from
-            whole = Layer(model, round(weight_share(precision) * facts.weight_bytes))
-            return Footprint((whole,), workspace, LoadTime(0.0, self._load_rate(gpu, LINK_SHARE)), context_bytes)
+            load = LoadTime(0.0, self._load_rate(gpu, LINK_SHARE))
+            held = _counted(model, precision) if facts is None else (facts.weight_bytes, workspace)
+            whole = Layer(model, round(weight_share(precision) * held[0]))
+            return Footprint((whole,), held[1], load, context_bytes)
         scale = weight_share(precision) / weight_share(source.precision)
         layers = tuple(Layer(layer.key, round(scale * layer.weight_bytes)) for layer in source.layers)
         if source.gpu == gpu.name:
@@ -461,6 +560,15 @@ class Predictor:
         )
 
 
+def _counted(model: str, precision: str) -> tuple[float, Callable[[float], Estimate]]:
+    """Bytes of weights at 4 bytes a number and those that a batch needs, of an architecture known by its counts."""
+    counted = names.facts_of(*names.identity(model))
+    assert counted is not None  # which the time came from
+    activations = at_size(counted, counted.input).activations or 0.0
+    each = HELD_SHARE * 4 * value_share(precision) * activations
+    return 4 * (counted.params or 0.0), lambda batch: around(each * batch, 2 * WORKSPACE_SPREAD)
+
+
 def workspace_of(source: Profile | None, layers: Facts | None, precision: str, batch: float) -> Estimate:
     """Bytes that a batch needs besides weights, from a profile on any GPU at any precision, or from layers.
 
@@ -519,6 +627,18 @@ def _past(profile: Profile, batch: float, gpu: GPU | None) -> Estimate:
 def plus(exact: float, estimate: Estimate) -> Estimate:
     """100 MB and 20 MB (10 to 40): 120 MB (110 to 140)."""
     return Estimate(value=exact + estimate.value, low=exact + estimate.low, high=exact + estimate.high)
+
+
+def joined(one: Estimate, other: Estimate) -> Estimate:
+    """The mean of both by their certainty; where they differ by more than they say, as much less sure (Birge, 1932).
+
+    10 ms (9 to 11) and 12 ms (11 to 13) are 11.1 ms (9.9 to 12.5).
+    """
+    first, second = (log(e.high / e.low) / (2 * SPREAD_80) for e in (one, other))
+    apart = abs(log(one.value / other.value)) / hypot(first, second)
+    spread = max(1.0, apart) * first * second / hypot(first, second)
+    share = second**2 / (first**2 + second**2)
+    return around(one.value**share * other.value ** (1 - share), spread)
 
 
 def at_least(estimate: Estimate, least: float) -> Estimate:

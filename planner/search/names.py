@@ -6,11 +6,12 @@ from dataclasses import replace
 from calibrate.layers.facts import FactsError, traced
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library
-from calibrate.published.names import runtime
+from calibrate.published.names import architecture, runtime
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
-from planner.model.scenario import BuySpec, ModelSpec, OwnMachine, Scenario
+from planner.model.scenario import BuySpec, ModelSpec, OwnMachine, Predict, Scenario
 from planner.placing.sizing import Profiles
+from planner.prediction.learnt import learnt
 from planner.search.question import predictor_of
 from planner.units.errors import Steps
 from planner.units.reading import perhaps
@@ -22,7 +23,7 @@ OTHERS_SHOWN = 8
 
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
     """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
-    models = tuple(replace(model, runtime=model.runtime and runtime(model.runtime)) for model in loaded.scenario.models)
+    models = tuple(_spelt_runtime(model) for model in loaded.scenario.models)
     scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog), models=models)
     loaded = replace(loaded, scenario=scenario)
     wrong = list(wrong_offers(catalog, scenario.buy))
@@ -77,12 +78,19 @@ def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[St
     for i, model in enumerate(scenario.models):
         own = {profile.runtime for profile in library.for_model(model.known_as)}
         known = own | {profile.runtime for profile in library.published_of(model.known_as)}
-        if model.runtime and model.runtime not in known:
+        if scenario.predict is not Predict.NEVER and learnt().knows("work model", architecture(model.known_as)):
+            known |= learnt().runtimes
+        for asked in sorted(set(model.runtimes) - known):
             listed = f" Known: {', '.join(sorted(known))}." if known else ""
-            wrong = (
-                f"nothing is known of `{model.known_as}` in `{model.runtime}`.{perhaps(model.runtime, known)}{listed}"
-            )
+            wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}{listed}"
             yield ("models", i, "runtime"), f"{wrong} Or measure it, and name the folder with `--profiles DIR`."
+
+
+def _spelt_runtime(model: ModelSpec) -> ModelSpec:
+    """The model with its runtimes as the project spells them."""
+    if isinstance(model.runtime, str):
+        return replace(model, runtime=runtime(model.runtime))
+    return replace(model, runtime=model.runtime and tuple(map(runtime, model.runtime)))
 
 
 def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
@@ -111,12 +119,12 @@ def _where(model: ModelSpec, loaded: Loaded, offered: Sequence[Offer], catalog: 
     """`measured on V100, predicted on T4 and L4`; empty where neither holds on any GPU on offer."""
     kinds = list(dict.fromkeys(offer.gpu.name for offer in offered))
     predictor = predictor_of(loaded.scenario, catalog, library)
-    measured = [kind for kind in kinds if library.get(model.known_as, kind, model.precision, model.runtime)]
+    measured = [kind for kind in kinds if any(library.get(model.known_as, kind, *one) for one in model.variants)]
     predicted = [
         kind
         for kind in kinds
-        if kind not in measured and predictor and not model.runtime
-        if predictor.predicted_pair(model.known_as, kind, model.precision)
+        if kind not in measured and predictor
+        if any(predictor.predicted_pair(model.known_as, kind, *one) for one in model.variants)
     ]
     parts = {"measured": measured, "predicted": predicted}
     return ", ".join(f"{how} on {' and '.join(found)}" for how, found in parts.items() if found)

@@ -7,7 +7,7 @@ from math import inf, isnan, nan
 from planner.catalog.offers import Catalog, offers
 from planner.model.candidate import Candidate
 from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
-from planner.model.scenario import Objective, Scenario
+from planner.model.scenario import Objective, Scenario, Variant
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import cost_usd_per_hour, machines_of
 from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
@@ -17,13 +17,13 @@ from planner.replay.trial import Trial
 from planner.search.question import Question, ask
 from planner.words.candidates import machines_name
 from simulator.world.curves import Interpolated
-from simulator.world.profile import Evidence, Profile
+from simulator.world.profile import Evidence, Profile, weakest
 from simulator.world.sharing import NOTHING_SHARED, Merged
 
 OUTLOOKS_MAX = 3
 """What a person compares at a glance."""
-OTHER_PRECISIONS = ("fp16", "int8")
-"""What else models are served in: fp16 rarely costs accuracy, int8 wants a quantized model."""
+OTHERS = (Variant("fp16", None), Variant("int8", None), Variant("fp16", "tensorrt"))
+"""What else models are served in: fp16 rarely costs accuracy, int8 wants a quantized model, engines are compiled."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class _KindAhead:
 def predictions(trial: Trial, predictor: Predictor) -> tuple[Prediction, ...]:
     """What a trial rests on in place of profiles, each once."""
     profiles = [p.portion.sized.profile for p in trial.packing.placed]
-    pairs = sorted({(p.model, p.gpu, p.precision) for p in profiles if p.predicted})
+    pairs = sorted({(p.model, p.gpu, p.precision, p.runtime) for p in profiles if p.predicted})
     predicted = (predictor.predicted_pair(*pair) for pair in pairs)
     return tuple(one.prediction() for one in predicted if one is not None)
 
@@ -73,9 +73,9 @@ def look_ahead(
 def other_precisions(
     question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial | None, shared: Merged
 ) -> Iterator[PrecisionOutlook]:
-    """What the models whose precision the scenario leaves open would cost at others, on the same kinds of GPU."""
+    """What the models whose precision the scenario leaves open would cost otherwise, on the same kinds of GPU."""
     scenario = question.scenario
-    left_open = {model.name for model in scenario.models if model.precision is None}
+    left_open = {model.name for model in scenario.models if not model.precisions}
     if predictor is None or not left_open:
         return
     now: tuple[str, ...] = ()
@@ -84,15 +84,22 @@ def other_precisions(
         scenario = _on_kinds_of(shown, scenario)
     largest = _largest_batches(question)
     libraries = {end: AlikeInBatches(predictor.at(end), largest) for end in End}
-    for precision in OTHER_PRECISIONS:
-        if now == (precision,):
+    for variant in OTHERS:
+        if now == (variant.precision,) and not variant.runtime:
             continue
-        other = _at_precision(scenario, precision)
+        other = _run_as(scenario, variant)
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
         cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None
         if cheapest:
             candidate, cost = cheapest
-            yield PrecisionOutlook(precision=precision, candidate=candidate, cost_usd_per_hour=cost, instead_of=now)
+            yield PrecisionOutlook(
+                precision=variant.precision or "",
+                runtime=variant.runtime or "",
+                evidence=weakest(*(one.profile.latency_evidence for one in ends[End.VALUE].sized.values())),
+                candidate=candidate,
+                cost_usd_per_hour=cost,
+                instead_of=now,
+            )
 
 
 def _on_kinds_of(trial: Trial, scenario: Scenario) -> Scenario:
@@ -116,9 +123,12 @@ def _largest_batches(question: Question) -> dict[str, int]:
     return largest
 
 
-def _at_precision(scenario: Scenario, precision: str) -> Scenario:
-    """The scenario with that precision wherever it leaves it open."""
-    models = tuple(replace(model, precision=model.precision or precision) for model in scenario.models)
+def _run_as(scenario: Scenario, variant: Variant) -> Scenario:
+    """The scenario with that precision and runtime wherever it leaves them open."""
+    models = tuple(
+        replace(model, precision=model.precision or variant.precision, runtime=model.runtime or variant.runtime)
+        for model in scenario.models
+    )
     return replace(scenario, models=models)
 
 

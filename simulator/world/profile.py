@@ -21,6 +21,7 @@ class Evidence(StrEnum):
     FITTED = "fitted"
     EXTRAPOLATED = "extrapolated"
     TRANSFERRED = "transferred"
+    PREDICTED = "predicted"
     ASSUMED = "assumed"
 
     @property

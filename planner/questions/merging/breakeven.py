@@ -209,7 +209,10 @@ class Comparison:
         known = predictor_of(scenario, self.catalog, self.library) or self.library
         on_offer, _ = offers(self.catalog, scenario.buy)
         kinds = {offer.gpu.name for offer in on_offer}
-        return all(any(known.get(model.known_as, kind, model.precision) for kind in kinds) for model in scenario.models)
+        return all(
+            any(known.get(model.known_as, kind, *one) for kind in kinds for one in model.variants)
+            for model in scenario.models
+        )
 
 
 def cheapest(question: Question) -> Trial | None:

@@ -69,7 +69,7 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
 def profile_of(spec: ModelSpec, gpu: GPU, library: Profiles, validate: ValidateSpec) -> Profile:
     """The model's profile on this device, measured up to the largest batch of the scenario."""
     name = spec.known_as
-    profile = library.get(name, gpu.name, spec.precision)
+    profile = library.get(name, gpu.name, spec.variants[0].precision)
     if profile is None:
         raise DeploymentError(f"{spec.name}: no profile of {name} on {gpu.name}. Measure it: planner calibrate.")
     if validate.batch_size > profile.largest_batch:

@@ -109,7 +109,7 @@ def missing(loaded: Loaded, bench: ValidationBench, kind: str) -> list[str]:
         return list(dict.fromkeys(map(runs_as, specs)))
     names: dict[str, None] = {}
     for spec in specs:
-        profile = library.get(spec.known_as, kind, spec.precision)
+        profile = library.get(spec.known_as, kind, spec.variants[0].precision)
         if profile is None or profile.largest_batch < loaded.scenario.validate.batch_size:
             names[runs_as(spec)] = None
     return list(names)
@@ -148,7 +148,7 @@ def requests_of(specs: Sequence[ModelSpec], bench: ValidationBench, batch_size: 
 
     for shape in dict.fromkeys(spec.input for spec in specs):
         alike = [spec for spec in specs if spec.input == shape]
-        precisions = sorted({spec.precision or "fp32" for spec in alike})
+        precisions = sorted({spec.variants[0].precision or "fp32" for spec in alike})
         yield Request(
             models=tuple(dict.fromkeys(map(runs_as, alike))),
             device=bench.device,

@@ -172,11 +172,11 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     cost = outlook.cost_usd_per_hour
     now = " and ".join(outlook.instead_of) or "what is measured"
     against = f", against {dollars(best.cost_usd_per_hour)}/h at {now}" if best.feasible else ""
+    engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", of models that are quantized" if outlook.precision == "int8" else ""
     spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
-    return (
-        f"{outlook.precision}{wants}: {candidate_name(outlook.candidate)} for {dollars(cost.value)}/h{spread}{against}."
-    )
+    fleet = f"{candidate_name(outlook.candidate)} for {dollars(cost.value)}/h{spread}"
+    return f"{outlook.precision}{engine}{wants}: {fleet}{against}."
 
 
 def measure_next(plan: Plan) -> list[str]:

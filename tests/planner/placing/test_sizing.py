@@ -18,6 +18,7 @@ from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy
 from simulator.world.deployment import SLO, Drop
 from simulator.world.model import Layer
+from simulator.world.profile import Profile
 from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Trace, draw
 
 V100_KIND = Kind.of(offer(V100, 3.06))
@@ -192,3 +193,25 @@ def test_nothing_may_be_given_up_where_frames_are_never_dropped() -> None:
     asked = scenario([model("a", attainment=0.9)], {"a": (10, 10.0)})
     assert needs(asked, demand(asked))["a"].needed_rps == pytest.approx(90)
     assert needs(replace(asked, drop=Drop.NEVER), demand(asked))["a"].needed_rps == pytest.approx(100)
+
+
+def test_of_several_precisions_and_runtimes_each_gpu_takes_what_needs_fewest() -> None:
+    asked = scenario([model("a", 0.2)], {"a": (10, 10.0)})
+    slow = profile("a", V100, 0.010, 0.005, 100_000_000)
+    fast = replace(slow, precision="fp16", latency=replace(slow.latency, y=tuple(y / 2 for y in slow.latency.y)))
+    by_key = {("fp32", None): slow, ("fp16", None): fast}
+
+    class Shelf:
+        def get(self, name: str, gpu: str, precision: str | None, runtime: str | None = None, /) -> Profile | None:
+            return by_key.get((precision or "fp32", runtime))
+
+    def chosen(precision: str | tuple[str, ...] | None, runtime: str | None = None) -> str | None:
+        spec = replace(asked.models[0], precision=precision, runtime=runtime)
+        found, _ = size(replace(asked, models=(spec,)), needs(asked, demand(asked)), [offer(V100, 3.06)], Shelf())
+        return next((sized.profile.precision for sized in found.values()), None)
+
+    assert chosen(None) == "fp32"
+    assert chosen(("fp32", "fp16")) == chosen(("fp16", "fp32")) == "fp16"
+    assert chosen(("fp32", "int8")) == "fp32"
+    assert chosen("int8") is None
+    assert chosen(("fp16",), "tensorrt") is None

@@ -24,7 +24,17 @@ from planner.model.scenario import BuySpec, EvidenceAsked, Predict, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.sizing import held_bytes
 from planner.prediction import transfer
-from planner.prediction.predict import BATCHES, REACHED, End, Predictor, at_least, interpolated, roofline_s, work_of
+from planner.prediction.predict import (
+    BATCHES,
+    REACHED,
+    End,
+    Predictor,
+    at_least,
+    interpolated,
+    joined,
+    roofline_s,
+    work_of,
+)
 from planner.prediction.transfer import (
     Pair,
     SampleWork,
@@ -257,11 +267,30 @@ def test_weaker_evidence_of_the_source_stays() -> None:
 
 
 def test_layers_alone_tell_with_the_widest_band() -> None:
-    found = Predictor(library(*ON_V100), CATALOG.gpus).predict("resnet50", "L4", "fp32", 8)
+    found = Predictor(library(*ON_V100), CATALOG.gpus).predict("lenet", "L4", "fp32", 8)
     assert found is not None
     assert (found.rule, found.evidence) == (PredictionRule.ROOFLINE, Evidence.ASSUMED)
-    assert found.latency_s.value == pytest.approx(roofline_s(facts("resnet50"), L4, "fp32", 8))
+    assert found.latency_s.value == pytest.approx(roofline_s(facts("lenet"), L4, "fp32", 8))
     assert Predictor(library(*ON_V100), CATALOG.gpus).predict("unheard_of", "L4") is None
+
+
+def test_what_was_published_of_an_architecture_goes_before_one_ratio() -> None:
+    on_l4 = profile("one", L4, 0.004, 0.003)
+    known = Predictor(library(*ON_V100, profile("yolov3", V100, 0.004, 0.001), on_l4), CATALOG.gpus)
+    found = known.predict("yolov3", "L4")
+    assert found is not None
+    assert (found.rule, found.evidence) == (PredictionRule.LEARNT, Evidence.PREDICTED)
+    assert found.latency_s.low < found.latency_s.value < found.latency_s.high
+
+
+def test_a_runtime_that_is_asked_for_is_predicted_from_what_was_published_in_it() -> None:
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    usual, compiled = (known.get("resnet50", "A10G", "fp16", runtime) for runtime in ("pytorch", "tensorrt"))
+    assert usual is not None
+    assert compiled is not None
+    assert compiled.runtime == "tensorrt"
+    assert compiled.latency(1) < usual.latency(1)
+    assert known.get("one", "L4", None, "tensorrt") is None
 
 
 def measured_by_layers(name: str) -> Profile:
@@ -273,11 +302,11 @@ def measured_by_layers(name: str) -> Profile:
 def test_models_measured_on_the_gpu_tell_of_another_by_its_layers() -> None:
     others = ("resnet18", "resnet34", "vgg16", "resnet101", "convnext_tiny")
     known = Predictor(library(*map(measured_by_layers, others)), CATALOG.gpus)
-    found = known.predict("resnet50", "L4", None, 8)
+    found = known.predict("tiny_yolov3", "L4", None, 8)
     assert found is not None
     assert (found.rule, set(found.probes)) == (PredictionRule.LAYER_MODEL, set(others))
     assert found.evidence is Evidence.EXTRAPOLATED
-    seen = measured_by_layers("resnet50").latency(8)
+    seen = measured_by_layers("tiny_yolov3").latency(8)
     assert found.latency_s.low < seen < found.latency_s.high
 
 
@@ -470,8 +499,18 @@ def test_strict_refuses_a_foretold_plan_with_5_and_its_placement_can_be_replayed
 
     code, out, err = run("plan", "scenario.yaml", "--strict", "-o", "plan.json")
     assert code == 5, err
-    assert "evidence is assumed, predicted, weaker than fitted" in err
+    assert "evidence is predicted, weaker than fitted" in err
     assert out.startswith("Predicted, not measured: ")
     code, out, err = run("simulate", "scenario.yaml", "--plan", "plan.json")
     assert code == 0, err
     assert "~: predicted" in out
+
+
+def test_two_estimates_are_joined_by_their_certainty_and_widened_where_they_differ() -> None:
+    sure, unsure = Estimate(value=10.0, low=9.0, high=11.1), Estimate(value=11.0, low=5.0, high=24.2)
+    both = joined(sure, unsure)
+    assert sure.value < both.value < 10.1
+    assert both.high / both.low < sure.high / sure.low
+    far = joined(sure, Estimate(value=20.0, low=18.0, high=22.2))
+    assert far.low < 11.1
+    assert far.high > 18.0
