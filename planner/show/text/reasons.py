@@ -37,7 +37,7 @@ RULES = {
     PredictionRule.PROFILE: "profile",
     PredictionRule.MEASURED_RATIO: "measured ratio",
     PredictionRule.LAYER_MODEL: "layer model",
-    PredictionRule.LEARNT: "learnt from published times",
+    PredictionRule.LEARNT: "learnt",
     PredictionRule.DATA_SHEETS: "data sheets",
     PredictionRule.ROOFLINE: "roofline",
 }
