@@ -41,6 +41,14 @@ def _precision(value: object) -> object:
 Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra={"enum": list(WEIGHT_BYTES)})]
 
 
+def _precisions(value: object) -> object:
+    """Of one or of each of several."""
+    return tuple(map(_precision, value)) if isinstance(value, list | tuple) else _precision(value)
+
+
+Precisions = Annotated[str | tuple[str, ...], BeforeValidator(_precisions)]
+
+
 def _factory(value: str) -> str:
     """ValueError where it names no function of a module."""
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
@@ -184,7 +192,7 @@ class ModelSpec:
     """A model of yours, `package.module:function`. **Its code is run**, to see its layers."""
     input: tuple[Count, ...] = ()
     """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
-    precision: Precision | tuple[Precision, ...] | None = None
+    precision: Precisions | None = None
     """Run it at this precision, e.g. `fp16`, or at the best of several, e.g. `[fp16, int8]`; where not given at the
     first of fp32, tf32, amp, ... that is known."""
     runtime: Name | tuple[Name, ...] | None = None

@@ -303,7 +303,7 @@ def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None
     changes = ["models[resnet50].precision=", "streams[0].count=300", "buy.own[box].count=20"]
     loaded = load_scenario(path, changes)
     found = plan(loaded, CATALOG, LIBRARY, created_at="2026-11-22T00:00:00")
-    half, quarter = found.precisions
+    half, quarter = (one for one in found.precisions if not one.runtime)
     assert (half.precision, quarter.precision) == ("fp16", "int8")
     assert half.instead_of == ("fp32",)
     assert quarter.cost_usd_per_hour.value <= half.cost_usd_per_hour.value < found.recommendation.cost_usd_per_hour
