@@ -17,6 +17,7 @@ from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
 from planner.model.plan import Rejection
 from planner.model.ranges import Range
+from planner.prediction.learnt import Learnt
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops
 from planner.questions.training.held import activations, largest, peak
@@ -127,7 +128,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     scenario = with_catalog_names(loaded.scenario, catalog)
     subject = known_subject(loaded, scenario, catalog)
     machines, rejections = sources(scenario, catalog)
-    predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, subject))
+    # Ratios of a training step to inference were measured on profiles: what was learnt of inference is not tried yet.
+    predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, subject), learnt=Learnt({}, {}, {}))
     options = marked(every_option(scenario, subject, machines, predictor))
     if not options:
         raise no_option(loaded, scenario, rejections)
