@@ -443,7 +443,9 @@ def test_gpus_and_precisions_are_known_in_any_case(tmp_path: Path) -> None:
     assert line.startswith("--set buy.own[box].gpu=Z9000: buy.own[0].gpu: `Z9000` is not in the catalog. Known: ")
     assert "gpus.yaml" in line
     assert "Did you mean" not in line
-    with pytest.raises(ScenarioError, match=r"precision: must be one of fp32, tf32, amp, fp16, bf16, int8, got `fp23`"):
+    with pytest.raises(
+        ScenarioError, match=r"precision: must be one of fp32, tf32, torch, amp, amp-bf16, fp16, bf16, int8, got `fp23`"
+    ):
         load_scenario(path, ["models[0].precision=fp23"])
 
 

@@ -144,6 +144,11 @@ def test_peaks_of_reduced_precisions():
         peak_flops(v100, "bf16")
 
 
+def test_a_gpu_without_tf32_computes_in_fp32_instead():
+    assert {GPUS["V100"].peak_flops(precision) for precision in ("tf32", "torch", "fp32")} == {15.7e12}
+    assert GPUS["A100-40GB"].peak_flops("torch") == 156e12
+
+
 def test_every_gpu_computes_fp32_and_amp():
     assert all(peak_flops(gpu, p) > 0 for gpu in GPUS.values() for p in ("fp32", "amp", "torch"))
     assert set(VALUE_BYTES) == {"fp32", "tf32", "torch", "amp", "amp-bf16", "fp16", "bf16", "int8"}
