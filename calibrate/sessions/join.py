@@ -293,7 +293,15 @@ def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
     """The last outcome with each value pooled over all."""
     names = dict.fromkeys(name for outcome in outcomes for name in outcome.values)
     values = {name: float(pool([o.values[name] for o in outcomes if name in o.values])) for name in names}
-    return replace(outcomes[-1], values=values)
+    return replace(outcomes[-1], values=values, details=_pooled_details(outcomes))
+
+
+def _pooled_details(outcomes: Sequence[PointOutcome]) -> dict[str, Any]:
+    """The last one's; what held the clock down in any session counts, by its largest share."""
+    seen = [one.details["slow_reasons"] for one in outcomes if one.details.get("slow_reasons")]
+    shares = [reasons if isinstance(reasons, Mapping) else dict.fromkeys(reasons, 1.0) for reasons in seen]
+    held = {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
+    return {**outcomes[-1].details, **({"slow_reasons": held} if held else {})}
 
 
 def _at_usual_speed(taken: Sequence[tuple[float, Sequence[float]]], mean_level: float) -> list[float]:

@@ -5,6 +5,7 @@ their variances are told apart level by level (nested analysis of variance): wha
 what the means of GPUs would differ by anyway, and only what exceeds that is the GPUs' own.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, log, sqrt
@@ -35,8 +36,8 @@ class Spread:
     cv: Mapping[str, float]
     """Coefficient of variation by `LEVELS`. A level of which nothing has two is missing: it is in the next one."""
     session_cv: float
-    """Of a session to come, on another GPU where there were several: all levels, and what the mean of n still errs by,
-    so the variance is multiplied by 1 + 1/n."""
+    """Of a session to come, on another GPU where there were several: all levels, and what the mean of
+    those seen still errs by: each level's variance is multiplied by 1 + the sum of squares of its groups' shares."""
 
 
 def spread_of(sessions: Sequence[SessionTimes]) -> Spread:
@@ -48,12 +49,20 @@ def spread_of(sessions: Sequence[SessionTimes]) -> Spread:
     usual = {batch: fmean(log(one.mean_s[batch]) for one in sessions) for batch in shared}
     levels = [exp(fmean(log(one.mean_s[batch]) - usual[batch] for batch in shared)) for one in sessions]
     variances = _variances(sessions, shared)
-    total = sum(variances.values()) * (1 + 1 / len(sessions))
+    total = sum(variance * (1 + _doubt_of_mean(sessions, level)) for level, variance in variances.items())
     return Spread(
         levels=tuple(levels),
         cv={level: sqrt(expm1(variance)) for level, variance in variances.items()},
         session_cv=sqrt(expm1(total)),
     )
+
+
+def _doubt_of_mean(sessions: Sequence[SessionTimes], level: str) -> float:
+    """Variance of the mean of all sessions over that of one group of the level: ten sessions on two hosts, 1/2."""
+    groups = Counter(
+        {"sessions": (at,), "gpus": (one.host, one.gpu), "hosts": (one.host,)}[level] for at, one in enumerate(sessions)
+    )
+    return sum(size**2 for size in groups.values()) / len(sessions) ** 2
 
 
 @dataclass(frozen=True, slots=True)

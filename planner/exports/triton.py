@@ -56,7 +56,14 @@ def parameters_of(plan: Plan) -> dict[str, dict[str, str]]:
     scenario = scenario_of(plan)
     if scenario is None:
         return {}
-    parameters = {m.name: {"profile": m.known_as, "precision": m.variants[0].precision} for m in scenario.models}
+    planned = {answer.name: answer.precision for answer in plan.recommendation.models} if plan.recommendation else {}
+    parameters = {
+        m.name: {
+            "profile": m.known_as,
+            "precision": planned.get(m.name) if len(m.precisions) > 1 else m.variants[0].precision,
+        }
+        for m in scenario.models
+    }
     return {name: {key: value for key, value in of.items() if value} for name, of in parameters.items()}
 
 

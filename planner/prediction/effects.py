@@ -16,14 +16,15 @@ import numpy as np
 
 from calibrate.published import names
 from simulator.world.hardware import GPU
+from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 
+FP8_BYTES = 1
+"""Of a number at fp8, which scenarios do not know."""
 WORK_REACHED, BANDWIDTH_REACHED = 0.4, 0.7
 """Shares of a data sheet's rates that whole models reach; effects correct them."""
 OVERHEAD_S = {"tensorrt": 3e-4, "paddle-tensorrt": 1e-3, "fastertransformer": 1e-3, "triton": 2e-3}
 """Seconds that a pass takes at least, by how the runtime's name begins; effects correct them."""
 OVERHEAD_ELSE_S = 5e-3
-VALUE_BYTES = {"fp32": 4, "tf32": 4, "int8": 1, "fp8": 1}
-"""Of a number in memory; 2 in all other precisions."""
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
 USUAL_ACTIVATIONS, ACTIVATIONS_POWER = 4e6, 0.75
@@ -32,18 +33,19 @@ FULL_AT = (-2.0, 0.0)
 """Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
 CHIP = re.compile(r"-MIG.*|-\d+GB|-PCIe|-NVL|-SXM2|-vGPU|(?<=A10)G$")
 """Parts of a kind's name that leave its chip the same."""
-VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_)|^se(?=res)")
+VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo))|^se(?=res)")
 """Beginnings of a name that leave its family the same."""
-FAMILY = re.compile(r"[a-z]+(?:v\d)?")
+FAMILY = re.compile(r"[a-z]+?(?=[^a-z]|$|v\d)(?:v\d+)?")
+"""The first word of a name, with its version: `mobilenetv2` of `mobilenetv2_100`, `yolov8` of `yolov8n`."""
 STYLES = {
     "transformer": re.compile(
         "bert|vit|deit|beit|swin|electra|cait|xcit|eva|gpt|transformer|twins|volo|mixer|mlp|pit_|pvt|tnt|levit|coat"
-        "|focal|nest|clip|uniformer|hiera|visformer|sequencer|former"
+        "|focal|(?<!res)nest|clip|uniformer|hiera|visformer|sequencer|former"
     ),
     "detector": re.compile("yolo|ssd|rcnn|retina|detr|fcos|d_fine|det|ttf|solo|panoptic|fpn"),
     "segmenter": re.compile("unet|vnet|deeplab|seg|fcn|pspnet|hrnet"),
     "separable": re.compile(
-        "mobile|efficient|mnas|ghost|lcnet|rexnet|fbnet|tinynet|mixnet|shuffle|esnet|hardcorenas|semnas|gpunet"
+        "mobile|efficient|mnas|ghost|lcnet|rexnet|fbnet|tinynet|mixnet|shuffle|(?<!r)esnet|hardcorenas|semnas|gpunet"
         "|convnext|starnet|fast|van_|inception_next|rdnet|lite"
     ),
     "convolutional": re.compile("res|net|vgg|inception|dla|dpn|xception|sel|rep|cs3|nf|rnn"),
@@ -115,7 +117,9 @@ def roofline(case: Case, gpu: GPU) -> Roofline:
     counted = at_size(facts, case.input) if facts and known else UNKNOWN
     macs, activations, params = counted.macs or 0.0, counted.activations or 0.0, counted.params or 0.0
     arithmetic_s = 2 * macs * case.batch / (WORK_REACHED * peak_flops(gpu, case.precision))
-    moved_bytes = (2 * activations * case.batch + params) * VALUE_BYTES.get(case.precision, 2)
+    value_bytes = VALUE_BYTES.get(case.precision, FP8_BYTES)
+    weight_bytes = WEIGHT_BYTES.get(case.precision, FP8_BYTES)
+    moved_bytes = 2 * activations * case.batch * value_bytes + params * weight_bytes
     memory_s = moved_bytes / (BANDWIDTH_REACHED * gpu.memory_bytes_per_s)
     return Roofline(
         log(hypot(arithmetic_s, memory_s)),

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
-from math import exp, hypot, log2, sqrt
+from math import exp, hypot, log, log2, sqrt
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
+from calibrate.published.points import Point, points
 from planner.model.plan import Estimate
 from planner.prediction.effects import UNSEEN, Case, Part, chip, effects, roofline
+from planner.prediction.roofline import computed_in
 from planner.prediction.transfer import around
 from simulator.world.hardware import GPU
 
@@ -137,6 +139,14 @@ class Learnt:
         alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
         return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE
 
+    def precision(self, gpu: GPU, asked: str) -> str:
+        """That of published points which `asked` is on the GPU.
+
+        PrecisionError where the GPU has no such arithmetic and nobody published any.
+        """
+        published = asked == "fp8" or self.knows("work gpu precision", f"{gpu.name} {asked}")
+        return asked if published else computed_in(gpu, asked)
+
     @property
     def runtimes(self) -> set[str]:
         """Those in which anything was published."""
@@ -158,6 +168,17 @@ def traits(case: Case, nearness: Nearness) -> Iterator[str]:
     yield f"gpu {case.gpu} {case.precision}"
     yield f"runtime {case.runtime} {case.precision}"
     yield f"{nearness} {case.runtime}"
+
+
+def series_of(case: Case) -> list[Point]:
+    """Published points from which only the batch may differ."""
+    wanted = (case.input, case.precision, case.runtime)
+    return [p for p in points(case.architecture, case.gpu) if (p.input, p.ran_at, p.runtime) == wanted]
+
+
+def seen(series: Sequence[Point]) -> list[Seen]:
+    """Those of a stated batch."""
+    return [Seen(float(point.batch), log(point.latency_s)) for point in series if point.batch]
 
 
 @cache

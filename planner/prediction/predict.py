@@ -20,7 +20,7 @@ from calibrate.published import names
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import Case, at_size
-from planner.prediction.learnt import Learnt, Nearness, learnt
+from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
@@ -252,23 +252,29 @@ class Predictor:
         """What is predicted of a pair without a profile, by the first rule that can."""
         key = (model, gpu, precision, runtime)
         if key not in self._pairs:
-            kind = self.gpus[gpu]
-            told: Iterable[PredictedPair]
-            if runtime is None or runtime == USUAL_RUNTIME:
-                told = self._rules(model, kind, precision)
-            else:
-                told = self._by_learnt(model, kind, precision, runtime)
-            self._pairs[key] = next(iter(told), None)
+            self._pairs[key] = next(iter(self._told(model, self.gpus[gpu], precision, runtime)), None)
         return self._pairs[key]
+
+    def _told(self, model: str, gpu: GPU, precision: str | None, runtime: str | None) -> Iterable[PredictedPair]:
+        """What every rule says, the most trusted first; nothing at a precision that the GPU lacks."""
+        if not self._computes(gpu, precision or PRECISIONS[0]):
+            return ()
+        if runtime is None or runtime == USUAL_RUNTIME:
+            return self._rules(model, gpu, precision)
+        return self._by_learnt(model, gpu, precision, runtime)
+
+    def _computes(self, gpu: GPU, precision: str) -> bool:
+        try:
+            self.learnt.precision(gpu, precision)
+        except PrecisionError:
+            return False
+        return True
 
     def why_not(self, model: str, gpu: str, precision: str | None) -> Unpredicted:
         """Why nothing can be predicted of a pair that nobody measured."""
         kind, wanted = self.gpus[gpu], precision or "fp32"
-        if self._facts(model) is not None:
-            try:
-                ceilings(kind, wanted)
-            except PrecisionError:
-                return Unpredicted(f"{gpu} computes nothing in {wanted}", "another `precision`, or another kind of GPU")
+        if not self._computes(kind, wanted):
+            return Unpredicted(f"{gpu} computes nothing in {wanted}", "another `precision`, or another kind of GPU")
         others = sorted({p.precision for p in self.library.for_model(model)} - {precision})
         if others and precision is not None and self._facts(model) is None:
             return Unpredicted(f"it was measured at {' and '.join(others)} only, and its layers are not known")
@@ -303,7 +309,7 @@ class Predictor:
         elsewhere = [p for p in self.library.for_model(model) if p.gpu != gpu.name]
         if precision is None and elsewhere:
             precision = _preferred(elsewhere)
-        return [p for p in elsewhere if p.precision == precision]
+        return [p for p in elsewhere if p.precision == precision and self._computes(gpu, p.precision)]
 
     def _is_believed(self, pair: PredictedPair) -> bool:
         """Whether it reaches no more of its GPU's peak than models do, or than its source did there."""
@@ -317,11 +323,12 @@ class Predictor:
         """What all published points together say of the model's architecture at its usual input; none: nothing."""
         architecture, size = names.identity(model)
         size = self._likeliest_input(model, architecture) or size
+        wanted = precision or PRECISIONS[0]
         one = Case(
             gpu=gpu.name,
             architecture=architecture,
             input=size,
-            precision=precision or PRECISIONS[0],
+            precision=self.learnt.precision(gpu, wanted),
             runtime=runtime,
             batch=1.0,
         )
@@ -329,22 +336,23 @@ class Predictor:
         if self.learnt.nearness(one) is Nearness.NEW_MODEL or counted is None or counted.params is None:
             return []
         flops = 2 * counted.macs if counted.macs else 0.0
+        published = seen(series_of(one))
         least_s = flops / gpu.peak_flops(one.precision)
 
         def time_s(batch: float) -> Estimate:
-            return at_least(self.learnt.predict(replace(one, batch=batch), gpu), least_s * batch)
+            return at_least(self.learnt.predict(replace(one, batch=batch), gpu, published), least_s * batch)
 
         return [
             PredictedPair(
                 model=model,
                 gpu=gpu,
-                precision=one.precision,
+                precision=wanted,
                 rule=PredictionRule.LEARNT,
                 source=f"published times ({self.learnt.nearness(one)})",
                 probes=(),
                 evidence=Evidence.PREDICTED,
                 latency_s={float(batch): time_s(batch) for batch in BATCHES},
-                footprint=self._footprint(model, gpu, one.precision),
+                footprint=self._footprint(model, gpu, wanted),
                 known=None,
                 flops=flops or None,
                 past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),

@@ -13,13 +13,14 @@ from calibrate.library.published import HELD_SHARE
 from calibrate.published import names
 from calibrate.published.points import Point, points
 from planner.model.plan import Estimate
-from planner.prediction.effects import Case
-from planner.prediction.learnt import Learnt, Nearness, Seen, learnt
+from planner.prediction.effects import FP8_BYTES, Case
+from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
+from planner.prediction.roofline import PrecisionError
 from planner.prediction.transfer import around
 from planner.units.reading import perhaps
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
-from simulator.world.precision import WEIGHT_BYTES
+from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 
 COLUMNS = ("gpu", "model", "input", "precision", "runtime", "batch")
 NEEDED = ("gpu", "model")
@@ -74,6 +75,10 @@ class Known:
         precision = names.precision(row.get("precision", "")) or USUAL_PRECISION
         if precision not in PRECISIONS:
             return f"precision {precision} is not known. Write one of {', '.join(PRECISIONS)}"
+        try:
+            precision = self.learnt.precision(self.gpus[gpu], precision)
+        except PrecisionError:
+            return f"GPU {gpu} computes nothing in {precision}"
         runtime = names.runtime(row.get("runtime", "")) or USUAL_RUNTIME
         if not self.learnt.knows("overhead runtime", runtime):
             return f"nothing was published of runtime {runtime}"
@@ -88,13 +93,13 @@ class Known:
     def of_case(self, case: Case) -> Answer:
         """As published, else as learnt and drawn through the published batches of the series."""
         of_model = list(points(case.architecture))
-        series = [p for p in of_model if same_series(p, case)]
+        series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
         if same:
             estimate, rule = of_publications(same), "published"
         else:
-            seen = [Seen(float(p.batch), log(p.latency_s)) for p in series if p.batch]
-            estimate, rule = self.learnt.predict(case, self.gpus[case.gpu], seen), str(self.learnt.nearness(case))
+            estimate = self.learnt.predict(case, self.gpus[case.gpu], seen(series))
+            rule = str(self.learnt.nearness(case))
         here = [p.source for p in of_model if p.gpu == case.gpu]
         sources = [p.source for p in (same or series)] or [*here, *(p.source for p in of_model)]
         return Answer(
@@ -108,12 +113,6 @@ class Known:
         )
 
 
-def same_series(point: Point, case: Case) -> bool:
-    """Whether only the batch may differ."""
-    seen = (point.input, point.gpu, point.ran_at, point.runtime)
-    return seen == (case.input, case.gpu, case.precision, case.runtime)
-
-
 def of_publications(same: Sequence[Point]) -> Estimate:
     """The geometric mean, with what publications differ by."""
     logs = [log(point.latency_s) for point in same]
@@ -125,9 +124,9 @@ def memory_bytes(case: Case) -> int | None:
     facts = names.facts_of(case.architecture, case.input)
     if facts is None or facts.params is None:
         return None
-    size = 2 if case.precision in ("fp16", "bf16", "amp") else WEIGHT_BYTES.get(case.precision, 1)
+    size = VALUE_BYTES.get(case.precision, FP8_BYTES)
     activations = HELD_SHARE * (facts.activations or 0.0) * case.batch * size
-    return round(facts.params * WEIGHT_BYTES.get(case.precision, 1) + activations)
+    return round(facts.params * WEIGHT_BYTES.get(case.precision, FP8_BYTES) + activations)
 
 
 def batch_of(written: str, place: str) -> int:

@@ -199,13 +199,28 @@ def peak_flops(gpu: GPU, precision: str) -> float:
         raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
     tensor = gpu.tensor_fp16_flops
     if precision == "torch":
-        precision = "tf32" if tensor and _capability(gpu) >= TENSOR_RATES["tf32"][1] else "fp32"
+        precision = "tf32" if _has_tf32(gpu) else "fp32"
     if precision == "fp32" or (precision not in TENSOR_RATES and not tensor):
         return gpu.fp32_flops
     share, since = TENSOR_RATES.get(precision, (1.0, (0,)))
     if not tensor or _capability(gpu) < since:
         raise PrecisionError(f"{gpu.name}: computes nothing in {precision}. Name another --precision, e.g. fp32.")
     return share * tensor
+
+
+def computed_in(gpu: GPU, precision: str) -> str:
+    """The precision whose arithmetic counts: `torch` is tf32 from Ampere on and fp32 before, all others are themselves.
+
+    PrecisionError where the GPU has no such arithmetic.
+    """
+    if precision == "torch":
+        return "tf32" if _has_tf32(gpu) else "fp32"
+    peak_flops(gpu, precision)
+    return precision
+
+
+def _has_tf32(gpu: GPU) -> bool:
+    return bool(gpu.tensor_fp16_flops) and _capability(gpu) >= TENSOR_RATES["tf32"][1]
 
 
 def _capability(gpu: GPU) -> tuple[int, ...]:

@@ -44,13 +44,15 @@ class GPU:
 
     def peak_flops(self, precision: str) -> float:
         """Highest rate (FLOP/s) any kernel can reach at `precision`: `fp32`, or a reduced one on matrix units."""
-        known = {
-            "fp32": self.fp32_flops,
-            "tf32": self.tensor_tf32_flops,
-            "torch": self.tensor_tf32_flops,
-            "int8": self.tensor_int8_flops,
-        }
-        return known.get(precision) or self.tensor_fp16_flops or self.fp32_flops
+        matrix_flops = self.tensor_fp16_flops or self.fp32_flops
+        match precision:
+            case "fp32":
+                return self.fp32_flops
+            case "tf32" | "torch":
+                return self.tensor_tf32_flops or self.fp32_flops
+            case "int8":
+                return self.tensor_int8_flops or matrix_flops
+        return matrix_flops
 
     @property
     def link_bytes_per_s(self) -> float:

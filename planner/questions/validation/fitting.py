@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from calibrate.library.lookup import USUAL_RUNTIME
 from planner.io.load import Loaded, workload
 from planner.model.scenario import ModelSpec, Scenario, ValidateSpec
 from planner.placing.sizing import Profiles, context_of
@@ -66,10 +67,21 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
     return Case(deployment=deployment, workload=demand, warmup_s=scenario.warmup or 0.0)
 
 
+def precision_of(spec: ModelSpec) -> str | None:
+    """The one that it is served at; None: any. DeploymentError where there is a choice, or a runtime beside PyTorch."""
+    (first, *others) = spec.variants
+    if others or first.runtime not in (None, USUAL_RUNTIME):
+        raise DeploymentError(
+            f"{spec.name}: validate serves one precision in {USUAL_RUNTIME}, got a choice or another runtime. "
+            f"Name one: --set models[{spec.name}].precision=fp32 --set models[{spec.name}].runtime={USUAL_RUNTIME}."
+        )
+    return first.precision
+
+
 def profile_of(spec: ModelSpec, gpu: GPU, library: Profiles, validate: ValidateSpec) -> Profile:
     """The model's profile on this device, measured up to the largest batch of the scenario."""
     name = spec.known_as
-    profile = library.get(name, gpu.name, spec.variants[0].precision)
+    profile = library.get(name, gpu.name, precision_of(spec))
     if profile is None:
         raise DeploymentError(f"{spec.name}: no profile of {name} on {gpu.name}. Measure it: planner calibrate.")
     if validate.batch_size > profile.largest_batch:

@@ -18,7 +18,7 @@ from calibrate.serving.served import Actions, Served, doublings
 from planner.catalog.offers import Catalog
 from planner.io.load import Loaded
 from planner.model.scenario import ModelSpec
-from planner.questions.validation.fitting import Case, Pace, fit
+from planner.questions.validation.fitting import Case, Pace, fit, precision_of
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse
 from planner.questions.validation.speed import speed_of
@@ -109,7 +109,7 @@ def missing(loaded: Loaded, bench: ValidationBench, kind: str) -> list[str]:
         return list(dict.fromkeys(map(runs_as, specs)))
     names: dict[str, None] = {}
     for spec in specs:
-        profile = library.get(spec.known_as, kind, spec.variants[0].precision)
+        profile = library.get(spec.known_as, kind, precision_of(spec))
         if profile is None or profile.largest_batch < loaded.scenario.validate.batch_size:
             names[runs_as(spec)] = None
     return list(names)
@@ -148,7 +148,7 @@ def requests_of(specs: Sequence[ModelSpec], bench: ValidationBench, batch_size: 
 
     for shape in dict.fromkeys(spec.input for spec in specs):
         alike = [spec for spec in specs if spec.input == shape]
-        precisions = sorted({spec.variants[0].precision or "fp32" for spec in alike})
+        precisions = sorted({precision_of(spec) or "fp32" for spec in alike})
         yield Request(
             models=tuple(dict.fromkeys(map(runs_as, alike))),
             device=bench.device,

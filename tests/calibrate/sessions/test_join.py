@@ -1,13 +1,15 @@
 """Joining: sessions of other days, GPUs and hosts in one profile, how far they differ apart from their own spread."""
 
 import json
-from math import exp, expm1, sqrt
+from dataclasses import replace
+from math import exp, expm1, log1p, sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.calibrated import PROVENANCE, TIMES_S, WEIGHTS, outcomes, session
 
+from calibrate.io.points import What
 from calibrate.library.lookup import find_profiles
 from calibrate.sessions.join import JoinError, join
 from calibrate.sessions.spread import SessionTimes, spread_of
@@ -126,6 +128,44 @@ def test_levels_are_told_apart():
     found = spread_of(seen)
     assert {level: found.cv[level] for level in drawn} == pytest.approx(drawn, rel=0.12)
     assert found.session_cv == pytest.approx(sqrt(expm1(sum(cv**2 for cv in drawn.values()))), rel=0.12)
+
+
+def test_a_session_on_another_host_is_as_far_off_as_few_hosts_say():
+    """Two hosts of five sessions: their mean errs by half of a host's variance, not by a tenth.
+
+    A variance from two hosts has a relative spread of root(2), so the mean of 1,500 worlds one of 3.7 %: thrice that.
+    """
+    draw, worlds = np.random.default_rng(7), 1500
+    host_sd, session_sd = 0.08, 0.02
+    said = []
+    for _ in range(worlds):
+        levels = host_sd * draw.standard_normal((2, 1)) + session_sd * draw.standard_normal((2, 5))
+        seen = [
+            SessionTimes(host=f"{host}", gpu="g", mean_s={1: exp(level)}, cv={1: 1e-6})
+            for host, of_host in enumerate(levels)
+            for level in of_host
+        ]
+        said.append(log1p(spread_of(seen).session_cv ** 2))
+    true = host_sd**2 * (1 + 1 / 2) + session_sd**2 * (1 + 1 / 10)
+    assert np.mean(said) == pytest.approx(true, rel=3 * 0.037)
+
+
+def test_what_held_the_clock_down_in_one_session_is_a_doubt_of_all(tmp_path):
+    capped = {"slow_reasons": {"sw_power_cap": 0.4}}
+    folders = []
+    for number, details in enumerate((capped, {}, {})):
+        header = Header(provenance=PROVENANCE | {"date": f"2026-07-2{number}T12:00:00+00:00"}, seed=1)
+        taken = [
+            replace(one, details=details) if one.point.what is What.LATENCY else one for one in outcomes(1.0, number)
+        ]
+        assemble.write(taken, header, tmp_path / f"{number}")
+        folders.append(tmp_path / f"{number}")
+    join(folders, tmp_path / "out")
+    (first, last, joined) = (
+        json.loads((folder / "T4" / "net.json").read_text())["doubts"]
+        for folder in (folders[0], folders[2], tmp_path / "out")
+    )
+    assert len(first) == len(joined) > len(last)
 
 
 def test_runs_that_spread_are_no_difference_between_sessions():

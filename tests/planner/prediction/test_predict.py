@@ -16,7 +16,7 @@ from benchmarks.__main__ import PARTS
 from benchmarks.predictions import FILES, Case, all_cases, layer_spread, pixels, rows, t4_from_v100, table
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import Library, find_profiles
-from planner import cli
+from planner import api, cli
 from planner.compare.gate import weak
 from planner.io.store import read_plan, write_plan
 from planner.model.plan import Estimate, Plan, PredictionRule
@@ -281,6 +281,35 @@ def test_what_was_published_of_an_architecture_goes_before_one_ratio() -> None:
     assert found is not None
     assert (found.rule, found.evidence) == (PredictionRule.LEARNT, Evidence.PREDICTED)
     assert found.latency_s.low < found.latency_s.value < found.latency_s.high
+
+
+@pytest.mark.parametrize("precision", ["bf16", "amp-bf16", "tf32"])
+@pytest.mark.parametrize("runtime", [None, "tensorrt"])
+def test_nothing_is_predicted_at_a_precision_that_the_gpu_lacks(precision: str, runtime: str | None) -> None:
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    assert known.get("vgg16", "T4", precision, runtime) is None
+    assert known.why_not("vgg16", "T4", precision).why == f"T4 computes nothing in {precision}"
+    assert known.get("vgg16", "L4", precision, runtime) is not None
+
+
+def test_pytorch_as_it_comes_is_fp32_where_there_is_no_tf32() -> None:
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    as_it_comes, fp32 = (known.get("efficientnet_b0", "T4", precision) for precision in ("torch", "fp32"))
+    assert as_it_comes is not None
+    assert fp32 is not None
+    assert [as_it_comes.latency(batch) for batch in (1, 8)] == [fp32.latency(batch) for batch in (1, 8)]
+
+
+def test_a_plan_and_a_query_say_the_same_of_a_published_series(tmp_path: Path) -> None:
+    """Published in TensorRT at int8: a plan's figures are drawn through the same batches as those of `predict`."""
+    file = tmp_path / "asked.csv"
+    file.write_text("gpu,model,input,precision,runtime,batch\nA30,ssd_resnet34,1200,int8,tensorrt,4\n")
+    (answer,) = api.predict(file)
+    pair = Predictor(library(*ON_V100), CATALOG.gpus).predicted_pair("ssd_resnet34", "A30", "int8", "tensorrt")
+    assert pair is not None
+    told = pair.time_s(4.0)
+    asked = (answer.latency_low_s, answer.latency_s, answer.latency_high_s)
+    assert (told.low, told.value, told.high) == pytest.approx(asked)
 
 
 def test_a_runtime_that_is_asked_for_is_predicted_from_what_was_published_in_it() -> None:
