@@ -308,8 +308,8 @@ def test_a_plan_and_a_query_say_the_same_of_a_published_series(tmp_path: Path) -
     pair = Predictor(library(*ON_V100), CATALOG.gpus).predicted_pair("ssd_resnet34", "A30", "int8", "tensorrt")
     assert pair is not None
     told = pair.time_s(4.0)
-    asked = (answer.latency_low_s, answer.latency_s, answer.latency_high_s)
-    assert (told.low, told.value, told.high) == pytest.approx(asked)
+    assert (told.value, told.high) == pytest.approx((answer.latency_s, answer.latency_high_s))
+    assert told.low >= (answer.latency_low_s or 0), "a plan's is cut at the GPU's peak"
 
 
 def test_a_runtime_that_is_asked_for_is_predicted_from_what_was_published_in_it() -> None:
