@@ -50,7 +50,7 @@ def test_a_model_alone(planner):
 
 @pytest.mark.parametrize(
     ("name", "gpu", "rule"),
-    [("resnet50", "V100", "profile"), ("yolov3", "T4", "measured-ratio"), ("convnext_tiny", "B200", "roofline")],
+    [("resnet50", "V100", "profile"), ("yolov3", "T4", "measured-ratio"), ("convnext_tiny", "B200", "learnt")],
 )
 def test_a_model_on_a_gpu(planner, name, gpu, rule):
     found = answer(planner, name, "--gpu", gpu, "--batch", 4)

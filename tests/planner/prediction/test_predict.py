@@ -292,6 +292,12 @@ def test_nothing_is_predicted_at_a_precision_that_the_gpu_lacks(precision: str, 
     assert known.get("vgg16", "L4", precision, runtime) is not None
 
 
+def test_a_model_whose_layers_nobody_knows_is_predicted_at_the_precisions_it_was_measured_at() -> None:
+    known = Predictor(library(*ON_V100), CATALOG.gpus)
+    assert known.get("one", "L4", "amp") is None
+    assert known.why_not("one", "L4", "amp").why == "it was measured at fp32 only, and its layers are not known"
+
+
 def test_pytorch_as_it_comes_is_fp32_where_there_is_no_tf32() -> None:
     known = Predictor(library(*ON_V100), CATALOG.gpus)
     as_it_comes, fp32 = (known.get("efficientnet_b0", "T4", precision) for precision in ("torch", "fp32"))
