@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from planner.catalog.offers import load_catalog
-from planner.prediction.learning import LEFT_OUT, Figure, HeldOut, Spreads, figures, fit, held_out, thinned, widening
+from planner.prediction.learning import LEFT_OUT, Figure, HeldOut, Spreads, figures, fit, held_out, widening
 from planner.prediction.learnt import SMALL_MAX, learnt, traits
 from planner.prediction.transfer import SPREAD_80
 
@@ -17,7 +17,7 @@ GROUP_MIN = 50
 PAIR = "a model on a GPU"
 FOLDS = 3
 """Widths of bands are those that errors of two thirds of the pairs of model and GPU ask for, judged by the rest."""
-REFERENCE = "A100-80GB"
+REFERENCE = "A100-80GB-PCIe"
 MLPERF_GPUS = ("T4", "A10", "L4", "A30", "L40S", "H100", "H200")
 MLPERF_MODELS = ("resnet50", "bert_large")
 LARGE_BATCH = 32
@@ -83,13 +83,12 @@ def row(name: str, some: Sequence[HeldOut]) -> str:
 def ratios_table() -> list[str]:
     """Markdown rows: times of MLPerf's full batches over the A100's, as published and as told from all other points."""
     every = figures(load_catalog().gpus)
-    known = thinned(every, np.random.default_rng(0))
     spreads = Spreads(learnt().spreads, learnt().noise)
     base = {model: _sample_s(_full_batches(every, model, REFERENCE)) for model in MLPERF_MODELS}
     rows = []
     for gpu in MLPERF_GPUS:
         left = {model: _full_batches(every, model, gpu) for model in MLPERF_MODELS}
-        rest = [f for f in known if f.case.gpu != gpu or f.case.architecture not in MLPERF_MODELS]
+        rest = [f for f in every if f.case.gpu != gpu or f.case.architecture not in MLPERF_MODELS]
         told = fit(rest, spreads)
         for model, some in left.items():
             if not some:

@@ -28,6 +28,7 @@ from calibrate.sweep.assemble import (
 )
 from simulator.errors import InputError
 
+APART_REMEDY = "find what else ran there, and measure again on a quiet device"
 AGREE = 1.25
 """Most that figures may differ by where a GPU, a driver or a host does. GPUs of one kind in one computing centre
 differ by up to 22 % (Sinha et al., SC 2022); beyond that something else differs."""
@@ -194,6 +195,8 @@ def _made(
     kept = [_session_json(session, level) for session, level in zip(sessions, spread.levels, strict=True)]
     raw |= named
     raw["session_cv"] = round(spread.session_cv, 5)
+    if spread.session_cv > AGREE - 1:
+        raw["doubts"] = [*raw["doubts"], f"Sessions lie {spread.session_cv:.0%} apart; {APART_REMEDY}."]
     raw["source"] = f"{raw['source']}, {len(sessions)} sessions"
     raw |= _after_load(sessions)
     raw["measured"] |= {"spread_cv": {level: round(cv, 5) for level, cv in spread.cv.items()}, "sessions": kept}

@@ -284,6 +284,8 @@ class ModelAnswer:
     """Whether nobody measured the model on such a GPU, so that all these figures rest on a prediction's bad end."""
     precision: str = ""
     """That it runs at, e.g. `fp32`; empty in plans that do not say."""
+    runtime: str = ""
+    """That runs it, e.g. `pytorch`; empty in plans that do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

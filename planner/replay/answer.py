@@ -163,6 +163,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
         predicted=any(profile.predicted for profile in profiles),
         precision=" and ".join(sorted({profile.precision for profile in profiles})),
+        runtime=" and ".join(sorted({profile.runtime for profile in profiles})),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
+from calibrate.library.lookup import PRECISIONS
 from planner.catalog.offers import Catalog, offers
 from planner.model.candidate import Candidate
 from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
@@ -263,9 +264,10 @@ def _room(shown: Trial, model: str) -> float:
 
 def _measurement(sized: Sized, why: Statement) -> Measurement:
     profile = sized.profile
+    precision = f" --precision {profile.precision}" if profile.precision != PRECISIONS[0] else ""
     return Measurement(
         model=sized.model,
         gpu=profile.gpu,
         why=why,
-        command=f"planner calibrate --device cuda:0 --models {profile.model}",
+        command=f"planner calibrate --device cuda:0 --models {profile.model}{precision}",
     )

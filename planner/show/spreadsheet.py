@@ -49,7 +49,7 @@ CSV_COLUMNS = [
     *("throughput_rps", "offered_rps", "goodput_rps"),
     *("dropped_fraction", "processed_fraction", "mean_batch_size", "joules_per_inference"),
     *("accuracy_lost_is_wrong", "accuracy_reuse_last"),
-    *("verdict", "bottleneck", "evidence", "predicted", "precision"),
+    *("verdict", "bottleneck", "evidence", "predicted", "precision", "runtime"),
 ]
 
 

@@ -11,7 +11,7 @@ from planner.questions.profiling.model_costs import ModelCost, ModelCosts, Origi
 from planner.show.document import Column, Document, Rows, Section, Table, Text
 from planner.show.markdown import markdown
 from planner.show.terminal import terminal
-from planner.units.writing import Format, Screen, gigabytes, seconds
+from planner.units.writing import Format, Screen, counted, gigabytes, seconds
 
 TITLES = {
     Origin.MEASURED: "Measured here",
@@ -39,7 +39,7 @@ def costs_document(costs: ModelCosts) -> Document:
     memory = "Memory is weights, tensors and the allocator's slack; each process holds its context besides."
     return Document(
         name="Models",
-        headline=f"{len(costs.rows)} models to load and to run",
+        headline=f"{counted(len({row.model for row in costs.rows}), 'model')} to load and to run",
         lead=[Text(memory)],
         sections=[*sections, pairs],
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from calibrate.library.lookup import USUAL_RUNTIME
 from planner.model.plan import GpuAnswer, ModelAnswer, Policies, Recommendation
 from planner.model.simulation import Simulation
 from planner.show.charts.plan import room
@@ -82,6 +83,8 @@ def model_columns(
     ]
     if any(m.precision for m in models):
         columns.append(rows.words("precision", "precision", once="at {}"))
+    if any(m.runtime not in ("", USUAL_RUNTIME) for m in models):
+        columns.append(rows.words("runtime", "runtime", once="in {}"))
     columns += [
         rows.shown("median", "p50_s", seconds, page_only=True),
         rows.figures("p99 / SLO", prose.p99, "p99_s"),
