@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import planner.model.plan
     import planner.model.scenario
     from calibrate.devices.doctor import Finding
-    from calibrate.sessions.join import Joined
+    from calibrate.sessions.join import JoinedProfile
     from planner.catalog.sold import Instance
     from planner.compare.diff import Diff
     from planner.compare.reprice import Repriced
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from planner.io.traces import TraceSummary, TraceTable
     from planner.objects import Plan, Simulation
     from planner.placing.sharing import Analysis
-    from planner.prediction.queries import Answer
+    from planner.prediction.queries import QueryAnswer
     from planner.questions.horizons.answer import Horizon
     from planner.questions.merging.breakeven import Breakeven
     from planner.questions.profiling.anatomy import Anatomy
@@ -324,7 +324,7 @@ def profile(
     return look(wish, library, known.gpus, paths(profiles))
 
 
-def predict(file: File, *, catalog: Files = ()) -> "list[Answer]":
+def predict(file: File, *, catalog: Files = ()) -> "list[QueryAnswer]":
     """Times of batches that nobody may have measured, a row for each of a CSV file: gpu, model, input, precision,
     runtime, batch; an empty cell means the usual."""
     from planner.catalog.offers import load_catalog
@@ -442,7 +442,7 @@ def profiles_device(kind: str | None = None, *, profiles: Files = ()) -> list[Ma
     return device_files(paths(profiles), kind)
 
 
-def profiles_join(*folders: File, out: File) -> "list[Joined]":
+def profiles_join(*folders: File, out: File) -> "list[JoinedProfile]":
     """Calibrations joined into profiles under `out`, which say how far sessions, GPUs and hosts differ."""
     from calibrate.sessions.join import join
 

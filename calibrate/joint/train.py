@@ -21,7 +21,7 @@ from calibrate.joint.training import Say, Training, build, met, tied, weights_of
 from simulator.world.sharing import (
     LEAST_SHARE,
     Group,
-    Rule,
+    LayerRule,
     Sharing,
     SharingError,
     bound_together,
@@ -126,7 +126,7 @@ class Joint:
             attempts=[{key: tried[key] for key in ("accepted", "epochs", "trained")} for tried in state.attempts],
             shareable_bytes=saved_bytes(groups(self.models)),
             stem_bytes=saved_bytes(common_stem(self.models)),
-            branching_stem_bytes=saved_bytes(groups(self.models, Rule.STEM)),
+            branching_stem_bytes=saved_bytes(groups(self.models, LayerRule.STEM)),
             weights=state.weights,
             spec=state.spec,
             provenance=self.machine,

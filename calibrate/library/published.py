@@ -9,7 +9,7 @@ from statistics import median
 
 from calibrate.library.possible import check
 from calibrate.published import names
-from calibrate.published.points import Point, points, sources
+from calibrate.published.points import PublishedPoint, points, sources
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
@@ -36,7 +36,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class PublishedSeries:
     """Latencies by batch size, of one source."""
 
     source: str
@@ -61,10 +61,10 @@ class Sources:
     gpu: str
     precision: str
     runtime: str
-    series: tuple[Series, ...]
+    series: tuple[PublishedSeries, ...]
 
     @property
-    def best(self) -> Series:
+    def best(self) -> PublishedSeries:
         """The one with most batch sizes, of two alike the newer."""
         return self.series[0]
 
@@ -123,7 +123,7 @@ def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | 
     return None if check(profile, gpu) else profile
 
 
-def _sources(key: tuple[str, ...], found: Sequence[Point]) -> Sources:
+def _sources(key: tuple[str, ...], found: Sequence[PublishedPoint]) -> Sources:
     architecture, gpu, precision, runtime = key
     by_source = {source: list(group) for source, group in groupby(sorted(found, key=_publisher), _publisher)}
     series = [_series(group) for group in by_source.values()]
@@ -137,23 +137,23 @@ def _sources(key: tuple[str, ...], found: Sequence[Point]) -> Sources:
     )
 
 
-def _series(found: Sequence[Point]) -> Series:
+def _series(found: Sequence[PublishedPoint]) -> PublishedSeries:
     by_batch: dict[int, list[float]] = {}
     for point in found:
         by_batch.setdefault(point.batch or 0, []).append(point.latency_s)
     ids = sorted({point.source for point in found})
-    return Series(
+    return PublishedSeries(
         source="; ".join(sources()[id].title for id in ids),
         as_of=max(_day(sources()[id].as_of) for id in ids),
         latency_s={batch: median(by_batch[batch]) for batch in sorted(by_batch)},
     )
 
 
-def _key(point: Point) -> tuple[str, ...]:
+def _key(point: PublishedPoint) -> tuple[str, ...]:
     return (point.architecture, point.gpu, point.precision, point.runtime)
 
 
-def _publisher(point: Point) -> str:
+def _publisher(point: PublishedPoint) -> str:
     """The source, without the round of MLPerf: rounds measure the same thing with newer software."""
     return "mlperf" if point.source in MLPERF else point.source
 

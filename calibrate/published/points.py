@@ -27,7 +27,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Publication:
     """A publication at one state."""
 
     id: str
@@ -39,7 +39,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PublishedPoint:
     """A figure of one model on one GPU at one batch size."""
 
     architecture: str
@@ -70,7 +70,7 @@ class Point:
         return self.latency_s / (self.batch or 1)
 
 
-def points(architecture: str = "", gpu: str = "") -> Iterator[Point]:
+def points(architecture: str = "", gpu: str = "") -> Iterator[PublishedPoint]:
     """Those of an architecture and a GPU, by the names of `calibrate.published.names`; empty: of all."""
     for row in csv.reader(_lines(architecture)):
         if not gpu or row[COLUMNS.index("gpu")] == gpu:
@@ -78,10 +78,10 @@ def points(architecture: str = "", gpu: str = "") -> Iterator[Point]:
 
 
 @cache
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, Publication]:
     """Sources by id."""
     with (DATA / "sources.csv").open(encoding="utf-8", newline="") as lines:
-        return {row["id"]: Source(**row) for row in csv.DictReader(lines)}
+        return {row["id"]: Publication(**row) for row in csv.DictReader(lines)}
 
 
 @cache
@@ -101,9 +101,9 @@ def _lines(architecture: str) -> Iterator[str]:
         at = end
 
 
-def _point(row: Sequence[str]) -> Point:
+def _point(row: Sequence[str]) -> PublishedPoint:
     architecture, size, gpu, precision, runtime, batch, latency_s, statistic, source, place = row
-    return Point(
+    return PublishedPoint(
         architecture=architecture,
         input=size,
         gpu=gpu,

@@ -22,7 +22,7 @@ NAP_S = 0.1
 """Longest sleep before it is asked whether to stop."""
 
 
-class Line(Queue):
+class WaitingLine(Queue):
     """Requests that wait for one real model."""
 
     def __init__(self, service: Service, stage: Stage, times: Sequence[float], forward: Callable[[int], None]) -> None:
@@ -51,7 +51,7 @@ class Line(Queue):
 class RealGpu(ServingGpu):
     """A GPU whose weights are really there: an eviction frees them, and its memory counts measured workspace."""
 
-    def __init__(self, deployment: Deployment, lines: Sequence[Line], weights: Weights) -> None:
+    def __init__(self, deployment: Deployment, lines: Sequence[WaitingLine], weights: Weights) -> None:
         (device,) = deployment.devices
         self.lines = lines
         self.weights = weights

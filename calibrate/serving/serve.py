@@ -16,7 +16,7 @@ import torch
 from calibrate.devices.device import SHARED_COUNT, Cuda, Device, DeviceError, find_device
 from calibrate.devices.regime import CASTS, in_regime, of_process
 from calibrate.io.points import Settings
-from calibrate.serving.executor import Executor, Line, RealGpu
+from calibrate.serving.executor import Executor, RealGpu, WaitingLine
 from calibrate.serving.resident import Weights
 from calibrate.serving.served import Held, Served, ServeError, batch_sizes, doublings
 from calibrate.sweep.measure import MeasuredModel
@@ -204,7 +204,7 @@ class Bench:
 
     device: Device
     weights: Weights
-    lines: list[Line] = field(default_factory=list)
+    lines: list[WaitingLine] = field(default_factory=list)
     runners: list[Runner] = field(default_factory=list)
 
     def executor(self, deployment: Deployment, demand: Mapping[str, Demand], models: Mapping[str, Source]) -> Executor:
@@ -240,7 +240,7 @@ class Bench:
         (planned,) = stages(service, replica, deployment.swap, None)
         layers = self.weights.adopt(service.model, module, replica.profile.layers)
         stage = replace(planned, layers=layers, cv=0.0)
-        self.lines.append(Line(service, stage, demand.arrival_s.tolist(), runner.run))
+        self.lines.append(WaitingLine(service, stage, demand.arrival_s.tolist(), runner.run))
 
     def limit(self, gpu: Gpu) -> None:
         """Bound a GPU's allocator to what the deployment allows; inputs that wait are the executor's own and on top."""
@@ -250,7 +250,7 @@ class Bench:
             share = min(1.0, most / self.device.memory_bytes())
             torch.cuda.set_per_process_memory_fraction(share, self.device.index)
 
-    def measure(self, line: Line, runner: Runner, gpu: Gpu) -> None:
+    def measure(self, line: WaitingLine, runner: Runner, gpu: Gpu) -> None:
         """Workspace of the largest batch. ServeError where the model cannot be on the device even alone."""
         most = line.cap
         keys = [layer.key for layer in line.stage.layers]
@@ -268,7 +268,7 @@ class Bench:
                 f"the limit is {gpu.memory_bytes:,}. Allow more memory or smaller batches"
             )
 
-    def warm_up(self, line: Line) -> None:
+    def warm_up(self, line: WaitingLine) -> None:
         """Run every size of batch that may form; beyond 16 every doubling and the largest."""
         most = line.cap
         keys = [layer.key for layer in line.stage.layers]
@@ -339,7 +339,7 @@ def requests(log: Log, demand: Demand, ended_s: float) -> Requests:
     return Requests(demand.arrival_s[:known], demand.source[:known], start_s, finish_s, outcome)
 
 
-def batches(line: Line, device: str, ended_s: float) -> Batches:
+def batches(line: WaitingLine, device: str, ended_s: float) -> Batches:
     """The batches of one model; one that never ended, because the run did, counts as aborted then."""
     done_s = np.array(line.log.finish_s)
     ran = ~np.isnan(done_s)

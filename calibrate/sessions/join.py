@@ -66,7 +66,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class JoinedProfile:
     """One model of several sessions."""
 
     model: str
@@ -96,7 +96,7 @@ class Joined:
         return f"{name}: {', '.join(parts)}."
 
 
-def join(folders: Sequence[Path], out: Path) -> list[Joined]:
+def join(folders: Sequence[Path], out: Path) -> list[JoinedProfile]:
     """The profiles of all sessions under `folders`, joined by kind of GPU, model and setting, under `out`.
 
     JoinError, before anything is written, where sessions cannot stand together or `out` holds other profiles.
@@ -115,7 +115,7 @@ def join(folders: Sequence[Path], out: Path) -> list[Joined]:
 class OfKind:
     """All that is written of one kind of GPU."""
 
-    joined: Sequence[Joined]
+    joined: Sequence[JoinedProfile]
     files: Mapping[Path, Mapping[str, Any]]
 
 
@@ -176,13 +176,13 @@ def _probes(sessions: Sequence[Session]) -> dict[str, PointOutcome]:
 
 def _made(
     sessions: Sequence[Session], probes: Mapping[str, PointOutcome], path: Path
-) -> tuple[Joined, dict[str, Any], Mapping[str, Any]]:
+) -> tuple[JoinedProfile, dict[str, Any], Mapping[str, Any]]:
     """What came of a model's sessions, its file, and where the newest of them was measured."""
     _demand_new(path)
     newest = max(sessions, key=lambda s: str(s.provenance["date"]))
     named = {"model": newest.raw["model"], "gpu": newest.raw["gpu"], "precision": newest.raw["precision"]}
     if len(sessions) == 1:
-        return Joined(**named, path=path, spread=None, differs={}), dict(newest.raw), newest.provenance
+        return JoinedProfile(**named, path=path, spread=None, differs={}), dict(newest.raw), newest.provenance
     times = [session.times for session in sessions]
     _demand_comparable(sessions, times)
     spread = spread_of(times)
@@ -200,7 +200,7 @@ def _made(
     raw["source"] = f"{raw['source']}, {len(sessions)} sessions"
     raw |= _after_load(sessions)
     raw["measured"] |= {"spread_cv": {level: round(cv, 5) for level, cv in spread.cv.items()}, "sessions": kept}
-    return Joined(**named, path=path, spread=spread, differs=differs), raw, newest.provenance
+    return JoinedProfile(**named, path=path, spread=spread, differs=differs), raw, newest.provenance
 
 
 def _session_json(session: Session, level: float) -> dict[str, Any]:

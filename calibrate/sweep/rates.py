@@ -31,7 +31,7 @@ COLD = 2
 Run = Callable[[], object]
 
 
-class Seen(NamedTuple):
+class RateFigures(NamedTuple):
     """Figures beside the times of single runs."""
 
     values: dict[str, float | None]
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Streak:
     """Runs back to back."""
 
     runs: int
@@ -54,7 +54,7 @@ class Row:
         return self.took_s / self.runs
 
 
-def row(run: Run, device: Device, run_s: float) -> Row:
+def row(run: Run, device: Device, run_s: float) -> Streak:
     """As many runs as take about `ROW_S` by `run_s`, the time of one, without a wait in between."""
     count = max(AT_LEAST, ceil(ROW_S / run_s))
     with Watch(device.nvml) as watch:
@@ -64,17 +64,17 @@ def row(run: Run, device: Device, run_s: float) -> Row:
             run()
         device.synchronise()
         took_s = time.perf_counter() - start_s
-    return Row(count, took_s, watch.readings)
+    return Streak(count, took_s, watch.readings)
 
 
-def rates(run: Run, device: Device, timer: Timer, alone: Repeats, *, cold: bool = False) -> Seen:
+def rates(run: Run, device: Device, timer: Timer, alone: Repeats, *, cold: bool = False) -> RateFigures:
     """Seconds a run in a row, of the host, of the device and (`cold`) with an empty cache; energy and clocks in a row.
 
     On a processor the host is the device and every run follows the one before.
     """
     run_s = median(alone.wall_s)
     if not device.nvml.there and not isinstance(device, Cuda):
-        return Seen(dict.fromkeys(("sustained_s", "host_s", "busy_s"), fmean(alone.wall_s)), {}, {})
+        return RateFigures(dict.fromkeys(("sustained_s", "host_s", "busy_s"), fmean(alone.wall_s)), {}, {})
     together = row(run, device, run_s)
     of_row = in_row(together)
     if not isinstance(timer, CudaTimer) or not isinstance(device, Cuda):
@@ -85,10 +85,10 @@ def rates(run: Run, device: Device, timer: Timer, alone: Repeats, *, cold: bool 
     if cold:
         samples["cold_s"] = cold_s(run, device, timer)
     medians: dict[str, float | None] = {name: median(taken) for name, taken in samples.items() if taken}
-    return Seen(of_row.values | medians, samples, of_row.details)
+    return RateFigures(of_row.values | medians, samples, of_row.details)
 
 
-def in_row(found: Row) -> Seen:
+def in_row(found: Streak) -> RateFigures:
     """Time, energy, clocks and what lowered them in a row."""
     start_mhz, end_mhz = clocks_mhz(found.readings)
     drawn_w, by = power_w(found.readings)
@@ -101,7 +101,7 @@ def in_row(found: Row) -> Seen:
         "energy_j": None if drawn_w is None else drawn_w * found.each_s,
     }
     details: dict[str, Any] = {} if drawn_w is None else {"energy_by": by}
-    return Seen(values, {}, details | {"slow_reasons": slow_reasons(found.readings)})
+    return RateFigures(values, {}, details | {"slow_reasons": slow_reasons(found.readings)})
 
 
 def cold_s(run: Run, device: Cuda, timer: CudaTimer) -> list[float]:
@@ -117,19 +117,19 @@ def cold_s(run: Run, device: Cuda, timer: CudaTimer) -> list[float]:
     return times_s
 
 
-def soak(run: Run, device: Device, run_s: float, seconds: float) -> Seen:
+def soak(run: Run, device: Device, run_s: float, seconds: float) -> RateFigures:
     """Rows until `seconds` are over: seconds a run at the start, and once power and heat have had their say.
 
     The last quarter of the rows is that end; its clocks, watts and reasons count.
     """
     end_s = time.perf_counter() + seconds
-    rows: list[Row] = []
+    rows: list[Streak] = []
     while not rows or time.perf_counter() < end_s:
         rows.append(row(run, device, run_s))
     late = rows[-max(1, len(rows) // 4) :]
-    last = in_row(Row(sum(r.runs for r in late), sum(r.took_s for r in late), [x for r in late for x in r.readings]))
+    last = in_row(Streak(sum(r.runs for r in late), sum(r.took_s for r in late), [x for r in late for x in r.readings]))
     first_mhz, _ = clocks_mhz(rows[0].readings)
     values = last.values | {"first_s": rows[0].each_s, "clock_start_mhz": first_mhz}
     log = [last_of.readings[-1] for last_of in rows if last_of.readings]
     history = [[round(x.at_s - log[0].at_s, 1), x.clock_mhz, x.power_w, x.temperature_c, list(x.reasons)] for x in log]
-    return Seen(values, {"sustained_s": [r.each_s for r in rows]}, last.details | {"history": history})
+    return RateFigures(values, {"sustained_s": [r.each_s for r in rows]}, last.details | {"history": history})

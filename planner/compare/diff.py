@@ -46,7 +46,7 @@ class FigureVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Difference:
     """An input, or a part of the answer, that is not as it was."""
 
     sign: Sign
@@ -87,12 +87,12 @@ class Diff:
     new: Side
     same_arrivals: bool
     """Whether both met the same arrivals: differences are then the answers' own."""
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
     figures: tuple[FigureChange, ...]
     notes: tuple[str, ...]
     schema: str = field(default=DIFF)
 
-    def section(self, name: str) -> list[Change]:
+    def section(self, name: str) -> list[Difference]:
         """Changes of one section."""
         return [change for change in self.changes if change.section == name]
 
@@ -145,7 +145,7 @@ def met_the_same(old: Answer, new: Answer) -> bool:
     return bool(old.arrivals and new.arrivals and old.arrivals.same_as(new.arrivals))
 
 
-def inputs(old: Answer, new: Answer) -> Iterator[Change]:
+def inputs(old: Answer, new: Answer) -> Iterator[Difference]:
     """Inputs that changed, but for the sum of the scenario's text. What only one kind of answer tells is no change."""
     for name in dict.fromkeys((*old.inputs, *new.inputs)):
         if name == "scenario_sha256":
@@ -153,20 +153,20 @@ def inputs(old: Answer, new: Answer) -> Iterator[Change]:
         both = name in old.inputs and name in new.inputs
         before, after = old.inputs.get(name), new.inputs.get(name)
         if both and not equal(before, after):
-            yield Change(sign=Sign.CHANGED, section="inputs", what=name, old=before, new=after)
+            yield Difference(sign=Sign.CHANGED, section="inputs", what=name, old=before, new=after)
         if not both and old.side.schema == new.side.schema:
             sign = Sign.ADDED if name in new.inputs else Sign.REMOVED
-            yield Change(sign=sign, section="inputs", what=name, old=before, new=after)
+            yield Difference(sign=sign, section="inputs", what=name, old=before, new=after)
 
 
-def scenarios(old: Answer, new: Answer) -> Iterator[Change]:
+def scenarios(old: Answer, new: Answer) -> Iterator[Difference]:
     """Lines of the scenario that came and went, and `--set` values, where both answers keep them."""
     if not (old.source and new.source and old.source.scenario_text and new.source.scenario_text):
         return
     before, after = (scenario_lines(one.source) for one in (old, new) if one.source)
     for line in ndiff(before, after):
         if line[:2] in ("+ ", "- ") and line[2:].strip():
-            yield Change(sign=Sign(line[0]), section="scenario", what=line[2:].strip())
+            yield Difference(sign=Sign(line[0]), section="scenario", what=line[2:].strip())
 
 
 def scenario_lines(plan: Plan) -> list[str]:
@@ -179,7 +179,7 @@ OF_BOTH = ("SLOs", "memory")
 """Sections that tell only of what both answers have: what came or went stands elsewhere."""
 
 
-def parts(old: Answer, new: Answer) -> Iterator[Change]:
+def parts(old: Answer, new: Answer) -> Iterator[Difference]:
     """Parts that came, went or changed, section by section. GPUs stand for machines where an answer names none."""
     sections = [name for name in old.parts if name in new.parts]
     if "machines" in sections:
@@ -192,15 +192,15 @@ def parts(old: Answer, new: Answer) -> Iterator[Change]:
             elif section not in OF_BOTH:
                 sign = Sign.ADDED if what in after else Sign.REMOVED
                 had, has = before.get(what), after.get(what)
-                yield Change(sign=sign, section=section, what=what, old=had, new=has)
+                yield Difference(sign=sign, section=section, what=what, old=had, new=has)
 
 
-def attributes(section: str, what: str, before: Attributes, after: Attributes) -> Iterator[Change]:
+def attributes(section: str, what: str, before: Attributes, after: Attributes) -> Iterator[Difference]:
     """What of a part changed."""
     for name in dict.fromkeys((*before, *after)):
         had, has = before.get(name), after.get(name)
         if not equal(had, has, ASKED_APART if name == "offered_rps" else EQUAL):
-            yield Change(sign=Sign.CHANGED, section=section, what=what, attribute=name, old=had, new=has)
+            yield Difference(sign=Sign.CHANGED, section=section, what=what, attribute=name, old=had, new=has)
 
 
 def equal(before: object, after: object, apart: float = EQUAL) -> bool:

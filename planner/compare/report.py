@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, nan
 
-from planner.compare.diff import Change, Diff, FigureChange, FigureVerdict, Sign
+from planner.compare.diff import Diff, Difference, FigureChange, FigureVerdict, Sign
 from planner.compare.reprice import Repriced, relative
 from planner.model.plan import Interval
 from planner.show.document import Block, Changes, Document, Rows, Section, Table, Text
@@ -180,15 +180,15 @@ def attribute(name: str) -> str:
     return ATTRIBUTES.get(name, name.replace("_", " "))
 
 
-def lines_of(changes: Sequence[Change]) -> list[tuple[str, str]]:
+def lines_of(changes: Sequence[Difference]) -> list[tuple[str, str]]:
     """One line for each thing that changed, all that changed of it in one."""
-    grouped: dict[tuple[str, Sign], list[Change]] = {}
+    grouped: dict[tuple[str, Sign], list[Difference]] = {}
     for change in changes:
         grouped.setdefault((change.what, change.sign), []).append(change)
     return [(sign, what + tail(sign, group)) for (what, sign), group in grouped.items()]
 
 
-def tail(sign: Sign, group: Sequence[Change]) -> str:
+def tail(sign: Sign, group: Sequence[Difference]) -> str:
     """What follows the name of a changed thing."""
     if sign is Sign.CHANGED:
         return f": {'; '.join(map(step, group))}"
@@ -196,7 +196,7 @@ def tail(sign: Sign, group: Sequence[Change]) -> str:
     return f": {as_text(group[0].what, value)}" if value else ""
 
 
-def step(change: Change) -> str:
+def step(change: Difference) -> str:
     """`batch 4 -> 8`."""
     name = change.attribute or change.what
     before = attribute(name) if change.attribute else ""

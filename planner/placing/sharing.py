@@ -28,9 +28,9 @@ from simulator.world.sharing import (
     NOTHING_SHARED,
     Attempt,
     Judge,
+    LayerRule,
     Merged,
     Models,
-    Rule,
     Sharing,
     SharingError,
     common_stem,
@@ -205,7 +205,7 @@ def analyze(models: Models) -> Analysis:
     """What the models could share, under both rules; MergeError where they cannot be compared."""
     try:
         found, listed = groups(models), weighty(models)
-        stem, branching = common_stem(models), groups(models, Rule.STEM)
+        stem, branching = common_stem(models), groups(models, LayerRule.STEM)
     except SharingError as error:
         raise MergeError(str(error)) from None
     norms = sum(x.weight_bytes for layers in models.values() for x in layers if not shareable(x))
@@ -376,14 +376,14 @@ class Known:
     """As a sentence of the answer says it."""
 
 
-def choose(models: Models, rule: Rule, about: Known, targets: Mapping[str, float]) -> Merged:
+def choose(models: Models, rule: LayerRule, about: Known, targets: Mapping[str, float]) -> Merged:
     """What to share of `models` under a rule so that each keeps its target, as far as is known."""
     try:
         candidates = groups(models, rule)
         if about.curve is not None:
             return best_point(about.curve, candidates, targets)
         assert about.judge is not None
-        if rule is Rule.STEM:
+        if rule is LayerRule.STEM:
             return search_stem(candidates, about.judge, targets)
         least = LEAST_SHARE * sum(x.weight_bytes for layers in weighty(models).values() for x in layers)
         return search(candidates, about.judge, targets, least_bytes=round(least))
@@ -479,7 +479,7 @@ def known_layers(scenario: Scenario, library: Any) -> tuple[dict[str, Sequence[L
 def option(loaded: Loaded, merging: Merging, models: Models, unknown: Sequence[str]) -> Option:
     """What to share under one rule, how sure that is, and what it costs."""
     scenario, spec = loaded.scenario, loaded.scenario.sharing
-    rule = Rule(merging.value)
+    rule = LayerRule(merging.value)
     about = knowledge(loaded, models)
     targets = {model.name: model.merged_accuracy for model in scenario.models}
     merged = choose(models, rule, about, targets) if len(models) > 1 else NOTHING_SHARED

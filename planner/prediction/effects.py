@@ -56,7 +56,7 @@ UNSEEN = frozenset(("source", "source runtime", "source gpu", "overhead source",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PredictedCase:
     """A batch of a model on a GPU, by the names of `calibrate.published.names`."""
 
     gpu: str
@@ -69,7 +69,7 @@ class Case:
     """Whether the batch was not stated: a throughput at the largest that paid."""
 
 
-class Part(StrEnum):
+class EffectPart(StrEnum):
     """What an effect multiplies."""
 
     WORK = "work"
@@ -80,13 +80,13 @@ class Part(StrEnum):
 class Effect(NamedTuple):
     """One effect in one case."""
 
-    part: Part
+    part: EffectPart
     group: str
     key: str
     weight: float
 
 
-class Roofline(NamedTuple):
+class CaseRoofline(NamedTuple):
     """What data sheets and counts of operations say of a case."""
 
     log_work: float
@@ -110,7 +110,7 @@ class Roofline(NamedTuple):
         return 1.0 if full else 1 / (1 + exp(min(apart, 700.0)))
 
 
-def roofline(case: Case, gpu: GPU) -> Roofline:
+def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
     """Work is the slower of arithmetic and memory, smoothly."""
     facts = names.facts_of(case.architecture, case.input)
     known = facts is not None and facts.macs is not None
@@ -121,7 +121,7 @@ def roofline(case: Case, gpu: GPU) -> Roofline:
     weight_bytes = WEIGHT_BYTES.get(case.precision, FP8_BYTES)
     moved_bytes = 2 * activations * case.batch * value_bytes + params * weight_bytes
     memory_s = moved_bytes / (BANDWIDTH_REACHED * gpu.memory_bytes_per_s)
-    return Roofline(
+    return CaseRoofline(
         log(hypot(arithmetic_s, memory_s)),
         log(overhead_s(case.runtime)),
         tanh(log(arithmetic_s / memory_s) / 2),
@@ -176,21 +176,21 @@ def chip(gpu: str) -> str:
     return CHIP.sub("", gpu)
 
 
-def effects(case: Case, told: Roofline, gpu: GPU, source: str = "") -> Iterator[Effect]:
+def effects(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str = "") -> Iterator[Effect]:
     """All effects of a case that some source published."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
-    yield Effect(Part.WHOLE, "mean", "", 1.0)
-    yield Effect(Part.WHOLE, "full runtime", runtime, float(case.full))
-    yield Effect(Part.WHOLE, "series", f"{model} {case.input} {kind} {precision} {runtime}", 1.0)
-    yield Effect(Part.WHOLE, "source", source, 1.0)
-    yield Effect(Part.WHOLE, "source runtime", f"{source} {runtime} {precision}", 1.0)
-    yield Effect(Part.WHOLE, "source gpu", f"{source} {kind} {runtime}", 1.0)
+    yield Effect(EffectPart.WHOLE, "mean", "", 1.0)
+    yield Effect(EffectPart.WHOLE, "full runtime", runtime, float(case.full))
+    yield Effect(EffectPart.WHOLE, "series", f"{model} {case.input} {kind} {precision} {runtime}", 1.0)
+    yield Effect(EffectPart.WHOLE, "source", source, 1.0)
+    yield Effect(EffectPart.WHOLE, "source runtime", f"{source} {runtime} {precision}", 1.0)
+    yield Effect(EffectPart.WHOLE, "source gpu", f"{source} {kind} {runtime}", 1.0)
     yield from _of_overhead(case, told, gpu, source)
     yield from _of_work(case, told, gpu)
     yield from _of_size(case, told, gpu)
 
 
-def _of_overhead(case: Case, told: Roofline, gpu: GPU, source: str) -> Iterator[Effect]:
+def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str) -> Iterator[Effect]:
     """Launching kernels is the runtime's and the host's, and grows with how many there are."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
     of_family, of_style, of_chip, generation = family(model), style(model), chip(kind), gpu.compute_capability
@@ -216,15 +216,15 @@ def _of_overhead(case: Case, told: Roofline, gpu: GPU, source: str) -> Iterator[
         "source gpu": f"{source} {runtime} {kind}",
     }
     for what, key in keys.items():
-        yield Effect(Part.OVERHEAD, f"overhead {what}", key, 1.0)
+        yield Effect(EffectPart.OVERHEAD, f"overhead {what}", key, 1.0)
     for what, size in _sizes(told):
-        yield Effect(Part.OVERHEAD, "overhead slope", what, size)
-        yield Effect(Part.OVERHEAD, "overhead slope runtime", f"{what} {runtime}", size)
-    yield Effect(Part.OVERHEAD, "overhead slope", "fp32 rate", log(gpu.fp32_flops / 2e13))
-    yield Effect(Part.OVERHEAD, "overhead slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
+        yield Effect(EffectPart.OVERHEAD, "overhead slope", what, size)
+        yield Effect(EffectPart.OVERHEAD, "overhead slope runtime", f"{what} {runtime}", size)
+    yield Effect(EffectPart.OVERHEAD, "overhead slope", "fp32 rate", log(gpu.fp32_flops / 2e13))
+    yield Effect(EffectPart.OVERHEAD, "overhead slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
 
 
-def _of_work(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
+def _of_work(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """Shares of the roofline's rates that are reached."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
     of_family, of_style, of_chip, generation = family(model), style(model), chip(kind), gpu.compute_capability
@@ -256,7 +256,7 @@ def _of_work(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
         "model gpu": f"{model} {kind}",
     }
     for what, key in keys.items():
-        yield Effect(Part.WORK, f"work {what}", key, 1.0)
+        yield Effect(EffectPart.WORK, f"work {what}", key, 1.0)
     bounds = {
         "gpu": kind,
         "generation precision": f"{generation} {precision}",
@@ -266,10 +266,10 @@ def _of_work(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
         "style": of_style,
     }
     for what, key in bounds.items():
-        yield Effect(Part.WORK, f"bound {what}", key, told.arithmetic)
+        yield Effect(EffectPart.WORK, f"bound {what}", key, told.arithmetic)
 
 
-def _of_size(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
+def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """How the reached shares change with the batch, the network's size and the GPU's."""
     kind, runtime, precision = case.gpu, case.runtime, case.precision
     of_style, generation = style(case.architecture), gpu.compute_capability
@@ -282,27 +282,27 @@ def _of_size(case: Case, told: Roofline, gpu: GPU) -> Iterator[Effect]:
         "gpu runtime precision": f"{kind} {runtime} {precision}",
     }
     for what, key in batches.items():
-        yield Effect(Part.WORK, f"batch {what}", key, grown)
+        yield Effect(EffectPart.WORK, f"batch {what}", key, grown)
     each = log((told.counted.macs or 0.0) * case.batch / (gpu.sm_count or 40) / 1e9) / 2
     for limit in FULL_AT:
         lacking = max(0.0, limit - each)
-        yield Effect(Part.WORK, "fill", f"{limit:g}", lacking)
-        yield Effect(Part.WORK, "fill runtime precision", f"{limit:g} {runtime} {precision}", lacking)
-        yield Effect(Part.WORK, "fill gpu", f"{limit:g} {kind}", lacking)
-        yield Effect(Part.WORK, "fill style", f"{limit:g} {of_style}", lacking)
+        yield Effect(EffectPart.WORK, "fill", f"{limit:g}", lacking)
+        yield Effect(EffectPart.WORK, "fill runtime precision", f"{limit:g} {runtime} {precision}", lacking)
+        yield Effect(EffectPart.WORK, "fill gpu", f"{limit:g} {kind}", lacking)
+        yield Effect(EffectPart.WORK, "fill style", f"{limit:g} {of_style}", lacking)
     for what, size in _sizes(told):
-        yield Effect(Part.WORK, "slope of size", what, size)
-        yield Effect(Part.WORK, "slope of size runtime precision", f"{what} {runtime} {precision}", size)
-        yield Effect(Part.WORK, "slope of size generation", f"{what} {generation}", size)
-        yield Effect(Part.WORK, "slope of size style", f"{what} {of_style}", size)
+        yield Effect(EffectPart.WORK, "slope of size", what, size)
+        yield Effect(EffectPart.WORK, "slope of size runtime precision", f"{what} {runtime} {precision}", size)
+        yield Effect(EffectPart.WORK, "slope of size generation", f"{what} {generation}", size)
+        yield Effect(EffectPart.WORK, "slope of size style", f"{what} {of_style}", size)
     peak = log(peak_flops(gpu, precision) / 5e13)
-    yield Effect(Part.WORK, "slope", "peak", peak)
-    yield Effect(Part.WORK, "slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
-    yield Effect(Part.WORK, "slope", "batch", grown)
-    yield Effect(Part.WORK, "slope", "batch by peak", grown * peak)
+    yield Effect(EffectPart.WORK, "slope", "peak", peak)
+    yield Effect(EffectPart.WORK, "slope", "bandwidth", log(gpu.memory_bytes_per_s / 6e11))
+    yield Effect(EffectPart.WORK, "slope", "batch", grown)
+    yield Effect(EffectPart.WORK, "slope", "batch by peak", grown * peak)
 
 
-def _sizes(told: Roofline) -> Iterator[tuple[str, float]]:
+def _sizes(told: CaseRoofline) -> Iterator[tuple[str, float]]:
     """Half the logarithms of the architecture's counts over usual ones; none where they are not known."""
     if told.known:
         yield "params", log((told.counted.params or 3e7) / 3e7) / 2

@@ -23,9 +23,9 @@ from scipy.linalg import cho_solve, lapack
 from scipy.optimize import minimize
 
 from calibrate.published.points import DATA as POINTS
-from calibrate.published.points import Point, points, sources
+from calibrate.published.points import PublishedPoint, points, sources
 from planner.catalog.offers import load_catalog
-from planner.prediction.effects import Case, Effect, Part, Roofline, chip, effects, family, roofline
+from planner.prediction.effects import CaseRoofline, Effect, EffectPart, PredictedCase, chip, effects, family, roofline
 from planner.prediction.learnt import FILE, OTHER_SD, SCHEMA, Learnt, Nearness, Seen, traits
 from planner.prediction.transfer import SPREAD_80
 from simulator.world.hardware import GPU
@@ -87,13 +87,13 @@ TRAIT_PULL = 10.0
 class Figure:
     """A measured time as the model sees it."""
 
-    case: Case
+    case: PredictedCase
     gpu: GPU
     source: str
     log_s: float
 
     @cached_property
-    def roofline(self) -> Roofline:
+    def roofline(self) -> CaseRoofline:
         """What data sheets say of it."""
         return roofline(self.case, self.gpu)
 
@@ -109,9 +109,9 @@ def figures(gpus: Mapping[str, GPU]) -> list[Figure]:
     return [Figure(case_of(p), gpus[p.gpu], p.source, log(p.sample_s * (p.batch or FULL_BATCH))) for p in usable]
 
 
-def case_of(point: Point) -> Case:
+def case_of(point: PublishedPoint) -> PredictedCase:
     """What was measured."""
-    return Case(
+    return PredictedCase(
         gpu=point.gpu,
         architecture=point.architecture,
         input=point.input,
@@ -126,7 +126,7 @@ def case_of(point: Point) -> Case:
 
 
 @dataclass(frozen=True)
-class Design:
+class DesignMatrices:
     """Figures as matrices: a column for each effect, by group."""
 
     figures: Sequence[Figure]
@@ -141,7 +141,7 @@ class Design:
         return dict(found)
 
     @cached_property
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, EffectPart]:
         """What the effects of each group multiply."""
         return {effect.group: effect.part for figure in self.figures for effect in figure.effects}
 
@@ -160,16 +160,16 @@ class Design:
 
     def around(self, means: Mapping[str, Floats]) -> "Linear":
         """How times follow effects near some."""
-        sums = {part: np.zeros(len(self.figures)) for part in Part}
+        sums = {part: np.zeros(len(self.figures)) for part in EffectPart}
         for group, mean in means.items():
             sums[self.parts[group]] += self.matrices[group] @ mean
-        at = list(zip(self.figures, sums[Part.WORK], sums[Part.OVERHEAD], strict=True))
+        at = list(zip(self.figures, sums[EffectPart.WORK], sums[EffectPart.OVERHEAD], strict=True))
         told = np.array([f.roofline.log_time(work, overhead, f.case.full) for f, work, overhead in at])
         share = np.array([f.roofline.share(work, overhead, f.case.full) for f, work, overhead in at])
-        follows = {Part.WORK: share, Part.OVERHEAD: 1 - share, Part.WHOLE: np.ones(len(at))}
-        moved = sum(follows[part] * sums[part] for part in Part)
+        follows = {EffectPart.WORK: share, EffectPart.OVERHEAD: 1 - share, EffectPart.WHOLE: np.ones(len(at))}
+        moved = sum(follows[part] * sums[part] for part in EffectPart)
         seen = np.array([figure.log_s for figure in self.figures])
-        left = seen - told - sums[Part.WHOLE] + moved
+        left = seen - told - sums[EffectPart.WHOLE] + moved
         return Linear(
             {group: sp.diags(follows[self.parts[group]]) @ matrix for group, matrix in self.matrices.items()}, left
         )
@@ -237,7 +237,7 @@ class Spreads:
 
 def fit(some: Sequence[Figure], spreads: Spreads) -> Learnt:
     """Effects of all groups, given the figures. Takes n^3 operations a round, minutes for 8,000."""
-    design = Design(some)
+    design = DesignMatrices(some)
     own = spreads.of_groups(list(design.matrices))
     means: dict[str, Floats] = {}
     for _ in range(ROUNDS):
@@ -274,7 +274,7 @@ def inverse_of(root: Floats) -> Floats:
 
 def likeliest(some: Sequence[Figure]) -> Spreads:
     """Spreads at which the figures are likeliest, in two rounds of a linear model around its own answer."""
-    design = Design(some)
+    design = DesignMatrices(some)
     names = sorted({figure.source for figure in some})
     row = np.array([names.index(figure.source) for figure in some])
     spreads = Spreads({}, {})
@@ -302,7 +302,7 @@ def likeliest(some: Sequence[Figure]) -> Spreads:
     return spreads
 
 
-def _means(learnt: Learnt, design: Design) -> dict[str, Floats]:
+def _means(learnt: Learnt, design: DesignMatrices) -> dict[str, Floats]:
     return {
         group: np.array([learnt.effects[group][key][0] for key in columns]) for group, columns in design.columns.items()
     }

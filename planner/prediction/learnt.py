@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrate.published.points import Point, points
+from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
-from planner.prediction.effects import UNSEEN, Case, Part, chip, effects, roofline
+from planner.prediction.effects import UNSEEN, EffectPart, PredictedCase, chip, effects, roofline
 from planner.prediction.roofline import computed_in
 from planner.prediction.transfer import around
 from simulator.world.hardware import GPU
@@ -77,12 +77,12 @@ class Learnt:
     as_of: str = ""
     """ISO date of the newest source."""
 
-    def log_time(self, case: Case, gpu: GPU) -> Told:
+    def log_time(self, case: PredictedCase, gpu: GPU) -> Told:
         """Mean and spread of ln(seconds); an effect that nobody has seen is zero, and spreads as its group does."""
         told = roofline(case, gpu)
-        means = dict.fromkeys(Part, 0.0)
-        variances = dict.fromkeys(Part, self.usual_noise**2)
-        variances[Part.WORK] = variances[Part.OVERHEAD] = 0.0
+        means = dict.fromkeys(EffectPart, 0.0)
+        variances = dict.fromkeys(EffectPart, self.usual_noise**2)
+        variances[EffectPart.WORK] = variances[EffectPart.OVERHEAD] = 0.0
         for part, group, key, weight in effects(case, told, gpu):
             if group in UNSEEN or not weight:
                 continue
@@ -91,17 +91,17 @@ class Learnt:
             means[part] += weight * effect
             variances[part] += weight**2 * variance
         whole = case.full
-        mean = told.log_time(means[Part.WORK], means[Part.OVERHEAD], whole) + means[Part.WHOLE]
-        work = told.share(means[Part.WORK], means[Part.OVERHEAD], whole)
-        shared = work**2 * variances[Part.WORK] + (1 - work) ** 2 * variances[Part.OVERHEAD]
-        return Told(mean, sqrt(shared + variances[Part.WHOLE]))
+        mean = told.log_time(means[EffectPart.WORK], means[EffectPart.OVERHEAD], whole) + means[EffectPart.WHOLE]
+        work = told.share(means[EffectPart.WORK], means[EffectPart.OVERHEAD], whole)
+        shared = work**2 * variances[EffectPart.WORK] + (1 - work) ** 2 * variances[EffectPart.OVERHEAD]
+        return Told(mean, sqrt(shared + variances[EffectPart.WHOLE]))
 
-    def beside(self, case: Case, gpu: GPU, series: Sequence[Seen]) -> Told:
+    def beside(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> Told:
         """The same, moved by how far it is off at published batches of the same series."""
         told = self.log_time(case, gpu)
         errors: dict[float, list[float]] = {}
         for batch, log_s in series:
-            there = Case(**{**asdict(case), "batch": batch})
+            there = PredictedCase(**{**asdict(case), "batch": batch})
             errors.setdefault(log2(batch), []).append(log_s - self.log_time(there, gpu).mean)
         if not errors:
             return told
@@ -111,12 +111,12 @@ class Learnt:
         away = min(abs(at - octave) for octave in octaves)
         return Told(told.mean + moved, hypot(NEAR_SD, OCTAVE_SD * away))
 
-    def predict(self, case: Case, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
+    def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
         """Seconds of a batch with their 80 % band."""
         told = self.beside(case, gpu, series)
         return around(exp(told.mean), told.sd * self.wider(case))
 
-    def wider(self, case: Case) -> float:
+    def wider(self, case: PredictedCase) -> float:
         """What the spread is multiplied by: how near something was measured counts, and what it is."""
         return exp(sum(self.widening.get(trait, 0.0) for trait in traits(case, self.nearness(case))))
 
@@ -125,7 +125,7 @@ class Learnt:
         """Of one figure, of the median source."""
         return float(np.median(list(self.noise.values()) or [OTHER_SD]))
 
-    def nearness(self, case: Case) -> Nearness:
+    def nearness(self, case: PredictedCase) -> Nearness:
         """How near to the case something was measured."""
         model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
         if self.knows("series", f"{model} {case.input} {kind} {precision} {runtime}"):
@@ -157,7 +157,7 @@ class Learnt:
         return key in self.effects.get(group, {})
 
 
-def traits(case: Case, nearness: Nearness) -> Iterator[str]:
+def traits(case: PredictedCase, nearness: Nearness) -> Iterator[str]:
     """What the width of a band depends on."""
     size = "small" if case.batch <= SMALL_MAX else "large"
     yield "all"
@@ -170,13 +170,13 @@ def traits(case: Case, nearness: Nearness) -> Iterator[str]:
     yield f"{nearness} {case.runtime}"
 
 
-def series_of(case: Case) -> list[Point]:
+def series_of(case: PredictedCase) -> list[PublishedPoint]:
     """Published points from which only the batch may differ."""
     wanted = (case.input, case.precision, case.runtime)
     return [p for p in points(case.architecture, case.gpu) if (p.input, p.ran_at, p.runtime) == wanted]
 
 
-def seen(series: Sequence[Point]) -> list[Seen]:
+def seen(series: Sequence[PublishedPoint]) -> list[Seen]:
     """Those of a stated batch."""
     return [Seen(float(point.batch), log(point.latency_s)) for point in series if point.batch]
 

@@ -19,7 +19,7 @@ from calibrate.library.published import HELD_SHARE
 from calibrate.published import names
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
-from planner.prediction.effects import Case, at_size
+from planner.prediction.effects import PredictedCase, at_size
 from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
@@ -324,7 +324,7 @@ class Predictor:
         architecture, size = names.identity(model)
         size = self._likeliest_input(model, architecture) or size
         wanted = precision or PRECISIONS[0]
-        one = Case(
+        one = PredictedCase(
             gpu=gpu.name,
             architecture=architecture,
             input=size,

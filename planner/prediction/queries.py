@@ -11,9 +11,9 @@ from statistics import fmean, stdev
 from calibrate.io.files import FileError, read_text
 from calibrate.library.published import HELD_SHARE
 from calibrate.published import names
-from calibrate.published.points import Point, points
+from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
-from planner.prediction.effects import FP8_BYTES, Case
+from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
 from planner.prediction.roofline import PrecisionError
 from planner.prediction.transfer import around
@@ -37,7 +37,7 @@ class QueryError(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class QueryAnswer:
     """A time with its 80 % band, or why there is none."""
 
     latency_s: float | None = None
@@ -54,19 +54,19 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Known:
+class QueryKnowledge:
     """What answers rest on."""
 
     learnt: Learnt
     gpus: Mapping[str, GPU]
 
-    def answer(self, row: Mapping[str, str], place: str) -> Answer:
+    def answer(self, row: Mapping[str, str], place: str) -> QueryAnswer:
         """One row by column; an empty cell means the usual. QueryError where a batch is no number."""
         batch = batch_of(row.get("batch", ""), place)
         case = self.case(row, batch)
-        return Answer(reason=case) if isinstance(case, str) else self.of_case(case)
+        return QueryAnswer(reason=case) if isinstance(case, str) else self.of_case(case)
 
-    def case(self, row: Mapping[str, str], batch: int) -> Case | str:
+    def case(self, row: Mapping[str, str], batch: int) -> PredictedCase | str:
         """The case by canonical names, or why nothing can be said of it."""
         gpu = names.gpu(row["gpu"])
         if gpu not in self.gpus:
@@ -83,14 +83,14 @@ class Known:
         if not self.learnt.knows("overhead runtime", runtime):
             return f"nothing was published of runtime {runtime}"
         facts = names.facts_of(architecture, size)
-        case = Case(
+        case = PredictedCase(
             gpu=gpu, architecture=architecture, input=size, precision=precision, runtime=runtime, batch=float(batch)
         )
         if (facts is None or facts.macs is None) and self.learnt.nearness(case) is Nearness.NEW_MODEL:
             return f"nothing is known of model {row['model']}: no operations, no published time"
         return case
 
-    def of_case(self, case: Case) -> Answer:
+    def of_case(self, case: PredictedCase) -> QueryAnswer:
         """As published, else as learnt and drawn through the published batches of the series."""
         of_model = list(points(case.architecture))
         series = series_of(case)
@@ -102,7 +102,7 @@ class Known:
             rule = str(self.learnt.nearness(case))
         here = [p.source for p in of_model if p.gpu == case.gpu]
         sources = [p.source for p in (same or series)] or [*here, *(p.source for p in of_model)]
-        return Answer(
+        return QueryAnswer(
             latency_s=estimate.value,
             latency_low_s=estimate.low,
             latency_high_s=estimate.high,
@@ -113,13 +113,13 @@ class Known:
         )
 
 
-def of_publications(same: Sequence[Point]) -> Estimate:
+def of_publications(same: Sequence[PublishedPoint]) -> Estimate:
     """The geometric mean, with what publications differ by."""
     logs = [log(point.latency_s) for point in same]
     return around(exp(fmean(logs)), max(ONE_SOURCE_SD, stdev(logs) if len(logs) > 1 else 0.0))
 
 
-def memory_bytes(case: Case) -> int | None:
+def memory_bytes(case: PredictedCase) -> int | None:
     """Weights and a part of the activations; None where they are not known."""
     facts = names.facts_of(case.architecture, case.input)
     if facts is None or facts.params is None:
@@ -137,9 +137,9 @@ def batch_of(written: str, place: str) -> int:
     return int(text)
 
 
-def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[Answer]:
+def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[QueryAnswer]:
     """An answer for each row, in order. QueryError where the table cannot be read."""
-    known = Known(learnt(), gpus)
+    known = QueryKnowledge(learnt(), gpus)
     for line, row in read_queries(path):
         yield known.answer(row, f"{path}:{line}")
 

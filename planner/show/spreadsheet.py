@@ -8,21 +8,21 @@ from dataclasses import asdict, fields
 
 from planner.io.store import plain
 from planner.model.plan import ModelAnswer
-from planner.prediction.queries import Answer
+from planner.prediction.queries import QueryAnswer
 
 
-def answers_csv(answers: Sequence[Answer]) -> str:
+def answers_csv(answers: Sequence[QueryAnswer]) -> str:
     """One row for each, empty where there is no figure."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = [one.name for one in fields(Answer)]
+    columns = [one.name for one in fields(QueryAnswer)]
     writer.writerow(columns)
     for answer in answers:
         writer.writerow(["" if (value := getattr(answer, name)) is None else figure(value) for name in columns])
     return out.getvalue()
 
 
-def answers_json(answers: Sequence[Answer]) -> str:
+def answers_json(answers: Sequence[QueryAnswer]) -> str:
     """A list of objects with the same keys; null where there is no figure."""
     return json.dumps([plain(asdict(answer)) for answer in answers], indent=2) + "\n"
 

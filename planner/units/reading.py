@@ -119,7 +119,7 @@ class FractionOfOne(Quantity):
         raise ValueError(f"must be between 0 and 1, got {given}. {hint}")
 
 
-class Price(Quantity):
+class HourlyPrice(Quantity):
     """Dollars for each hour of use; the sign may stand before or after the number."""
 
     __slots__ = ()
@@ -161,7 +161,7 @@ memory = Quantity(
     most=1e18,
 )
 fraction = FractionOfOne("a fraction", ("0.95", "95 %"), {"%": ONE / 100})
-price = Price(
+price = HourlyPrice(
     "a price",
     ("$2.50/h", "$1800/month"),
     prices("h", 1) | prices("hour", 1) | prices("month", HOURS_PER_MONTH) | prices("year", HOURS_PER_YEAR),

@@ -16,7 +16,7 @@ ONE = Interpolated((1.0,), (1.0,))
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnSpeeds:
     """How far the times of one world are off, the same for its whole length.
 
     Those of a GPU or a model depend on the seed and its name alone, so that all deployments meet the same worlds.
@@ -48,7 +48,7 @@ def drawn(deployment: Deployment, seed: int) -> Deployment:
     """One of the worlds that a deployment may find itself in; the deployment itself where all speeds are known."""
     if not deployment.doubted:
         return deployment
-    draw, kinds = Drawn(seed), {device.id: device.gpu.name for device in deployment.devices}
+    draw, kinds = DrawnSpeeds(seed), {device.id: device.gpu.name for device in deployment.devices}
 
     def replicas(service: Service) -> Iterator[Replica]:
         for replica in service.replicas:

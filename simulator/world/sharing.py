@@ -17,7 +17,7 @@ LEAST_SHARE = 0.001
 """Share of all weights below which a group is not worth a training: a thousand such groups would save it all."""
 
 
-class Rule(StrEnum):
+class LayerRule(StrEnum):
     """Which layers may be shared."""
 
     LAYERS = "layers"
@@ -104,10 +104,10 @@ def number_types(layers: Sequence[LayerFacts]) -> frozenset[str]:
     return frozenset(weight.number_type for layer in layers for weight in layer.signature.matrices)
 
 
-def groups(models: Models, rule: Rule = Rule.LAYERS) -> Sharing:
+def groups(models: Models, rule: LayerRule = LayerRule.LAYERS) -> Sharing:
     """All that could be shared, each group as large as can be: by bytes saved, or for stems from the input on."""
     listed = weighty(models)
-    if rule is Rule.STEM:
+    if rule is LayerRule.STEM:
         return tuple(_stems(listed))
     by_signature: dict[Signature, dict[str, int]] = defaultdict(dict)
     sizes: dict[Signature, int] = {}
@@ -144,7 +144,7 @@ def _stems(listed: Mapping[str, list[LayerFacts]]) -> Iterator[Group]:
 def common_stem(models: Models) -> Sharing:
     """The longest run of equal layers from the input on that **all** the models have: Mainstream's one stem."""
     everyone = len(models)
-    stems = groups(models, Rule.STEM)
+    stems = groups(models, LayerRule.STEM)
     return tuple(group for group in stems if len(group.models) == everyone) if everyone > 1 else ()
 
 

@@ -156,7 +156,7 @@ def sample_shape(name: str, tensor: dict[str, Any], dim: int | None) -> list[int
 
 
 @dataclass
-class Outcome:
+class RequestOutcome:
     """What became of a request, in seconds from the start."""
 
     due: float
@@ -165,11 +165,13 @@ class Outcome:
     """Infinite where no good answer came."""
 
 
-async def measure(plan: dict[str, Any], urls: dict[str, str], options: argparse.Namespace) -> dict[str, list[Outcome]]:
+async def measure(
+    plan: dict[str, Any], urls: dict[str, str], options: argparse.Namespace
+) -> dict[str, list[RequestOutcome]]:
     """Send the load and wait for the answers; outcomes by model, without the warm-up."""
     rng = random.Random(options.seed)
     endpoints = {name: Endpoint(url) for name, url in urls.items()}
-    outcomes: dict[str, list[Outcome]] = {model["name"]: [] for model in plan["models"]}
+    outcomes: dict[str, list[RequestOutcome]] = {model["name"]: [] for model in plan["models"]}
     schedule: list[tuple[float, str, Endpoint, bytes]] = []
     for model in plan["models"]:
         schedule += await requests(model, endpoints, options, rng)
@@ -195,7 +197,9 @@ async def requests(
     return schedule
 
 
-async def send(schedule: list[Any], outcomes: dict[str, list[Outcome]], warmup_s: float, patience_s: float) -> None:
+async def send(
+    schedule: list[Any], outcomes: dict[str, list[RequestOutcome]], warmup_s: float, patience_s: float
+) -> None:
     """Send every request when it is due."""
     start = time.perf_counter()
     running = set()
@@ -215,9 +219,9 @@ async def send(schedule: list[Any], outcomes: dict[str, list[Outcome]], warmup_s
             await asyncio.gather(*late, return_exceptions=True)
 
 
-async def ask(endpoint: Endpoint, request: bytes, start: float, due: float, record: list[Outcome]) -> None:
+async def ask(endpoint: Endpoint, request: bytes, start: float, due: float, record: list[RequestOutcome]) -> None:
     """One request; what comes of it is kept even where nothing does."""
-    outcome = Outcome(due, time.perf_counter() - start)
+    outcome = RequestOutcome(due, time.perf_counter() - start)
     record.append(outcome)
     with contextlib.suppress(OSError, EOFError, ValueError, IndexError):
         status, _ = await endpoint.ask(request)
@@ -241,7 +245,7 @@ def interval(hits: int, count: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / (count + z * z)), min(1.0, (centre + spread) / (count + z * z))
 
 
-def judge(model: dict[str, Any], record: list[Outcome]) -> dict[str, Any]:
+def judge(model: dict[str, Any], record: list[RequestOutcome]) -> dict[str, Any]:
     """Figures of a model that were measured, beside its SLO."""
     latencies_s = sorted(one.done - one.due for one in record if one.done < math.inf)
     count = len(record)

@@ -34,7 +34,7 @@ class Unresolved(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedValue:
     """A value that a base has instead of its own."""
 
     path: str
@@ -67,7 +67,7 @@ class Base:
     stated: dict[Path, Any] = field(default_factory=dict)
     """Content of files on merged models, by file."""
 
-    def resolve(self, changes: Sequence[Change], on: WorkerMachine | None) -> Inputs:
+    def resolve(self, changes: Sequence[ChangedValue], on: WorkerMachine | None) -> Inputs:
         """The scenario after changes in their order, `load` last; Unresolved says what is wrong."""
         document = replace(self.document, data=deepcopy(self.document.data), problems=list(self.document.problems))
         reader = ScenarioReader(document)
@@ -132,7 +132,7 @@ class Base:
             self.tables[file, column] = read_trace(self.path.parent / file, column)
         return self.tables[file, column]
 
-    def factor(self, reader: ScenarioReader, changes: Sequence[Change]) -> float:
+    def factor(self, reader: ScenarioReader, changes: Sequence[ChangedValue]) -> float:
         """The last change of the load; 1 where there is none, and a problem where it is no factor."""
         of_load = [change for change in changes if change.path == LOAD]
         if not of_load:
@@ -146,7 +146,7 @@ class Base:
         return 1.0
 
 
-def apply(reader: ScenarioReader, changes: Sequence[Change], on: WorkerMachine | None) -> WorkerMachine | None:
+def apply(reader: ScenarioReader, changes: Sequence[ChangedValue], on: WorkerMachine | None) -> WorkerMachine | None:
     """Make all changes of a base but that of its load, in their order; the machine after them."""
     machine = on
     for change in changes:
@@ -166,7 +166,7 @@ def is_factor(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
 
 
-def moved(machine: WorkerMachine, change: Change) -> WorkerMachine:
+def moved(machine: WorkerMachine, change: ChangedValue) -> WorkerMachine:
     """The machine with another GPU, or more of them."""
     value = change.value
     if change.path == "on.gpu" and isinstance(value, str):

@@ -8,7 +8,7 @@ from pathlib import Path
 from planner.io.load import Loaded
 from planner.model.progress import silent
 from planner.model.scenario import Scenario
-from planner.questions.studies.base import Change, Unresolved, key_of
+from planner.questions.studies.base import ChangedValue, Unresolved, key_of
 from planner.questions.studies.engine import Context, Engine, Inputs, Lost, Outcome, failed, fingerprint
 from planner.questions.studies.figures import AskedFigure, Figure
 from planner.questions.studies.journal import StudyJournal
@@ -118,7 +118,7 @@ class StudyRunner:
         """A point, resolved."""
         changes = self.study.changes_at(row.at)
         if row.search and value is not None:
-            changes = (*changes, Change(row.search.path, row.search.written(value)))
+            changes = (*changes, ChangedValue(row.search.path, row.search.written(value)))
         return self.study.base.resolve(changes, self.study.on)
 
     def finish(self, key: str, outcome: Outcome | Lost) -> None:

@@ -18,7 +18,7 @@ from planner.io.load import LAST, ScenarioError, ScenarioReader, line, read_over
 from planner.io.strict_yaml import Problem, YamlError
 from planner.model.checked import STRICT
 from planner.model.scenario import Count, Name, Scenario
-from planner.questions.studies.base import LOAD, Base, Change, Unresolved, read_base
+from planner.questions.studies.base import LOAD, Base, ChangedValue, Unresolved, read_base
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.studies.figures import SERVING, TRAINING, AskedFigure, Output
 from planner.units.errors import Steps, shown
@@ -120,7 +120,7 @@ class Value:
 
     label: Label
     """As it was written; a number stays one."""
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedValue, ...]
     """Changes of the base."""
 
 
@@ -174,9 +174,9 @@ class StudyStart:
 
     base: Base
     on: WorkerMachine | None
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedValue, ...]
 
-    def resolve(self, *more: Change) -> Inputs:
+    def resolve(self, *more: ChangedValue) -> Inputs:
         """A point with `more` changes; Unresolved where it is no scenario."""
         return self.base.resolve((*self.changes, *more), self.on)
 
@@ -199,7 +199,7 @@ class Study:
     base_as_written: str
     on: WorkerMachine | None
     """The GPUs of a simulation where no axis changes them."""
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedValue, ...]
     """Changes of the base, for all points."""
     axes: tuple[Axis, ...]
     design: Design
@@ -223,7 +223,7 @@ class Study:
         """The point that is the base, or nearest to it."""
         return tuple(axis.reference for axis in self.axes)
 
-    def changes_at(self, at: Sequence[int]) -> tuple[Change, ...]:
+    def changes_at(self, at: Sequence[int]) -> tuple[ChangedValue, ...]:
         """All changes of the base at a point."""
         varied = (axis.values[i].changes for axis, i in zip(self.axes, at, strict=True))
         return (*self.changes, *chain.from_iterable(varied))
@@ -259,10 +259,10 @@ def load_study(path: Path, overrides: Sequence[str] = (), seed: int | None = Non
     return study
 
 
-def read_change(text: str, path: Path) -> Change:
+def read_change(text: str, path: Path) -> ChangedValue:
     """A change by `--set`; ScenarioError where it is none."""
     try:
-        return Change(*read_override(text), text)
+        return ChangedValue(*read_override(text), text)
     except YamlError as error:
         wrong = f"the value {error}"
     except ValueError as error:
@@ -273,7 +273,7 @@ def read_change(text: str, path: Path) -> Change:
 class StudyReader(ScenarioReader):
     """Turns a document into a study and gathers the problems on the way."""
 
-    def study(self, path: Path, text: str, overrides: Sequence[Change], seed: int | None) -> Study | None:
+    def study(self, path: Path, text: str, overrides: Sequence[ChangedValue], seed: int | None) -> Study | None:
         """The study, or None where the document holds none."""
         spec = self.validated(StudySpec, ("base", "axes"))
         if spec is None or self.problems:
@@ -322,7 +322,7 @@ class StudyReader(ScenarioReader):
         if not spec.axes and spec.search is None:
             self.report(("axes",), "nothing is varied. Give an axis, e.g. `load: [0.5, 1, 2]`, or a `search`.")
 
-    def check_overrides(self, spec: StudySpec, overrides: Sequence[Change]) -> None:
+    def check_overrides(self, spec: StudySpec, overrides: Sequence[ChangedValue]) -> None:
         """Notes changes of what is varied anyway."""
         varied = {*spec.axes, *([spec.search.path] if spec.search else [])}
         for change in overrides:
@@ -335,7 +335,7 @@ class StudyReader(ScenarioReader):
         try:
             start.resolve()
         except Unresolved as error:
-            of_set = {str(Change(at, value)): ("set", at) for at, value in spec.set.items()}
+            of_set = {str(ChangedValue(at, value)): ("set", at) for at, value in spec.set.items()}
             elsewhere = [no for no in error.problems if no.override not in of_set]
             for no in error.problems:
                 if no.override in of_set:
@@ -367,7 +367,7 @@ class StudyReader(ScenarioReader):
                 for i, item in enumerate(written):
                     if isinstance(item, dict):
                         self.report((*at, i), "must be a value. Name mappings: `{cases: {label: {path: value}}}`.")
-                    yield Value(label_of(item), (Change(name, item),))
+                    yield Value(label_of(item), (ChangedValue(name, item),))
             case dict() if isinstance(written.get("cases"), dict) and written["cases"]:
                 self.check_keys(at, written, ("cases",))
                 yield from self.cases((*at, "cases"), written["cases"])
@@ -391,7 +391,7 @@ class StudyReader(ScenarioReader):
             if not isinstance(changes, dict):
                 self.report((*at, label), f"must be a mapping of paths to values, got {shown(changes)}.")
                 continue
-            yield Value(label, tuple(starmap(Change, changes.items())))
+            yield Value(label, tuple(starmap(ChangedValue, changes.items())))
 
     def stepped(self, name: str, written: Mapping[str, Any]) -> Iterator[Value]:
         """Values at equal steps, or with `log` at equal ratios."""
@@ -412,7 +412,7 @@ class StudyReader(ScenarioReader):
             return
         for number in between(low, high, steps, log=log):
             label = with_unit(number, unit)
-            yield Value(label, (Change(name, label),))
+            yield Value(label, (ChangedValue(name, label),))
 
     def ends(self, at: Steps, low: Any, high: Any, keys: Sequence[str | int]) -> tuple[float, float, str] | None:
         """Both ends of a range in their common unit; None where they are none."""
@@ -479,7 +479,7 @@ class StudyReader(ScenarioReader):
             whole=spec.path != LOAD and not unit and all(isinstance(end, int) for end in spec.between),
         )
         lowest = search.written(low)
-        self.check_value(start, Value(lowest, (Change(spec.path, lowest),)), (*at, "path"))
+        self.check_value(start, Value(lowest, (ChangedValue(spec.path, lowest),)), (*at, "path"))
         return search
 
     def condition(self, at: Steps, text: str, ask: Ask, models: Sequence[str]) -> Condition | None:
@@ -531,12 +531,12 @@ def machine_of(spec: OnSpec | None) -> WorkerMachine | None:
     return WorkerMachine(spec.gpu, spec.count) if spec else None
 
 
-def fixed_changes(spec: StudySpec, base: Base, seed: int | None) -> Iterator[Change]:
+def fixed_changes(spec: StudySpec, base: Base, seed: int | None) -> Iterator[ChangedValue]:
     """Changes of the base that the study itself makes at all points; a training has no seed."""
-    yield from starmap(Change, spec.set.items())
+    yield from starmap(ChangedValue, spec.set.items())
     started = spec.seed if seed is None else seed
     if started is not None and not base.training:
-        yield Change("seed", started)
+        yield ChangedValue("seed", started)
 
 
 def reference(start: StudyStart, values: Sequence[Value]) -> int:

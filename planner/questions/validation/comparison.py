@@ -20,7 +20,7 @@ from planner.questions.validation.answer import (
 from planner.questions.validation.explaining import Explanation, explained, timings
 from planner.questions.validation.harness import harness_of, overhead
 from planner.questions.validation.recording import Recording
-from planner.questions.validation.simulating import Basis, Changes, simulated
+from planner.questions.validation.simulating import Basis, OtherCosts, simulated
 from planner.questions.validation.speed import RehearsedSpeed, speeds_of
 from simulator.clock.metrics import Summary, summarise
 from simulator.world.deployment import Deployment, Replica
@@ -48,7 +48,7 @@ def validate(
     rows = compared_rows(recording, simulated(recording, basis, replications))
     times = timings(recording, speeds)
 
-    def changed(other: Basis, changes: Changes) -> tuple[Compared, ...]:
+    def changed(other: Basis, changes: OtherCosts) -> tuple[Compared, ...]:
         return compared_rows(recording, simulated(recording, other, CAUSE_REPLICATIONS, changes))
 
     explanation = explained(recording, rows, times, basis, changed) if causes else Explanation("", "")

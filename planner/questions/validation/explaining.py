@@ -21,7 +21,7 @@ from planner.questions.validation.answer import (
 )
 from planner.questions.validation.harness import of_actions, overhead, rehearsed
 from planner.questions.validation.recording import Recording
-from planner.questions.validation.simulating import Basis, Changes
+from planner.questions.validation.simulating import Basis, OtherCosts
 from planner.questions.validation.speed import RehearsedSpeed, of_size
 from planner.questions.validation.takes import take_of
 from simulator.world.workload import Floats
@@ -34,9 +34,9 @@ SPREAD_MIN = 0.01
 """Spread on top of that, so that a profile that states none does not make all run times uneven."""
 EXPLAINS = 0.2
 """Least share of an error that names its cause: less is within the chance of the few runs it is told from."""
-AS_EXPECTED = Changes(certain=True)
+AS_EXPECTED = OtherCosts(certain=True)
 """What a cause is told from: draws of errors would only blur it."""
-Simulate = Callable[[Basis, Changes], Sequence[Compared]]
+Simulate = Callable[[Basis, OtherCosts], Sequence[Compared]]
 """Every row, simulated with other costs."""
 
 
@@ -50,7 +50,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Erring:
+class ErringFigure:
     """The figure that errs most."""
 
     row: int
@@ -71,7 +71,7 @@ class Suspect:
     kind: CauseKind
     model: str
     basis: Basis
-    changes: Changes
+    changes: OtherCosts
     text: str
 
 
@@ -80,7 +80,7 @@ def explained(
 ) -> Explanation:
     """The figure of all models and the device that errs most, and why."""
     errors = [
-        Erring(number, row.name, metric, error)
+        ErringFigure(number, row.name, metric, error)
         for number, row in enumerate(rows)
         for metric, error in row.error.items()
         if isfinite(error)
@@ -154,7 +154,7 @@ def factor(speed: RehearsedSpeed, actions: Actions, size: int) -> float:
 
 
 def weighed(
-    worst: Erring, rows: Sequence[Compared], found: Sequence[Suspect], basis: Basis, simulate: Simulate
+    worst: ErringFigure, rows: Sequence[Compared], found: Sequence[Suspect], basis: Basis, simulate: Simulate
 ) -> list[tuple[Suspect, float]]:
     """Suspects with the share of the error that goes where each is simulated as it was, the most first.
 
@@ -190,14 +190,14 @@ def of_times(recording: Recording, times: Sequence[Timing], basis: Basis) -> Ite
             yield Suspect(CauseKind(one.kind), one.model, basis, changes, times_text(one))
         cv = next((speed.cv for speed in basis.speeds if speed.cv is not None), stated[one.model])
         if one.kind == "run" and one.spread > SPREAD_OVER_STATED * cv + SPREAD_MIN:
-            changes = Changes(cv={one.model: one.spread}, certain=True)
+            changes = OtherCosts(cv={one.model: one.spread}, certain=True)
             yield Suspect(CauseKind.SPREAD, one.model, basis, changes, spread_text(one, cv))
 
 
-def as_they_were(recording: Recording, one: Timing, basis: Basis) -> Changes:
+def as_they_were(recording: Recording, one: Timing, basis: Basis) -> OtherCosts:
     """Times of one kind of action of one model as they were, by batch size."""
     if one.kind == "load":
-        return Changes(load={one.model: one.actual_s / one.expected_s}, certain=True)
+        return OtherCosts(load={one.model: one.actual_s / one.expected_s}, certain=True)
     mine = [actions for actions in recording.actions if (actions.kind, actions.model) == (one.kind, one.model)]
     sizes = np.concatenate([actions.batch for actions in mine])
     actual_s = np.concatenate([actions.actual_s for actions in mine])
@@ -205,7 +205,7 @@ def as_they_were(recording: Recording, one: Timing, basis: Basis) -> Changes:
     ratios = {
         int(size): float(actual_s[sizes == size].sum() / expected_s[sizes == size].sum()) for size in np.unique(sizes)
     }
-    return Changes(run={one.model: ratios}, certain=True)
+    return OtherCosts(run={one.model: ratios}, certain=True)
 
 
 def of_harness(recording: Recording, basis: Basis) -> Iterator[Suspect]:

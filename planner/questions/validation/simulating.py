@@ -38,7 +38,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class OtherCosts:
     """Costs other than those known beforehand."""
 
     run: Mapping[str, BySize] = field(default_factory=dict)
@@ -51,10 +51,10 @@ class Changes:
     """Whether costs are just these, without a draw of their errors."""
 
 
-NO_CHANGES = Changes()
+NO_CHANGES = OtherCosts()
 
 
-def simulated(recording: Recording, basis: Basis, replications: int, changes: Changes = NO_CHANGES) -> list[Summary]:
+def simulated(recording: Recording, basis: Basis, replications: int, changes: OtherCosts = NO_CHANGES) -> list[Summary]:
     """Replications with the arrivals that came, each with fresh noise, and costs off by a draw of their errors."""
     takes = [
         (as_rehearsed(recording, speed, workload, changes), speed, workload)
@@ -103,7 +103,7 @@ def of_sessions(recording: Recording, earlier: Sequence[Recording]) -> Recording
 
 
 def as_rehearsed(
-    recording: Recording, speed: RehearsedSpeed, workload: Workload, changes: Changes = NO_CHANGES
+    recording: Recording, speed: RehearsedSpeed, workload: Workload, changes: OtherCosts = NO_CHANGES
 ) -> Deployment:
     """The deployment as fast as it was rehearsed, but for what changes, processes slowing each other down.
 

@@ -10,7 +10,7 @@ Write = Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ChartAxis:
     """Values from `low` to `high`."""
 
     low: float
@@ -33,23 +33,23 @@ class Axis:
         return [(self.share(value), text) for value, text in self.ticks]
 
 
-def axis_to(high: float, write: Write, count: int = 4, title: str = "") -> Axis:
+def axis_to(high: float, write: Write, count: int = 4, title: str = "") -> ChartAxis:
     """An axis from nothing on."""
-    return Axis(0, high or 1.0, labelled(steps(0, high, count), write), title)
+    return ChartAxis(0, high or 1.0, labelled(steps(0, high, count), write), title)
 
 
 def axis_around(
     values: Iterable[float], write: Write, count: int = 4, title: str = "", log: bool = False, unit: float = 1.0
-) -> Axis:
+) -> ChartAxis:
     """An axis with a little room around its values, labelled where they are round in a unit."""
     known = list(values)
     low, high = min(known), max(known)
     if log:
         low, high = low / 1.2, high * 1.2
-        return Axis(low, high, labelled(log_steps(low, high), write), title, log)
+        return ChartAxis(low, high, labelled(log_steps(low, high), write), title, log)
     low, high = padded(low, high)
     round_values = [unit * value for value in steps(low / unit, high / unit, count)]
-    return Axis(low, high, labelled(round_values, write), title)
+    return ChartAxis(low, high, labelled(round_values, write), title)
 
 
 def labelled(values: Iterable[float], write: Write) -> list[tuple[float, str]]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import ClassVar
 
-from planner.show.charts.axes import Axis
+from planner.show.charts.axes import ChartAxis
 from planner.show.document import Block, OnPage
 
 PALETTE = (
@@ -127,8 +127,8 @@ class Graph:
     """Marks in the plane of two axes."""
 
     title: str
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     marks: Sequence[Mark]
     note: str = ""
     about: str = ""
@@ -170,7 +170,7 @@ class Bars(OnPage):
     holds: ClassVar[str] = "rows"
     title: str
     rows: Sequence[Bar]
-    x: Axis
+    x: ChartAxis
     note: str = ""
 
 
@@ -203,7 +203,7 @@ class Lanes(OnPage):
 
     holds: ClassVar[str] = "rows"
     rows: Sequence[Lane]
-    x: Axis
+    x: ChartAxis
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from planner.questions.horizons.answer import Horizon, Strategy
-from planner.show.charts.axes import Axis
+from planner.show.charts.axes import ChartAxis
 from planner.show.charts.blocks import Lane, Lanes, Line, Strip, area, colour, stairs
 from planner.show.document import Block, Text, Tone
 from planner.units.writing import counted, dollars, per_second
@@ -21,7 +21,7 @@ def by_hour(horizon: Horizon) -> Iterator[Block]:
         return
     most = max([*needed, *(gpus for s in horizon.strategies for gpus in s.gpus_by_hour)]) * ROOM
     days = range(0, horizon.days, max(1, round(horizon.days / DAYS_LABELLED)))
-    x = Axis(0, len(needed), [(day * HOURS_PER_DAY, f"day {day + 1}") for day in days])
+    x = ChartAxis(0, len(needed), [(day * HOURS_PER_DAY, f"day {day + 1}") for day in days])
     yield Text("Area: GPUs that the load needs. Line: GPUs that are paid for.", Tone.NOTE)
     yield Lanes([load(horizon), *(lane(s, needed, most) for s in horizon.strategies)], x)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import isfinite, isnan
 
 from planner.model.plan import LatencyHistogram, ModelAnswer, OfOneKind, Outlook, Plan, Recommendation
-from planner.show.charts.axes import Axis, axis_around, axis_to, labelled, log_steps
+from planner.show.charts.axes import ChartAxis, axis_around, axis_to, labelled, log_steps
 from planner.show.charts.blocks import (
     Bar,
     Bars,
@@ -45,7 +45,7 @@ def room(models: Sequence[ModelAnswer]) -> Iterator[Bars]:
     ticks = labelled([at for at in SLO_TICKS if at <= high], share)
     rows = [room_bar(m) for m in sorted(models, key=latency_left)]
     title = "99th percentile as a share of the latency of the SLO"
-    yield Bars(title, rows, Axis(0, high, ticks), "The short line is the 95 % interval over replications.")
+    yield Bars(title, rows, ChartAxis(0, high, ticks), "The short line is the 95 % interval over replications.")
 
 
 def room_bar(m: ModelAnswer) -> Bar:
@@ -93,8 +93,8 @@ def histogram(one: LatencyHistogram, model: ModelAnswer) -> Graph:
     percentiles = f"p50 {seconds(model.p50_s)}, p99 {seconds(model.p99_s)}"
     return Graph(
         one.model,
-        Axis(low_s, high_s, labelled(log_steps(low_s, high_s), seconds_tick), log=True),
-        Axis(0, most),
+        ChartAxis(low_s, high_s, labelled(log_steps(low_s, high_s), seconds_tick), log=True),
+        ChartAxis(0, most),
         [*marks, Rule(one.slo_s, name="SLO")],
         f"{percentiles}; {counted(sum(one.counts), 'request')}{late}",
         f"Latency of {one.model}: {percentiles}, SLO {seconds(one.slo_s)}",

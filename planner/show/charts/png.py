@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
 from calibrate.io.plot import STYLE, PlotError, save
-from planner.show.charts.axes import Axis
+from planner.show.charts.axes import ChartAxis
 from planner.show.charts.blocks import (
     AREAS,
     PALETTE,
@@ -165,12 +165,12 @@ def draw_heat(heat: Heat, axes: "Axes") -> None:
     axes.set(title=heat.title, xlabel=heat.across, ylabel=heat.down)
 
 
-def ticks(axis: Axis) -> tuple[list[float], list[str]]:
+def ticks(axis: ChartAxis) -> tuple[list[float], list[str]]:
     """Places and texts."""
     return [at for at, _ in axis.ticks], [text for _, text in axis.ticks]
 
 
-def label(axes: "Axes", axis: Axis) -> None:
+def label(axes: "Axes", axis: ChartAxis) -> None:
     """The horizontal axis: ends, labels, many long ones turned."""
     axes.set_xscale("log" if axis.log else "linear")
     axes.set(xlabel=axis.title, xlim=(axis.low, axis.high))

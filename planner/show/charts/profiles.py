@@ -6,7 +6,7 @@ from typing import Any
 from calibrate.io.plot import PlotError
 from calibrate.io.points import OPTIMIZERS
 from planner.model.choices import Picture
-from planner.show.charts.axes import Axis, axis_around, plain
+from planner.show.charts.axes import ChartAxis, axis_around, plain
 from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
 from planner.show.charts.profiling import bars
 from simulator.world.profile import FitQuality, Profile
@@ -63,13 +63,13 @@ def between(batches: Sequence[float]) -> list[float]:
     return [first * (last / first) ** (i / STEPS) for i in range(STEPS + 1)]
 
 
-def batch_axis(batches: Sequence[float]) -> Axis:
+def batch_axis(batches: Sequence[float]) -> ChartAxis:
     """The measured batch sizes."""
     around = axis_around(batches, plain, log=True)
-    return Axis(around.low, around.high, [(batch, plain(batch)) for batch in batches], "batch size", log=True)
+    return ChartAxis(around.low, around.high, [(batch, plain(batch)) for batch in batches], "batch size", log=True)
 
 
-def heights(points: Sequence[Point]) -> Axis:
+def heights(points: Sequence[Point]) -> ChartAxis:
     """All that is drawn."""
     return axis_around([y for _, y in points], plain, log=True)
 

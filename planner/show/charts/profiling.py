@@ -7,7 +7,7 @@ from calibrate.layers.facts import LayerWork
 from planner.prediction.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy
 from planner.questions.profiling.whatif import training_memory
-from planner.show.charts.axes import Axis, axis_around, axis_to, plain
+from planner.show.charts.axes import ChartAxis, axis_around, axis_to, plain
 from planner.show.charts.blocks import Chart, Dot, Graph, Line, Rule, colour, stacked, upright
 from simulator.world.hardware import GPU
 
@@ -35,7 +35,7 @@ def bars(title: str, names: Sequence[str], heights: Sequence[Mapping[str, float]
     """Bars on top of one another, one for each name."""
     boxes = list(stacked(heights))
     few = len(names) <= NAMES_MAX
-    x = Axis(
+    x = ChartAxis(
         -0.5,
         len(names) - 0.5,
         list(enumerate(names)) if few else [],

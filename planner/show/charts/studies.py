@@ -9,7 +9,7 @@ from operator import not_
 from calibrate.io.plot import PlotError
 from planner.questions.studies.results import AxisAnswer, OutputAnswer, PointAnswer, StudyAnswer, Swing, figure_of
 from planner.questions.studies.scenario import Design, Label
-from planner.show.charts.axes import Axis, axis_around
+from planner.show.charts.axes import ChartAxis, axis_around
 from planner.show.charts.blocks import (
     PALETTE,
     Bar,
@@ -288,7 +288,7 @@ def longest_two(answer: StudyAnswer) -> tuple[int, int] | None:
     return min(longest[:2]), max(longest[:2])
 
 
-def axis_of(axis: AxisAnswer) -> Axis:
+def axis_of(axis: AxisAnswer) -> ChartAxis:
     """An axis of the study, its values as the study wrote them, or round ones where there are many."""
     numbers = axis.numbers or ()
     log = axis.log or 0 < WIDE_RANGE * min(numbers) <= max(numbers)
@@ -298,7 +298,7 @@ def axis_of(axis: AxisAnswer) -> Axis:
     return replace(around, ticks=list(zip(numbers, map(str, axis.values), strict=True)))
 
 
-def axis_for(output: OutputAnswer, values: Sequence[float], count: int = 4, title: str = "") -> Axis:
+def axis_for(output: OutputAnswer, values: Sequence[float], count: int = 4, title: str = "") -> ChartAxis:
     """An axis for a figure; long times are labelled in hours."""
     if output.unit == "s" and max(values) >= SHOWN_LONG_S:
         return axis_around(values, lambda time_s: f"{time_s / HOUR_S:g} h", count, title, unit=HOUR_S)

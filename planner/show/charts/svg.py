@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from planner.show.charts.axes import Axis
+from planner.show.charts.axes import ChartAxis
 from planner.show.charts.blocks import Box, Dot, Graph, Line, Look, Mark, Rule
 
 WIDTH, HEIGHT = 360, 190
@@ -52,8 +52,8 @@ def straight(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
 class Plane:
     """Where the values of two axes lie in a drawing."""
 
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     left: float
     right: float
     floor: float
@@ -142,8 +142,8 @@ def graph(one: Graph) -> Markup:
     return element("svg", frame, Markup("").join(parts))
 
 
-def strip(marks: Sequence[Mark], x: Axis, about: str, high: float = 1.0) -> Markup:
+def strip(marks: Sequence[Mark], x: ChartAxis, about: str, high: float = 1.0) -> Markup:
     """Marks that stretch with the page."""
-    plane = Plane(x, Axis(0, high), 0, STRIP, TALL, 0)
+    plane = Plane(x, ChartAxis(0, high), 0, STRIP, TALL, 0)
     frame = {"class": "strip", "viewBox": f"0 0 {STRIP} {TALL}", "preserveAspectRatio": "none"}
     return element("svg", frame | {"role": "img", "aria-label": about}, Markup("").join(map(plane.drawn, marks)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from planner.model.plan import Plan, Timeline
-from planner.show.charts.axes import Axis, labelled, steps
+from planner.show.charts.axes import ChartAxis, labelled, steps
 from planner.show.charts.blocks import Box, Lane, Lanes, Legend, Line, Strip, area, colour, stairs
 from planner.show.document import Block, Text, Tone
 from planner.units.writing import counted, gigabytes, seconds
@@ -40,7 +40,7 @@ class Stretch:
         seen = self.seen
         last_s = self.start_s + LAST_TICK * (self.end_s - self.start_s)
         at_s = [at_s for at_s in steps(self.start_s, self.end_s) if at_s < last_s]
-        x = Axis(self.start_s, self.end_s, labelled(at_s, lambda at_s: seconds(at_s) if at_s else "0"))
+        x = ChartAxis(self.start_s, self.end_s, labelled(at_s, lambda at_s: seconds(at_s) if at_s else "0"))
         yield Text(self.title())
         yield Legend([(colour(i), name) for i, name in enumerate(seen.models)])
         below = "; below it, paler, weights on their way" if seen.loads.gpu else ""

@@ -5,7 +5,7 @@ from itertools import chain
 from math import isfinite, log
 
 from planner.questions.training.plan import TrainingOption, TrainingPlan
-from planner.show.charts.axes import Axis, axis_around, labelled
+from planner.show.charts.axes import ChartAxis, axis_around, labelled
 from planner.show.charts.blocks import Dot, FigureGrid, Graph, Legend, Line, Look, Mark, Rule, colour
 from planner.show.document import Block
 from planner.show.text.training import TICKS_S, length, usd, who
@@ -111,9 +111,9 @@ def limits(plan: TrainingPlan) -> Iterator[Rule]:
         yield Rule(plan.budget_usd, name=f"budget {usd(plan.budget_usd)}", dashed=True, level=True)
 
 
-def time_axis(times_s: Sequence[float]) -> Axis:
+def time_axis(times_s: Sequence[float]) -> ChartAxis:
     """Round lengths of time."""
     around = axis_around(times_s, length, log=True)
     fitting = [t for t in TICKS_S if around.low <= t <= around.high]
     ticks = labelled(fitting[:: len(fitting) // TICKS_MAX + 1], length)
-    return Axis(around.low, around.high, ticks, "time of the training", log=True)
+    return ChartAxis(around.low, around.high, ticks, "time of the training", log=True)

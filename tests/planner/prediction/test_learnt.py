@@ -12,8 +12,8 @@ from support.planning import CATALOG
 
 from calibrate.published.points import points
 from planner import api
-from planner.prediction.effects import Case
-from planner.prediction.learning import Design, Figure, HeldOut, Spreads, digest, figures, widening
+from planner.prediction.effects import PredictedCase
+from planner.prediction.learning import DesignMatrices, Figure, HeldOut, Spreads, digest, figures, widening
 from planner.prediction.learnt import Learnt, Nearness, learnt, traits
 from planner.prediction.queries import QueryError, answers
 from planner.prediction.transfer import SPREAD_80
@@ -41,7 +41,7 @@ def test_the_shipped_effects_solve_the_equations_of_the_mixed_model() -> None:
     """
     told = learnt()
     some = figures(CATALOG.gpus)
-    design = Design(some)
+    design = DesignMatrices(some)
     means = {
         group: np.array([told.effects[group][key][0] for key in columns]) for group, columns in design.columns.items()
     }
@@ -58,7 +58,7 @@ def test_bands_are_widened_where_errors_are_large() -> None:
     rng = np.random.default_rng(5)
     case = {"architecture": "resnet50", "input": "224", "precision": "fp32", "runtime": "pytorch", "batch": 8.0}
     errors = [
-        HeldOut("", Figure(Case(gpu=gpu, **case), CATALOG.gpus[gpu], "x", 0.0), Nearness.PAIR, error, 0.1)  # type: ignore[arg-type]
+        HeldOut("", Figure(PredictedCase(gpu=gpu, **case), CATALOG.gpus[gpu], "x", 0.0), Nearness.PAIR, error, 0.1)  # type: ignore[arg-type]
         for gpu, spread in (("T4", 0.2), ("L4", 0.05))
         for error in rng.normal(0.0, spread, 2000)
     ]
@@ -140,14 +140,14 @@ def test_a_table_that_cannot_be_read_is_refused_by_line(tmp_path: Path, text: st
 def test_less_is_surer_the_nearer_something_was_measured() -> None:
     def width(**changes: object) -> float:
         case = {"gpu": "T4", "architecture": "resnet50", "input": "224", "precision": "fp32", "runtime": "pytorch"}
-        estimate = learnt().predict(Case(**{**case, "batch": 12.0, **changes}), CATALOG.gpus["T4"])  # type: ignore[arg-type]
+        estimate = learnt().predict(PredictedCase(**{**case, "batch": 12.0, **changes}), CATALOG.gpus["T4"])  # type: ignore[arg-type]
         return log(estimate.high / estimate.low)
 
     assert width() < width(architecture="tf_efficientnet_l2")
 
 
 def test_what_nobody_has_seen_spreads_as_its_group_does() -> None:
-    case = Case(gpu="T4", architecture="resnet50", input="224", precision="fp32", runtime="pytorch", batch=8.0)
+    case = PredictedCase(gpu="T4", architecture="resnet50", input="224", precision="fp32", runtime="pytorch", batch=8.0)
     nothing = Learnt({}, learnt().spreads, learnt().noise)
     assert nothing.nearness(case) is Nearness.NEW_MODEL
     assert nothing.log_time(case, CATALOG.gpus["T4"]).sd > learnt().log_time(case, CATALOG.gpus["T4"]).sd

@@ -17,7 +17,7 @@ from planner.model.scenario import BuySpec, EvidenceAsked, OwnMachine, Scenario
 from planner.prediction.predict import Predictor
 from planner.search.question import ask
 from simulator.world.curves import Interpolated
-from simulator.world.doubt import Drawn as DrawnWorld
+from simulator.world.doubt import DrawnSpeeds
 from simulator.world.profile import Doubt, Profile
 
 CAMERAS, FPS = 10, 30.0
@@ -50,7 +50,7 @@ def test_a_plan_holds_in_as_many_worlds_as_was_asked(confidence: float) -> None:
     # In a world where frames take s seconds, n GPUs carry the load if its whole, rate x s, is below n: in larger
     # batches a frame takes no less.
     frame_s = predicted(0.3, confidence).latency(1)
-    errors = [exp(0.3 * DrawnWorld(s).error(doubt, "detector", "T4")) for s in range(WORLDS)]
+    errors = [exp(0.3 * DrawnSpeeds(s).error(doubt, "detector", "T4")) for s in range(WORLDS)]
     loads = [CAMERAS * FPS * frame_s * error for error in errors]
     assert sum(load < found.gpu_count for load in loads) / WORLDS >= confidence
 

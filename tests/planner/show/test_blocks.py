@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.show import document as blocks
-from planner.show.charts.axes import Axis
+from planner.show.charts.axes import ChartAxis
 from planner.show.charts.blocks import (
     Bar,
     Bars,
@@ -48,7 +48,7 @@ from planner.show.page.render import page
 from planner.show.terminal import terminal
 from planner.units.writing import Screen
 
-X = Axis(0, 10, [(5, "five")])
+X = ChartAxis(0, 10, [(5, "five")])
 MARKS = [Box(0, 4, 0, 1, "fill", "a box")]
 SAMPLES: dict[type[Block], tuple[Block, Block, list[str]]] = {
     Text: (Text("a sentence"), Text(""), ["a sentence"]),

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support import worlds
 
-from calibrate.serving.executor import Executor, Line, RealGpu, Stopwatch
+from calibrate.serving.executor import Executor, RealGpu, Stopwatch, WaitingLine
 from simulator.clock.drivers import time_until
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import simulate, stages
@@ -267,11 +267,11 @@ class Played(Executor):
 def executed(deployment: Deployment, asked: dict[str, list[float]]) -> dict[str, np.ndarray]:
     """What `calibrate.serving.executor` makes of the same requests."""
     clock = Hand()
-    lines: list[Line] = []
+    lines: list[WaitingLine] = []
     for service in deployment.services:
         (stage,) = stages(service, service.replicas[0], deployment.swap, None)
         stage = replace(stage, load_t0_s=0.0, load_bytes_per_s=AT_ONCE)
-        lines.append(Line(service, stage, asked[service.model], partial(pass_time, clock, stage)))
+        lines.append(WaitingLine(service, stage, asked[service.model], partial(pass_time, clock, stage)))
     executor = Played(RealGpu(deployment, lines, NoWeights()))  # type: ignore[arg-type]
     executor.clock = clock
     assert executor.serve(lambda: 0.0, DURATION_S, lambda: False) is None
@@ -282,7 +282,7 @@ def pass_time(clock: Hand, stage: Stage, count: int) -> None:
     clock.now += stage.service_s[count]
 
 
-def ends_of(line: Line) -> np.ndarray:
+def ends_of(line: WaitingLine) -> np.ndarray:
     log = line.log
     ends_s = np.array([end_s if end_s <= DURATION_S else nan for end_s in log.finish_s])
     rows = np.repeat(np.column_stack([log.start_s, ends_s]), log.count, axis=0)

@@ -12,7 +12,7 @@ from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import SLO, Deployment, Replica, Service
-from simulator.world.doubt import Drawn, drawn
+from simulator.world.doubt import DrawnSpeeds, drawn
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Doubt, Evidence, Profile
@@ -107,7 +107,7 @@ def test_a_prediction_is_exceeded_as_often_as_its_quantile_says(quantile: float)
 @pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
 def test_models_on_one_kind_err_together(shared: float) -> None:
     doubt = Doubt(error_sd=flat(0.3), shared=shared)
-    pairs = np.array([[Drawn(s).error(doubt, model, "any") for model in ("a", "b")] for s in range(WORLDS)])
+    pairs = np.array([[DrawnSpeeds(s).error(doubt, model, "any") for model in ("a", "b")] for s in range(WORLDS)])
     found = stats.pearsonr(pairs[:, 0], pairs[:, 1]).confidence_interval(CONFIDENCE)
     assert found.low <= shared <= found.high
     assert holds_variance(pairs[:, 0], 1.0)

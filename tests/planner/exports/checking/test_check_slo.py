@@ -233,7 +233,11 @@ def test_figures_agree_with_numpy() -> None:
     values = sorted(random.Random(2).random() for _ in range(101))
     assert quantile(values, 0.99) == pytest.approx(np.quantile(values, 0.99))
     assert interval(99, 100) == pytest.approx((0.9455, 0.9982), abs=1e-4)  # Wilson (1927)
-    record = [check_slo.Outcome(0.0, 0.0, 0.1), check_slo.Outcome(1.0, 1.0, 1.2), check_slo.Outcome(2.0, 2.0)]
+    record = [
+        check_slo.RequestOutcome(0.0, 0.0, 0.1),
+        check_slo.RequestOutcome(1.0, 1.0, 1.2),
+        check_slo.RequestOutcome(2.0, 2.0),
+    ]
     row = judge({"name": "m", "slo_s": 0.1, "slo_attainment_target": 0.3, "p50_s": 1, "p99_s": 1}, record)
     assert (row["attainment"], row["lost"], row["slo_met"]) == (pytest.approx(1 / 3), 1, True)
 

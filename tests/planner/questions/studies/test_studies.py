@@ -30,7 +30,7 @@ from planner.cli import app
 from planner.io.load import ScenarioError, load_scenario, read_override, schema
 from planner.io.store import StoreError, plain
 from planner.questions.studies import figures, results, scenario
-from planner.questions.studies.base import Change, key_of
+from planner.questions.studies.base import ChangedValue, key_of
 from planner.questions.studies.engine import (
     DAY,
     Context,
@@ -320,7 +320,7 @@ def test_keys_tell_what_matters_apart_and_nothing_else(small: Path, tmp_path: Pa
     elsewhere = load_study(written(tmp_path, STUDY, "# a comment\n" + BASE)).base
 
     def key(*changes: str) -> str:
-        made = [Change(*read_override(change)) for change in changes]
+        made = [ChangedValue(*read_override(change)) for change in changes]
         return key_of(elsewhere.resolve(made, None), known)
 
     assert key() == key_of(base.resolve((), None), known)
@@ -589,7 +589,7 @@ def test_a_search_brackets_what_two_gpus_carry_and_goes_on_after_a_kill(tmp_path
         assert found["low"] == found["mid"] < found["high"] <= 1.2 * found["low"]
         for end, feasible in (("low", True), ("high", False)):
             inputs = study.base.resolve(
-                (*study.changes, Change("buy.max_gpus", count), Change("load", found[end])), None
+                (*study.changes, ChangedValue("buy.max_gpus", count), ChangedValue("load", found[end])), None
             )
             assert run_point(CONTEXT, inputs)["feasible"] is feasible
     assert 1.5 * one["low"] < two["low"] < 2.5 * one["low"]

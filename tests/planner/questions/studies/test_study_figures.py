@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.io.load import read_override
-from planner.questions.studies.base import Change
+from planner.questions.studies.base import ChangedValue
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import SERVING, TRAINING, is_figure, middle
 from planner.questions.studies.scenario import Condition, Find, Search, between, measured, output_of, with_unit
@@ -39,11 +39,11 @@ def test_what_is_no_figure_has_no_facts(name: str) -> None:
 
 @given(VALUES)
 def test_a_change_is_what_set_reads(value: object) -> None:
-    assert read_override(str(Change("models[a].slo.latency", value))) == ("models[a].slo.latency", value)
+    assert read_override(str(ChangedValue("models[a].slo.latency", value))) == ("models[a].slo.latency", value)
 
 
 def test_a_change_by_hand_keeps_its_text() -> None:
-    assert str(Change(*read_override("load = 2"), "load = 2")) == "load = 2"
+    assert str(ChangedValue(*read_override("load = 2"), "load = 2")) == "load = 2"
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, st.sampled_from(sorted(SIGNS)))

@@ -20,7 +20,7 @@ from planner.catalog.offers import load_catalog
 from planner.model.choices import Picture
 from planner.show.charts import plan as plans
 from planner.show.charts import png, profiles, studies, svg, training
-from planner.show.charts.axes import Axis, axis_around, axis_to, labelled
+from planner.show.charts.axes import ChartAxis, axis_around, axis_to, labelled
 from planner.show.charts.blocks import (
     PALETTE,
     Bar,
@@ -45,8 +45,8 @@ from planner.show.charts.blocks import (
 from planner.show.documents.training import chosen
 
 PNG = b"\x89PNG\r\n\x1a\n"
-X = Axis(0, 10, [(0, "0"), (5, "five"), (10, "10")], "time")
-Y = Axis(1, 100, [(1, "1"), (100, "100")], "cost", log=True)
+X = ChartAxis(0, 10, [(0, "0"), (5, "five"), (10, "10")], "time")
+Y = ChartAxis(1, 100, [(1, "1"), (100, "100")], "cost", log=True)
 MARKS = [
     *(Line([(0, 1), (5, 50), (10, 20)], colour(i), look, name=look) for i, look in enumerate(Look)),
     Line([]),

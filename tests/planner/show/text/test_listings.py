@@ -13,7 +13,7 @@ from support.calibrated import session
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
 from planner.model.choices import PriceKind
-from planner.prediction.queries import Answer
+from planner.prediction.queries import QueryAnswer
 from planner.questions.studies.results import OutputAnswer
 from planner.questions.training.closed_forms import Range
 from planner.show.spreadsheet import CSV_COLUMNS, answers_csv, to_csv
@@ -159,7 +159,7 @@ def test_a_row_for_each_model_with_its_figures():
 
 
 def test_no_answers_are_a_head_alone():
-    assert next(csv.reader([answers_csv([])])) == list(Answer.__dataclass_fields__)
+    assert next(csv.reader([answers_csv([])])) == list(QueryAnswer.__dataclass_fields__)
 
 
 # Figures
