@@ -14,7 +14,7 @@ from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Workload
 
 pytest.importorskip("numba")
 
-WORLDS = 300
+WORLDS = 1_000
 DURATION_S = 5.0
 KIND = GPU(
     name="any",
