@@ -175,7 +175,7 @@ def learnt() -> None:
     """How far the learnt predictor errs where something was left out; takes some minutes."""
     print("\nErrors of what was learnt from published points\n")
     print("\n".join(learnt_table()))
-    print("\nTimes of MLPerf's full batches at int8 in TensorRT over those of an A100 SXM\n")
+    print("\nTimes of MLPerf's full batches at int8 in TensorRT over those of an A100 PCIe\n")
     print("\n".join(ratios_table()))
 
 
