@@ -1,4 +1,4 @@
-"""Strains of many GPUs at once: the duty cycles of `planner.placing.duty` as columns, equal to the last bit.
+"""Strains of many GPUs at once: the duty cycles of `planner.placing.duty` as columns, equal within 1e-12.
 
 A search for a packing tries thousands of ways to fill a GPU, of which nothing but the strain counts.
 """
