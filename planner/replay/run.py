@@ -14,13 +14,10 @@ from planner.placing.sizing import Need
 from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
 from planner.replay.timeline import latency_counts, timeline
-from simulator.clock.metrics import (
-    accuracy,
-    summarise,
-)
-from simulator.clock.records import SimulationResult
-from simulator.clock.run import check, replicate
-from simulator.clock.stability import compute_load, drain, offered_load
+from simulator.clock.metrics import accuracy
+from simulator.clock.run import check
+from simulator.clock.stability import drain, offered_load
+from simulator.clock.worlds import Worlds
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Workload
 
@@ -71,9 +68,9 @@ def replay(
     looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
     stage = 0 if screen else 1
     check(deployment, workload)
+    worlds = Worlds(deployment, workload, horizon_s, so_far.stretch.warmup_s, so_far.rates_rps(1.0))
     for i in range(looks[-1]):
-        result = replicate(deployment, workload, horizon_s, seed_of(seed, stage, i))
-        so_far = _with_one_more(so_far, result, scenario, screen=screen, doubted=deployment.doubted)
+        so_far = _with_one_more(so_far, worlds, seed_of(seed, stage, i), scenario, screen=screen)
         tell((i + 1) / next(look for look in looks if look > i))
         if _is_enough(so_far, screen=screen):
             break
@@ -115,40 +112,30 @@ def _not_begun(
     )
 
 
-def _overloaded_in(result: SimulationResult, rates_rps: Mapping[str, float], traffic: Workload) -> tuple[str, ...]:
-    """Models whose queues grow without end in the world of one replication, however short it was."""
-    world = result.deployment
-    plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
-    if plain and compute_load(world, rates_rps) < 1:
-        return ()
-    return drain(world, rates_rps, traffic).growing
-
-
-def _with_one_more(
-    so_far: Replay, result: SimulationResult, scenario: Scenario, *, screen: bool, doubted: bool
-) -> Replay:
-    """The replications so far and one more. `doubted`: each is a world of its own."""
+def _with_one_more(so_far: Replay, worlds: Worlds, seed: int, scenario: Scenario, *, screen: bool) -> Replay:
+    """The replications so far and one more."""
     base = {spec.name: spec.accuracy for spec in scenario.models}
     half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
-    summary = summarise(result, early_s)
-    answered = {model: base[model] * seen.slo_attainment for model, seen in summary.models.items()}
-    reused = () if half_life_s is None else (accuracy(result, base, half_life_s, early_s),)
-    rates_rps = {model: need.needed_rps for model, need in so_far.needs.items()}
+    shown = so_far.timeline is None and not screen
+    result = worlds.result(seed) if shown or half_life_s is not None else None
+    seen = worlds.figures(result) if result else worlds.seen(seed)
+    answered = {model: base[model] * one.slo_attainment for model, one in seen.summary.models.items()}
+    reused = (accuracy(result, base, half_life_s, early_s),) if result and half_life_s is not None else ()
     more = replace(
         so_far,
-        overloads=(*so_far.overloads, _overloaded_in(result, rates_rps, so_far.traffic) if doubted else ()),
-        summaries=(*so_far.summaries, summary),
+        overloads=(*so_far.overloads, seen.growing),
+        summaries=(*so_far.summaries, seen.summary),
         lost_is_wrong=(*so_far.lost_is_wrong, answered),
         reuse_last=(*so_far.reuse_last, *reused),
-        requests=so_far.requests + result.request_count,
-        wall_s=so_far.wall_s + result.wall_s,
+        requests=so_far.requests + seen.requests,
+        wall_s=so_far.wall_s + seen.wall_s,
     )
     if screen:
         return more
     return replace(
         more,
-        latencies=(*so_far.latencies, latency_counts(result, early_s)),
-        timeline=so_far.timeline or timeline(result, summary, early_s),
+        latencies=(*so_far.latencies, latency_counts(seen.latency_s)),
+        timeline=timeline(result, seen.summary, early_s) if shown and result else so_far.timeline,
     )
 
 

@@ -34,18 +34,15 @@ Counts = NDArray[np.int64]
 Rows = NDArray[np.int64]
 
 
-def latency_counts(result: SimulationResult, warmup_s: float) -> dict[str, Counts]:
-    """Finished requests of each model by latency, of those that arrived after the warm-up."""
-    return {model: _counts(requests, warmup_s) for model, requests in result.requests.items()}
-
-
-def _counts(requests: Requests, warmup_s: float) -> Counts:
-    first = int(np.searchsorted(requests.arrival_s, warmup_s))
-    latency_s = requests.finish_s[first:] - requests.arrival_s[first:]
-    latency_s = latency_s[requests.outcome[first:] == Outcome.FINISHED]
-    number = np.log10(np.maximum(latency_s, SHORTEST_S) / SHORTEST_S) * BINS_PER_DECADE
-    last = BINS_PER_DECADE * DECADES - 1
-    return np.bincount(np.minimum(number, last).astype(np.intp), minlength=last + 1)
+def latency_counts(latency_s: Mapping[str, Floats]) -> dict[str, Counts]:
+    """Requests of each model by latency."""
+    together_s = np.concatenate(list(latency_s.values()))
+    bins = BINS_PER_DECADE * DECADES
+    number = np.log10(np.maximum(together_s, SHORTEST_S) / SHORTEST_S) * BINS_PER_DECADE
+    place = np.minimum(number, bins - 1).astype(np.intp)
+    place += bins * np.repeat(np.arange(len(latency_s)), [len(one) for one in latency_s.values()])
+    counts = np.bincount(place, minlength=bins * len(latency_s)).reshape(-1, bins)
+    return dict(zip(latency_s, counts, strict=True))
 
 
 def histogram(model: str, slo_s: float, counts: Counts) -> LatencyHistogram:

@@ -3,9 +3,11 @@
 Every definition stands as a formula in `docs/concepts.md`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
+from operator import add
 
 import numpy as np
 from scipy import special
@@ -22,6 +24,8 @@ CONFIDENCE = 0.95
 """Of an interval that is looked at once."""
 STRETCHES = 10
 """Parts of a replication whose means tell how sure its own mean is."""
+IN_TIME_S = 1e-9
+"""A request is in time that is late by no more: by rounding."""
 
 
 class Verdict(StrEnum):
@@ -112,7 +116,9 @@ def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
         by_device[batches.device].append(worked)
         by_model.setdefault(batches.model, []).append(worked)
     models = {
-        model: _model(requests, by_model[model], slo_s[model], warmup_s, result.duration_s)
+        model: _tally(requests, by_model[model], slo_s[model], warmup_s, result.duration_s).metrics(
+            result.duration_s - warmup_s
+        )
         for model, requests in result.requests.items()
     }
     devices = {name: _device(result, gpus[name], name, worked) for name, worked in by_device.items()}
@@ -133,12 +139,74 @@ def _worked(batches: Batches, gpu: GPU, profile: Profile, end_s: float) -> _Work
     by_size_s = np.bincount(batches.count, weights=runs_s)
     sizes = np.flatnonzero(by_size_s)
     watts = busy_by_size_w(gpu, profile, int(sizes[-1])) if len(sizes) else ()
-    energy_j = sum(float(by_size_s[size]) * watts[size - 1] for size in sizes)
+    energy_j = total(float(by_size_s[size]) * watts[size - 1] for size in sizes)
     return _Worked(batches, float(np.add.reduce(runs_s)), energy_j)
 
 
-def _model(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s: float, end_s: float) -> ModelMetrics:
-    span_s = end_s - warmup_s
+def total(values: Iterable[float]) -> float:
+    """A sum from the left: `sum` rounds otherwise from Python 3.12 on, and machine code must come to the same."""
+    return reduce(add, values, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the requests and batches of one model add up to, of those that arrived after the warm-up."""
+
+    arrived: int
+    finished: int
+    dropped: int
+    waiting: int
+    running: int
+    judged: int
+    in_time: int
+    judged_in_time: int
+    batched: int
+    """Requests in batches."""
+    batches: int
+    finished_in_all: int
+    """Those of the warm-up too."""
+    mean_s: float
+    mean_queueing_s: float
+    stretches: int
+    """Parts of the replication that hold requests which are judged; 0 where they are too few to tell."""
+    stretches_sd: float
+    """Standard deviation over these parts of the share in time."""
+    backlog_growth: float
+    energy_j: float
+    ordered_s: Floats
+    """Latencies of those that finished, sorted."""
+
+    def metrics(self, span_s: float) -> ModelMetrics:
+        """As shares and rates; `span_s`: the time after the warm-up."""
+        p50, p90, p95, p99 = quantiles(self.ordered_s, (0.5, 0.9, 0.95, 0.99))
+        error = self.stretches_sd / self.stretches**0.5 if self.stretches > 1 else float("nan")
+        return ModelMetrics(
+            arrived=self.arrived,
+            finished=self.finished,
+            dropped=self.dropped,
+            waiting=self.waiting,
+            running=self.running,
+            judged=self.judged,
+            offered_rps=self.arrived / span_s,
+            throughput_rps=self.finished / span_s,
+            goodput_rps=self.in_time / span_s,
+            processed_fraction=_ratio(self.finished, self.arrived),
+            dropped_fraction=_ratio(self.dropped, self.arrived),
+            slo_attainment=_ratio(self.judged_in_time, self.judged),
+            mean_s=self.mean_s,
+            p50_s=p50,
+            p90_s=p90,
+            p95_s=p95,
+            p99_s=p99,
+            mean_queueing_s=self.mean_queueing_s,
+            mean_batch_size=_ratio(self.batched, self.batches),
+            joules_per_inference=_ratio(self.energy_j, self.finished_in_all),
+            slo_attainment_error=error,
+            backlog_growth=self.backlog_growth,
+        )
+
+
+def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s: float, end_s: float) -> Tally:
     first = int(requests.arrival_s.searchsorted(warmup_s))
     late = requests if not first else requests.since(first)
     arrived = len(late.arrival_s)
@@ -150,36 +218,38 @@ def _model(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         done = late.outcome == FINISHED
         queued_s = queued_s[done]
     latency_s = took_s if finished == arrived else took_s[done]
-    in_time = took_s <= slo_s + 1e-9
+    in_time = took_s <= slo_s + IN_TIME_S
     # Of those who came later only the quick have finished: to judge them would be to flatter.
     judged = _judged(late.arrival_s, slo_s, end_s)
     sizes = [w.batches.count[(w.batches.start_s >= warmup_s) & ~w.batches.aborted] for w in worked]
-    p50, p90, p95, p99 = quantiles(latency_s, (0.5, 0.9, 0.95, 0.99))
-    done_in_all = finished + int(np.count_nonzero(requests.outcome[:first] == FINISHED))
-    return ModelMetrics(
+    stretches, stretches_sd = _over_time(late.arrival_s[:judged], in_time[:judged])
+    return Tally(
         arrived=arrived,
         finished=finished,
         dropped=dropped,
         waiting=waiting,
         running=running,
         judged=judged,
-        offered_rps=arrived / span_s,
-        throughput_rps=finished / span_s,
-        goodput_rps=np.count_nonzero(in_time) / span_s,
-        processed_fraction=_ratio(finished, arrived),
-        dropped_fraction=_ratio(dropped, arrived),
-        slo_attainment=_ratio(int(np.count_nonzero(in_time[:judged])), judged),
+        in_time=int(np.count_nonzero(in_time)),
+        judged_in_time=int(np.count_nonzero(in_time[:judged])),
+        batched=sum(int(np.add.reduce(n)) for n in sizes),
+        batches=sum(map(len, sizes)),
+        finished_in_all=finished + int(np.count_nonzero(requests.outcome[:first] == FINISHED)),
         mean_s=_mean(latency_s),
-        p50_s=p50,
-        p90_s=p90,
-        p95_s=p95,
-        p99_s=p99,
         mean_queueing_s=_mean(queued_s),
-        mean_batch_size=_ratio(sum(int(np.add.reduce(n)) for n in sizes), sum(map(len, sizes))),
-        joules_per_inference=_ratio(sum(w.energy_j for w in worked), done_in_all),
-        slo_attainment_error=_error_over_time(late.arrival_s[:judged], in_time[:judged]),
+        stretches=stretches,
+        stretches_sd=stretches_sd,
         backlog_growth=_backlog_growth(requests, warmup_s, end_s),
+        energy_j=total(w.energy_j for w in worked),
+        ordered_s=np.sort(latency_s),
     )
+
+
+def finished_latency_s(requests: Requests, warmup_s: float) -> Floats:
+    """Latencies of those that finished, of requests that arrived after the warm-up."""
+    first = int(requests.arrival_s.searchsorted(warmup_s))
+    latency_s = requests.finish_s[first:] - requests.arrival_s[first:]
+    return latency_s[requests.outcome[first:] == FINISHED]
 
 
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
@@ -193,11 +263,10 @@ def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     return count
 
 
-def quantiles(values: Floats, shares: Sequence[float]) -> list[float]:
-    """As `numpy.quantile`, in a fifth of its time; NaN without any values. Of 1, 2 and 4 the half is 2."""
-    if not len(values):
+def quantiles(ordered: Floats, shares: Sequence[float]) -> list[float]:
+    """As `numpy.quantile` of sorted values, in a fifth of its time; NaN without any. Of 1, 2 and 4 the half is 2."""
+    if not len(ordered):
         return [float("nan")] * len(shares)
-    ordered = np.sort(values)
     return [_quantile(ordered, share) for share in shares]
 
 
@@ -211,10 +280,11 @@ def _quantile(ordered: Floats, share: float) -> float:
     return low + (high - low) * part
 
 
-def _error_over_time(arrival_s: Floats, in_time: np.ndarray) -> float:
-    """Standard error of the mean of `in_time`, from the means of stretches of equal length (batch means)."""
+def _over_time(arrival_s: Floats, in_time: np.ndarray) -> tuple[int, float]:
+    """Stretches of equal length that hold requests, and the standard deviation over them of the share in time: of these
+    is the standard error of their mean (batch means). No stretches where requests are too few."""
     if len(arrival_s) < 2 * STRETCHES or arrival_s[-1] == arrival_s[0]:
-        return float("nan")
+        return 0, float("nan")
     place = (arrival_s - arrival_s[0]) / (arrival_s[-1] - arrival_s[0]) * STRETCHES
     edges = np.append(place.searchsorted(np.arange(STRETCHES)), len(place))
     good_before = np.zeros(len(place) + 1)
@@ -222,7 +292,7 @@ def _error_over_time(arrival_s: Floats, in_time: np.ndarray) -> float:
     count = edges[1:] - edges[:-1]
     good = good_before[edges[1:]] - good_before[edges[:-1]]
     means = good[count > 0] / count[count > 0]
-    return float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else float("nan")
+    return len(means), float(np.std(means, ddof=1)) if len(means) > 1 else float("nan")
 
 
 def _backlog_growth(requests: Requests, warmup_s: float, end_s: float) -> float:
@@ -266,17 +336,35 @@ def drifts(growths: Sequence[float], arrived: float) -> bool:
 
 
 def _device(result: SimulationResult, gpu: GPU, name: str, worked: Sequence[_Worked]) -> DeviceMetrics:
-    end_s = result.duration_s
-    busy_s = sum(w.busy_s for w in worked)
-    stalled_s = sum(min(s.finish_s, end_s) - s.start_s for s in result.stalls if s.device == name)
-    loads = sum(load.device == name for load in result.loads)
-    energy_j = sum(w.energy_j for w in worked) + max(0.0, end_s - busy_s) * gpu.idle_w
+    return device_metrics(
+        gpu,
+        result.duration_s,
+        busy_s=total(w.busy_s for w in worked),
+        batches_j=total(w.energy_j for w in worked),
+        stalled_s=total(min(s.finish_s, result.duration_s) - s.start_s for s in result.stalls if s.device == name),
+        loads=sum(load.device == name for load in result.loads),
+        peak_memory_bytes=int(np.max(result.memory[name].used_bytes)),
+    )
+
+
+def device_metrics(
+    gpu: GPU,
+    end_s: float,
+    *,
+    busy_s: float,
+    batches_j: float,
+    peak_memory_bytes: int,
+    stalled_s: float = 0.0,
+    loads: int = 0,
+) -> DeviceMetrics:
+    """One GPU whose batches ran for `busy_s` and drew `batches_j`."""
+    energy_j = batches_j + max(0.0, end_s - busy_s) * gpu.idle_w
     return DeviceMetrics(
         utilization=busy_s / end_s,
         load_share=stalled_s / end_s,
         loads=loads,
         swaps_per_s=loads / end_s,
-        peak_memory_bytes=int(np.max(result.memory[name].used_bytes)),
+        peak_memory_bytes=peak_memory_bytes,
         energy_j=energy_j,
         mean_power_w=energy_j / end_s,
     )
@@ -294,7 +382,7 @@ def accuracy(
     slo_s = {service.model: service.slo.latency_s for service in result.deployment.services}
     found = {}
     for model, requests in result.requests.items():
-        good = requests.finish_s - requests.arrival_s <= slo_s[model] + 1e-9
+        good = requests.finish_s - requests.arrival_s <= slo_s[model] + IN_TIME_S
         judged = (requests.arrival_s >= warmup_s) & (requests.arrival_s + slo_s[model] <= result.duration_s)
         right = good.astype(float) if half_life_s is None else _reused(requests, good, half_life_s)
         found[model] = base[model] * _mean(right[judged])

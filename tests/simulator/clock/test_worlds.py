@@ -1,0 +1,72 @@
+"""Worlds of one deployment: the figures of each are those of a replication of its own, to the last bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.random_worlds import doubted, world
+
+from simulator.clock import run
+from simulator.clock.metrics import finished_latency_s, summarise
+from simulator.clock.worlds import Arrivals, Seen, Worlds
+from simulator.world.deployment import Deployment, Failures
+from simulator.world.workload import Workload, draw
+
+DURATION_S, WARMUP_S = 5.0, 0.5
+DEPLOYMENTS = 150
+SEEDS = (3, 4, 5)
+
+
+def worlds(deployment: Deployment, workload: Workload) -> Worlds:
+    """Of the demand that it is asked."""
+    rates_rps = dict.fromkeys((one.model for one in deployment.services), 0.0) | dict(workload.rates_rps())
+    return Worlds(deployment, workload, DURATION_S, WARMUP_S, rates_rps)
+
+
+def compare(seen: Seen, deployment: Deployment, workload: Workload, seed: int) -> None:
+    """With a replication of its own."""
+    result = run.simulate(deployment, workload, DURATION_S, seed)
+    assert repr(seen.summary) == repr(summarise(result, WARMUP_S)), f"seed {seed}"
+    assert seen.requests == result.request_count
+    for model, requests in result.requests.items():
+        latency_s = np.sort(finished_latency_s(requests, WARMUP_S))
+        np.testing.assert_array_equal(np.sort(seen.latency_s[model]), latency_s)
+
+
+@pytest.mark.parametrize("is_doubted", [False, True])
+def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is_doubted: bool) -> None:
+    pytest.importorskip("numba")
+    for number in range(DEPLOYMENTS):
+        deployment, workload = world(number)
+        if is_doubted:
+            deployment = doubted(deployment, number)
+        monkeypatch.setattr(run.Compiled, "worth_requests", -1)
+        monkeypatch.setattr(run.Compiled, "installed", True)
+        many = worlds(deployment, workload)
+        figures = [many.seen(seed) for seed in SEEDS]
+        monkeypatch.setattr(run.Compiled, "installed", False)
+        for seed, seen in zip(SEEDS, figures, strict=True):
+            compare(seen, deployment, workload, seed)
+            plain = worlds(deployment, workload).seen(seed)
+            assert plain.growing == seen.growing
+
+
+def test_what_fails_is_replayed_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run.Compiled, "worth_requests", -1)
+    deployment, workload = world(7)
+    failing = replace(deployment, failures=Failures(mean_time_between_s=2.0, recovery_s=1.0))
+    compare(worlds(failing, workload).seen(1), failing, workload, 1)
+
+
+def test_arrivals_are_drawn_once_while_they_are_kept() -> None:
+    _, workload = world(1)
+    one = sum(asked.arrival_s.nbytes + asked.source.nbytes for asked in draw(workload, DURATION_S, 1).values())
+    arrivals = Arrivals(limit_bytes=int(1.5 * one))
+    first = arrivals.of(workload, DURATION_S, 1)
+    assert arrivals.of(workload, DURATION_S, 1) is first
+    arrivals.of(workload, DURATION_S, 2)
+    assert arrivals.held_bytes <= arrivals.limit_bytes
+    again = arrivals.of(workload, DURATION_S, 1)
+    assert again is not first
+    for model, asked in again.items():
+        np.testing.assert_array_equal(asked.arrival_s, first[model].arrival_s)

@@ -1,0 +1,112 @@
+"""Random small worlds in which all GPUs are plain: any rule of batching, dropping and turns, any traffic."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.world.curves import Interpolated, LoadTime
+from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service
+from simulator.world.hardware import GPU, Device, Host
+from simulator.world.model import Layer
+from simulator.world.profile import Doubt, Evidence, Profile
+from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Workload
+
+KIND = GPU(
+    name="any",
+    memory_bytes=16_000_000_000,
+    memory_bytes_per_s=3e11,
+    fp32_flops=1e13,
+    tensor_fp16_flops=None,
+    tdp_w=70,
+    idle_w=10,
+    pcie_bytes_per_s=1e10,
+    nvlink_bytes_per_s=None,
+    source="made up",
+)
+
+
+def profile(rng: np.random.Generator, model: str) -> Profile:
+    """Of any speed, growth with the batch and spread, exponential at most."""
+    floor_s, slope_s = rng.uniform(0.001, 0.02), rng.uniform(0, 0.01)
+    return Profile(
+        model=model,
+        gpu=KIND.name,
+        precision="fp32",
+        layers=(Layer(model, 10_000_000),),
+        latency=Interpolated((1, 16), (floor_s, floor_s + 15 * slope_s)),
+        latency_cv=float(rng.choice([0, 0.05, 0.5, 1])),
+        workspace=Interpolated((1, 16), (1e6, 1e7)),
+        load=LoadTime(0, 1e10),
+        latency_evidence=Evidence.ASSUMED,
+        memory_evidence=Evidence.ASSUMED,
+        load_evidence=Evidence.ASSUMED,
+        source="made up",
+        as_of="2026-11-23",
+    )
+
+
+def service(rng: np.random.Generator, model: str, gpus: list[str]) -> Service:
+    """On some of the GPUs, by any rule of batching and dropping."""
+    of_one, chosen = profile(rng, model), [gpu for gpu in gpus if rng.random() < 0.7] or gpus[:1]
+    replicas = tuple(
+        Replica(
+            profile=of_one,
+            devices=(gpu,),
+            batching=BatchingPolicy(
+                max_batch_size=int(rng.choice([1, 2, 3, 4, 8, 16])),
+                max_queue_delay_s=float(rng.choice([0, 0, 0.01, 0.1])),
+                padded=bool(rng.random() < 0.2),
+            ),
+            share=float(rng.choice([1, 2])),
+        )
+        for gpu in chosen
+    )
+    drop = list(Drop)[rng.integers(len(Drop))]
+    return Service(model=model, slo=SLO(float(rng.uniform(0.01, 0.3)), 0.95), replicas=replicas, drop=drop)
+
+
+def stream(rng: np.random.Generator, model: str) -> Stream:
+    """Cameras in step, apart or unsteady, and random traffic, from idle to overload."""
+    rate_rps = float(rng.uniform(1, 60))
+    arrivals = [
+        FixedRate(rate_rps, None, 0.0),
+        FixedRate(rate_rps, 0.0, 0.0),
+        FixedRate(rate_rps, None, 0.01),
+        Poisson(rate_rps),
+        Gamma(rate_rps, 2.0),
+    ]
+    return Stream(model=model, arrivals=arrivals[rng.integers(len(arrivals))], count=int(rng.integers(1, 5)))
+
+
+def world(seed: int) -> tuple[Deployment, Workload]:
+    """One to three GPUs with one to six models."""
+    rng = np.random.default_rng(seed)
+    gpus = [f"gpu{i}" for i in range(rng.integers(1, 4))]
+    models = [f"model{i}" for i in range(rng.integers(1, 7))]
+    deployment = Deployment(
+        services=tuple(service(rng, model, gpus) for model in models),
+        devices=tuple(
+            Device(id=gpu, gpu=KIND, host="host", memory_bytes=KIND.memory_bytes, context_bytes=0) for gpu in gpus
+        ),
+        hosts=(Host(id="host", memory_bytes=None, pcie_root_bytes_per_s=1e10),),
+        scheduling=list(Scheduling)[rng.integers(len(Scheduling))],
+    )
+    return deployment, Workload(tuple(stream(rng, model) for model in models))
+
+
+def doubted(deployment: Deployment, seed: int) -> Deployment:
+    """The same where speeds are known only so well: predicted, or by a few sessions; and where power was measured."""
+    rng = np.random.default_rng([seed, 1])
+
+    def uncertain(replica: Replica) -> Replica:
+        sds = Interpolated((1, 8), (float(rng.uniform(0.01, 0.3)), float(rng.uniform(0.01, 0.3))))
+        changed = replace(
+            replica.profile,
+            doubt=Doubt(error_sd=sds, shared=float(rng.uniform())) if rng.random() < 0.6 else None,
+            session_cv=float(rng.choice([0, 0.05])),
+            busy_w=float(rng.choice([0, 60])) or None,
+        )
+        return replace(replica, profile=changed)
+
+    services = (replace(one, replicas=tuple(map(uncertain, one.replicas))) for one in deployment.services)
+    return replace(deployment, services=tuple(services))
