@@ -128,8 +128,8 @@ def serve(gpu: ServingGpu) -> None:
     """Serve until the horizon."""
     queues = columns(gpu.queues, sum(len(queue.times) for queue in gpu.queues))
     _fill_times(queues, gpu.queues)
-    for number in np.flatnonzero(queues.used == 0):
-        draw_factors(queues, gpu.noise[number], int(number))
+    for number in np.flatnonzero(queues.used == 0).tolist():
+        draw_factors(queues, gpu.noise[number], number)
     now_s, last, empty = 0.0, len(gpu.queues) - 1, -1
     rule = rule_of(gpu)
     while True:
@@ -138,7 +138,7 @@ def serve(gpu: ServingGpu) -> None:
             break
         draw_factors(queues, gpu.noise[empty], empty)
     for number, queue in enumerate(gpu.queues):
-        begin, rows = queues.begin[number], queues.rows[number]
+        begin, rows = int(queues.begin[number]), int(queues.rows[number])
         queue.head = int(queues.head[number] - begin)
         mine = slice(begin, begin + rows)
         queue.log.start_s.frombytes(queues.log_start_s[mine].tobytes())
@@ -354,7 +354,7 @@ def _add_requests(asked: Asked, sums: Sums, model: int, warmup_s: float, end_s: 
     arrival_s, slo_s = asked.arrival_s[begin:end], asked.slo_s[model]
     start_s, finish_s, outcome = asked.start_s[begin:end], asked.finish_s[begin:end], asked.outcome[begin:end]
     latency_s, spare = sums.latency_s[begin:end], sums.spare
-    first = np.searchsorted(arrival_s, warmup_s)
+    first = int(np.searchsorted(arrival_s, warmup_s))
     judged = first + _judged(arrival_s[first:], slo_s, end_s)
     count = np.zeros(4, dtype=np.int64)
     finished_before = in_time = judged_in_time = finished = 0
@@ -384,7 +384,7 @@ def _add_requests(asked: Asked, sums: Sums, model: int, warmup_s: float, end_s: 
 @njit(cache=True)
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     """How many of the first had their deadline before the end."""
-    count = np.searchsorted(arrival_s, end_s - slo_s, side="right")
+    count = int(np.searchsorted(arrival_s, end_s - slo_s, side="right"))
     while count < len(arrival_s) and arrival_s[count] + slo_s <= end_s:
         count += 1
     while count and arrival_s[count - 1] + slo_s > end_s:

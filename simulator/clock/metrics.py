@@ -249,7 +249,8 @@ def finished_latency_s(requests: Requests, warmup_s: float) -> Floats:
     """Latencies of those that finished, of requests that arrived after the warm-up."""
     first = int(requests.arrival_s.searchsorted(warmup_s))
     latency_s = requests.finish_s[first:] - requests.arrival_s[first:]
-    return latency_s[requests.outcome[first:] == FINISHED]
+    finished_s: Floats = latency_s[requests.outcome[first:] == FINISHED]
+    return finished_s
 
 
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:

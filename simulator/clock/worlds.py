@@ -278,18 +278,25 @@ class PlainWorlds:
         models, latency_s = {}, {}
         for place, model in enumerate(self.models):
             mine = sorted(self.numbers[id(queue)] for queue in self.by_model[model])
-            *counted, finished_in_all, stretches = counts[place]
-            mean_s, mean_queueing_s, stretches_sd, growth = values[place]
-            latency_s[model] = np.sort(sums.latency_s[begins[place] : begins[place] + counted[1]])
+            arrived, finished, dropped, waiting, running, judged, in_time, judged_in_time, in_all, parts = counts[place]
+            mean_s, mean_queueing_s, parts_sd, growth = values[place]
+            latency_s[model] = np.sort(sums.latency_s[begins[place] : begins[place] + finished])
             tally = Tally(
-                *counted,
+                arrived=arrived,
+                finished=finished,
+                dropped=dropped,
+                waiting=waiting,
+                running=running,
+                judged=judged,
+                in_time=in_time,
+                judged_in_time=judged_in_time,
                 batched=sum(batched[number] for number in mine),
                 batches=sum(batches[number] for number in mine),
-                finished_in_all=finished_in_all,
+                finished_in_all=in_all,
                 mean_s=mean_s,
                 mean_queueing_s=mean_queueing_s,
-                stretches=stretches,
-                stretches_sd=stretches_sd,
+                stretches=parts,
+                stretches_sd=parts_sd,
                 backlog_growth=growth,
                 energy_j=total(energy_j[number] for number in mine),
                 ordered_s=latency_s[model],

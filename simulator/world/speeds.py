@@ -74,7 +74,7 @@ class Speeds:
         )
         for row, known_w in self.known_w.items():
             watts[row, 1:] = known_w
-        for row in self.padded:
+        for row in self.padded.tolist():
             service_s[row, 1 : self.caps[row]] = service_s[row, self.caps[row]]
         return Costs(service_s, watts)
 
