@@ -68,11 +68,7 @@ if TYPE_CHECKING:
         TraceSpec,
         ValidateSpec,
     )
-    from planner.objects import (
-        Plan,
-        Scenario,
-        Simulation,
-    )
+    from planner.objects import HorizonAnswer, Plan, Scenario, Simulation, StudyResults, TrainingAnswer
 
 __all__ = [
     "AccuracySpec",
@@ -83,6 +79,7 @@ __all__ = [
     "ClockDriftSpec",
     "FailureSpec",
     "GammaSpec",
+    "HorizonAnswer",
     "InputError",
     "ModelSpec",
     "OwnMachine",
@@ -95,8 +92,10 @@ __all__ = [
     "SloSpec",
     "SpotSpec",
     "StreamSpec",
+    "StudyResults",
     "SwapSpec",
     "TraceSpec",
+    "TrainingAnswer",
     "ValidateSpec",
     "calibrate",
     "diff",

@@ -26,17 +26,14 @@ if TYPE_CHECKING:
     from planner.compare.speed_prices import SpeedPrice
     from planner.io.load import Loaded
     from planner.io.traces import TraceSummary, TraceTable
-    from planner.objects import Plan, Simulation
+    from planner.objects import HorizonAnswer, Plan, Simulation, StudyResults, TrainingAnswer
     from planner.placing.sharing import Analysis
     from planner.prediction.queries import QueryAnswer
-    from planner.questions.horizons.answer import Horizon
     from planner.questions.merging.breakeven import Breakeven
     from planner.questions.profiling.anatomy import Anatomy
     from planner.questions.profiling.model_costs import ModelCosts
-    from planner.questions.studies.results import StudyAnswer
     from planner.questions.studies.run import Ran
     from planner.questions.training.check import Check
-    from planner.questions.training.plan import TrainingPlan
     from planner.questions.validation.answer import Validation
     from planner.questions.validation.recording import Recording
     from simulator.world.profile import Profile
@@ -117,18 +114,20 @@ def horizon(
     seed: int | None = None,
     check_day: str | None = None,
     progress: Progress = silent,
-) -> "Horizon":
+) -> "HorizonAnswer":
     """Ways to keep GPUs over the days of a scenario's `calendar`: fixed, autoscaled, a reserved base, spot.
 
     `check_day` names a way whose busiest day is replayed frame by frame too: minutes.
     """
     from planner.model.choices import HorizonWay
+    from planner.objects import HorizonAnswer
     from planner.questions.horizons.weigh import horizon as weighed
 
     check = None if check_day is None else choice(HorizonWay, "check_day", check_day)
     loaded = load(scenario, overrides, seed)
     known, library = knowledge(catalog, profiles)
-    return weighed(loaded, known, library, created_at=now(), check=check, progress=progress)
+    answer = weighed(loaded, known, library, created_at=now(), check=check, progress=progress)
+    return HorizonAnswer.of(answer)
 
 
 def validate(
@@ -221,12 +220,13 @@ def serve(
 # Training, studies
 
 
-def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profiles: Files = ()) -> "TrainingPlan":
+def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profiles: Files = ()) -> "TrainingAnswer":
     """How long a training takes, whether it fits, and what it costs: all options, the cheapest, the fastest."""
+    from planner.objects import TrainingAnswer
     from planner.questions.training.plan import train as answer
     from planner.questions.training.scenario import load_training
 
-    return answer(load_training(Path(scenario), texts(overrides)), *knowledge(catalog, profiles))
+    return TrainingAnswer.of(answer(load_training(Path(scenario), texts(overrides)), *knowledge(catalog, profiles)))
 
 
 def train_measured(
@@ -256,18 +256,19 @@ def study(
     catalog: Files = (),
     profiles: Files = (),
     seed: int | None = None,
-) -> "StudyAnswer":
+) -> "StudyResults":
     """One question at many points, kept in the folder `out`. With `resume`, points that are there already are taken.
 
     InputError where points are missing because their workers died; what is finished is kept.
     """
+    from planner.objects import StudyResults
     from planner.questions.studies.results import write
 
     ran = run_study(file, out, resume, engine, address, workers, overrides, catalog, profiles, seed)
     write(ran.answer, Path(out))
     if ran.lost:
         raise InputError(f"{out}: points are missing: {ran.lost[0]}. Try them anew with resume.")
-    return ran.answer
+    return StudyResults.of(ran.answer)
 
 
 def run_study(
@@ -513,10 +514,11 @@ def write_plan(plan: "planner.model.plan.Plan", file: File) -> None:
 def report(answer: File, out: File) -> None:
     """A kept answer as one HTML page that opens offline: a plan, simulation, training, study or horizon as JSON."""
     from planner.io.store import write_text
-    from planner.show.page.render import check_page, report_page
+    from planner.show.kept import document_of, read_kept
+    from planner.show.page.render import check_page, page
 
     check_page(Path(out))
-    write_text(report_page(Path(answer)), Path(out))
+    write_text(page(document_of(read_kept(Path(answer)))), Path(out))
 
 
 def diff(old: File, new: File) -> "Diff":

@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any, Self, SupportsIndex, overload
 
 from planner.io.load import load_data, load_scenario
+from planner.io.store import write_answer
 from planner.model import plan as plans
 from planner.model import scenario as scenarios
 from planner.model import simulation as simulations
 from planner.model.checked import plain, stated, values_of
 from planner.model.plan import ModelAnswer
+from planner.questions.horizons.answer import Horizon
+from planner.questions.studies.results import StudyAnswer
+from planner.questions.training.plan import TrainingPlan
+from planner.show.kept import Kept, document_of, render
 from planner.units.reading import did_you_mean
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
@@ -65,15 +70,48 @@ class Models(tuple[ModelAnswer, ...]):
         raise InputError(f"models: no model is called `{key}`.{did_you_mean(key, [model.name for model in self])}")
 
 
-class Plan(plans.Plan):
-    """The answer to a scenario: `print` shows it as the command does, a notebook as a page."""
+class Shown:
+    """What every answer can do that is kept: `print` shows it as the command does, a notebook as a page."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, answer: plans.Plan) -> Self:
+    def of(cls, answer: Kept) -> Self:
         """The same answer with these methods."""
         return cls(**values_of(answer))
+
+    def written(self, form: Format = Format.TABLE) -> str:
+        """As the command writes it into a file: a table, JSON, Markdown; CSV of what is served."""
+        return render(self.kept, form, Screen())
+
+    def save(self, file: str | Path) -> None:
+        """Keep it as JSON, from which `planner report` and others go on. InputError where the file holds another."""
+        write_answer(self, Path(file))
+
+    @property
+    def kept(self) -> Kept:
+        """Itself, as what it is besides."""
+        assert isinstance(self, Kept)
+        return self
+
+    def __str__(self) -> str:
+        return self.written()
+
+    def _repr_markdown_(self) -> str:
+        return self.written(Format.MD)
+
+    def _repr_html_(self) -> str:
+        """The page of `planner report` in a frame, which keeps its styles apart from those of the notebook."""
+        from planner.show.page.render import page
+
+        escaped = html.escape(page(document_of(self.kept)))
+        return f'<iframe srcdoc="{escaped}" width="100%" height="700" frameborder="0"></iframe>'
+
+
+class Plan(Shown, plans.Plan):
+    """The answer to a scenario."""
+
+    __slots__ = ()
 
     @property
     def feasible(self) -> bool:
@@ -96,54 +134,38 @@ class Plan(plans.Plan):
 
         return explain(self, Screen())
 
-    def save(self, file: str | Path) -> None:
-        """Keep it as `plan.json`. InputError where the file holds something else."""
-        from planner.io.store import write_plan
-
-        write_plan(self, Path(file))
-
     def export(self, target: str, folder: str | Path, *, force: bool = False) -> Mapping[str, str]:
         """Write files that deploy, watch or draw it: triton, skypilot, ...; their texts by path in the folder."""
         from planner.exports.targets import export
 
         return export(self, target, Path(folder), force)
 
-    def __str__(self) -> str:
-        return shown(self, Format.TABLE)
 
-    def _repr_markdown_(self) -> str:
-        return shown(self, Format.MD)
-
-    def _repr_html_(self) -> str:
-        """The page of `planner report` in a frame, which keeps its styles apart from those of the notebook."""
-        from planner.show.documents.plan import document
-        from planner.show.page.render import page
-
-        escaped = html.escape(page(document(self)))
-        return f'<iframe srcdoc="{escaped}" width="100%" height="700" frameborder="0"></iframe>'
-
-
-class Simulation(simulations.Simulation):
-    """A deployment that was replayed: `print` shows it as the command does."""
+class Simulation(Shown, simulations.Simulation):
+    """A deployment that was replayed."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, answer: simulations.Simulation) -> Self:
+    def of(cls, answer: Kept) -> Self:
         """The same answer with these methods."""
-        return cls(**{**values_of(answer), "models": Models(answer.models)})
-
-    def __str__(self) -> str:
-        return shown(self, Format.TABLE)
-
-    def _repr_markdown_(self) -> str:
-        return shown(self, Format.MD)
+        values = values_of(answer)
+        return cls(**{**values, "models": Models(values["models"])})
 
 
-def shown(answer: Plan | Simulation, form: Format) -> str:
-    """An answer as the command writes it into a file."""
-    from planner.show.documents import plan, simulation
+class TrainingAnswer(Shown, TrainingPlan):
+    """Ways to train, the cheapest and the fastest."""
 
-    if isinstance(answer, Plan):
-        return plan.render(answer, form, Screen())
-    return simulation.render(answer, form, Screen())
+    __slots__ = ()
+
+
+class StudyResults(Shown, StudyAnswer):
+    """One question at many points."""
+
+    __slots__ = ()
+
+
+class HorizonAnswer(Shown, Horizon):
+    """Ways to keep GPUs over days."""
+
+    __slots__ = ()

@@ -71,6 +71,11 @@ def test_no_code_takes_our_own_text_apart():
         ("return str(error).removeprefix('--set ')", 1),
         ("return ' '.join(str(error).split())", 0),
         ("return no.model.partition('/')", 0),
+        ("return CHIP.sub('', no.gpu)", 1),
+        ("return (lambda runtime: runtime.startswith('triton'))(no.runtime)", 1),
+        ("return [name for name in no.figures if name.endswith('_flops')]", 1),
+        ("return no.model.removesuffix(no.settings.suffix if no.settings else '')", 1),
+        ("return no.path.suffix.removeprefix('.')", 0),
     ],
 )
 def test_text_that_is_taken_apart_is_found(tmp_path, line, count):

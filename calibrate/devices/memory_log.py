@@ -16,7 +16,6 @@ from calibrate.io.files import FileError, demand_ours, read_text
 from calibrate.io.plot import save
 from simulator.errors import InputError
 
-HEADER = ("t_s", "memory_bytes", "running")
 EVERY_S = 0.1
 HEADROOM = 1.15
 WHICH = """
@@ -37,8 +36,15 @@ class Row(NamedTuple):
     """Since the log began."""
     memory_bytes: int
     """Held on the whole GPU, or on the CPU by this process and all it started."""
-    running: str
-    """The mark that was set last."""
+    running: str = ""
+    """Key of the point that was marked last."""
+    model: str = ""
+    """Its model; `probe` where it is one of the device."""
+    phase: str = ""
+    """What is measured of it: `latency`."""
+
+
+HEADER = Row._fields
 
 
 class MemoryLog:
@@ -58,7 +64,7 @@ class MemoryLog:
         self.path = path
         self.held_bytes = held_bytes
         self.every_s = every_s
-        self.running = ""
+        self.running = ("", "", "")
         self._stop = Event()
         self._writing = Lock()
         self._thread = Thread(target=self._log, name="memory log", daemon=True)
@@ -88,9 +94,9 @@ class MemoryLog:
             note = f"memory log: {self.path.with_suffix('.png')}: not drawn ({failure})"
         print(note, file=sys.stderr)
 
-    def mark(self, running: str) -> None:
-        """From now on `running` is what runs; a row is written at once."""
-        self.running = running
+    def mark(self, running: str, model: str, phase: str) -> None:
+        """From now on this runs; a row is written at once."""
+        self.running = (running, model, phase)
         self._row()
 
     def _log(self) -> None:
@@ -105,7 +111,7 @@ class MemoryLog:
                 return
             try:
                 csv.writer(self._file, lineterminator="\n").writerow(
-                    Row(round(time.monotonic() - self._start_s, 3), held, self.running)
+                    Row(round(time.monotonic() - self._start_s, 3), held, *self.running)
                 )
                 self._file.flush()
             except OSError as error:
@@ -144,10 +150,10 @@ def read_log(path: Path) -> list[Row]:
         read = csv.reader(lines)
         if tuple(next(read, ())) != HEADER:
             raise MemoryLogError(f"{path}: is not a memory log. Its first line must be {','.join(HEADER)}")
-        return [Row(float(t_s), int(memory_bytes), running) for t_s, memory_bytes, running in read]
+        return [Row(float(t_s), int(memory_bytes), *running) for t_s, memory_bytes, *running in read]
     except MemoryLogError:
         raise
-    except (ValueError, csv.Error) as error:
+    except (TypeError, ValueError, csv.Error) as error:
         raise MemoryLogError(f"{path}: is no whole memory log ({error}). Name one that --memory-log wrote") from None
 
 
@@ -162,13 +168,13 @@ def draw(rows: Sequence[Row], path: Path) -> str:
     figure = Figure(figsize=(10, 4), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([row.t_s for row in rows], [row.memory_bytes / 1e9 for row in rows], linewidth=1)
-    for index, (name, start_s, end_s) in enumerate(spans(rows)):
+    for index, (name, start_s, end_s) in enumerate(spans(rows, lambda row: (row.model,))):
         axes.axvspan(start_s, end_s, alpha=0.12 if index % 2 else 0.04, linewidth=0)
         axes.annotate(
             name, ((start_s + end_s) / 2, 0.98), xycoords=("data", "axes fraction"), rotation=90, ha="center", va="top",
             fontsize=7,
         )  # fmt: skip
-    for name, start_s, _ in spans(rows, parts=2):
+    for name, start_s, _ in spans(rows, lambda row: (row.model, row.phase)):
         axes.axvline(start_s, color="grey", linewidth=0.3)
         axes.annotate(
             name, (start_s, 0.01), xycoords=("data", "axes fraction"), rotation=90, va="bottom", fontsize=5
@@ -180,10 +186,9 @@ def draw(rows: Sequence[Row], path: Path) -> str:
     return f"memory log: {path}"
 
 
-def spans(rows: Sequence[Row], parts: int = 1) -> list[tuple[str, float, float]]:
-    """From when to when (s) each model ran, or with two `parts` of the key of a point each phase of it."""
-    phases = groupby(rows, lambda row: "/".join(row.running.split("/")[:parts]))
-    found = [(name, next(group).t_s) for name, group in phases]
+def spans(rows: Sequence[Row], of: Callable[[Row], tuple[str, ...]]) -> list[tuple[str, float, float]]:
+    """From when to when (s) what rows are `of` ran: each model, or each phase of one."""
+    found = [("/".join(filter(None, names)), next(group).t_s) for names, group in groupby(rows, of)]
     ends = [*(start_s for _, start_s in found[1:]), rows[-1].t_s]
     return [(name, start_s, end_s) for (name, start_s), end_s in zip(found, ends, strict=True) if name]
 

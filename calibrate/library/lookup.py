@@ -69,9 +69,9 @@ def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:
     """The profile in `path`, strictly read and physically possible on its GPU, or `ProfileError`."""
     with _named(path):
         profile = _profile(_parse(path), gpus)
-        if impossible := check(profile, gpus[profile.gpu]):
-            raise ProfileError("\n".join(impossible))
-        return profile
+    if impossible := check(profile, gpus[profile.gpu]):
+        raise ProfileError("\n".join(f"{path}: {line}" for line in impossible))
+    return profile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,11 +200,11 @@ def read_measured(path: Path) -> Mapping[str, Any]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors name the file, in each of their lines."""
+    """Errors name the file."""
     try:
         yield
     except ProfileError as error:
-        raise ProfileError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from None
+        raise ProfileError(f"{path}: {error}") from None
 
 
 def _files(directory: Path, pattern: str) -> list[Path]:

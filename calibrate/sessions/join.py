@@ -199,7 +199,11 @@ def _made(
         raw["doubts"] = [*raw["doubts"], f"Sessions lie {spread.session_cv:.0%} apart; {APART_REMEDY}."]
     raw["source"] = f"{raw['source']}, {len(sessions)} sessions"
     raw |= _after_load(sessions)
-    raw["measured"] |= {"spread_cv": {level: round(cv, 5) for level, cv in spread.cv.items()}, "sessions": kept}
+    raw["measured"] |= {
+        "model": newest.raw["measured"].get("model", newest.raw["model"]),
+        "spread_cv": {level: round(cv, 5) for level, cv in spread.cv.items()},
+        "sessions": kept,
+    }
     return JoinedProfile(**named, path=path, spread=spread, differs=differs), raw, newest.provenance
 
 

@@ -15,7 +15,7 @@ from calibrate.devices.device import SHARED_COUNT
 from calibrate.devices.nvml import OVERHEATED
 from calibrate.devices.provenance import KINDS, differing
 from calibrate.io.files import Fault, FileError, lines_json, one_line, read_json, replacing
-from calibrate.io.points import OPTIMIZERS, Point, PointOutcome, Settings, Status, What, usual
+from calibrate.io.points import OPTIMIZERS, PRECISIONS, Point, PointOutcome, Settings, Status, What, usual
 from calibrate.library import fit
 from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, USUAL_RUNTIME, profile_file, profile_name
 from calibrate.library.possible import NOISE
@@ -38,6 +38,8 @@ FROM_STORAGE = 0.9
 WATTS_A_CORE = 10.0
 """Power limit over cores of common server processors, W: EPYC 7763 4.4, Xeon 8480 6.3, Core i9 13900 10.5."""
 OPAQUE = "It can be called and nothing more: its weights are what the process grew by as it was made."
+COPIES = ("to_device_pinned", "to_device_pageable", "from_device_pinned", "from_device_pageable", "host")
+"""Ways that the probe `copy` goes."""
 CATALOGUED = frozenset(kind for kind, _ in KINDS.values())
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors that reading a damaged file raises."""
@@ -454,6 +456,7 @@ def _measured(m: Measured, fitted: fit.Fit, work: fit.FitWork) -> dict[str, Any]
     """Everything that planning does not need: where it was measured, the raw points, and what follows from them."""
     return {
         "provenance": {**m.provenance, **_how(m)},
+        "model": profile_name(m.model, m.input_shape or ()),
         "settings": asdict(m.settings),
         "regime": {str(int(x)): fit.regime(fitted, x, work) for x in fitted.curve.x},
         "knee": _short(fitted.knee, 3) if fitted.knee else None,
@@ -566,7 +569,9 @@ def device_json(
     No vendor's figure is known here: its peaks are the highest rates that were seen, of probes and of models.
     """
     good = {name: outcome.values for name, outcome in probes.items() if outcome.status is Status.OK}
-    host = max([*_rates(good.get("copy", {})), *_seen_loads(profiles)], default=UNKNOWN_HOST_BYTES_PER_S)
+    copies = good.get("copy", {})
+    copied = [copies[rate] for way in COPIES if (rate := f"{way}_bytes_per_s") in copies]
+    host = max([*copied, *_seen_loads(profiles)], default=UNKNOWN_HOST_BYTES_PER_S)
     tdp_w, idle_w, power_assumptions = _power(provenance, good)
     kind = {
         "name": provenance["gpu"],
@@ -592,9 +597,9 @@ def device_json(
 
 def _peak_flops(products: Mapping[str, float], profiles: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The highest rates seen in fp32, and in any precision of less digits where that is higher."""
-    reduced = [rate for name, rate in products.items() if name.endswith("_flops") and name != "fp32_flops"]
+    reduced = [products.get(f"{precision}_flops", 0.0) for precision in PRECISIONS if precision != "fp32"]
     fp32 = max([products.get("fp32_flops", 0.0), *_seen_flops(profiles, fp32=True)])
-    tensor = max([0.0, *reduced, *_seen_flops(profiles, fp32=False)])
+    tensor = max([*reduced, *_seen_flops(profiles, fp32=False)])
     peaks = {"fp32_flops": _above(fp32 or tensor or 1.0)}
     if tensor > fp32:
         peaks["tensor_fp16_flops"] = _above(tensor)
@@ -603,7 +608,7 @@ def _peak_flops(products: Mapping[str, float], profiles: Sequence[Mapping[str, A
 
 def _nvlink(links: Mapping[str, float], host: float) -> dict[str, float]:
     """The slowest copy between two GPUs, where all are faster than those to the host."""
-    slowest = min(_rates(links), default=0.0)
+    slowest = min(links.values(), default=0.0)
     return {"nvlink_bytes_per_s": _above(slowest)} if slowest > host else {}
 
 
@@ -632,10 +637,6 @@ def _seen_flops(profiles: Sequence[Mapping[str, Any]], *, fp32: bool) -> list[fl
         if "flops_per_sample" in raw and (raw["precision"] == "fp32") == fp32
         for batch, time_s in raw["latency_s"].items()
     ]
-
-
-def _rates(values: Mapping[str, float]) -> list[float]:
-    return [rate for name, rate in values.items() if name.endswith("_bytes_per_s")]
 
 
 def _seen_loads(profiles: Sequence[Mapping[str, Any]]) -> list[float]:

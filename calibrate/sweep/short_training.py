@@ -81,8 +81,6 @@ class Trained:
     busy_predicted_s: float | None
     """The same two in time of the processor, which other processes take none of; None on a GPU."""
     busy_epoch_s: float | None
-    loss_first: float
-    loss_last: float
 
 
 class BusyTimer(CpuTimer):
@@ -106,12 +104,11 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class EpochPart:
-    """Times and losses of a part of an epoch."""
+    """Times of a part of an epoch."""
 
     took_s: float
     busy_s: float
     steps_s: list[float]
-    losses: list[float]
 
 
 def train(training: ShortTraining) -> Trained:
@@ -178,8 +175,6 @@ class Run:
             real_step_s=mean(real),
             busy_predicted_s=len(real) * (busy_s + own_load_s) if on_cpu else None,
             busy_epoch_s=sum(part.busy_s for part in epoch) if on_cpu else None,
-            loss_first=epoch[0].losses[0],
-            loss_last=epoch[-1].losses[-1],
         )
 
     def batches(self, count: int) -> Iterator[Any]:
@@ -240,19 +235,18 @@ class Run:
 
     def _part(self, step: MeasuredStep, count: int) -> EpochPart:
         self.built.module.to(self.device.label).train()
-        steps_s, losses = [], []
+        steps_s = []
         self.device.synchronise()
         start_s, busy_s = time.perf_counter(), time.process_time()
         for batch in self.batches(count):
             inputs = moved(batch, self.device.label)
             step_start_s = time.perf_counter()
-            loss = step.forward(inputs)
+            step.forward(inputs)
             step.backward()
             step.update()
             self.device.synchronise()
             steps_s.append(time.perf_counter() - step_start_s)
-            losses.append(loss.item())
-        return EpochPart(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s, losses)
+        return EpochPart(time.perf_counter() - start_s, time.process_time() - busy_s, steps_s)
 
 
 def split(steps: int) -> list[int]:

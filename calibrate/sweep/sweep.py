@@ -250,7 +250,8 @@ def _measure(sweep: Sweep, point: Point) -> bool:
     assert sweep.journal
     sweep.check(needed_s=sweep.expected_s(point))
     if sweep.log:
-        sweep.log.mark(point.key)
+        model = f"{point.model}{point.settings.suffix}" or What.PROBE
+        sweep.log.mark(point.key, model, point.probe or point.what)
     soak_s = sweep.request.soak_s if point.what is What.SOAK else 0.0
     outcome = sweep.worker.measure(point, sweep.request.timeout_s + soak_s)
     sweep.journal.append(outcome)

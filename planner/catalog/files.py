@@ -60,6 +60,8 @@ class GpuEntry:
     """A kind of GPU as it stands in gpus.yaml."""
 
     __pydantic_config__ = FORBID
+    chip: Name | None = None
+    """Where other kinds have the same one."""
     memory_gb: Gigabytes
     memory_bandwidth_gb_per_s: GigabytesPerSecond
     fp32_tflops: Tflops

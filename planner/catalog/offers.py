@@ -404,6 +404,7 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
     source = entry.source or source
     return GPU(
         name=name,
+        chip=entry.chip or "",
         memory_bytes=round(entry.memory_gb * 1e9),
         memory_bytes_per_s=entry.memory_bandwidth_gb_per_s * 1e9,
         fp32_flops=entry.fp32_tflops * 1e12,

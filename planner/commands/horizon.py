@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Profiles, Quiet, Seed, Set, no_csv
+from planner.console.options import Catalogs, FormNoCsv, Profiles, Quiet, Seed, Set
 from planner.model.choices import HorizonWay
 from planner.units.writing import Format
 
@@ -29,10 +29,9 @@ def horizon(
 ) -> None:
     """Compare ways to keep GPUs over days: fixed, by the hour, autoscaled, reserved, spot, your own."""
     from planner.console.output import ExitCode, check_plot, emit, note, progress
-    from planner.show.documents.horizons import render
+    from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
-    no_csv(form)
     check_plot(plot)
     with progress(quiet) as tell:
         answer = api.horizon(

@@ -11,7 +11,7 @@ from planner.console.output import ExitCode, emit, note, progress
 from planner.units.writing import Format, stdout_screen
 
 if TYPE_CHECKING:
-    from planner.model.plan import Plan
+    from planner.objects import Plan
 
 
 def plan(
@@ -40,7 +40,7 @@ def plan(
     """Find the cheapest GPUs that meet every SLO."""
     from planner.compare.gate import crossed, parse_condition, weak
     from planner.io.store import check_target
-    from planner.show.documents.plan import render
+    from planner.show.kept import render
 
     if target := target_of(out, form):
         check_target(target, scenario)
@@ -68,10 +68,10 @@ def target_of(out: Path | None, form: Format) -> Path | None:
 
 def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:
     """Write the plan; False where that cannot be done."""
-    from planner.io.store import StoreError, write_plan
+    from planner.io.store import StoreError
 
     try:
-        write_plan(answer, target)
+        answer.save(target)
     except StoreError as error:
         note(str(error))
         return False

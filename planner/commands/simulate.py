@@ -34,7 +34,7 @@ def simulate(
 ) -> None:
     """Replay a scenario on GPUs that you name, or as a plan placed it."""
     from planner.search.simulation import policy_override
-    from planner.show.documents.simulation import render
+    from planner.show.kept import render
 
     if (placed is None) == (gpu is None) or (gpu is None) != (count is None):
         raise typer.BadParameter("name either --gpu and --count, or --plan.")

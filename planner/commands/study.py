@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, json_or_table
+from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet
 from planner.questions.studies.engines import WORKERS_MAX, EngineName
 from planner.units.writing import Format
 
@@ -51,10 +51,9 @@ def study(
     from planner.console.output import check_plot, emit, note
     from planner.questions.studies.journal import FILE
     from planner.questions.studies.results import write
-    from planner.show.documents.studies import render
+    from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
-    json_or_table(form)
     directory = out or Path(f"study-{file.stem}")
     check_plot(plot, made=directory)
     try:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Profiles, Set, no_csv
+from planner.console.options import Catalogs, FormNoCsv, Profiles, Set
 from planner.units.writing import Format
 
 
@@ -38,10 +38,10 @@ def train(
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
     from planner.console.output import ExitCode, check_plot, emit
     from planner.show.charts.png import FORMS
-    from planner.show.documents.training import check_text, draw, render
+    from planner.show.documents.training import check_text, draw
+    from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
-    no_csv(form)
     refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
            never={"--catalog": catalog, "--profiles": profiles, "--plot": plot})  # fmt: skip
     check_plot(plot, FORMS)

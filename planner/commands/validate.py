@@ -40,10 +40,9 @@ def validate(
 ) -> None:
     """Serve a scenario for real, and put measured beside simulated. Runs the models' own code."""
     from planner.console.output import emit, note
-    from planner.show.text.validation import check_form, render
+    from planner.show.text.validation import render
     from planner.units.writing import stdout_screen
 
-    check_form(form)
     if (scenario is None) == (replay is None):
         raise typer.BadParameter("name either a scenario or --replay FILE.")
     if replay:

@@ -5,24 +5,22 @@ from dataclasses import asdict, dataclass
 from math import isfinite, nan
 from pathlib import Path
 
-from calibrate.io.files import quoted
-from planner.io.store import StoreError, answer_of, of_simulation, plan_of, read_json
 from planner.model.plan import SCHEMA, GpuAnswer, Interval, ModelAnswer, Plan, Policies
 from planner.model.ranges import Range
 from planner.model.simulation import SCHEMA as SIMULATION
 from planner.model.simulation import Simulation
 from planner.questions.studies.results import SCHEMA as STUDY
-from planner.questions.studies.results import PointAnswer, StudyAnswer, read_study
+from planner.questions.studies.results import PointAnswer, StudyAnswer
 from planner.questions.studies.scenario import output_of
 from planner.questions.training.plan import SCHEMA as TRAINING
 from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.show.kept import read_kept
 from planner.show.text.plan import headline
 from planner.show.text.plan import machine as machine_name
 from planner.show.text.plan import simulated as replay_line
 from planner.show.text.studies import name_of
 from planner.units.writing import counted
 
-AGAIN = "Make it again"
 SERVING = (SCHEMA, SIMULATION)
 KNOWN = (*SERVING, TRAINING, STUDY)
 METRICS = {
@@ -123,19 +121,17 @@ def exactly(value: float) -> Interval:
 
 def read_answer(path: Path) -> Answer:
     """The answer in a file; StoreError, in one line, where it is none that can be compared."""
-    data = read_json(path)
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema == SCHEMA:
-        return of_plan(plan_of(data, path), str(path))
-    if schema == SIMULATION:
-        return simulated(answer_of(data, path, Simulation, AGAIN, of_simulation), str(path))
-    if schema == TRAINING:
-        return trained(answer_of(data, path, TrainingPlan, AGAIN), str(path))
-    if schema == STUDY:
-        return studied(read_study(data, path), str(path))
-    got = f"has schema {quoted(schema)}" if schema else "has no `schema`"
-    hint = "Name a plan, or what `--format json` of `simulate`, `train` or `study` writes"
-    raise StoreError(f"{path}: {got}: must be one of {', '.join(KNOWN)}. {hint}.")
+    answer = read_kept(path, KNOWN)
+    match answer:
+        case Plan():
+            return of_plan(answer, str(path))
+        case Simulation():
+            return simulated(answer, str(path))
+        case TrainingPlan():
+            return trained(answer, str(path))
+        case StudyAnswer():
+            return studied(answer, str(path))
+    raise TypeError(f"{type(answer).__name__} is not among {KNOWN}")
 
 
 # Serving

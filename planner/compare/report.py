@@ -7,7 +7,7 @@ from planner.compare.diff import Diff, Difference, FigureChange, FigureVerdict, 
 from planner.compare.reprice import Repriced, relative
 from planner.model.plan import Interval
 from planner.show.document import Block, Changes, Document, Rows, Section, Table, Text
-from planner.show.documents.forms import written
+from planner.show.forms import written
 from planner.units.writing import Format, Screen, counted, decimals, dollars, percent, share
 
 SHOWN = 24

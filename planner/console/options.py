@@ -7,6 +7,21 @@ import typer
 
 from planner.units.writing import Format
 
+
+def no_csv(form: Format) -> Format:
+    """BadParameter for a form that only plans and simulations have."""
+    if form is Format.CSV:
+        raise typer.BadParameter("must be table, json or md, got csv.")
+    return form
+
+
+def json_or_table(form: Format) -> Format:
+    """BadParameter for forms that this answer does not have."""
+    if form not in (Format.TABLE, Format.JSON):
+        raise typer.BadParameter(f"must be table or json, got {form}.")
+    return form
+
+
 Scenario = Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file; `planner init` writes one.")]
 Set = Annotated[
     list[str] | None,
@@ -31,8 +46,8 @@ Form = Annotated[
     Format,
     typer.Option("--format", help="How the answer is written to standard output."),
 ]
-FormNoCsv = Annotated[Format, typer.Option("--format", help="table, json or md.")]
-FormJson = Annotated[Format, typer.Option("--format", help="table or json.")]
+FormNoCsv = Annotated[Format, typer.Option("--format", help="table, json or md.", callback=no_csv)]
+FormJson = Annotated[Format, typer.Option("--format", help="table or json.", callback=json_or_table)]
 Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw it as PNG; needs matplotlib."),
@@ -40,15 +55,3 @@ Plot = Annotated[
 Device = Annotated[str, typer.Option("--device", metavar="D", help="cuda:0, cuda:1, ... or cpu.")]
 GpuKind = Annotated[str | None, typer.Option("--gpu", metavar="KIND", help="Kind of GPU, e.g. V100.")]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")]
-
-
-def no_csv(form: Format) -> None:
-    """BadParameter for a form that only plans and simulations have."""
-    if form is Format.CSV:
-        raise typer.BadParameter("--format: must be table, json or md, got csv.")
-
-
-def json_or_table(form: Format) -> None:
-    """BadParameter for forms that this answer does not have."""
-    if form not in (Format.TABLE, Format.JSON):
-        raise typer.BadParameter(f"--format: must be table or json, got {form}.")

@@ -86,27 +86,26 @@ def write_beside(text: str, path: Path) -> None:
         raise StoreError(f"{path}: cannot be written: {error.strerror}. Name another folder with -o.") from error
 
 
-def check_target(target: Path, scenario: Path | None = None) -> None:
-    """StoreError where a plan would replace its own scenario, or a file that holds no answer."""
+def check_target(target: Path, scenario: Path | None = None, kind: str = "plan") -> None:
+    """StoreError where an answer would replace its own scenario, or a file that holds none of its kind."""
     if scenario and target.exists() and scenario.exists() and target.samefile(scenario):
         raise StoreError(f"{target}: is the scenario itself. Name another file with -o.")
-    if target.is_file() and not is_plan(target):
-        raise StoreError(f"{target}: exists and is no plan. Name another file with -o, or remove this one.")
+    if target.is_file() and not holds(target, kind):
+        raise StoreError(f"{target}: exists and is no {kind}. Name another file with -o, or remove this one.")
 
 
-def is_plan(path: Path) -> bool:
-    """True where a file may be replaced by a plan: it holds a plan of any version, or nothing at all."""
+def holds(path: Path, kind: str) -> bool:
+    """True where a file may be replaced by an answer: it holds one of that kind and any version, or nothing at all."""
     try:
-        data = {"schema": SCHEMA} if not path.stat().st_size else files.read_json(path)
+        return not path.stat().st_size or kind_of(files.read_json(path)) == kind
     except (OSError, FileError):
         return False
-    return kind_of(data) == "plan"
 
 
-def write_plan(plan: Plan, path: Path) -> None:
-    """Keep a plan as `plan.json`; StoreError where the file holds something else."""
-    check_target(path)
-    write_text(to_json(plan), path)
+def write_answer(answer: Any, path: Path) -> None:
+    """Keep an answer as JSON; StoreError where the file holds something else."""
+    check_target(path, kind=kind_of({"schema": answer.schema}) or "")
+    write_text(to_json(answer), path)
 
 
 def read_plan(path: Path) -> Plan:

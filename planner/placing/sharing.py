@@ -398,9 +398,8 @@ def choose(models: Models, rule: LayerRule, about: Known, targets: Mapping[str, 
 class Bill:
     """What joint training costs. Figures are NaN where the scenario does not say what a training takes."""
 
-    training_s: float = 0.0
-    """Of all tries of the search for what to share."""
     training_usd: float = 0.0
+    """Of all tries of the search for what to share."""
     retraining_usd_per_month: float = 0.0
     """What is shared, trained once more each time."""
     life_s: float = math.inf
@@ -530,13 +529,12 @@ def bill(merged: Merged, spec: RetrainingSpec | None) -> Bill:
         return Bill()
     if spec is None:
         live = tuple(Live(after_s=math.nan, saved_bytes=x.saved_bytes) for x in merged.attempts if x.accepted)
-        return Bill(math.nan, math.nan, math.nan, live=live)
+        return Bill(math.nan, math.nan, live=live)
     one_s = spec.epochs * spec.steps * spec.step
     ends_s = list(accumulate(one_s * len(x.trained) for x in merged.attempts))
     again_s = one_s * len(shared_bytes(merged.sharing))
     per_month = MONTH_S / spec.every if spec.every else 0.0
     return Bill(
-        training_s=ends_s[-1],
         training_usd=spec.price * ends_s[-1] / 3600,
         retraining_usd_per_month=spec.price * again_s / 3600 * per_month,
         life_s=spec.life,

@@ -22,8 +22,25 @@ FP8_BYTES = 1
 """Of a number at fp8, which scenarios do not know."""
 WORK_REACHED, BANDWIDTH_REACHED = 0.4, 0.7
 """Shares of a data sheet's rates that whole models reach; effects correct them."""
-OVERHEAD_S = {"tensorrt": 3e-4, "paddle-tensorrt": 1e-3, "fastertransformer": 1e-3, "triton": 2e-3}
-"""Seconds that a pass takes at least, by how the runtime's name begins; effects correct them."""
+OVERHEAD_S = {
+    "tensorrt": 3e-4,
+    "tensorrt-with-io": 3e-4,
+    "paddle-tensorrt": 1e-3,
+    "fastertransformer": 1e-3,
+    "fastertransformer-int8-v1": 1e-3,
+    "fastertransformer-int8-v2": 1e-3,
+    "fastertransformer-pytorch": 1e-3,
+    "fastertransformer-tensorrt": 1e-3,
+    "fastertransformer-unpadded": 1e-3,
+    "fastertransformer-unpadded-int8-v1": 1e-3,
+    "fastertransformer-unpadded-int8-v2": 1e-3,
+    "triton-onnxruntime": 2e-3,
+    "triton-onnxruntime-tensorrt": 2e-3,
+    "triton-pytorch": 2e-3,
+    "triton-tensorflow": 2e-3,
+    "triton-tensorrt": 2e-3,
+}
+"""Seconds that a pass of the usual network takes at least, by runtime; effects correct them."""
 OVERHEAD_ELSE_S = 5e-3
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
@@ -31,8 +48,6 @@ USUAL_ACTIVATIONS, ACTIVATIONS_POWER = 4e6, 0.75
 """Numbers that a network of a billion multiply-adds puts out, and how they grow with those (timm's 1,400 networks)."""
 FULL_AT = (-2.0, 0.0)
 """Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
-CHIP = re.compile(r"-MIG.*|-\d+GB|-PCIe|-NVL|-SXM2|-vGPU|(?<=A10)G$")
-"""Parts of a kind's name that leave its chip the same."""
 VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo))|^se(?=res)")
 """Beginnings of a name that leave its family the same."""
 FAMILY = re.compile(r"[a-z]+?(?=[^a-z]|$|v\d)(?:v\d+)?")
@@ -123,16 +138,11 @@ def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
     memory_s = moved_bytes / (BANDWIDTH_REACHED * gpu.memory_bytes_per_s)
     return CaseRoofline(
         log(hypot(arithmetic_s, memory_s)),
-        log(overhead_s(case.runtime)),
+        log(OVERHEAD_S.get(case.runtime, OVERHEAD_ELSE_S)),
         tanh(log(arithmetic_s / memory_s) / 2),
         counted,
         known,
     )
-
-
-def overhead_s(runtime: str) -> float:
-    """Of a pass of the usual network."""
-    return next((seconds for name, seconds in OVERHEAD_S.items() if runtime.startswith(name)), OVERHEAD_ELSE_S)
 
 
 def at_size(facts: names.Architecture, size: str) -> names.Architecture:
@@ -171,9 +181,9 @@ def style(architecture: str) -> str:
     return next((name for name, pattern in STYLES.items() if pattern.search(plain)), "other")
 
 
-def chip(gpu: str) -> str:
-    """`A100` of `A100-80GB-PCIe`, and `A10` of the A10G."""
-    return CHIP.sub("", gpu)
+def chip(gpu: GPU) -> str:
+    """`A100` of the A100-80GB-PCIe, and `A10` of the A10G."""
+    return gpu.chip or gpu.name
 
 
 def effects(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str = "") -> Iterator[Effect]:
@@ -193,7 +203,7 @@ def effects(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str = "")
 def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str) -> Iterator[Effect]:
     """Launching kernels is the runtime's and the host's, and grows with how many there are."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
-    of_family, of_style, of_chip, generation = family(model), style(model), chip(kind), gpu.compute_capability
+    of_family, of_style, of_chip, generation = family(model), style(model), chip(gpu), gpu.compute_capability
     unknown = "" if told.known else "?"
     keys = {
         "runtime": runtime,
@@ -227,7 +237,7 @@ def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str)
 def _of_work(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """Shares of the roofline's rates that are reached."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
-    of_family, of_style, of_chip, generation = family(model), style(model), chip(kind), gpu.compute_capability
+    of_family, of_style, of_chip, generation = family(model), style(model), chip(gpu), gpu.compute_capability
     unknown = "" if told.known else "?"
     keys = {
         "runtime": runtime,

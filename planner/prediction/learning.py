@@ -356,7 +356,7 @@ LEFT_OUT: Mapping[str, Callable[[Figure], str]] = {
     "some batches": lambda f: f"{f.case}",
     "one precision and runtime of a model on a GPU": _series,
     "a model on a GPU": lambda f: f"{f.case.architecture} {f.case.gpu}",
-    "a chip": lambda f: chip(f.case.gpu),
+    "a chip": lambda f: chip(f.gpu),
     "a family of models": lambda f: family(f.case.architecture),
 }
 
@@ -382,7 +382,7 @@ def _errors(what: str, seen: Sequence[Figure], left: Sequence[Figure], spreads: 
             series[_series(figure)].append(Seen(figure.case.batch, figure.log_s))
     for figure in left:
         told = learnt.beside(figure.case, figure.gpu, series[_series(figure)])
-        yield HeldOut(what, figure, learnt.nearness(figure.case), told.mean - figure.log_s, told.sd)
+        yield HeldOut(what, figure, learnt.nearness(figure.case, figure.gpu), told.mean - figure.log_s, told.sd)
 
 
 def thinned(all_figures: Sequence[Figure], rng: np.random.Generator, most: int = FIGURES_MAX) -> list[Figure]:

@@ -114,18 +114,18 @@ class Learnt:
     def predict(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen] = ()) -> Estimate:
         """Seconds of a batch with their 80 % band."""
         told = self.beside(case, gpu, series)
-        return around(exp(told.mean), told.sd * self.wider(case))
+        return around(exp(told.mean), told.sd * self.wider(case, gpu))
 
-    def wider(self, case: PredictedCase) -> float:
+    def wider(self, case: PredictedCase, gpu: GPU) -> float:
         """What the spread is multiplied by: how near something was measured counts, and what it is."""
-        return exp(sum(self.widening.get(trait, 0.0) for trait in traits(case, self.nearness(case))))
+        return exp(sum(self.widening.get(trait, 0.0) for trait in traits(case, self.nearness(case, gpu))))
 
     @property
     def usual_noise(self) -> float:
         """Of one figure, of the median source."""
         return float(np.median(list(self.noise.values()) or [OTHER_SD]))
 
-    def nearness(self, case: PredictedCase) -> Nearness:
+    def nearness(self, case: PredictedCase, gpu: GPU) -> Nearness:
         """How near to the case something was measured."""
         model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
         if self.knows("series", f"{model} {case.input} {kind} {precision} {runtime}"):
@@ -134,7 +134,7 @@ class Learnt:
             return Nearness.PAIR
         if not (self.knows("work model", model) or self.knows("work model?", model)):
             return Nearness.NEW_MODEL
-        if not self.knows("work chip", chip(kind)):
+        if not self.knows("work chip", chip(gpu)):
             return Nearness.NEW_GPU
         alike = self.knows("work model runtime precision", f"{model} {runtime} {precision}")
         return Nearness.ELSEWHERE if alike else Nearness.OTHERWISE

@@ -333,7 +333,7 @@ class Predictor:
             batch=1.0,
         )
         counted = names.facts_of(architecture, size)
-        if self.learnt.nearness(one) is Nearness.NEW_MODEL or counted is None or counted.params is None:
+        if self.learnt.nearness(one, gpu) is Nearness.NEW_MODEL or counted is None or counted.params is None:
             return []
         flops = 2 * counted.macs if counted.macs else 0.0
         published = seen(series_of(one))
@@ -348,7 +348,7 @@ class Predictor:
                 gpu=gpu,
                 precision=wanted,
                 rule=PredictionRule.LEARNT,
-                source=f"published times ({self.learnt.nearness(one)})",
+                source=f"published times ({self.learnt.nearness(one, gpu)})",
                 probes=(),
                 evidence=Evidence.PREDICTED,
                 latency_s={float(batch): time_s(batch) for batch in BATCHES},

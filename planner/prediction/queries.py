@@ -86,7 +86,7 @@ class QueryKnowledge:
         case = PredictedCase(
             gpu=gpu, architecture=architecture, input=size, precision=precision, runtime=runtime, batch=float(batch)
         )
-        if (facts is None or facts.macs is None) and self.learnt.nearness(case) is Nearness.NEW_MODEL:
+        if (facts is None or facts.macs is None) and self.learnt.nearness(case, self.gpus[gpu]) is Nearness.NEW_MODEL:
             return f"nothing is known of model {row['model']}: no operations, no published time"
         return case
 
@@ -99,7 +99,7 @@ class QueryKnowledge:
             estimate, rule = of_publications(same), "published"
         else:
             estimate = self.learnt.predict(case, self.gpus[case.gpu], seen(series))
-            rule = str(self.learnt.nearness(case))
+            rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
         here = [p.source for p in of_model if p.gpu == case.gpu]
         sources = [p.source for p in (same or series)] or [*here, *(p.source for p in of_model)]
         return QueryAnswer(

@@ -11,6 +11,8 @@ class GPU:
     """A kind of GPU, not one device: dense peak rates and sizes, each as the vendor states it."""
 
     name: str
+    chip: str = ""
+    """That of other kinds too: `A100` of the A100-80GB-PCIe; empty: its own."""
     memory_bytes: int
     """Device memory."""
     memory_bytes_per_s: float

@@ -1,6 +1,7 @@
 """Where code takes our own text apart: a walk over the code that follows sentences through a function."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ HELD = frozenset(
         "assumes",
         "assumptions",
         "doubts",
+        "gpu",
+        "gpu_kind",
         "headline",
         "label",
         "largest_error",
@@ -22,6 +25,8 @@ HELD = frozenset(
         "notes",
         "reason",
         "remedy",
+        "running",
+        "runtime",
         "summary",
         "title",
         "warnings",
@@ -29,7 +34,11 @@ HELD = frozenset(
         "why_not",
     ]
 )
-"""Fields that hold sentences or labels."""
+"""Fields that hold sentences, labels or names of ours."""
+GIVEN = frozenset(["gpu", "gpu_kind", "runtime"])
+"""Parameters that hold such names."""
+UNIT = re.compile(r"(_[a-z]+)+")
+"""The end of a figure's name."""
 CUTS = frozenset(
     [
         "endswith",
@@ -45,6 +54,8 @@ CUTS = frozenset(
         "startswith",
     ]
 )
+SEARCHES = frozenset(["find", "index", "rfind"])
+ENDINGS = frozenset(["endswith", "partition", "removesuffix", "rpartition", "rsplit", "split"])
 MATCHES = frozenset(["findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"])
 
 
@@ -71,7 +82,7 @@ class Function:
         self.node = node
         self.makers = makers
         self.caught = frozenset(self._caught(errors))
-        self.names: frozenset[str] = frozenset()
+        self.names = frozenset(arg.arg for arg in ast.walk(node) if isinstance(arg, ast.arg) and arg.arg in GIVEN)
         while (more := self.names | frozenset(self._bound())) != self.names:
             self.names = more
 
@@ -122,11 +133,20 @@ class Function:
             match node:
                 case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in CUTS | MATCHES and args:
                     subjects = args if name in MATCHES - CUTS else [value, *(args if name == "split" else [])]
-                    if any(map(self.ours, subjects)):
+                    place_in_list = name in SEARCHES and not any(isinstance(arg, ast.Constant) for arg in args)
+                    ending = name in ENDINGS and any(map(is_ending, args))
+                    if ending or (any(map(self.ours, subjects)) and not place_in_list):
                         yield node
                 case ast.Compare(ops=[ast.In() | ast.NotIn()], left=ast.Constant(value=str()), comparators=[value]):
                     if self.ours(value):
                         yield node
+
+
+def is_ending(node: ast.AST) -> bool:
+    """Whether it is what a name of ours ends with: a unit, or what settings add to a model's."""
+    constants = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    added = any(isinstance(one, ast.Attribute) and one.attr == "suffix" for one in ast.walk(node))
+    return added or any(map(UNIT.fullmatch, constants))
 
 
 def last_name(node: ast.AST) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import FormNoCsv, no_csv
+from planner.console.options import FormNoCsv
 from planner.console.output import ExitCode, emit, note
 from planner.units.writing import Format, stdout_screen
 
@@ -28,7 +28,6 @@ def diff(
     from planner.compare.gate import parse_change
     from planner.compare.report import render
 
-    no_csv(form)
     conditions = [parse_change(text) for text in fail_on or []]
     changes = api.diff(old, new)
     emit(render(changes, form, stdout_screen()))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import FormNoCsv, PlanFile, no_csv
+from planner.console.options import FormNoCsv, PlanFile
 from planner.console.output import emit, note
 from planner.model.choices import PriceKind
 from planner.units.writing import Format, stdout_screen
@@ -27,11 +27,10 @@ def reprice(
 ) -> None:
     """Say what a plan costs at other prices, without simulating again."""
     from planner.compare.report import render_reprice
-    from planner.io.store import StoreError, is_plan
+    from planner.io.store import check_target
 
-    no_csv(form)
-    if out and out.is_file() and not is_plan(out):
-        raise StoreError(f"{out}: exists and is no plan. Name another file with -o.")
+    if out:
+        check_target(out)
     new, changes = api.reprice(plan, prices, kind)
     emit(render_reprice(changes, form, stdout_screen()))
     if out:

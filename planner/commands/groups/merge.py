@@ -7,7 +7,7 @@ import typer
 
 from planner import api
 from planner.commands.groups.merge_train import train
-from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, Scenario, Set, json_or_table
+from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet, Scenario, Set
 from planner.console.output import PLAIN
 from planner.units.writing import Format, stdout_screen
 
@@ -36,7 +36,6 @@ def analyze(
     from planner.io.store import to_json
     from planner.show.text.merging import analysis_json, analysis_table
 
-    json_or_table(form)
     check_plot(plot)
     analysis = api.merge_analyze(*models, input_shape=shape, profiles=profiles)
     emit(to_json(analysis_json(analysis)) if form is Format.JSON else analysis_table(analysis, stdout_screen()))
@@ -69,7 +68,6 @@ def breakeven(
     from planner.io.store import to_json
     from planner.show.text.merging import breakeven_json, breakeven_table
 
-    json_or_table(form)
     check_plot(plot)
     ratios, counts = numbers("--loads", loads, float), numbers("--models", models, int)
     with progress(quiet) as tell:

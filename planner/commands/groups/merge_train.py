@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Device, FormJson, Quiet, json_or_table
+from planner.console.options import Device, FormJson, Quiet
 from planner.units.writing import Format
 
 
@@ -28,7 +28,6 @@ def train(
     from planner.show.text.joint import report
     from planner.units.writing import stdout_screen
 
-    json_or_table(form)
     folder = out or Path(f"{spec.stem}.merged")
     if (code := api.run_joint(spec, folder, device, resume, quiet)) < 0:
         note(f"The training was ended by signal {-code}. The same command with --resume continues.")

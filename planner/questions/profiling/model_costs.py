@@ -47,6 +47,9 @@ class ModelCost:
 
     origin: Origin
     model: str
+    """Without what its settings add to the name."""
+    name: str
+    """As profiles call it."""
     gpu: str
     precision: str
     runtime: str
@@ -146,7 +149,8 @@ def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> M
     weights = profile.weight_bytes
     return ModelCost(
         origin=Origin.MEASURED if raw else Origin.PUBLISHED,
-        model=profile.model.removesuffix(settings.suffix if settings else ""),
+        model=raw.get("model", profile.model),
+        name=profile.model,
         gpu=profile.gpu,
         precision=profile.precision,
         runtime=profile.runtime,
@@ -171,6 +175,7 @@ def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> Iterat
     yield ModelCost(
         origin=Origin.PREDICTED,
         model=first.model,
+        name=first.model,
         gpu=first.gpu,
         precision=first.precision,
         runtime="pytorch",

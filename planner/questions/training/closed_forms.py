@@ -62,17 +62,6 @@ def compute_s(flops: float, flops_per_s: float, gpus: int = 1) -> float:
     return flops / (flops_per_s * gpus)
 
 
-def model_flops_utilization(
-    *, params: float, layers: int, hidden: int, sequence: int, tokens_per_s: float, gpus: int, peak_flops: float
-) -> float:
-    """Share of the peak that useful operations take: (6 N + 12 L d s) x tokens/s / (n x peak). PaLM, appendix B.
-
-    MPT-7B on 8 A100: (6 x 6.7e9 + 12 x 32 x 4096 x 2048) x 37,130 / (8 x 312e12) = 0.646.
-    """
-    per_token = 6 * params + 12 * layers * hidden * sequence
-    return per_token * tokens_per_s / (gpus * peak_flops)
-
-
 def is_depthwise(facts: Facts) -> bool:
     """So many convolutions see one channel each that a step takes longer than in other networks."""
     convolutions = [layer for layer in facts.layers if layer.type == "Conv2d"]

@@ -48,7 +48,7 @@ def costs_document(costs: ModelCosts) -> Document:
 def _columns(rows: Sequence[ModelCost], batches: Sequence[int]) -> list[Column]:
     of = Rows(rows)
     columns = [
-        of.words("model", _name),
+        of.words("model", "name"),
         of.words("GPU", "gpu", once="on {}"),
         of.words("precision", "precision", once="at {}"),
         of.words("runtime", "runtime", once="in {}"),
@@ -66,10 +66,6 @@ def _run_columns(rows: Sequence[ModelCost], batch: int) -> Iterator[Column]:
     runs = Rows([row.at(batch) for row in rows])
     yield runs.figures(f"memory at {batch}", _memory, value=lambda r: r.memory_bytes if r else None)
     yield runs.figures(f"time at {batch}", _time, value=lambda r: r.time_s if r else None)
-
-
-def _name(row: ModelCost) -> str:
-    return f"{row.model}{row.settings.suffix}" if row.settings else row.model
 
 
 def _memory(run: RunCost | None) -> str:
@@ -95,7 +91,7 @@ def _benchmarked(costs: ModelCosts) -> list[Column]:
         ]
     )
     return [
-        rows.words("model", lambda r: _name(r[0])),
+        rows.words("model", lambda r: r[0].name),
         rows.words("GPU", lambda r: r[0].gpu),
         rows.words("precision", lambda r: r[0].precision),
         rows.figures("batch", lambda r: str(r[1])),
@@ -124,7 +120,7 @@ def _csv_header(batches: Sequence[int]) -> list[str]:
 
 
 def _csv_row(row: ModelCost, batches: Sequence[int]) -> Iterator[object]:
-    yield from (row.origin, _name(row), row.gpu, row.precision, row.runtime)
+    yield from (row.origin, row.name, row.gpu, row.precision, row.runtime)
     yield from (round(row.weight_bytes), f"{row.load_s:.6g}", row.pageable_s and f"{row.pageable_s:.6g}")
     yield row.context_bytes
     for run in map(row.at, batches):

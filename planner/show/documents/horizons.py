@@ -20,14 +20,8 @@ from planner.show.document import (
     Table,
     Text,
 )
-from planner.show.documents.forms import written
 from planner.show.text import horizons as prose
-from planner.units.writing import Format, Screen, counted, dollars, per_second, percent
-
-
-def render(horizon: Horizon, form: Format, screen: Screen) -> str:
-    """The answer as a table, as JSON or as Markdown."""
-    return written(horizon, document, form, screen)
+from planner.units.writing import counted, dollars, per_second, percent
 
 
 def document(horizon: Horizon) -> Document:

@@ -27,15 +27,13 @@ from planner.show.document import (
     Tone,
 )
 from planner.show.documents import replay
-from planner.show.documents.forms import written
-from planner.show.spreadsheet import to_csv
 from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.explain import binding, sensitivity
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.merging import ways_section
 from planner.units.reading import HOURS_PER_MONTH
-from planner.units.writing import Format, Screen, counted, dollars, gigabytes, seconds, share
+from planner.units.writing import counted, dollars, gigabytes, seconds, share
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import rejection_reason, rejection_remedy
 
@@ -55,11 +53,6 @@ PRICE_TITLES = {
 """Columns of other kinds of price."""
 AT = "recommendation."
 """Where the answer stands in the JSON."""
-
-
-def render(plan: Plan, form: Format, screen: Screen) -> str:
-    """A plan in one of the formats."""
-    return to_csv(plan.recommendation.models) if form is Format.CSV else written(plan, document, form, screen)
 
 
 def document(plan: Plan) -> Document:

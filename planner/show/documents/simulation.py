@@ -3,16 +3,9 @@
 from planner.model.simulation import Simulation
 from planner.show.document import Cell, Document, Items, Section, Stat, Stats, Text, Tone
 from planner.show.documents import replay
-from planner.show.documents.forms import written
-from planner.show.spreadsheet import to_csv
 from planner.show.text.plan import simulation_headline, sure_of
 from planner.show.text.reasons import assumption_lines, warning_texts
-from planner.units.writing import Format, Screen, dollars
-
-
-def render(run: Simulation, form: Format, screen: Screen) -> str:
-    """A simulation in one of the formats."""
-    return to_csv(run.models) if form is Format.CSV else written(run, document, form, screen)
+from planner.units.writing import dollars
 
 
 def document(run: Simulation) -> Document:

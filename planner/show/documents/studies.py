@@ -32,19 +32,13 @@ from planner.show.document import (
     Text,
     Tone,
 )
-from planner.show.documents.forms import written
 from planner.show.text import studies as prose
-from planner.units.writing import Format, Screen, counted
+from planner.units.writing import counted
 
 ROWS_SHOWN = 60
 """Of a table on a terminal that one still reads; the rest is in the files."""
 PAGE_ROWS = 2000
 """Of a page's table: a page stays below 1 MB, and the CSV has them all."""
-
-
-def render(answer: StudyAnswer, form: Format, screen: Screen) -> str:
-    """A study as a table or as JSON."""
-    return written(answer, document, form, screen)
 
 
 def document(answer: StudyAnswer) -> Document:

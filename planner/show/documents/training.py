@@ -24,17 +24,12 @@ from planner.show.document import (
     Text,
     Tone,
 )
-from planner.show.documents.forms import written
+from planner.show.forms import written
 from planner.show.text import training as prose
 from planner.units.writing import Format, Screen, counted, seconds
 
 SHOWN = 24
 """Options in a table; `--format json` has all."""
-
-
-def render(plan: TrainingPlan, form: Format, screen: Screen) -> str:
-    """A training plan as a table, as JSON or as Markdown."""
-    return written(plan, document, form, screen)
 
 
 def document(plan: TrainingPlan) -> Document:

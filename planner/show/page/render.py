@@ -9,48 +9,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from calibrate.io.files import MADE, FileError, demand_ours, quoted
-from planner.io.store import StoreError, answer_of, plan_of, read_json
-from planner.model.plan import SCHEMA as PLAN
-from planner.model.simulation import SCHEMA as SIMULATION
-from planner.model.simulation import Simulation
-from planner.questions.horizons.answer import SCHEMA as HORIZON
-from planner.questions.horizons.answer import Horizon
-from planner.questions.studies.results import SCHEMA as STUDY
-from planner.questions.studies.results import read_study
-from planner.questions.training.plan import SCHEMA as TRAINING
-from planner.questions.training.plan import TrainingPlan
+from calibrate.io.files import MADE, FileError, demand_ours
+from planner.io.store import StoreError
 from planner.show.charts import svg
 from planner.show.charts.blocks import PALETTE
 from planner.show.document import Document, View, visible
-from planner.show.documents import horizons, plan, simulation, studies, training
 
 FOLDER = Path(__file__).parent
-AGAIN = "Make it again"
-
-
-def report_page(path: Path) -> str:
-    """The page of the answer in a JSON file; StoreError, in one line, where it holds none that has a page."""
-    return page(document_of(read_json(path), path))
-
-
-def document_of(data: Any, path: Path) -> Document:
-    """The document of the answer that a file's JSON is."""
-    schema = data.get("schema") if isinstance(data, dict) else None
-    match schema:
-        case _ if schema == PLAN:
-            return plan.document(plan_of(data, path))
-        case _ if schema == SIMULATION:
-            return simulation.document(answer_of(data, path, Simulation, AGAIN))
-        case _ if schema == TRAINING:
-            return training.document(answer_of(data, path, TrainingPlan, AGAIN))
-        case _ if schema == STUDY:
-            return studies.document(read_study(data, path))
-        case _ if schema == HORIZON:
-            return horizons.document(answer_of(data, path, Horizon, AGAIN))
-    got = f"has schema {quoted(schema)}" if schema else "has no `schema`"
-    hint = "Name a plan, a study, or what `--format json` of `simulate`, `train` or `horizon` writes"
-    raise StoreError(f"{path}: {got}, and no report is made of that. {hint}.")
 
 
 def page(document: Document) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from planner.io.store import to_json
 from planner.model.plan import Estimate, Prediction
 from planner.prediction.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
@@ -12,10 +11,8 @@ from planner.questions.profiling.whatif import Unanswered, WhatIf
 from planner.questions.profiling.working_set import Knee, working_set_bytes
 from planner.questions.training.memory import CONTEXT_BYTES, Fits
 from planner.show.document import Column, Document, Rows, Section, Table, Text
-from planner.show.markdown import markdown
-from planner.show.terminal import terminal
+from planner.show.forms import written
 from planner.units.writing import Format, Screen, counted, seconds, share
-from simulator.errors import InputError
 from simulator.world.precision import VALUE_BYTES, value_share, weight_share
 
 T = TypeVar("T")
@@ -31,20 +28,9 @@ STANDS = 0.2
 """Exponent of time against data up to which time stands still."""
 
 
-class FormatError(InputError):
-    """A form that this answer is not written in; the text is one line."""
-
-
 def render(seen: Anatomy, form: Format, screen: Screen) -> str:
     """The answer in the form that was asked for."""
-    match form:
-        case Format.JSON:
-            return to_json(as_json(seen))
-        case Format.MD:
-            return markdown(document(seen))
-        case Format.TABLE:
-            return terminal(document(seen), screen)
-    raise FormatError(f"--format {form}: a profile of one model is written as table, json or md. Write one of them.")
+    return written(seen, document, form, screen, as_json)
 
 
 # Text
@@ -104,11 +90,11 @@ def _answer(seen: Anatomy) -> str:
     )
 
 
-def _range(estimate: Estimate, written: Callable[[float], str]) -> str:
+def _range(estimate: Estimate, figure: Callable[[float], str]) -> str:
     """`8.50 ms`, or with its 80 % band where it has one: `8.50 ms (80 %: 7.10 ms to 9.90 ms)`."""
     if estimate.low == estimate.high:
-        return written(estimate.value)
-    return f"{written(estimate.value)} (80 %: {written(estimate.low)} to {written(estimate.high)})"
+        return figure(estimate.value)
+    return f"{figure(estimate.value)} (80 %: {figure(estimate.low)} to {figure(estimate.high)})"
 
 
 def _rule(prediction: Prediction) -> str:

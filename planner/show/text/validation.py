@@ -9,14 +9,15 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from planner.io.store import StoreError, to_json, write_text
+from planner.io.store import StoreError, write_text
 from planner.questions.validation.answer import SCHEMA, SHARES, Compared, Coverage, Validation
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.recording import Recording, read_recording
 from planner.questions.validation.simulating import of_sessions
 from planner.questions.validation.speed import RehearsedSpeed
 from planner.show.document import Column, Document, Rows, Section, Table, Text, Tone
-from planner.show.terminal import plain, terminal
+from planner.show.forms import written
+from planner.show.terminal import plain
 from planner.units.writing import Format, Screen, counted, markdown, per_second, seconds, share
 
 BEGIN, END = "<!-- made by `make validation` -->", "<!-- end -->"
@@ -71,8 +72,8 @@ PAGE_METRICS = ("p50_s", "p95_s", "p99_s", "slo_attainment")
 
 def figure(metric: str, value: float) -> str:
     """A value in the unit of its metric."""
-    _, written = METRICS[metric]
-    return written(value) if isfinite(value) else "-"
+    _, show = METRICS[metric]
+    return show(value) if isfinite(value) else "-"
 
 
 def error(metric: str, value: float) -> str:
@@ -89,21 +90,11 @@ def span(metric: str, interval: tuple[float, float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def check_form(form: Format) -> None:
-    """StoreError for a format that a comparison does not have, before anything is run."""
-    if form is Format.CSV:
-        raise StoreError(f"--format {form}: a comparison is written as table, json or md. Choose one.")
-
-
 def render(answer: Validation, form: Format, screen: Screen) -> str:
     """The comparison in one of the formats."""
-    check_form(form)
-    match form:
-        case Format.JSON:
-            return to_json(as_json(answer))
-        case Format.MD:
-            return "\n".join(section(Folder(answer.scenario, [answer]))) + "\n"
-    return terminal(document(answer), screen)
+    if form is Format.MD:
+        return "\n".join(section(Folder(answer.scenario, [answer]))) + "\n"
+    return written(answer, document, form, screen, as_json)
 
 
 def as_json(answer: Validation) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from calibrate.devices.memory_log import MemoryLog, reader
 {before}
 with MemoryLog(Path(sys.argv[1]), reader("cpu"), every_s=0.005) as log:
     for number in range(100):
-        log.mark(f"model/latency/{{number}}")
+        log.mark(f"model/latency/{{number}}", "model", "latency")
         print(number, flush=True)
         time.sleep({pause_s})
 print("the run went on", flush=True)
@@ -38,15 +38,15 @@ def run_logged(path: Path, before: str = "", pause_s: float = 0.001) -> subproce
 def test_it_follows_memory_and_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, wanted_bytes = tmp_path / "log.csv", 200_000_000
     with MemoryLog(path, reader("cpu"), every_s=0.01) as log:
-        log.mark("small/latency/1")
+        log.mark("small/latency/1", "small", "latency")
         time.sleep(0.1)
         held = np.ones(wanted_bytes, dtype=np.uint8)
-        log.mark("large/latency/1")
+        log.mark("large/latency/1", "large", "latency")
         time.sleep(0.1)
         del held
     rows = read_log(path)
-    before = min(row.memory_bytes for row in rows if row.running.startswith("small"))
-    after = max(row.memory_bytes for row in rows if row.running.startswith("large"))
+    before = min(row.memory_bytes for row in rows if row.model == "small")
+    after = max(row.memory_bytes for row in rows if row.model == "large")
     assert after - before >= 0.8 * wanted_bytes
     assert [row.t_s for row in rows] == sorted(row.t_s for row in rows)
     assert {row.running for row in rows} <= {"", "small/latency/1", "large/latency/1"}
@@ -121,28 +121,32 @@ def test_a_device_whose_memory_cannot_be_read() -> None:
 
 def test_a_line_cut_off_is_left_out_and_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text('t_s,memory_bytes,running\n0.0,100,"a, b"\n0.1,20')
-    assert read_log(path) == [Row(0.0, 100, "a, b")]
+    path.write_text('t_s,memory_bytes,running,model,phase\n0.0,100,x,"a, b",load\n0.1,20')
+    assert read_log(path) == [Row(0.0, 100, "x", "a, b", "load")]
     path.write_text("other\n1\n")
     with pytest.raises(MemoryLogError, match="is not a memory log"):
         read_log(path)
 
 
 def test_spans_join_what_one_model_ran() -> None:
-    marks = [(0.0, ""), (1.0, "a/layers"), (2.0, "a/load"), (3.0, "b/layers"), (4.0, "a/layers")]
-    rows = [Row(t_s, 1, running) for t_s, running in marks]
-    assert spans(rows) == [("a", 1.0, 3.0), ("b", 3.0, 4.0), ("a", 4.0, 4.0)]
+    marks = [(0.0, "", ""), (1.0, "a", "layers"), (2.0, "a", "load"), (3.0, "b", "layers"), (4.0, "a", "layers")]
+    rows = [Row(t_s, 1, "", *running) for t_s, *running in marks]
+    assert spans(rows, lambda row: (row.model,)) == [("a", 1.0, 3.0), ("b", 3.0, 4.0), ("a", 4.0, 4.0)]
 
 
 def test_spans_of_phases() -> None:
-    marks = [(0.0, "a/load/fp32"), (1.0, "a/memory/1/fp32"), (2.0, "a/memory/2/fp32"), (3.0, "a/latency/1/fp32")]
-    rows = [Row(t_s, 1, running) for t_s, running in marks]
-    assert spans(rows, parts=2) == [("a/load", 0.0, 1.0), ("a/memory", 1.0, 3.0), ("a/latency", 3.0, 3.0)]
+    marks = [(0.0, "load", "1"), (1.0, "memory", "1"), (2.0, "memory", "2"), (3.0, "latency", "1")]
+    rows = [Row(t_s, 1, running, "a", phase) for t_s, phase, running in marks]
+    assert spans(rows, lambda row: (row.model, row.phase)) == [
+        ("a/load", 0.0, 1.0),
+        ("a/memory", 1.0, 3.0),
+        ("a/latency", 3.0, 3.0),
+    ]
 
 
 def test_why_there_is_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.png"
     assert draw([], path) == f"memory log: {path}: not drawn, nothing was logged"
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert draw([Row(0.0, 1, "")], path).endswith("matplotlib is not installed. pip install matplotlib")
+    assert draw([Row(0.0, 1)], path).endswith("matplotlib is not installed. pip install matplotlib")
     assert not path.exists()

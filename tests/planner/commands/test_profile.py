@@ -179,7 +179,7 @@ def test_measured_on_this_machine(planner):
         ([":f", "--input", "3x8x8"], ":f: must name a module and a function. Write package.module:factory."),
         (["m:", "--input", "3x8x8"], "m:: must name a module and a function. Write package.module:factory."),
         (["resnet50", "--measure"], "--measure runs the model: write --device cpu or --device cuda:0."),
-        (["resnet50", "--format", "csv"], "--format csv: a profile of one model is written as table, json or md."),
+        (["resnet50", "--format", "csv"], "must be table, json or md, got csv."),
         (["resnet50", "--plot", "a.jpg"], "--plot a.jpg: must end in .png or .svg."),
         (["resnet50", "--plot", "no/a.png"], "--plot no/a.png: no is no directory."),
         (["m:f", "--input", "3xx8"], "--input 3xx8: must be sizes with x between. Write e.g. 3x224x224."),

@@ -31,7 +31,7 @@ from planner.exports.ray_serve import FILL_IN, TORCHVISION
 from planner.exports.targets import files_of
 from planner.io.demand import sources_of
 from planner.io.load import load_scenario
-from planner.io.store import write_plan
+from planner.io.store import write_answer
 from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind, Target
 from planner.model.plan import Instances, Plan, ReplicaAnswer, WayOfServing
@@ -489,7 +489,7 @@ def test_export_that_was_broken_off_can_be_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", Target)
 def test_command_writes_and_says_so(plan: Plan, target: Target, tmp_path: Path) -> None:
-    write_plan(plan, tmp_path / "plan.json")
+    write_answer(plan, tmp_path / "plan.json")
     asked = ["export", str(tmp_path / "plan.json"), "--to", target, "-o", str(tmp_path / "out")]
     first, again = CliRunner().invoke(app, asked), CliRunner().invoke(app, asked)
     assert (first.exit_code, again.exit_code) == (0, 0), (first.output, again.output)
@@ -502,7 +502,7 @@ def test_command_refuses_in_one_line(
 ) -> None:
     from planner.cli import main
 
-    write_plan(REFUSED["infeasible"][0](plan), tmp_path / "no.json")
+    write_answer(REFUSED["infeasible"][0](plan), tmp_path / "no.json")
     (tmp_path / "list.json").write_text("[1]")
     for file, said in (("no.json", "infeasible"), ("list.json", "is not a plan"), ("none.json", "no such file")):
         monkeypatch.setattr(
@@ -523,8 +523,8 @@ def test_command_refuses_in_one_line(
 
 def test_a_plan_is_exported_by_its_file_which_errors_about_it_name(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
-    write_plan(PLAN, good)
-    write_plan(INFEASIBLE, bad)
+    write_answer(PLAN, good)
+    write_answer(INFEASIBLE, bad)
     assert planner.export(good, "openmetrics", tmp_path / "a") == planner.export(PLAN, "openmetrics", tmp_path / "b")
     with pytest.raises(ExportError) as error:
         planner.export(bad, "triton", tmp_path / "c")

@@ -23,7 +23,7 @@ from calibrate.sweep.journal import JournalError, open_journal
 from planner import cli
 from planner.console import output
 from planner.exports.skypilot import comments
-from planner.io.store import write_plan
+from planner.io.store import write_answer
 from planner.placing.sharing import MergeError, read_table
 
 SERVING = """\
@@ -414,7 +414,7 @@ MARKS = (
 
 @pytest.mark.parametrize("mark", MARKS)
 def test_a_mark_leads_nowhere_else(mark: str, here: Path) -> None:
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     Path("out/d").mkdir(parents=True)
     Path("victim.txt").write_text("keep")
     Path("out/.planner-export.json").write_text(mark.replace("S", "planner.exports/v1"))
@@ -425,14 +425,14 @@ def test_a_mark_leads_nowhere_else(mark: str, here: Path) -> None:
 
 
 def test_an_export_that_was_broken_off_can_be_made_again(here: Path) -> None:
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     Path("out").mkdir()
     Path("out/..planner-export.json.12.part").write_text("{")
     assert asked("export", "plan.json", "--to", "openmetrics", "-o", "out")[0] == 0
 
 
 def test_a_link_is_not_followed(here: Path) -> None:
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     words = ("export", "plan.json", "--to", "openmetrics", "-o", "out", "--force")
     assert asked(*words)[0] == 0
     Path("target.txt").write_text("keep")
@@ -457,7 +457,7 @@ def test_a_link_is_not_followed(here: Path) -> None:
 )
 def test_only_files_of_ones_own_kind_are_replaced(name: str, words: tuple[str, ...], here: Path) -> None:
     Path("sent.csv").write_text("arrival_s\n0.5\n1.5\n")
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     Path(name).write_text("somebody's")
     code, error = asked(*words)
     assert (code, "exists and is no" in error) == (2, True), error
@@ -468,7 +468,7 @@ def test_only_files_of_ones_own_kind_are_replaced(name: str, words: tuple[str, .
 
 
 def test_a_page_that_speaks_of_the_planner_is_not_its_own(here: Path) -> None:
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     Path("notes.html").write_text("<!doctype html>\n<p>See the page made by the planner.</p>\n")
     assert "exists and is no report" in refused("report", "plan.json", "-o", "notes.html")
 
@@ -484,7 +484,7 @@ def test_pipes_and_links_that_a_person_names(here: Path) -> None:
     Path("link.csv").symlink_to("target.csv")
     assert asked("trace", "import", "sent.csv", "-o", "link.csv")[0] == 0
     assert (Path("link.csv").is_symlink(), Path("target.csv").is_file()) == (True, True)
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     Path("a.html").symlink_to("b.html")
     Path("b.html").symlink_to("a.html")
     assert asked("report", "plan.json", "-o", "a.html")[0] in (0, 2)
@@ -493,7 +493,7 @@ def test_pipes_and_links_that_a_person_names(here: Path) -> None:
 
 
 def test_names_that_no_system_takes(here: Path) -> None:
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     Path("sent.csv").write_text("arrival_s\n0.5\n1.5\n")
     for words in (
         ("report", "plan.json", "-o", f"{'a' * 300}.html"),
@@ -506,7 +506,7 @@ def test_names_that_no_system_takes(here: Path) -> None:
 
 
 def test_closed_outputs_are_no_error(here: Path) -> None:
-    write_plan(PLAN, Path("plan.json"))
+    write_answer(PLAN, Path("plan.json"))
     for closed in (">&-", "2>&-", ">&- 2>&-"):
         command = f"{sys.executable} -m planner explain plan.json {closed}"
         done = subprocess.run(command, shell=True, capture_output=True, check=False)

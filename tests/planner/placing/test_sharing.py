@@ -344,7 +344,6 @@ def test_the_bill_of_the_docstring() -> None:
     offered = (group("x", 3, "abcd"), group("y", 2, "abcd"), group("z", 1, "abcd"))
     merged = search(offered, judge_by({}), TARGETS)
     made = bill(merged, RETRAINING)
-    assert made.training_s == pytest.approx(1800)
     assert made.training_usd == pytest.approx(1.80)
     assert made.retraining_usd_per_month == pytest.approx(2 * 4 * 150 * 3.6 / 3600)
     assert [x.saved_bytes for x in made.live] == [9, 15, 18]

@@ -149,5 +149,5 @@ def test_less_is_surer_the_nearer_something_was_measured() -> None:
 def test_what_nobody_has_seen_spreads_as_its_group_does() -> None:
     case = PredictedCase(gpu="T4", architecture="resnet50", input="224", precision="fp32", runtime="pytorch", batch=8.0)
     nothing = Learnt({}, learnt().spreads, learnt().noise)
-    assert nothing.nearness(case) is Nearness.NEW_MODEL
+    assert nothing.nearness(case, CATALOG.gpus["T4"]) is Nearness.NEW_MODEL
     assert nothing.log_time(case, CATALOG.gpus["T4"]).sd > learnt().log_time(case, CATALOG.gpus["T4"]).sd

@@ -10,7 +10,7 @@ from calibrate.joint.curve import CurvePoint, SharedCurve, curve_document
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
 from planner.io.load import load_scenario
-from planner.io.store import read_plan, to_json, write_plan
+from planner.io.store import read_plan, to_json, write_answer
 from planner.model.candidate import Memory
 from planner.model.plan import Plan, WayOfServing
 from planner.model.scenario import Merging
@@ -18,10 +18,10 @@ from planner.model.statement import Code
 from planner.placing.sharing import MergeError, layers_of
 from planner.questions.merging.breakeven import Breakeven, at_load, breakeven
 from planner.search.plan import plan
-from planner.show.documents.plan import render
-from planner.show.text.explain import explain
+from planner.show.document import Items, Table
+from planner.show.kept import document_of
 from planner.show.text.merging import breakeven_json, breakeven_table
-from planner.units.writing import Format, Screen
+from planner.units.writing import Screen
 from simulator.world.profile import Evidence
 from simulator.world.sharing import groups
 
@@ -72,21 +72,20 @@ def test_merged_models_lose_accuracy_and_say_on_what_that_rests(city: Plan) -> N
     )
     assert {m.evidence for m in city.recommendation.models} == {Evidence.ASSUMED}
     assert Code.ACCURACY_ASSUMED in {w.what.code for w in city.warnings}
-    assert any("rule `gemel`" in one.text for one in city.assumptions if one.code is Code.OF_MERGING)
+    assert Code.OF_MERGING in {one.code for one in city.assumptions}
 
 
-def test_explain_says_why(city: Plan) -> None:
-    text = " ".join(explain(city, Screen()).split())
-    assert "Swap, merge or buy - Chosen: merged" in text
-    assert "misses an SLO" in text
-    assert "a month more" in text
-    assert "Partial successes count at once: half of the" in text
+def test_the_document_has_a_row_for_each_way_and_a_reason(city: Plan) -> None:
+    (section,) = (one for one in document_of(city).sections if one.id == "merging")
+    why, table, _ = section.blocks
+    assert isinstance(why, Items)
+    assert isinstance(table, Table)
+    assert len(why.texts) == len(city.merging) + 1  # the chosen way, and when its saving is live
+    assert {len(column.cells) for column in table.columns} == {len(city.merging)}
 
 
-def test_every_form_of_the_answer_has_the_table(city: Plan, tmp_path: Path) -> None:
-    assert "Each on its own, merged, or one more GPU" in render(city, Format.TABLE, Screen())
-    assert "#### Each on its own, merged, or one more GPU" in render(city, Format.MD, Screen())
-    write_plan(city, tmp_path / "plan.json")
+def test_a_plan_with_ways_is_kept(city: Plan, tmp_path: Path) -> None:
+    write_answer(city, tmp_path / "plan.json")
     assert json.loads(to_json(read_plan(tmp_path / "plan.json"))) == json.loads(to_json(city))
 
 
@@ -174,9 +173,8 @@ def test_break_even_against_load_and_models(crossing: Breakeven) -> None:
 
 
 def test_break_even_for_people_and_machines(crossing: Breakeven) -> None:
-    text = breakeven_table(crossing, Screen())
-    assert "Against load" in text
-    assert "Against the number of models" in text
+    tables = breakeven_table(crossing, Screen())
+    assert all(cell.way in tables for cell in crossing.by_load[0].cells)
     data = json.loads(to_json(breakeven_json(crossing)))
     assert [row["wins"] for row in data["by_load"]] == [row.wins for row in crossing.by_load]
 

@@ -7,7 +7,7 @@ from math import nan
 import pytest
 from support.answers import INFEASIBLE, PLAN
 
-from planner.io.store import read_plan, write_plan
+from planner.io.store import read_plan, write_answer
 from planner.show.document import (
     TERMINAL,
     Cell,
@@ -120,7 +120,7 @@ def test_a_figure_that_does_not_exist_is_sorted_last():
 @pytest.mark.parametrize("plan", [PLAN, INFEASIBLE])
 def test_every_key_of_a_page_leads_to_its_figure(plan, tmp_path):
     """Of plans that no command made, so that all columns are among them."""
-    write_plan(plan, tmp_path / "plan.json")
+    write_answer(plan, tmp_path / "plan.json")
     document = plans.document(read_plan(tmp_path / "plan.json"))
     tables = [block for block in everything(document) if isinstance(block, Table)]
     keyed = [cell for one in tables for column in one.columns for cell in column.rows if cell.key]

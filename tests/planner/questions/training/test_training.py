@@ -25,7 +25,6 @@ from planner.questions.training.closed_forms import (
     exposed_s,
     is_depthwise,
     loader_s,
-    model_flops_utilization,
     pipeline_s,
     rescaled_step_s,
     spike,
@@ -53,11 +52,6 @@ GIB = 2**30
 def days(i: dict[str, Any]) -> float:
     return compute_s(training_flops(i["params"], i["tokens"], i["flops_per_param_token"]),
                      i["achieved_tflops"] * 1e12, i["gpus"]) / SECONDS_PER_DAY  # fmt: skip
-
-
-def utilization(i: dict[str, Any]) -> float:
-    same = {k: i[k] for k in ("params", "layers", "hidden", "sequence", "gpus")}
-    return model_flops_utilization(**same, tokens_per_s=i["tokens_per_second"], peak_flops=i["peak_tflops"] * 1e12)
 
 
 def activations(i: dict[str, Any]) -> dict[str, float]:
@@ -92,7 +86,6 @@ ANSWERS = {
     "gpt3-1024-a100": lambda i: {"days": days(i)},
     "tinyllama": lambda i: {"days": i["tokens"] / i["tokens_per_second_per_gpu"] / i["gpus"] / SECONDS_PER_DAY},
     "deepseek-v3": lambda i: {"usd": rent_usd(i["gpu_hours"] * 3600, i["usd_per_gpu_hour"])},
-    "mfu-mpt7b-a100": lambda i: {"mfu": utilization(i)},
     "activations-22b": activations,
     "grayscale-resnet50": gray,
     "grayscale-vgg16": gray,

@@ -32,7 +32,17 @@ from planner.questions.validation.rehearsal import SIGHTINGS, at_once, rehearsal
 from planner.questions.validation.simulating import of_sessions, stretched
 from planner.questions.validation.speed import RehearsedSpeed, of_size, speed_of
 from planner.questions.validation.takes import actions_joined, in_sequence, lengths, starts
-from planner.show.text.validation import BEGIN, DISTURBING_CORES, END, Folder, folder_of, pooled, render, renew
+from planner.show.text.validation import (
+    BEGIN,
+    DISTURBING_CORES,
+    END,
+    Folder,
+    folder_of,
+    pooled,
+    render,
+    renew,
+    spoilt_by,
+)
 from planner.units.writing import Format, Screen
 from simulator.clock.drivers import Delays
 from simulator.clock.metrics import summarise
@@ -380,12 +390,14 @@ def test_a_slower_device_is_seen_and_named() -> None:
     found = validate(recorded(*busy(), slower=1.3))
     assert found.coverage.share < 0.7
     assert all(model.error["p50_s"] < -0.1 for model in found.models)
-    assert "30" in found.likely_cause
-    assert "longer than expected" in found.likely_cause
+    assert found.causes[0].kind is CauseKind.RUN
+    assert all(one.error < -0.2 for one in found.timings)
 
 
-def test_a_faster_device_is_named_too() -> None:
-    assert "% less than expected" in validate(recorded(*busy(), slower=0.8)).likely_cause
+def test_a_faster_device_is_seen_too() -> None:
+    found = validate(recorded(*busy(), slower=0.8))
+    assert found.causes[0].kind is CauseKind.RUN
+    assert all(one.error > 0.2 for one in found.timings)
 
 
 def small_and_large() -> tuple[Deployment, Workload]:
@@ -433,7 +445,6 @@ def test_a_harness_that_took_longer_than_rehearsed_is_named_and_not_another_mode
         rehearsals=rehearsals,
     )
     found = validate(run)
-    assert found.largest_error.startswith("p50_s of lenet")
     first = found.causes[0]
     assert (first.kind, first.model) == (CauseKind.HARNESS, "")
     assert first.share == pytest.approx(1.0, abs=0.1)
@@ -443,7 +454,6 @@ def test_a_harness_that_took_longer_than_rehearsed_is_named_and_not_another_mode
 def test_run_times_of_the_model_that_errs_are_named_before_those_that_cost_more() -> None:
     world, workload = small_and_large()
     found = validate(recorded(world, workload, slower={"lenet": 2.0, "resnet18": 1.05}, duration_s=60.0))
-    assert found.largest_error.startswith("p50_s of lenet")
     assert (found.causes[0].kind, found.causes[0].model) == (CauseKind.RUN, "lenet")
 
 
@@ -676,10 +686,7 @@ def test_a_device_as_slow_as_it_was_rehearsed_lies_in_the_intervals() -> None:
     slow = (rehearsal(1.3, 1.0), rehearsal(1.3, 1.0))
     found = validate(recorded(world, workload, slower=1.3, rehearsals=slow))
     assert found.coverage.share >= 0.85
-    assert "expected" in found.likely_cause
-    assert "right before, batches took 1.3 times what profiles say, right after 1.3" in render(
-        found, Format.TABLE, Screen(200)
-    )
+    assert (found.speeds[0].before, found.speeds[-1].after) == (pytest.approx(1.3), pytest.approx(1.3))
 
 
 def test_all_models_take_turns_in_a_rehearsal() -> None:
@@ -745,17 +752,14 @@ def test_a_run_that_stopped_early_is_compared_as_far_as_it_came() -> None:
     whole = recorded(world, workload)
     result = simulate(world, workload, 5.0, 7)
     found = validate(replace(whole, result=result, actions=(), stopped="interrupted after 5 s"))
-    text = render(found, Format.TABLE, Screen())
-    assert "Stopped early: interrupted after 5 s" in text
-    assert found.duration_s == 5
+    assert (found.stopped, found.duration_s) == ("interrupted after 5 s", 5)
 
 
 def test_other_programs_are_mentioned() -> None:
     world, workload = busy()
     alone = replace(recorded(world, workload, duration_s=2.0), others_cores=0.1)
-    assert "Disturbed" not in render(validate(alone, 3), Format.TABLE, Screen())
-    beside = render(validate(replace(alone, others_cores=1.5), 3), Format.TABLE, Screen())
-    assert "Disturbed: other programs kept 1.5 cores busy meanwhile." in beside
+    assert not [*spoilt_by(validate(alone, 3))]
+    assert len([*spoilt_by(validate(replace(alone, others_cores=1.5), 3))]) == 1
 
 
 def test_a_run_in_which_nothing_finished_is_said() -> None:
@@ -814,9 +818,7 @@ def test_the_page_is_made_from_recordings(tmp_path: Path) -> None:
     assert text.startswith(f"before\n{BEGIN}")
     assert text.endswith(f"{END}\nafter\n")
     assert "old" not in text
-    assert "## some-machine" in text
-    assert "by profiles alone, as if nobody had rehearsed" in text
-    assert "host cpu some, torch 2.13.0, recorded 2026-08-01" in text
+    assert "some-machine" in text
     renew(document, tmp_path / "recordings")
     assert document.read_text() == text
 

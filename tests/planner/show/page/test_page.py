@@ -17,7 +17,7 @@ from calibrate.library.lookup import find_profiles
 from planner import cli
 from planner.catalog.offers import load_catalog
 from planner.io.load import load_scenario
-from planner.io.store import StoreError, read_plan, to_json, write_plan
+from planner.io.store import StoreError, read_plan, to_json, write_answer
 from planner.model.plan import NOTHING_TRIED, Plan
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.results import (
@@ -31,7 +31,8 @@ from planner.questions.studies.results import (
 from planner.search.plan import plan
 from planner.show.charts.axes import log_steps, steps
 from planner.show.documents.studies import document
-from planner.show.page.render import code, report_page
+from planner.show.kept import document_of, read_kept
+from planner.show.page.render import code
 from planner.show.page.render import page as page_of
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&"
@@ -51,6 +52,11 @@ ANSWERS = ["plan", "infeasible", "nothing", "hostile", "study", "simulation", "t
 QUICK = ["horizon=20 s", "replications=2"]
 
 
+def report_page(file):
+    """The page of a kept answer."""
+    return page_of(document_of(read_kept(file)))
+
+
 @pytest.fixture(scope="session")
 def edge_box():
     """A box whose models take turns in memory, so that something is loaded."""
@@ -63,9 +69,9 @@ def edge_box():
 def folder(tmp_path_factory, edge_box):
     """Answers and their reports."""
     home = tmp_path_factory.mktemp("reports")
-    write_plan(edge_box, home / "plan.json")
-    write_plan(INFEASIBLE, home / "infeasible.json")
-    write_plan(replace(PLAN, recommendation=NOTHING_TRIED, alternatives=(), pareto=()), home / "nothing.json")
+    write_answer(edge_box, home / "plan.json")
+    write_answer(INFEASIBLE, home / "infeasible.json")
+    write_answer(replace(PLAN, recommendation=NOTHING_TRIED, alternatives=(), pareto=()), home / "nothing.json")
     (home / "hostile.json").write_text(hostile(to_json(edge_box)), encoding="utf-8")
     (home / "small.yaml").write_text(SMALL, encoding="utf-8")
     others = {
@@ -75,7 +81,7 @@ def folder(tmp_path_factory, edge_box):
         "horizon": planner.horizon(home / "small.yaml"),
     }
     for name, answer in others.items():
-        (home / f"{name}.json").write_text(to_json(answer), encoding="utf-8")
+        write_answer(answer, home / f"{name}.json")
     for answer in home.glob("*.json"):
         answer.with_suffix(".html").write_text(report_page(answer), encoding="utf-8")
     return home

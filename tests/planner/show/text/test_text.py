@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from support.answers import BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, VGG, YOLO
 
 from planner.compare.gate import crossed, parse_condition
-from planner.io.store import StoreError, read_plan, to_json, write_plan, write_text
+from planner.io.store import StoreError, read_plan, to_json, write_answer, write_text
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Interval
 from planner.model.scenario import AccuracyRule
 from planner.model.statement import Code, Statement
-from planner.show.documents.plan import render
+from planner.show.kept import render
 from planner.show.text.explain import explain
 from planner.show.text.plan import bound_line, headline, rules_line, slo_line, tightest
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, warnings_of
@@ -268,14 +268,14 @@ def test_what_all_models_share_is_said_once_where_room_is_short():
 
 @pytest.mark.parametrize("plan", [PLAN, INFEASIBLE, replace(PLAN, recommendation=NOTHING_TRIED, alternatives=())])
 def test_a_plan_comes_back_as_it_went(tmp_path, plan):
-    write_plan(plan, tmp_path / "plan.json")
+    write_answer(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
     assert list(tmp_path.iterdir()) == [tmp_path / "plan.json"]
 
 
 def test_a_figure_that_does_not_exist_is_null(tmp_path):
     silent = replace(VGG, p99_s=math.nan, slo_met=None)
-    write_plan(replace(PLAN, recommendation=replace(BEST, models=(silent,))), tmp_path / "plan.json")
+    write_answer(replace(PLAN, recommendation=replace(BEST, models=(silent,))), tmp_path / "plan.json")
     back = read_plan(tmp_path / "plan.json").recommendation
     assert back is not None
     assert math.isnan(back.models[0].p99_s)
@@ -341,7 +341,7 @@ def spoilt(**changes):
     ],
 )
 def test_a_plan_that_contradicts_itself_is_refused_in_one_line(tmp_path, plan, said):
-    write_plan(plan, tmp_path / "plan.json")
+    write_answer(plan, tmp_path / "plan.json")
     with pytest.raises(StoreError) as error:
         read_plan(tmp_path / "plan.json")
     assert said in str(error.value)
@@ -369,7 +369,7 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 def test_a_plan_of_nothing_tells_scripts_that_it_is_not_feasible(tmp_path):
-    write_plan(replace(PLAN, recommendation=NOTHING_TRIED, alternatives=()), tmp_path / "plan.json")
+    write_answer(replace(PLAN, recommendation=NOTHING_TRIED, alternatives=()), tmp_path / "plan.json")
     best = json.loads((tmp_path / "plan.json").read_text())["recommendation"]
     assert (best["feasible"], best["gpu_count"], best["cost_usd_per_hour"]) == (False, 0, None)
     assert best["instances"] == best["models"] == best["gpus"] == []
