@@ -1,6 +1,7 @@
 """Scenarios and answers in Python: made by keyword, mapping or file, held to the rules of a file, and shown."""
 
 import copy
+import html
 import json
 import pickle
 import subprocess
@@ -131,6 +132,25 @@ def test_a_plan_is_replayed_as_it_was_placed():
     replay = planner.simulate(SMALL, plan=answer)
     assert replay.models["resnet50"].gpus == answer.models["resnet50"].gpus
     assert str(replay).splitlines()[0] in replay._repr_markdown_()
+
+
+ANSWERS = {
+    "simulation": lambda _: planner.simulate(SMALL, "T4", 2),
+    "training": lambda _: planner.train(SCENARIOS / "training" / "lenet.yaml"),
+    "study": lambda here: planner.study(SCENARIOS / "studies" / "deadline.yaml", here / "study", workers=1),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_every_answer_is_shown_and_kept_like_a_plan(name, tmp_path):
+    answer, file = ANSWERS[name](tmp_path), tmp_path / "answer.json"
+    assert str(answer).splitlines()[0] in answer._repr_markdown_()
+    answer.save(file)
+    assert json.loads(file.read_text())["schema"] == answer.schema
+    planner.report(file, tmp_path / "answer.html")
+    assert html.escape((tmp_path / "answer.html").read_text()) in answer._repr_html_()
+    with pytest.raises(InputError, match="exists and is no plan"):
+        Plan.of(PLAN).save(file)
 
 
 def test_importing_the_package_loads_nothing_heavy():

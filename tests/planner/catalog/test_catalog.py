@@ -629,3 +629,14 @@ def test_stale_after_ninety_days():
     assert stale("2026-07-20", date(2026, 10, 19))
     assert stale("2026-07-20", date(2026, 7, 22), days=1)
     assert not stale("", date(2026, 7, 22))
+
+
+def test_kinds_that_share_a_chip_name_it():
+    gpus = load_catalog().gpus
+    chips = {kind.chip for kind in gpus.values() if kind.chip}
+    assert {name for name in gpus if gpus[name].chip == "A100" and "MIG" not in name} == {
+        *("A100-40GB", "A100-40GB-PCIe", "A100-80GB", "A100-80GB-PCIe")
+    }
+    assert gpus["A100-40GB-MIG-1g.5gb"].chip == "A100"
+    assert gpus["A30-MIG-1g.6gb"].chip == "A30"
+    assert all(sum((gpu.chip or gpu.name) == chip for gpu in gpus.values()) > 1 or chip not in gpus for chip in chips)
