@@ -632,6 +632,8 @@ def texts(overrides: Texts) -> list[str]:
 
 def seeded(overrides: Texts, seed: int | None) -> list[str]:
     """Overrides, the seed among them."""
+    if seed is not None and seed < 0:
+        raise InputError(f"--seed: must be at least 0, got {seed}. Write a whole number from 0.")
     return texts(overrides) + ([] if seed is None else [f"seed={seed}"])
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -121,10 +121,27 @@ def is_open(descriptor: int) -> bool:
     return False
 
 
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer says of options that cannot be; which library has its class depends on the version of typer."""
+
+
 def main() -> None:
     """Run the command line."""
     keep_standard_output()
     try:
-        app()
+        status = app(prog_name="planner", standalone_mode=False)
+    except UsageError as error:
+        note(usage(error))
+        status = ExitCode.INPUT
     except Exception as error:
         fail(error)
+    sys.exit(status if isinstance(status, int) else ExitCode.FEASIBLE)
+
+
+def usage(error: Any) -> str:
+    """`planner plan: No such option: --gpu. See planner plan --help.`; the help itself where nothing was asked."""
+    said, context = error.format_message(), error.ctx
+    if context is not None and said == context.get_help():
+        return str(said)
+    command = context.command_path if context is not None else "planner"
+    return shortened(f"{command}: {' '.join(said.split()).rstrip('.')}. See {command} --help.")

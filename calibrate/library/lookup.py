@@ -15,6 +15,7 @@ from calibrate.io.reader import ProfileError, Reader, parse, refuse
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.possible import check
 from calibrate.library.published import profile_of, sources_of
+from calibrate.published.names import processors
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
 from simulator.world.hardware import GPU
 from simulator.world.profile import AfterLoad, Evidence, FitQuality, Profile, weakest
@@ -106,9 +107,13 @@ class Library:
         return self._in_another(model, gpu, wanted) if runtime is None else None
 
     def _in_another(self, model: str, gpu: str, wanted: Sequence[str]) -> Profile | None:
-        """Figures of another runtime, with that doubt, where neither a profile nor layers say anything of the usual."""
+        """Figures of another runtime, with that doubt, where neither a profile nor layers say anything of the usual.
+
+        Of a processor also where they do: nothing learnt on GPUs says how fast it is.
+        """
         runtimes = {runtime for _, _, runtime in sources_of(model)}
-        if USUAL_RUNTIME in runtimes or model in self.models() or model in models_with_layers():
+        told = USUAL_RUNTIME in runtimes or model in self.models() or model in models_with_layers()
+        if told and gpu not in processors():
             return None
         found = (self.published(model, gpu, p, r) for p in wanted for r in sorted(runtimes, key=_likeness))
         other = next((profile for profile in found if profile), None)

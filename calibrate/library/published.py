@@ -89,7 +89,8 @@ def _sources_of(architecture: str) -> Mapping[Key, Sources]:
     size = names.usual_input(architecture)
     usable = [p for p in points(architecture) if p.batch and p.precision in WEIGHT_BYTES and p.input in (size, "")]
     found = (_sources(key, list(group)) for key, group in groupby(sorted(usable, key=_key), _key))
-    return {(one.gpu, one.precision, one.runtime): one for one in found if one.series and one.best.is_enough}
+    enough = (one for one in found if one.series and (one.best.is_enough or one.gpu in names.processors()))
+    return {(one.gpu, one.precision, one.runtime): one for one in enough}
 
 
 def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | None:

@@ -70,6 +70,12 @@ def gpu(written: str) -> str:
     return _spellings("gpu").get(_key(plain), plain.replace(" ", "-") if plain != written else written)
 
 
+@cache
+def processors() -> frozenset[str]:
+    """Kinds of device with published points that are no GPUs: there batches save little, and one size says enough."""
+    return frozenset(name for kind, name, _ in _rows("names.csv") if kind == "processor")
+
+
 def runtime(written: str) -> str:
     """The software that runs the model: `tensorrt` for `TensorRT 8.4.2, CUDA 11.6`."""
     spellings = _spellings("runtime")

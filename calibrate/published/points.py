@@ -72,9 +72,10 @@ class PublishedPoint:
 
 def points(architecture: str = "", gpu: str = "") -> Iterator[PublishedPoint]:
     """Those of an architecture and a GPU, by the names of `calibrate.published.names`; empty: of all."""
-    for row in csv.reader(_lines(architecture)):
-        if not gpu or row[COLUMNS.index("gpu")] == gpu:
-            yield _point(row)
+    for text in (_text(), _of_processors()):
+        for row in csv.reader(_lines(text, architecture)):
+            if not gpu or row[COLUMNS.index("gpu")] == gpu:
+                yield _point(row)
 
 
 @cache
@@ -90,9 +91,14 @@ def _text() -> str:
         return file.read()
 
 
-def _lines(architecture: str) -> Iterator[str]:
+@cache
+def _of_processors() -> str:
+    """Those that only a publisher's page has, whose rows are by hand."""
+    return (DATA / "processors.csv").read_text(encoding="utf-8")
+
+
+def _lines(text: str, architecture: str) -> Iterator[str]:
     """Lines of an architecture, which stand together; empty: all, without their columns."""
-    text = _text()
     begin = f"{architecture}," if architecture else ""
     at = text.find(f"\n{begin}")
     while at >= 0 and text.startswith(begin, at + 1) and at + 1 < len(text):

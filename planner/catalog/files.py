@@ -74,6 +74,8 @@ class GpuEntry:
     sm_count: Annotated[int, Field(ge=1, le=10_000)] | None = None
     decoders: Annotated[int, Field(ge=0, le=64)] | None = None
     """NVDEC engines."""
+    cores: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Of a processor: those of one process, a thread on each; all other figures are its share."""
     assumed: tuple[str, ...] = ()
     """Figures that were recalled, not looked up."""
     tdp_w: Watts

@@ -414,6 +414,7 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
         l2_bytes=entry.l2_mb and entry.l2_mb * 1e6,
         sm_count=entry.sm_count,
         decoders=entry.decoders,
+        cores=entry.cores,
         assumed=entry.assumed,
         tdp_w=entry.tdp_w,
         idle_w=entry.tdp_w * idle_share if entry.idle_w is None else entry.idle_w,

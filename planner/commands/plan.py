@@ -22,7 +22,9 @@ def plan(
     form: Form = Format.TABLE,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Keep the plan here; plan.json unless --format json."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Keep the plan here; plan.json unless --format json, or exit 4 or 5."
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 5 where evidence is weaker than fitted or prices are stale.")
@@ -48,8 +50,10 @@ def plan(
     with progress(quiet) as tell:
         answer = api.plan(scenario, overrides=overrides, catalog=catalog, profiles=profiles, seed=seed, progress=tell)
     emit(render(answer, form, stdout_screen()))
-    kept = target is None or keep(answer, target, form, quiet) or out is None
     too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
+    if out is None and (over or too_weak):
+        target = None  # what nobody wants takes no place of a plan that somebody did
+    kept = target is None or keep(answer, target, form, quiet) or out is None
     for line in [*over, *too_weak]:
         note(line)
     failures = {

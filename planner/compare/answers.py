@@ -225,6 +225,8 @@ def placement(model: ModelAnswer) -> Attributes:
         "replicas": len(model.replicas),
         "batch_size": model.batch_size,
         "mode": model.mode,
+        "precision": model.precision,
+        "runtime": model.runtime,
         "evidence": str(model.evidence),
     }
 

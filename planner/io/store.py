@@ -13,7 +13,7 @@ from calibrate.io import files
 from calibrate.io.files import FileError, quoted, replacing, replacing_named
 from planner.io.schemas import kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
-from planner.model.plan import SCHEMA, LatencyHistogram, ModelAnswer, Plan, Recommendation, Timeline
+from planner.model.plan import SCHEMA, LatencyHistogram, ModelAnswer, Plan, PlanWarning, Recommendation, Timeline
 from planner.model.simulation import Simulation
 from planner.words.statements import assumption_line, measurement, rejection_line, warning_line
 from simulator.errors import InputError
@@ -176,6 +176,8 @@ def contradictions(plan: Plan) -> Iterator[str]:
     yield from unsaid("rejections", plan.rejections, rejection_line)
     yield from unsaid("warnings", plan.warnings, warning_line)
     yield from unsaid("assumptions", plan.assumptions, assumption_line)
+    lost = [PlanWarning(what=one) for outlook in plan.precisions for one in outlook.accuracy]
+    yield from unsaid("precisions", lost, warning_line)
     yield from unsaid("measure_next", [one.why for one in plan.measure_next], measurement)
 
 

@@ -119,6 +119,8 @@ class PrecisionOutlook:
     """Of such fleets at both ends of the band of what is predicted; NaN where none is allowed."""
     instead_of: tuple[str, ...]
     """Precisions that the plan runs these models at."""
+    accuracy: tuple[Statement, ...] = ()
+    """What models lose at it: as published, or that nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,13 @@ class Measurement:
     why: Statement
     command: str
     """To be run on a machine with that GPU."""
+    minutes: float = nan
+    """That it takes, a machine that starts included; NaN in plans that do not say."""
+    usd: float = nan
+    """What the cheapest machine with that GPU costs for so long; 0 for one's own, NaN where none is on offer."""
+    worth_usd_per_month: float = nan
+    """To be saved: 730 hours of what is paid now, less the mean of what will be once it is known; NaN where nobody
+    says how far its time may be off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,14 @@ def _precisions(value: object) -> object:
     return tuple(map(_precision, value)) if isinstance(value, list | tuple) else _precision(value)
 
 
-Precisions = Annotated[str | tuple[str, ...], BeforeValidator(_precisions)]
+def _some(value: object) -> object:
+    """ValueError for a list that names nothing: nobody means none, and leaving the key out means any."""
+    if isinstance(value, list | tuple) and not value:
+        raise ValueError("names nothing. Name one or more, or leave the key out for any.")
+    return value
+
+
+Precisions = Annotated[str | tuple[str, ...], BeforeValidator(_precisions), BeforeValidator(_some)]
 
 
 def _factory(value: str) -> str:
@@ -57,6 +64,7 @@ def _factory(value: str) -> str:
 
 
 Factory = Annotated[str, AfterValidator(_factory)]
+Names = Annotated[tuple[Name, ...], AfterValidator(_some)]
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 PositiveBytes = Annotated[Bytes, Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -195,7 +203,7 @@ class ModelSpec:
     precision: Precisions | None = None
     """Run it at this precision, e.g. `fp16`, or at the best of several, e.g. `[fp16, int8]`; where not given at the
     first of fp32, tf32, amp, ... that is known."""
-    runtime: Name | tuple[Name, ...] | None = None
+    runtime: Annotated[Name | tuple[Name, ...] | None, AfterValidator(_some)] = None
     """Run it in this software, e.g. `tensorrt`, or in the best of several; where not given in its profile's."""
     slo: SloSpec
     """Latency and attainment."""
@@ -313,15 +321,15 @@ class OwnMachine:
 @checked()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuySpec:
-    """Machines that may be rented or used. An empty list of providers, regions or GPUs means: any."""
+    """Machines that may be rented or used. Of what is left out: any."""
 
-    providers: tuple[Name, ...] = ()
+    providers: Names = ()
     """Cloud providers, e.g. `[aws, azure]`."""
-    regions: tuple[Name, ...] = ()
+    regions: Names = ()
     """Regions, e.g. `[us-east-1]`."""
-    gpus: tuple[Name, ...] = ()
-    """Kinds of GPU, e.g. `[T4, V100]`."""
-    instances: tuple[Name, ...] = ()
+    gpus: Names = ()
+    """Kinds of GPU or processor, e.g. `[T4, CPU-Ice-Lake-4c]`."""
+    instances: Names = ()
     """Instance types, e.g. `[g4dn.xlarge]`."""
     price: PriceKind = PriceKind.ON_DEMAND
     """Which price counts."""

@@ -104,8 +104,8 @@ class Figure:
 
 
 def figures(gpus: Mapping[str, GPU]) -> list[Figure]:
-    """All published points on kinds of GPU that the catalog knows."""
-    usable = (p for p in points() if p.gpu in gpus and (p.batch or 1) <= BATCH_MAX)
+    """All published points on kinds of GPU that the catalog knows; processors are none."""
+    usable = (p for p in points() if p.gpu in gpus and not gpus[p.gpu].cores and (p.batch or 1) <= BATCH_MAX)
     return [Figure(case_of(p), gpus[p.gpu], p.source, log(p.sample_s * (p.batch or FULL_BATCH))) for p in usable]
 
 
@@ -364,18 +364,24 @@ LEFT_OUT: Mapping[str, Callable[[Figure], str]] = {
 def held_out(all_figures: Sequence[Figure], spreads: Spreads) -> Iterator[HeldOut]:
     """Every kind of thing left out in turn, in `FOLDS` parts of what there is of it."""
     rng = np.random.default_rng(0)
-    for what, of in LEFT_OUT.items():
-        some = thinned(all_figures, rng)
-        names = sorted({of(figure) for figure in some})
-        fold = dict(zip(names, rng.permutation(len(names)) % FOLDS, strict=True))
-        for part in range(FOLDS):
-            seen = [figure for figure in some if fold[of(figure)] != part]
-            yield from _errors(what, seen, [figure for figure in some if fold[of(figure)] == part], spreads)
+    for what in LEFT_OUT:
+        for seen, left in folds(what, thinned(all_figures, rng), rng):
+            yield from errors_of(what, fit(seen, spreads), left, seen)
         print(what, flush=True)
 
 
-def _errors(what: str, seen: Sequence[Figure], left: Sequence[Figure], spreads: Spreads) -> Iterator[HeldOut]:
-    learnt = fit(seen, spreads)
+def folds(what: str, some: Sequence[Figure], rng: np.random.Generator) -> Iterator[tuple[list[Figure], list[Figure]]]:
+    """Figures that a fit sees, and those that are left out with that kind of thing."""
+    of = LEFT_OUT[what]
+    names = sorted({of(figure) for figure in some})
+    fold = dict(zip(names, rng.permutation(len(names)) % FOLDS, strict=True))
+    for part in range(FOLDS):
+        seen = [figure for figure in some if fold[of(figure)] != part]
+        yield seen, [figure for figure in some if fold[of(figure)] == part]
+
+
+def errors_of(what: str, learnt: Learnt, left: Sequence[Figure], seen: Sequence[Figure] = ()) -> Iterator[HeldOut]:
+    """Errors of figures that a fit did not see, drawn through what it saw of the same series."""
     series: dict[str, list[Seen]] = defaultdict(list)
     for figure in seen:
         if not figure.case.full:

@@ -259,6 +259,8 @@ class Predictor:
         """What every rule says, the most trusted first; nothing at a precision that the GPU lacks."""
         if not self._computes(gpu, precision or PRECISIONS[0]):
             return ()
+        if gpu.cores:
+            return self._on_processor(model, gpu, precision or PRECISIONS[0], runtime)
         if runtime is None or runtime == USUAL_RUNTIME:
             return self._rules(model, gpu, precision)
         return self._by_learnt(model, gpu, precision, runtime)
@@ -314,6 +316,27 @@ class Predictor:
     def _is_believed(self, pair: PredictedPair) -> bool:
         """Whether it reaches no more of its GPU's peak than models do, or than its source did there."""
         return pair.reached <= max(REACHED, self._reached_there(pair))
+
+    # On processors, of which nothing was learnt
+
+    def _on_processor(self, model: str, gpu: GPU, precision: str, runtime: str | None) -> Iterator[PredictedPair]:
+        """By the ratio of data sheets from the processor that is most like it, else by a roofline."""
+        known = (*self.library.for_model(model), *self.library.published_of(model))
+        alike = [
+            profile
+            for profile in known
+            if profile.gpu != gpu.name and profile.gpu in self.gpus and self.gpus[profile.gpu].cores
+            if profile.precision == precision and runtime in (None, profile.runtime)
+        ]
+
+        def strangeness(profile: Profile) -> tuple[float, int, bool]:
+            ratio = self._sheets(profile, gpu)
+            return ratio.spread, profile.latency_evidence.rank, profile.runtime != USUAL_RUNTIME
+
+        for profile in sorted(alike, key=strangeness):
+            yield replace(self._carried(profile, gpu, self._sheets(profile, gpu)), runtime=profile.runtime)
+        if runtime in (None, USUAL_RUNTIME):
+            yield from self._roofline(model, gpu, precision)
 
     # From published points
 

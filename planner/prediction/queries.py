@@ -95,6 +95,8 @@ class QueryKnowledge:
         of_model = list(points(case.architecture))
         series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
+        if self.gpus[case.gpu].cores and not same:
+            return QueryAnswer(reason=f"{case.gpu} is a processor, of which only published batches are told")
         if same:
             estimate, rule = of_publications(same), "published"
         else:

@@ -197,6 +197,8 @@ def peak_flops(gpu: GPU, precision: str) -> float:
     """
     if precision not in VALUE_BYTES:
         raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
+    if gpu.cores:
+        return _of_processor(gpu, precision)
     tensor = gpu.tensor_fp16_flops
     if precision == "torch":
         precision = "tf32" if _has_tf32(gpu) else "fp32"
@@ -206,6 +208,14 @@ def peak_flops(gpu: GPU, precision: str) -> float:
     if not tensor or _capability(gpu) < since:
         raise PrecisionError(f"{gpu.name}: computes nothing in {precision}. Name another --precision, e.g. fp32.")
     return share * tensor
+
+
+def _of_processor(gpu: GPU, precision: str) -> float:
+    """Half precision saves a processor little, and nobody publishes it."""
+    rates = {"fp32": gpu.fp32_flops, "torch": gpu.fp32_flops, "int8": gpu.tensor_int8_flops}
+    if rate := rates.get(precision):
+        return rate
+    raise PrecisionError(f"{gpu.name}: is a processor, planned at fp32 and int8 only. Name another --precision.")
 
 
 def computed_in(gpu: GPU, precision: str) -> str:

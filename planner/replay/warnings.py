@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import date
 from math import floor
 
+from calibrate.published.accuracy import EXACT, accuracy
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import retired_machines, spot_machines, stale, usual_days
 from planner.model.choices import PriceKind
@@ -15,6 +16,7 @@ from planner.model.plan import (
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.packing import Placed
+from planner.placing.sizing import Sized
 from planner.replay.answer import bottleneck_of, evidence
 from planner.replay.replay import Replay
 from planner.replay.trial import Trial
@@ -29,6 +31,7 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
     """What the answer assumes, each once; `of_catalog` are those about GPUs."""
     statements = (
         *_of_profiles(trial),
+        *_of_processors(trial),
         *_of_context(scenario, trial),
         *_of_power(trial, of_catalog),
         *_of_placement(scenario, trial),
@@ -44,6 +47,13 @@ def _of_profiles(trial: Trial) -> Iterator[Statement]:
             names_by_text.setdefault(text, []).append(name)
     for text, names in names_by_text.items():
         yield Statement(code=Code.OF_PROFILES, subjects=tuple(names), text=text)
+
+
+def _of_processors(trial: Trial) -> Iterator[Statement]:
+    """How a machine without a GPU is used."""
+    for gpu in {device.kind.gpu.name: device.kind.gpu for device in trial.devices}.values():
+        if gpu.cores:
+            yield Statement(code=Code.PROCESSOR, subjects=(gpu.name,), figures={"cores": gpu.cores})
 
 
 def _of_context(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
@@ -97,6 +107,7 @@ def warnings_of(scenario: Scenario, workload: Workload, trial: Trial, today: dat
         *_predicted(trial),
         *_batch_ranges(trial),
         *_evidence(trial),
+        *(PlanWarning(what=one) for one in of_precisions([p.portion.sized for p in trial.packing.placed])),
         *_windows(workload, trial.replay),
         *_outages(scenario, trial),
         *_unproven(trial.replay),
@@ -144,6 +155,26 @@ def _evidence(trial: Trial) -> Iterator[PlanWarning]:
     assumed = tuple(name for name, p in profiles if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED)
     if assumed:
         yield PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=assumed))
+
+
+def of_precisions(placed: Sequence[Sized]) -> Iterator[Statement]:
+    """What models lose in accuracy at the precisions that they run at: as published, or that nobody says."""
+    runs = {(one.model, one.profile.model, one.profile.precision, one.profile.runtime): None for one in placed}
+    unknown: dict[str, list[str]] = {}
+    for name, model, precision, runtime in runs:
+        if precision in EXACT:
+            continue
+        if (found := accuracy(model, precision, runtime)) is None:
+            unknown.setdefault(precision, []).append(name)
+            continue
+        source = f"{found.source}, {found.as_of}"
+        yield Statement(
+            code=Code.ACCURACY_LOST,
+            subjects=(name, precision, found.metric, found.method, source),
+            figures={"value": found.value, "reference": found.reference},
+        )
+    for precision, names in unknown.items():
+        yield Statement(code=Code.ACCURACY_UNKNOWN, subjects=(*dict.fromkeys(names), precision))
 
 
 def _windows(workload: Workload, seen: Replay) -> Iterator[PlanWarning]:

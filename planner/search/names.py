@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from calibrate.layers.facts import FactsError, traced
 from calibrate.layers.facts import known as models_with_layers
-from calibrate.library.lookup import Library
+from calibrate.library.lookup import Library, profile_name
 from calibrate.published.names import architecture, runtime
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
@@ -23,7 +23,7 @@ OTHERS_SHOWN = 8
 
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
     """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
-    models = tuple(_spelt_runtime(model) for model in loaded.scenario.models)
+    models = tuple(_spelt_runtime(_of_any_input(model, library)) for model in loaded.scenario.models)
     scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog), models=models)
     loaded = replace(loaded, scenario=scenario)
     wrong = list(wrong_offers(catalog, scenario.buy))
@@ -84,6 +84,14 @@ def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[St
             listed = f" Known: {', '.join(sorted(known))}." if known else ""
             wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}{listed}"
             yield ("models", i, "runtime"), f"{wrong} Or measure it, and name the folder with `--profiles DIR`."
+
+
+def _of_any_input(model: ModelSpec, library: Profiles) -> ModelSpec:
+    """A factory that makes its own input is calibrated without `--input`: its profile has no shape in its name."""
+    if not model.factory or model.profile or not isinstance(library, Library):
+        return model
+    bare, measured = profile_name(model.factory), library.models()
+    return replace(model, profile=bare) if model.known_as not in measured and bare in measured else model
 
 
 def _spelt_runtime(model: ModelSpec) -> ModelSpec:

@@ -15,16 +15,30 @@ from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
 from planner.prediction.predict import End, Predictor
 from planner.replay.answer import evidence
 from planner.replay.trial import Trial
+from planner.replay.warnings import of_precisions
 from planner.search.question import Question, ask
 from planner.words.candidates import machines_name
 from simulator.world.curves import Interpolated
 from simulator.world.profile import Evidence, Profile, weakest
 from simulator.world.sharing import NOTHING_SHARED, Merged
 
+SWANSON = {End.LOW: 0.3, End.VALUE: 0.4, End.HIGH: 0.3}
+"""Weights of the 10, 50 and 90 % points by which they tell a mean (Megill, An Introduction to Risk Analysis, 1977)."""
+MEASURE_MINUTES = 10.0
+"""A machine is up within five, and the lecture's whole set of models is measured within five more."""
+HOURS_PER_MONTH = 730.0
 OUTLOOKS_MAX = 3
 """What a person compares at a glance."""
-OTHERS = (Variant("fp16", None), Variant("int8", None), Variant("fp16", "tensorrt"))
-"""What else models are served in: fp16 rarely costs accuracy, int8 wants a quantized model, engines are compiled."""
+OTHERS = (
+    Variant("fp16", None),
+    Variant("int8", None),
+    Variant("fp16", "tensorrt"),
+    Variant(None, "tensorrt"),
+    Variant(None, "onnxruntime"),
+    Variant(None, "torch-compile"),
+)
+"""What else models are served in: fp16 rarely costs accuracy, int8 wants a quantized model, engines are compiled. None:
+as they run in the plan."""
 
 
 @dataclass(frozen=True)
@@ -61,45 +75,47 @@ def look_ahead(
 ) -> LookAhead:
     """GPUs that might be cheaper than the best plan, and what to measure: there first, else on the plan's own GPUs."""
     if shown is not None and any(p.portion.sized.profile.predicted for p in shown.packing.placed):
-        return LookAhead(measure_next=tuple(_widest(question, catalog, predictor, shown, shared)))
+        return LookAhead(measure_next=tuple(_worthiest(question, catalog, predictor, shown, shared)))
     limit = best.cost_usd_per_hour if best else question.scenario.buy.max_cost or inf
     kinds = list(_cheaper_kinds(question, catalog, predictor, limit, shared)) if predictor else []
     kinds.sort(key=lambda kind: kind.outlook.cost_usd_per_hour.value)
     if kinds:
         outlooks = tuple(kind.outlook for kind in kinds[:OUTLOOKS_MAX])
-        return LookAhead(outlooks, tuple(_on_kind(kinds[0], best)))
-    return LookAhead(measure_next=tuple(_weakest(shown)) if shown else ())
+        return LookAhead(outlooks, tuple(_on_kind(question, catalog, kinds[0], best)))
+    return LookAhead(measure_next=tuple(_weakest(question, catalog, shown)) if shown else ())
 
 
 def other_precisions(
     question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial | None, shared: Merged
 ) -> Iterator[PrecisionOutlook]:
-    """What the models whose precision the scenario leaves open would cost otherwise, on the same kinds of GPU."""
+    """What models with precision or runtime left open would cost otherwise, on the same kinds of GPU."""
     scenario = question.scenario
-    left_open = {model.name for model in scenario.models if not model.precisions}
+    left_open = {model.name for model in scenario.models if not (model.precisions and model.runtimes)}
     if predictor is None or not left_open:
         return
     now: tuple[str, ...] = ()
+    running: frozenset[Variant] = frozenset()
     if shown:
-        now = _precisions(shown, left_open)
+        now, running = _precisions(shown, left_open), _running(shown, left_open)
         scenario = _on_kinds_of(shown, scenario)
     largest = _largest_batches(question)
     libraries = {end: AlikeInBatches(predictor.at(end), largest) for end in End}
     for variant in OTHERS:
-        if now == (variant.precision,) and not variant.runtime:
-            continue
         other = _run_as(scenario, variant)
+        if other == scenario or all(_covers(variant, one) for one in running):
+            continue
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
         cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None
         if cheapest:
             candidate, cost = cheapest
             yield PrecisionOutlook(
-                precision=variant.precision or "",
+                precision=variant.precision or " and ".join(now),
                 runtime=variant.runtime or "",
                 evidence=weakest(*(one.profile.latency_evidence for one in ends[End.VALUE].sized.values())),
                 candidate=candidate,
                 cost_usd_per_hour=cost,
                 instead_of=now,
+                accuracy=tuple(of_precisions(list(ends[End.VALUE].sized.values()))),
             )
 
 
@@ -113,6 +129,17 @@ def _precisions(trial: Trial, models: Collection[str]) -> tuple[str, ...]:
     """Precisions that a trial runs these models at."""
     profiles = [p.portion.sized.profile for p in trial.packing.placed if p.portion.sized.model in models]
     return tuple(sorted({profile.precision for profile in profiles}))
+
+
+def _running(trial: Trial, models: Collection[str]) -> frozenset[Variant]:
+    """How a trial runs these models."""
+    profiles = [p.portion.sized.profile for p in trial.packing.placed if p.portion.sized.model in models]
+    return frozenset(Variant(profile.precision, profile.runtime) for profile in profiles)
+
+
+def _covers(variant: Variant, one: Variant) -> bool:
+    """Whether a model that runs so would change nothing."""
+    return variant.precision in (None, one.precision) and variant.runtime in (None, one.runtime)
 
 
 def _largest_batches(question: Question) -> dict[str, int]:
@@ -196,7 +223,7 @@ def _fleet(question: Question) -> tuple[Candidate, float]:
     return Candidate(machines=machines), cost_usd_per_hour(question.offers, solution.fleet)
 
 
-def _on_kind(kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:
+def _on_kind(question: Question, catalog: Catalog, kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:
     """The model on that kind of whose work least is known."""
     predicted = {key: sized for key, sized in kind.sized[End.VALUE].items() if sized.profile.predicted}
     pairs = [(_spread(kind.sized, key), sized) for key, sized in predicted.items()]
@@ -205,10 +232,15 @@ def _on_kind(kind: _KindAhead, best: Trial | None) -> Iterator[Measurement]:
     _, sized = max(pairs, key=lambda pair: (pair[0], pair[1].model))
     cost = kind.outlook.cost_usd_per_hour
     figures = {"usd_per_hour": cost.value, "low_usd_per_hour": cost.low, "high_usd_per_hour": cost.high}
+    worth = nan
     if best:
-        figures["best_usd_per_hour"] = best.cost_usd_per_hour
+        now = figures["best_usd_per_hour"] = best.cost_usd_per_hour
+        ends = {End.LOW: cost.low, End.VALUE: cost.value, End.HIGH: cost.high}
+        # It is bought only where it turns out cheaper; an end at which no fleet is allowed saves nothing.
+        worth = HOURS_PER_MONTH * sum(SWANSON[end] * max(0.0, now - usd) for end, usd in ends.items() if not isnan(usd))
     subjects = (machines_name(kind.outlook.candidate.machines), sized.model)
-    yield _measurement(sized, Statement(code=Code.MIGHT_DO_IT, subjects=subjects, figures=figures))
+    why = Statement(code=Code.MIGHT_DO_IT, subjects=subjects, figures=figures)
+    yield _measurement(question, catalog, sized, why, worth)
 
 
 def _spread(sized: dict[End, SizedModels], key: tuple[str, Kind]) -> float:
@@ -219,13 +251,13 @@ def _spread(sized: dict[End, SizedModels], key: tuple[str, Kind]) -> float:
     return float(high.design_work - low.design_work)
 
 
-def _widest(
+def _worthiest(
     question: Question, catalog: Catalog, predictor: Predictor | None, shown: Trial, shared: Merged
 ) -> Iterator[Measurement]:
-    """Of a plan on predicted figures: the pair whose band moves the price most."""
+    """Of a plan on predicted figures: the pair whose time, once known, is expected to save most."""
     if predictor is None:
         return
-    low, _ = ask(question.scenario, question.workload, catalog, predictor.at(End.LOW), shared)
+    ends = {end: ask(question.scenario, question.workload, catalog, predictor.at(end), shared)[0].sized for end in End}
     dearest_first = sorted(question.offers, key=lambda o: -o.usd_per_hour / o.gpu_count)
     prices = {o.gpu.name: o.usd_per_hour / o.gpu_count for o in dearest_first}
     pairs = {
@@ -235,16 +267,18 @@ def _widest(
         if p.portion.sized.profile.predicted
     }
 
-    def dollars_apart(key: tuple[str, Kind], sized: Sized) -> float:
-        good = low.sized[key]
-        return (sized.design_work - good.design_work) * prices[sized.profile.gpu]
+    def saved_usd_per_hour(key: tuple[str, Kind], sized: Sized) -> float:
+        """Work that it is sized for, less the work to be expected."""
+        mean = sum(SWANSON[end] * ends[end][key].design_work for end in End if key in ends[end])
+        return max(0.0, sized.design_work - mean) * prices[sized.profile.gpu]
 
-    apart = {key: dollars_apart(key, sized) for key, sized in pairs.items()}
-    key = max(apart, key=lambda key: (apart[key], key[0]))
-    yield _measurement(pairs[key], Statement(code=Code.WIDEST_BAND, figures={"usd_per_hour": apart[key]}))
+    saved = {key: saved_usd_per_hour(key, sized) for key, sized in pairs.items()}
+    key = max(saved, key=lambda key: (saved[key], key[0]))
+    why = Statement(code=Code.WIDEST_BAND, figures={"usd_per_hour": saved[key]})
+    yield _measurement(question, catalog, pairs[key], why, HOURS_PER_MONTH * saved[key])
 
 
-def _weakest(shown: Trial) -> Iterator[Measurement]:
+def _weakest(question: Question, catalog: Catalog, shown: Trial) -> Iterator[Measurement]:
     """Of a plan on profiles: the model with the least room among those with the weakest evidence."""
     placed = {p.portion.sized.model: p for p in shown.packing.placed}
     ranks = {m: evidence(p.portion.sized.profile, p.swapped) for m, p in placed.items()}
@@ -252,7 +286,8 @@ def _weakest(shown: Trial) -> Iterator[Measurement]:
     if weak is Evidence.MEASURED:
         return
     first = min((m for m in placed if ranks[m] is weak), key=lambda m: (_room(shown, m), m))
-    yield _measurement(placed[first].portion.sized, Statement(code=Code.LEAST_ROOM, subjects=(weak,)))
+    why = Statement(code=Code.LEAST_ROOM, subjects=(weak,))
+    yield _measurement(question, catalog, placed[first].portion.sized, why)
 
 
 def _room(shown: Trial, model: str) -> float:
@@ -262,12 +297,23 @@ def _room(shown: Trial, model: str) -> float:
     return -inf if isnan(left) else left / (1 - target) if target < 1 else left
 
 
-def _measurement(sized: Sized, why: Statement) -> Measurement:
+def _measurement(
+    question: Question, catalog: Catalog, sized: Sized, why: Statement, worth_usd_per_month: float = nan
+) -> Measurement:
     profile = sized.profile
+    spec = next(model for model in question.scenario.models if model.name == sized.model)
+    own = spec.factory if spec.factory and not spec.profile else ""
+    named = f"--model {own} --input {'x'.join(map(str, spec.input))}" if own else f"--models {profile.model}"
     precision = f" --precision {profile.precision}" if profile.precision != PRECISIONS[0] else ""
+    device = "cpu" if catalog.gpus[profile.gpu].cores else "cuda:0"
+    offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
+    cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)
     return Measurement(
         model=sized.model,
         gpu=profile.gpu,
         why=why,
-        command=f"planner calibrate --device cuda:0 --models {profile.model}{precision}",
+        command=f"planner calibrate --device {device} {named}{precision}",
+        minutes=MEASURE_MINUTES,
+        usd=cheapest * MEASURE_MINUTES / 60,
+        worth_usd_per_month=worth_usd_per_month,
     )

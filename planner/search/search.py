@@ -34,6 +34,7 @@ from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.placement import Miss, OnFleet, within_headroom
 from planner.search.question import Question, ask, predictor_of
 from planner.search.rejections import misfit, missed_slo, replayed, too_dear, too_few_machines, too_many
+from planner.search.variants import on_best_evidence
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_line
 from simulator.errors import InputError
@@ -102,7 +103,9 @@ def plan_of_one_way(
 ) -> Plan:
     """The answer to a scenario whose names are known, with these layers stored once."""
     scenario = loaded.scenario
-    question, rejections = ask(scenario, workload(loaded), catalog, library, shared)
+    demand = workload(loaded)
+    in_variants = on_best_evidence(scenario, lambda asked: ask(asked, demand, catalog, library, shared)[0])
+    question, rejections = ask(in_variants, demand, catalog, library, shared)
     search = FleetSearch(question, progress or silent, rejections)
     best = search.best(question.program(), scenario.objective) if question.served else None
     shown = best or search.closest()

@@ -11,7 +11,7 @@ from planner.io.load import Loaded, workload
 from planner.model.candidate import OnGpu
 from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation, Rejection
 from planner.model.progress import Progress, silent
-from planner.model.scenario import BuySpec, Merging, OwnMachine, Scenario
+from planner.model.scenario import BuySpec, Merging, ModelSpec, OwnMachine, Scenario
 from planner.model.simulation import Simulation
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion
@@ -119,7 +119,7 @@ def simulate_plan(
 ) -> Simulation:
     """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, SLOs met or not."""
     loaded, shared = as_merged(with_known_names(loaded, catalog, library), library, kept)
-    scenario, best = loaded.scenario, kept.recommendation
+    scenario, best = in_planned_variants(loaded.scenario, kept.recommendation), kept.recommendation
     predictor = predictor_of(scenario, catalog, library) if best.predicted else None
     question, rejections = ask(scenario, workload(loaded), catalog, predictor or library, shared)
     check_models(question, best)
@@ -138,6 +138,19 @@ def simulate_plan(
     seen = replay(scenario, question.workload, question.needs, deployment, screen=False, seed=seed, tell=tell)
     trial = Trial(bought, fleet, tuple(devices.values()), packing, deployment, seen, question.offers)
     return simulation(loaded, catalog, question, trial, today, priced=True)
+
+
+def in_planned_variants(scenario: Scenario, planned: Recommendation) -> Scenario:
+    """The scenario with models that list several precisions or runtimes in those that the plan chose."""
+    chosen = {model.name: model for model in planned.models}
+
+    def settled(model: ModelSpec) -> ModelSpec:
+        answer = chosen.get(model.name)
+        if answer is None or len(model.variants) == 1:
+            return model
+        return replace(model, precision=answer.precision or model.precision, runtime=answer.runtime or model.runtime)
+
+    return replace(scenario, models=tuple(map(settled, scenario.models)))
 
 
 def check_models(question: Question, planned: Recommendation) -> None:

@@ -225,12 +225,21 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "{0}, which meets every SLO too, costs {cost_usd_per_hour:usd}/h now: less",
         "run `planner plan` with --catalog",
     ),
+    Code.ACCURACY_LOST: (
+        "{0} at {1}: {2} {value:g} % for {reference:g} % at fp32, {3} ({4})",
+        "measure it on your data, and write it as the model's `accuracy`",
+    ),
+    Code.ACCURACY_UNKNOWN: (
+        "what {last} costs {some} in accuracy is not published",
+        "measure it on your data, and write it as the model's `accuracy`",
+    ),
 }
 """What weakens an answer, and what to do about it."""
 ASSUMPTIONS: dict[Code, Template] = {
     Code.OF_PROFILES: "{text}",
     Code.CONTEXT: "one process on each GPU holds {context_bytes:gb2} besides weights and workspace",
     Code.POWER_BY_PACE: "power while a batch runs is not published: taken by the pace of the batch",
+    Code.PROCESSOR: "{0} is no GPU: one process, {cores:n} threads on as many cores, its share of the memory",
     Code.IDLE_POWER: "idle power is assumed to be {share_of_tdp:slo} of the power limit: no vendor states it ({all})",
     Code.STAGES_BY_WEIGHTS: "a model cut into pipeline stages spends time in each in proportion to its weights",
     Code.SHARED_LINK: "all GPUs of a host share a link as wide as one GPU's own",
@@ -244,8 +253,8 @@ GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE})
 """Assumptions that begin with whom they are about."""
 MEASUREMENTS: dict[Code, Template] = {
     Code.MIGHT_DO_IT: might_do_it,
-    Code.WIDEST_BAND: "between the ends of its 80 % band lie {usd_per_hour:usd}/h of GPU time, more than for any other "
-    "model here",
+    Code.WIDEST_BAND: "its time may be so far off that {usd_per_hour:usd}/h of GPU time are likely bought in vain, "
+    "more than for any other model here",
     Code.LEAST_ROOM: "among the models that are only {0}, it has the least room",
 }
 

@@ -31,6 +31,8 @@ class GPU:
     """Multiprocessors; None: not known."""
     decoders: int | None = None
     """Engines that decode video; None: not known."""
+    cores: int | None = None
+    """Of a processor: the cores that one process has, with a thread on each; None: a GPU."""
     assumed: tuple[str, ...] = ()
     """Figures that were recalled, not looked up, by their names in the catalog."""
     tdp_w: float

@@ -339,7 +339,8 @@ COMMANDS = {
     "a wrong value": (["plan", "s.yaml", "--set", "headroom=99"], 2, ["--set headroom=99: headroom: must be between"]),
     "a wrong key": (["plan", "s.yaml", "--set", "hedroom=9%"], 2, ["hedroom: unknown key. Did you mean `headroom`?"]),
     "no item": (["plan", "s.yaml", "--set", "models[x].name=y"], 2, ["`models` has no item `x`. Known: resnet50,"]),
-    "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["seed: must be at least 0, got -1."]),
+    "negative seed": (["plan", "s.yaml", "--seed", "-1"], 2, ["--seed: must be at least 0, got -1. Write"]),
+    "unknown option": (["plan", "s.yaml", "--gpu", "T4"], 2, ["planner plan: No such option: --gpu"]),
     "no condition": (["plan", "s.yaml", "--fail-on", "cost>"], 2, ["--fail-on cost>: is no condition. Write e.g."]),
     "unknown provider": (
         ["plan", "s.yaml", "--set", "buy.providers=[ibmz]"],

@@ -315,7 +315,10 @@ def test_a_policy_changes_the_replay(planner):
         ("init scenarios/video.yaml", "scenarios/video.yaml: exists already"),
         ("init nowhere/mine.yaml", "nowhere/mine.yaml: cannot be written"),
         ("profiles show vgg", "no profile of `vgg`. Did you mean `vgg16`?"),
-        ("profiles show vgg16 --gpu L4", "no profile of `vgg16` on `L4`. Known: T4, V100."),
+        (
+            "profiles show vgg16 --gpu L4",
+            "no profile of `vgg16` on `L4`. Known: CPU-Sapphire-Rapids-4c, CPU-i9-10940X, T4, V100.",
+        ),
         ("prices show --gpu X", "no price of `X`. Known:"),
         ("trace describe missing.csv", "missing.csv: no such file"),
         ("trace import scenarios/data/bursts.csv --rate 5ms", "unknown unit `ms`"),

@@ -27,6 +27,6 @@ def chains(shown):
         made = {name: len(found) if i in before else i for name, i in made.items()}
         found = [[] if i in before else steps for i, steps in enumerate(found)] + [chain]
         named = [after for word, after in pairwise(words) if word in {"-o", "--output", "--out", "--record"}]
-        default = {"plan": ["plan.json"], "init": words[2:]}.get(words[1], [])
+        default = {"plan": [] if code else ["plan.json"], "init": words[2:]}.get(words[1], [])
         made |= dict.fromkeys(named or default, len(found) - 1)
     return [[(words, code) for _, words, code in chain] for chain in found if chain]

@@ -52,7 +52,7 @@ def sources(scenario: TrainingScenario, catalog: Catalog) -> tuple[list[MachineS
     for i, kind in enumerate(scenario.price_kinds):
         at_price, rejected = offers(catalog, replace(scenario.buy, price=kind))
         # One's own machines come with every kind of price, and count once.
-        found += [_rented(offer) for offer in at_price if offer.price_kind or i == 0]
+        found += [_rented(o) for o in at_price if not o.gpu.cores and (o.price_kind or i == 0)]
         rejections += rejected
     if scenario.purchase:
         machines, rejected = purchases(catalog, scenario.buy)

@@ -19,7 +19,7 @@ SERIES = 5
 """Models side by side."""
 STRIP = 0.035
 """Height of the strip below, as a share of the picture's."""
-MIB = 2**20
+MEGABYTE = 1e6
 NOTE = "Strip: what is cheapest."
 
 
@@ -38,13 +38,13 @@ def models(seen: Analysis) -> Bars:
     """What others have too, and what is a model's own."""
     shown = seen.heavy_hitters[:MODELS_MAX]
     rows = [model_bar(x, seen.shared_by.get(x.model, 0)) for x in shown]
-    x = axis_to(max(x.bytes for x in shown) / MIB * 1.05, plain, title="MiB")
-    return Bars("Layers of each model, MiB", rows, x)
+    x = axis_to(max(x.bytes for x in shown) / MEGABYTE * 1.05, plain, title="MB")
+    return Bars("Layers of each model, MB", rows, x)
 
 
 def model_bar(x: HeavyHitters, shared_bytes: int) -> Bar:
     """One model."""
-    whole, common = x.bytes / MIB, shared_bytes / MIB
+    whole, common = x.bytes / MEGABYTE, shared_bytes / MEGABYTE
     shared = Box(0, common, *WIDE, colour(0), name="others have it too")
     own = Box(common, whole, *WIDE, colour(9), name="its own")
     return Bar(x.model, [shared, own], f"{whole:,.0f}")
@@ -52,30 +52,30 @@ def model_bar(x: HeavyHitters, shared_bytes: int) -> Bar:
 
 def groups(seen: Analysis) -> Graph:
     """The saving, largest groups first, beside what stems save."""
-    saved = [size / MIB for size in accumulate((g.saved_bytes for g in seen.groups), initial=0)]
+    saved = [size / MEGABYTE for size in accumulate((g.saved_bytes for g in seen.groups), initial=0)]
     marks: list[Mark] = [
         Line(list(enumerate(saved)), colour(0), name="all equal layers"),
-        Rule(seen.branching_stem_bytes / MIB, colour(6), "stems", dashed=True, level=True),
-        Rule(seen.total_bytes / MIB, colour(2), "all weights", level=True),
+        Rule(seen.branching_stem_bytes / MEGABYTE, colour(6), "stems", dashed=True, level=True),
+        Rule(seen.total_bytes / MEGABYTE, colour(2), "all weights", level=True),
     ]
     x = axis_to(max(1, len(seen.groups)), plain, title="groups of equal layers shared")
-    return Graph("Saved by sharing", x, axis_to(seen.total_bytes / MIB * 1.05, plain, title="MiB"), marks)
+    return Graph("Saved by sharing", x, axis_to(seen.total_bytes / MEGABYTE * 1.05, plain, title="MB"), marks)
 
 
 def ranks(largest: Sequence[HeavyHitters]) -> Graph:
     """Layers by rank, the largest first, and the power law through them."""
-    sizes = [size / MIB for x in largest for size in x.layer_bytes if size > 0]
+    sizes = [size / MEGABYTE for x in largest for size in x.layer_bytes if size > 0]
     marks = [mark for i, x in enumerate(largest) for mark in ranked(x, colour(i))]
     most = max(len(x.layer_bytes) for x in largest)
     x = axis_around([1, most], plain, title="rank", log=True)
-    return Graph("Memory of layers by rank", x, axis_around(sizes, plain, title="MiB", log=True), marks)
+    return Graph("Memory of layers by rank", x, axis_around(sizes, plain, title="MB", log=True), marks)
 
 
 def ranked(x: HeavyHitters, tint: str) -> Iterator[Mark]:
     """One model."""
-    yield Line([(rank, size / MIB) for rank, size in enumerate(x.layer_bytes, start=1)], tint, Look.DOTS, x.model)
+    yield Line([(rank, size / MEGABYTE) for rank, size in enumerate(x.layer_bytes, start=1)], tint, Look.DOTS, x.model)
     if law := x.power_law:
-        points = [(rank, law(rank) / MIB) for rank in range(1, len(x.layer_bytes) + 1)]
+        points = [(rank, law(rank) / MEGABYTE) for rank in range(1, len(x.layer_bytes) + 1)]
         yield Line(points, tint, name=f"rank ^ -{law.exponent:.1f}")
 
 

@@ -5,6 +5,7 @@ from math import isfinite
 
 from planner.model.choices import PriceKind
 from planner.model.plan import Estimate, Instances, ModelAnswer, OfOneKind, Plan, Prediction, Recommendation, Rejection
+from planner.model.statement import Code
 from planner.show.charts import plan as charts
 from planner.show.charts.timeline import timeline
 from planner.show.document import (
@@ -88,7 +89,14 @@ def lead(plan: Plan) -> list[Block]:
     monthly = money(best.cost_usd_per_month, f"{AT}cost_usd_per_month")
     first = [Stat("cost", hourly, dated), Stat("a month", monthly, f"{HOURS_PER_MONTH:g} hours")]
     numbers = Stats([*first, *per_million(best), *replay.stats(best, AT)])
-    return [replay.verdict(best), numbers, *map(Text, prose.certainty(best, plan))]
+    none_needed = [Text("No GPU is needed.")] if without_gpu(plan) else []
+    return [replay.verdict(best), numbers, *none_needed, *map(Text, prose.certainty(best, plan))]
+
+
+def without_gpu(plan: Plan) -> bool:
+    """Whether processors do it all."""
+    processors = {name for one in plan.assumptions if one.code is Code.PROCESSOR for name in one.subjects}
+    return {gpu.kind for gpu in plan.recommendation.gpus} <= processors
 
 
 def money(amount: float, key: str = "", unit: str = "", mark: str = "") -> Cell:

@@ -462,7 +462,7 @@ def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> 
         rows.figures("memory", lambda i: f"{i.gpu_count} x {catalog.gpus[i.gpu].memory_bytes / 1e9:.0f} GB"),
         *(Column(kind, [hourly(i.prices.get(kind)) for i in rows.items], right=True) for kind in PriceKind),
         rows.words("status", "status"),
-        rows.words("as of", oldest),
+        rows.words("as of", dates),
     ]
     return listed(columns, screen)
 
@@ -496,9 +496,12 @@ def per_gpu(instance: Instance) -> float:
     return min(price.usd_per_hour for price in instance.prices.values()) / instance.gpu_count
 
 
-def oldest(instance: Instance) -> str:
-    """Date of the oldest of its prices."""
-    return min(price.as_of for price in instance.prices.values())
+def dates(instance: Instance) -> str:
+    """The date of its prices; `2026-07-20, spot 2025-01-01` where some have another than the first."""
+    first, *others = sorted(instance.prices, key=list(PriceKind).index)
+    as_of = instance.prices[first].as_of
+    apart = [f"{kind} {instance.prices[kind].as_of}" for kind in others if instance.prices[kind].as_of != as_of]
+    return ", ".join([as_of, *apart])
 
 
 def price_status(catalog: Catalog, today: date, screen: Screen) -> str:

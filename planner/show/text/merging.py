@@ -35,9 +35,9 @@ def analysis_json(analysis: Analysis) -> dict[str, Any]:
     return {"schema": ANALYSIS_SCHEMA, **data}
 
 
-def mebibytes(size_bytes: float) -> str:
-    """`97.29 MiB`."""
-    return f"{size_bytes / 2**20:,.2f} MiB"
+def megabytes(size_bytes: float) -> str:
+    """`102.01 MB`."""
+    return f"{size_bytes / 1e6:,.2f} MB"
 
 
 def analysis_headline(analysis: Analysis) -> str:
@@ -45,14 +45,14 @@ def analysis_headline(analysis: Analysis) -> str:
     if len(analysis.models) == 1:
         name = analysis.models[0]
         return (
-            f"{name}: {mebibytes(analysis.total_bytes)} of weights. Name others, or `{name}*2`, to see what they share."
+            f"{name}: {megabytes(analysis.total_bytes)} of weights. Name others, or `{name}*2`, to see what they share."
         )
     if not analysis.groups:
-        total = mebibytes(analysis.total_bytes)
+        total = megabytes(analysis.total_bytes)
         return (
             f"{counted(len(analysis.models), 'model')}, {total} of weights: no two layers are equal, nothing is shared."
         )
-    shared, whole = mebibytes(analysis.shareable_bytes), mebibytes(analysis.total_bytes)
+    shared, whole = megabytes(analysis.shareable_bytes), megabytes(analysis.total_bytes)
     part = f"{shared} of {whole} ({of(analysis.shareable_bytes, analysis)})"
     return f"{counted(len(analysis.models), 'model')}: {part} need not be held where equal layers are stored once."
 
@@ -73,9 +73,9 @@ def rule_columns(analysis: Analysis) -> list[Column]:
     )
     return [
         rules.words("what is shared", lambda rule: rule[0]),
-        rules.figures("saves", lambda rule: mebibytes(rule[1])),
+        rules.figures("saves", lambda rule: megabytes(rule[1])),
         rules.figures("of all", lambda rule: of(rule[1], analysis)),
-        rules.figures("left", lambda rule: mebibytes(analysis.total_bytes - rule[1])),
+        rules.figures("left", lambda rule: megabytes(analysis.total_bytes - rule[1])),
     ]
 
 
@@ -84,7 +84,7 @@ def model_columns(analysis: Analysis) -> list[Column]:
     rows = Rows(analysis.heavy_hitters)
     return [
         rows.words("model", "model"),
-        rows.figures("memory", lambda x: mebibytes(x.bytes)),
+        rows.figures("memory", lambda x: megabytes(x.bytes)),
         rows.figures("layers", lambda x: str(x.layers)),
         rows.figures("others have", lambda x: share(analysis.shared_by.get(x.model, 0) / x.bytes)),
         rows.words("largest layer", lambda x: f"{x.largest} {share(x.largest_share)}"),
@@ -103,7 +103,7 @@ def group_columns(analysis: Analysis) -> list[Column]:
     """Groups of equal layers."""
     rows = Rows(analysis.groups)
     return [
-        rows.figures("saves", lambda g: mebibytes(g.saved_bytes)),
+        rows.figures("saves", lambda g: megabytes(g.saved_bytes)),
         rows.words("layer", "signature.short"),
         rows.figures("copy", lambda g: str(g.copy + 1)),
         rows.words("of", lambda g: names(g.models)),
@@ -115,7 +115,7 @@ def analysis_table(analysis: Analysis, screen: Screen) -> str:
     rest = f"... and {len(analysis.groups) - GROUPS_SHOWN} more in the JSON."
     weak = [x.model for x in analysis.heavy_hitters if x.strength == "weak"]
     spread = f"In {names(weak)} no few layers hold most of the memory: to save much, many have to be shared."
-    norms = f"Norm layers ({mebibytes(analysis.norm_bytes)} besides) are never shared."
+    norms = f"Norm layers ({megabytes(analysis.norm_bytes)} besides) are never shared."
     groups = Table(group_columns(analysis), shown=GROUPS_SHOWN, rest=rest)
     shown = Document(
         name="",

@@ -9,6 +9,7 @@ from planner.model.candidate import Candidate, OnGpu
 from planner.model.plan import (
     Bottleneck,
     Estimate,
+    Measurement,
     Plan,
     PlanWarning,
     PrecisionOutlook,
@@ -43,7 +44,7 @@ RULES = {
 }
 FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
 """What can stop a fleet that was tried; the rest stops an offer before."""
-PRECISIONS = "At another precision, in batches as large as now (not replayed; its accuracy is not known here)"
+PRECISIONS = "At another precision or in another runtime, as large batches, not replayed"
 
 
 def stale_prices(plan: Plan) -> bool:
@@ -177,12 +178,24 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     wants = ", of models that are quantized" if outlook.precision == "int8" else ""
     spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
     fleet = f"{candidate_name(outlook.candidate)} for {dollars(cost.value)}/h{spread}"
-    return f"{outlook.precision}{engine}{wants}: {fleet}{against}."
+    accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
+    return f"{outlook.precision}{engine}{wants}: {fleet}{against}.{accuracies}"
 
 
 def measure_next(plan: Plan) -> list[str]:
-    """The one measurement that would narrow the answer most."""
-    return [f"{m.model} on {m.gpu}: {sentence(measurement(m.why))} There: {m.command}" for m in plan.measure_next]
+    """The one measurement that is worth most, what it takes, and what it saves."""
+    lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in plan.measure_next]
+    return [f"{line} {bargain(m)}There: {m.command}" for line, m in lines]
+
+
+def bargain(one: Measurement) -> str:
+    """`10 minutes, $0.09, for $37/month to be expected. `; empty in plans that do not say."""
+    if math.isnan(one.minutes):
+        return ""
+    paid = "" if math.isnan(one.usd) else f", {dollars(one.usd)}"
+    worth = one.worth_usd_per_month
+    saved = "" if math.isnan(worth) else f", for {dollars(worth)}/month to be expected"
+    return f"It takes {one.minutes:g} minutes{paid}{saved}. "
 
 
 def warnings_of(plan: Plan) -> tuple[PlanWarning, ...]:

@@ -144,7 +144,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
     lines = [memory_line(o) for o in detailed]
     lines += [f"{source}: {names(kinds)}." for source, kinds in sources(shown).items()]
-    lines += [*starved_line(shown), *huge_line(shown)]
+    lines += [*starved_line(plan), *huge_line(shown)]
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
     if plan.prices_as_of:
@@ -159,14 +159,14 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     return lines
 
 
-def starved_line(shown: Sequence[TrainingOption]) -> list[str]:
-    """How many wait for their loader, and which number of workers would end that."""
-    starved = [o for o in shown if o.bottleneck is Limit.LOADER]
+def starved_line(plan: TrainingPlan) -> list[str]:
+    """How many of all options wait for their loader, and which number of workers would end that."""
+    starved = [o for o in plan.options if o.bottleneck is Limit.LOADER]
     if not starved:
         return []
     need = max(o.workers_enough or 0 for o in starved)
     enough = f"; {need} workers a GPU end that everywhere" if need else ""
-    return [f"{counted(len(starved), 'option')} held by the loader{enough}."]
+    return [f"{len(starved)} of {counted(len(plan.options), 'option')} held by the loader{enough}."]
 
 
 def huge_line(shown: Sequence[TrainingOption]) -> list[str]:

@@ -33,7 +33,7 @@ def run(*words: str) -> str:
 def test_analyze_as_a_table_and_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     text = run("analyze", "vgg16", "resnet50*2", "--plot", str(tmp_path / "a.png"))
-    assert "3 models: 97.29 MiB of 722.37 MiB (13 %)" in text
+    assert "3 models: 102.02 MB of 757.46 MB (13 %)" in text
     assert (tmp_path / "a.png").read_bytes().startswith(PNG)
 
 
