@@ -16,6 +16,8 @@ from simulator.world.sharing import turn_order
 LOST_WEIGHT = 10
 """How much more a share of demand that gets no turn counts than one that may wait too long: the usual SLOs allow
 1 to 5 % of misses, so that a tenth that is lost breaks them all."""
+USUAL_ROUNDS = 12
+"""Steps from the full round down to the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +312,7 @@ def _wait_s(times: Sequence[float], often: Sequence[float], rarest: Sequence[int
 
 def _usual_cycle_s(turns: Sequence[_Turn], cycle_s: float, loads_s: Sequence[float], rules: Rules) -> float:
     """A round in which a model that is rarely asked rarely takes part: found from the full round downwards."""
-    for _ in range(12):
+    for _ in range(USUAL_ROUNDS):
         run_s = loading_s = 0.0
         for (rate_rps, times, _), load_s in zip(turns, loads_s, strict=True):
             gathered = rate_rps * cycle_s

@@ -156,8 +156,6 @@ class Slot(NamedTuple):
     """Number of the set of stages that stay there; 0: none."""
 
 
-AT_ONCE_MIN = 64
-"""Ways to fill a GPU from which scoring them at once takes less time than one by one: forty take as long."""
 HARD = 1e9
 """Score of a GPU that breaks a limit which no simulation could excuse: above that of any strain up to 177."""
 STRAINED_MAX = 3
@@ -388,7 +386,7 @@ class Packer:
     def score_all(self, wanted: Mapping[Slot, Iterable[Content]]) -> None:
         """Score what was not scored yet, many at once where that pays."""
         places = [(slot, content) for slot, contents in wanted.items() for content in self._unscored(slot, contents)]
-        if len(places) < AT_ONCE_MIN or not self.strains.exact:
+        if not self.strains.pays(len(places)):
             return
         numbers = self.strains.numbers
         fills = [[(numbers[slot.kind][model], share) for model, share in content] for slot, content in places]

@@ -1,23 +1,31 @@
-"""Strains of many GPUs at once: the duty cycles of `planner.placing.duty` as columns, equal within 1e-12.
+"""Strains of many GPUs at once: the duty cycles of `planner.placing.duty` as columns, equal to the last bit.
 
 A search for a packing tries thousands of ways to fill a GPU, of which nothing but the strain counts.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from itertools import accumulate, chain
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.placing.duty import LOST_WEIGHT, Portion, Rules, load_s, run_times_s, spread_of
+from planner.placing.duty import LOST_WEIGHT, USUAL_ROUNDS, Portion, Rules, load_s, run_times_s, spread_of
 from planner.placing.sizing import Kind, SizedModels
+from simulator.clock.run import Compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-USUAL_ROUNDS = 12
-"""Steps from the full round down to the usual one."""
+
+
+AT_ONCE_MIN = 64
+"""Ways to fill a GPU from which columns take less time than one by one: forty take as long."""
+WORTH_WAYS = 5_000
+"""Ways that are judged one by one in the time that machine code takes to fetch."""
 
 
 class Burden(NamedTuple):
@@ -70,16 +78,68 @@ class Strains:
         self.run_s = np.zeros((len(portions) + 1, self.longest.max()))
         for row, portion in zip(self.run_s, portions, strict=False):
             row[: len(portion.latency_s)] = run_times_s(portion, rules)
-        workspaces = [_workspaces(portion) for portion in portions]
-        self.workspace_1 = _column(w[0] for w in workspaces)
-        self.least_beyond = [np.minimum.accumulate(w[::-1])[::-1] for w in workspaces]
+        self.workspace = np.zeros(self.run_s.shape)
+        for row, portion in zip(self.workspace, portions, strict=False):
+            row[: len(portion.latency_s)] = _workspaces(portion)
+        self.workspace_1 = self.workspace[:, 0]
+        each = (row[:longest] for row, longest in zip(self.workspace[:-1], self.longest, strict=False))
+        self.least_beyond = [np.minimum.accumulate(row[::-1])[::-1] for row in each]
         """By model: least workspace of a batch of 1, 2, ... or any larger one."""
         layers = {model: {layer.key for layer in sized[model, kind].profile.layers} for model, kind in fitting}
         self.exact = len(set().union(*layers.values())) == sum(map(len, layers.values()))
         """Whether it knows all there is: not where models share layers."""
 
+    judged = 0
+    """Ways to fill a GPU that were to be judged in this process."""
+
+    def pays(self, ways: int) -> bool:
+        """Whether to judge so many at once; counts them."""
+        Strains.judged += ways
+        return self.exact and (ways >= AT_ONCE_MIN or (ways > 0 and self.is_compiled))
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether machine code is worth its time, or was fetched already."""
+        return Compiled.installed and (Strains.judged > WORTH_WAYS or Compiled.is_worth_it())
+
+    @cached_property
+    def _known(self) -> Any:
+        """What machine code asks."""
+        code = import_module("planner.placing.compiled")
+        return code.ModelColumns(
+            self.memory_bytes,
+            self.needed_rps,
+            self.least_work,
+            self.context_bytes,
+            self.weight_bytes,
+            self.spread,
+            self.misses,
+            self.gap_s,
+            self.delay_s,
+            self.limit_s,
+            self.tightness,
+            self.load_s,
+            self.longest,
+            self.run_s,
+            self.workspace,
+        )
+
     def of(self, fills: Sequence[Sequence[tuple[int, float]]]) -> Burden:
         """What a GPU bears with each of these on it: models by their `numbers`, one at least, and the share of each."""
+        return self.in_machine_code(fills) if self.is_compiled else self.in_columns(fills)
+
+    def in_machine_code(self, fills: Sequence[Sequence[tuple[int, float]]]) -> Burden:
+        """The same where Numba is installed."""
+        code, rules = import_module("planner.placing.compiled"), self.rules
+        model, share = zip(*chain.from_iterable(fills), strict=True)
+        begin = np.array([0, *accumulate(map(len, fills))])
+        found = code.burdens(
+            self._known, rules.headroom, rules.swap, rules.prefetch, begin, np.array(model), np.array(share)
+        )
+        return Burden(*found)
+
+    def in_columns(self, fills: Sequence[Sequence[tuple[int, float]]]) -> Burden:
+        """The same without machine code."""
         filled = self._filled(fills)
         work = _sum(filled.share * self.least_work[filled.model])
         context = self.context_bytes[filled.model].max(axis=1)

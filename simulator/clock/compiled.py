@@ -87,7 +87,7 @@ class Layout(NamedTuple):
     """By model: whether all its replicas have the same share."""
 
 
-class Asked(NamedTuple):
+class WorldRequests(NamedTuple):
     """The requests of all models in one world, one model after another, and what became of them."""
 
     arrival_s: Floats
@@ -252,7 +252,7 @@ def _some(queues: Queues, first: int, end: int) -> Queues:
 
 
 @njit(cache=True)
-def deal(layout: Layout, asked: Asked, queues: Queues) -> None:
+def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
     """Send each request to its queue, as `simulator.rules.scheduling.split` does, and let all begin anew."""
     filled = 0
     rest = np.empty(len(asked.arrival_s), dtype=np.int64)
@@ -290,7 +290,7 @@ def deal(layout: Layout, asked: Asked, queues: Queues) -> None:
 
 
 @njit(cache=True)
-def add_up(queues: Queues, asked: Asked, sums: Sums, warmup_s: float, end_s: float) -> None:
+def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
     """What the requests and batches of a world add up to."""
     _settle(queues, asked, end_s)
     for number in range(len(queues.head)):
@@ -300,7 +300,7 @@ def add_up(queues: Queues, asked: Asked, sums: Sums, warmup_s: float, end_s: flo
 
 
 @njit(cache=True)
-def _settle(queues: Queues, asked: Asked, end_s: float) -> None:
+def _settle(queues: Queues, asked: WorldRequests, end_s: float) -> None:
     """What became of each request by the end."""
     asked.start_s[:] = nan
     asked.finish_s[:] = nan
@@ -349,7 +349,7 @@ def _add_batches(queues: Queues, sums: Sums, number: int, warmup_s: float, end_s
 
 
 @njit(cache=True)
-def _add_requests(asked: Asked, sums: Sums, model: int, warmup_s: float, end_s: float) -> None:
+def _add_requests(asked: WorldRequests, sums: Sums, model: int, warmup_s: float, end_s: float) -> None:
     begin, end = asked.begin[model], asked.begin[model + 1]
     arrival_s, slo_s = asked.arrival_s[begin:end], asked.slo_s[model]
     start_s, finish_s, outcome = asked.start_s[begin:end], asked.finish_s[begin:end], asked.outcome[begin:end]

@@ -57,7 +57,7 @@ ARRIVALS = Arrivals(KEPT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WorldFigures:
     """What one replication showed."""
 
     summary: Summary
@@ -92,15 +92,15 @@ class Worlds:
         demand = ARRIVALS.of(self.workload, self.duration_s, seed)
         return replicate(self.deployment, demand, self.duration_s, seed)
 
-    def seen(self, seed: int) -> Seen:
+    def seen(self, seed: int) -> WorldFigures:
         """One replication by its figures alone."""
         if Compiled.is_worth_it() and self._plain:
             return self._plain.seen(seed)
         return self.figures(self.result(seed))
 
-    def figures(self, result: SimulationResult) -> Seen:
+    def figures(self, result: SimulationResult) -> WorldFigures:
         """Those of a replication."""
-        return Seen(
+        return WorldFigures(
             summary=summarise(result, self.warmup_s),
             requests=result.request_count,
             latency_s={m: finished_latency_s(one, self.warmup_s) for m, one in result.requests.items()},
@@ -146,7 +146,7 @@ class PlainWorlds:
         self.room = 0
         self.speeds = Speeds([self.replicas[id(queue)] for queue in self.queues], self.kinds)
 
-    def seen(self, seed: int) -> Seen:
+    def seen(self, seed: int) -> WorldFigures:
         """One replication by its figures."""
         began_s = perf_counter()
         worlds = self.worlds
@@ -160,7 +160,7 @@ class PlainWorlds:
         growing: tuple[str, ...] = ()
         if worlds.deployment.doubted and self._load() >= 1:
             growing = drain(drawn(worlds.deployment, seed), worlds.rates_rps, worlds.workload).growing
-        return Seen(summary, len(asked.arrival_s), latency_s, growing, perf_counter() - began_s)
+        return WorldFigures(summary, len(asked.arrival_s), latency_s, growing, perf_counter() - began_s)
 
     def _make_room(self, demand: Mapping[str, Demand]) -> None:
         """Columns for the first world, and larger ones where one has more requests."""
@@ -172,7 +172,7 @@ class PlainWorlds:
         self.layout = self._layout()
         self.columns = self.code.columns(self.queues, self.room)
         self.sums = self._sums()
-        self.requests = self.code.Asked(
+        self.requests = self.code.WorldRequests(
             arrival_s=np.empty(self.room),
             begin=np.zeros(len(demand) + 1, dtype=np.int64),
             slo_s=np.array([self.by_model[model][0].slo_s for model in self.models]),

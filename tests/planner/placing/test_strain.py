@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from support.planning import V100, model, offer, profile, question, scenario, shelf
 
 from planner.model.scenario import StreamSpec
-from planner.placing.duty import Portion, duty_cycle, held_bytes, least_work, strain
+from planner.placing.duty import Portion, Rules, duty_cycle, held_bytes, least_work, strain
 from planner.placing.sizing import Kind
 from planner.placing.strain import Strains
 from planner.search.question import Question
+from simulator.clock.run import Compiled
 
 Model = tuple[float, float, float, float, float, bool]
 """Floor and slope of run times, rate, SLO, attainment, and whether it is asked by one camera or at random."""
@@ -59,10 +60,6 @@ def test_a_neighbour_never_relieves(models: list[Model], shares: list[float], sw
             assert more >= fewer * (1 - 1e-9)
 
 
-ROUNDING = 1e-12
-"""A sum of a few terms may be rounded otherwise: by some units in the last of 16 places."""
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     models=st.lists(MODELS, min_size=1, max_size=5),
@@ -91,13 +88,17 @@ def test_many_at_once_are_judged_like_each(
     known = [fill for fill in known if fill]
     if not known:
         return
-    burden = strains.of([[(numbers[name], share) for name, share in fill] for fill in known])
-    for fill, work, strained, held in zip(known, burden.work, burden.strain, burden.held_bytes, strict=True):
-        portions = [Portion(q.sized[name, kind], share) for name, share in fill]
-        alone = strain(portions, kind, rules)
-        assert strained == pytest.approx(inf if alone is None else alone, rel=ROUNDING)
-        assert work == pytest.approx(least_work(portions)[0], rel=ROUNDING)
-        assert held == pytest.approx(held_bytes(portions, rules), rel=ROUNDING)
+    fills_by_number = [[(numbers[name], share) for name, share in fill] for fill in known]
+    expected = [judged([Portion(q.sized[name, kind], share) for name, share in fill], kind, rules) for fill in known]
+    assert list(zip(*strains.in_columns(fills_by_number), strict=True)) == expected
+    if Compiled.installed:
+        assert list(zip(*strains.in_machine_code(fills_by_number), strict=True)) == expected
+
+
+def judged(portions: list[Portion], kind: Kind, rules: Rules) -> tuple[float, float, float]:
+    """One GPU by itself: work, strain and memory."""
+    found = strain(portions, kind, rules)
+    return least_work(portions)[0], inf if found is None else found, held_bytes(portions, rules)
 
 
 def test_a_part_of_a_slow_camera_does_not_relieve_a_fast_one() -> None:

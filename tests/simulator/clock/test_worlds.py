@@ -8,7 +8,7 @@ from support.random_worlds import doubted, world
 
 from simulator.clock import run
 from simulator.clock.metrics import finished_latency_s, summarise
-from simulator.clock.worlds import Arrivals, Seen, Worlds
+from simulator.clock.worlds import Arrivals, WorldFigures, Worlds
 from simulator.world.deployment import Deployment, Failures
 from simulator.world.workload import Workload, draw
 
@@ -23,7 +23,7 @@ def worlds(deployment: Deployment, workload: Workload) -> Worlds:
     return Worlds(deployment, workload, DURATION_S, WARMUP_S, rates_rps)
 
 
-def compare(seen: Seen, deployment: Deployment, workload: Workload, seed: int) -> None:
+def compare(seen: WorldFigures, deployment: Deployment, workload: Workload, seed: int) -> None:
     """With a replication of its own."""
     result = run.simulate(deployment, workload, DURATION_S, seed)
     assert repr(seen.summary) == repr(summarise(result, WARMUP_S)), f"seed {seed}"
