@@ -22,6 +22,7 @@ from simulator.rules.queues import Queue
 from simulator.rules.scheduling import RoundRobin
 from simulator.world.deployment import Drop
 
+# Numba keeps machine code by a function's name and line: rename named tuples that it takes only where lines move.
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
