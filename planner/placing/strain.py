@@ -78,9 +78,9 @@ class Strains:
         self.run_s = np.zeros((len(portions) + 1, self.longest.max()))
         for row, portion in zip(self.run_s, portions, strict=False):
             row[: len(portion.latency_s)] = run_times_s(portion, rules)
-        self.workspace = np.zeros(self.run_s.shape)
-        for row, portion in zip(self.workspace, portions, strict=False):
-            row[: len(portion.latency_s)] = _workspaces(portion)
+        self.workspace: Floats = np.zeros(self.run_s.shape)
+        for number, portion in enumerate(portions):
+            self.workspace[number, : len(portion.latency_s)] = _workspaces(portion)
         self.workspace_1 = self.workspace[:, 0]
         each = (row[:longest] for row, longest in zip(self.workspace[:-1], self.longest, strict=False))
         self.least_beyond = [np.minimum.accumulate(row[::-1])[::-1] for row in each]

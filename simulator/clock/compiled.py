@@ -7,7 +7,7 @@ few seconds more the first time on a machine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from math import inf, nan
+from math import floor, inf, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -266,13 +266,13 @@ def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
             queue = replicas[number]
             queues.begin[queue] = queues.head[queue] = filled
             if layout.equal[model]:
-                mine = rest[number : left : len(replicas)]
-                asked.place[filled : filled + len(mine)] = mine
-                filled += len(mine)
+                for turn in range(number, left, len(replicas)):
+                    asked.place[filled] = rest[turn]
+                    filled += 1
             else:
-                kept, before = 0, 0.0
+                kept, before = 0, 0
                 for turn in range(left):
-                    turns = np.floor((turn + 1) * layout.share[queue] / layout.of_share[queue] + 1e-9)
+                    turns = floor((turn + 1) * layout.share[queue] / layout.of_share[queue] + 1e-9)
                     if turns > before:
                         asked.place[filled] = rest[turn]
                         filled += 1
@@ -284,85 +284,128 @@ def deal(layout: Layout, asked: WorldRequests, queues: Queues) -> None:
             queues.end[queue] = filled
     for place in range(filled):
         queues.times[place] = asked.arrival_s[asked.place[place]]
-    queues.rows[:] = 0
-    queues.rest[:] = -1
-    queues.rest_s[:] = inf
-    queues.ready_s[:] = inf
+    for queue in range(len(queues.rows)):
+        queues.rows[queue] = 0
+        queues.rest[queue] = -1
+        queues.rest_s[queue] = queues.ready_s[queue] = inf
 
 
 @njit(cache=True)
 def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, end_s: float) -> None:
     """What the requests and batches of a world add up to."""
-    _settle(queues, asked, end_s)
+    for request in range(len(asked.outcome)):
+        asked.start_s[request] = asked.finish_s[request] = nan
+        asked.outcome[request] = WAITING
     for number in range(len(queues.head)):
-        _add_batches(queues, sums, number, warmup_s, end_s)
+        first = queues.begin[number]
+        end = first + queues.rows[number]
+        start_s, finish_s = queues.log_start_s[first:end], queues.log_finish_s[first:end]
+        count = queues.log_count[first:end]
+        places = asked.place[first : queues.end[number]]
+        _settle(start_s, finish_s, count, places, asked.start_s, asked.finish_s, asked.outcome, end_s)
+        batches = _add_batches(
+            start_s, finish_s, count, sums.watts[number], sums.by_size_s, sums.spare, warmup_s, end_s
+        )
+        sums.busy_s[number], sums.energy_j[number], sums.batched[number], sums.batches[number] = batches
     for model in range(len(asked.begin) - 1):
-        _add_requests(asked, sums, model, warmup_s, end_s)
+        first, end = asked.begin[model], asked.begin[model + 1]
+        _add_requests(
+            asked.arrival_s[first:end],
+            asked.start_s[first:end],
+            asked.finish_s[first:end],
+            asked.outcome[first:end],
+            asked.slo_s[model],
+            sums.latency_s[first:end],
+            sums.spare,
+            sums.counts[model],
+            sums.values[model],
+            warmup_s,
+            end_s,
+        )
 
 
 @njit(cache=True)
-def _settle(queues: Queues, asked: WorldRequests, end_s: float) -> None:
-    """What became of each request by the end."""
-    asked.start_s[:] = nan
-    asked.finish_s[:] = nan
-    asked.outcome[:] = WAITING
-    for number in range(len(queues.head)):
-        begin = queues.begin[number]
-        place = begin
-        for row in range(begin, begin + queues.rows[number]):
-            start_s, finish_s = queues.log_start_s[row], queues.log_finish_s[row]
-            outcome = FINISHED
-            if finish_s != finish_s:
-                outcome = DROPPED
-            elif finish_s > end_s:
-                outcome, finish_s = RUNNING, nan
-            for _ in range(queues.log_count[row]):
-                request = asked.place[place]
-                asked.start_s[request] = start_s
-                asked.finish_s[request] = finish_s
-                asked.outcome[request] = outcome
-                place += 1
+def _settle(
+    start_s: Floats,
+    finish_s: Floats,
+    count: NDArray[np.int32],
+    places: Ints,
+    request_start_s: Floats,
+    request_finish_s: Floats,
+    outcomes: NDArray[np.int8],
+    end_s: float,
+) -> None:
+    """What became of the requests of one queue by the end."""
+    place = 0
+    for row in range(len(start_s)):
+        outcome, ended_s = FINISHED, finish_s[row]
+        if ended_s != ended_s:
+            outcome = DROPPED
+        elif ended_s > end_s:
+            outcome, ended_s = RUNNING, nan
+        for _ in range(count[row]):
+            request = places[place]
+            request_start_s[request] = start_s[row]
+            request_finish_s[request] = ended_s
+            outcomes[request] = outcome
+            place += 1
 
 
 @njit(cache=True)
-def _add_batches(queues: Queues, sums: Sums, number: int, warmup_s: float, end_s: float) -> None:
-    begin, ran, batched, batches = queues.begin[number], 0, 0, 0
-    by_size_s = sums.by_size_s
-    by_size_s[:] = 0.0
-    for row in range(begin, begin + queues.rows[number]):
-        start_s, finish_s, count = queues.log_start_s[row], queues.log_finish_s[row], queues.log_count[row]
-        if finish_s != finish_s:
+def _add_batches(
+    start_s: Floats,
+    finish_s: Floats,
+    count: NDArray[np.int32],
+    watts: Floats,
+    by_size_s: Floats,
+    spare: Floats,
+    warmup_s: float,
+    end_s: float,
+) -> tuple[float, float, int, int]:
+    """Of one queue: time and energy of its batches, and after the warm-up their requests and number."""
+    ran = batched = batches = 0
+    for size in range(len(by_size_s)):
+        by_size_s[size] = 0.0
+    for row in range(len(start_s)):
+        if finish_s[row] != finish_s[row]:
             continue
-        run_s = min(finish_s, end_s) - min(start_s, end_s)
-        sums.spare[ran] = run_s
-        by_size_s[count] += run_s
+        run_s = min(finish_s[row], end_s) - min(start_s[row], end_s)
+        spare[ran] = run_s
+        by_size_s[count[row]] += run_s
         ran += 1
-        if start_s >= warmup_s:
-            batched += count
+        if start_s[row] >= warmup_s:
+            batched += count[row]
             batches += 1
     energy_j = 0.0
     for size in range(1, len(by_size_s)):
-        energy_j += by_size_s[size] * sums.watts[number, size]
-    sums.busy_s[number] = _sum(sums.spare[:ran])
-    sums.energy_j[number] = energy_j
-    sums.batched[number] = batched
-    sums.batches[number] = batches
+        energy_j += by_size_s[size] * watts[size]
+    return _sum(spare[:ran]), energy_j, batched, batches
 
 
 @njit(cache=True)
-def _add_requests(asked: WorldRequests, sums: Sums, model: int, warmup_s: float, end_s: float) -> None:
-    begin, end = asked.begin[model], asked.begin[model + 1]
-    arrival_s, slo_s = asked.arrival_s[begin:end], asked.slo_s[model]
-    start_s, finish_s, outcome = asked.start_s[begin:end], asked.finish_s[begin:end], asked.outcome[begin:end]
-    latency_s, spare = sums.latency_s[begin:end], sums.spare
-    first = int(np.searchsorted(arrival_s, warmup_s))
-    judged = first + _judged(arrival_s[first:], slo_s, end_s)
-    count = np.zeros(4, dtype=np.int64)
-    finished_before = in_time = judged_in_time = finished = 0
+def _add_requests(
+    arrival_s: Floats,
+    start_s: Floats,
+    finish_s: Floats,
+    outcome: NDArray[np.int8],
+    slo_s: float,
+    latency_s: Floats,
+    spare: Floats,
+    counts: Ints,
+    values: Floats,
+    warmup_s: float,
+    end_s: float,
+) -> None:
+    """Of one model; latencies of what finished, counts and values."""
+    first = _place(arrival_s, warmup_s)
+    arrived = len(arrival_s) - first
+    judged = _judged(arrival_s[first:], slo_s, end_s)
+    finished_before = in_time = judged_in_time = finished = dropped = waiting = 0
     for request in range(first):
         finished_before += outcome[request] == FINISHED
-    for request in range(first, end - begin):
-        count[outcome[request]] += 1
+    for request in range(first, len(arrival_s)):
+        dropped += outcome[request] == DROPPED
+        waiting += outcome[request] == WAITING
         if outcome[request] == FINISHED:
             took_s = finish_s[request] - arrival_s[request]
             latency_s[finished] = took_s
@@ -370,22 +413,34 @@ def _add_requests(asked: WorldRequests, sums: Sums, model: int, warmup_s: float,
             finished += 1
             if took_s <= slo_s + IN_TIME_S:
                 in_time += 1
-                judged_in_time += request < judged
-    values, counts = sums.values[model], sums.counts[model]
+                judged_in_time += request < first + judged
     values[0] = _sum(latency_s[:finished]) / finished if finished else nan
     values[1] = _sum(spare[:finished]) / finished if finished else nan
-    stretches, values[2] = _over_time(arrival_s, finish_s, first, judged, slo_s)
+    stretches, values[2] = _over_time(arrival_s, finish_s, first, first + judged, slo_s)
     values[3] = _growth(arrival_s, start_s, finish_s, outcome, spare, warmup_s, end_s)
-    counts[0], counts[1], counts[2] = end - begin - first, finished, count[DROPPED]
-    counts[3], counts[4], counts[5] = count[WAITING], count[RUNNING], judged - first
+    counts[0], counts[1], counts[2] = arrived, finished, dropped
+    counts[3], counts[4], counts[5] = waiting, arrived - finished - dropped - waiting, judged
     counts[6], counts[7] = in_time, judged_in_time
     counts[8], counts[9] = finished + finished_before, stretches
 
 
 @njit(cache=True)
+def _place(values: Floats, value: float) -> int:
+    """Where those begin that are no less, by bisection."""
+    low, high = 0, len(values)
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     """How many of the first had their deadline before the end."""
-    count = int(np.searchsorted(arrival_s, end_s - slo_s, side="right"))
+    count = _place(arrival_s, end_s - slo_s)
     while count < len(arrival_s) and arrival_s[count] + slo_s <= end_s:
         count += 1
     while count and arrival_s[count - 1] + slo_s > end_s:
@@ -412,8 +467,10 @@ def _over_time(arrival_s: Floats, finish_s: Floats, first: int, end: int, slo_s:
             held += 1
     if held < 2:
         return held, nan
-    away = means[:held] - _sum(means[:held]) / held
-    return held, np.sqrt(_sum(away * away) / (held - 1))
+    mean = _sum(means[:held]) / held
+    for stretch in range(held):
+        means[stretch] = (means[stretch] - mean) * (means[stretch] - mean)
+    return held, sqrt(_sum(means[:held]) / (held - 1))
 
 
 @njit(cache=True)
@@ -428,9 +485,9 @@ def _growth(
 ) -> float:
     """Requests that wait or run in the last third of the time after the warm-up, over those in the middle third."""
     third_s = (end_s - warmup_s) / 3
-    means = np.empty(2)
-    for which, begun_s in enumerate((end_s - third_s, end_s - 2 * third_s)):
-        ended_s = end_s if which == 0 else end_s - third_s
+    late = growth = 0.0
+    for third in range(1, 3):
+        begun_s, ended_s = end_s - third * third_s, end_s - (third - 1) * third_s
         for request in range(len(arrival_s)):
             gone_s = finish_s[request]
             if outcome[request] == DROPPED:
@@ -438,8 +495,9 @@ def _growth(
             elif outcome[request] != FINISHED:
                 gone_s = inf
             spare[request] = max(min(gone_s, ended_s) - max(arrival_s[request], begun_s), 0.0)
-        means[which] = _sum(spare[: len(arrival_s)]) / (ended_s - begun_s)
-    return means[0] - means[1]
+        mean = _sum(spare[: len(arrival_s)]) / (ended_s - begun_s)
+        growth, late = late - mean, mean
+    return growth
 
 
 @njit(cache=True)
@@ -455,12 +513,18 @@ def _sum(values: Floats) -> float:
         half = count // 2
         half -= half % LANES
         return _sum(values[:half]) + _sum(values[half:])
-    lanes = values[:LANES].copy()
+    a, b, c, d, e, f, g, h = values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7]
     whole = count - count % LANES
     for place in range(LANES, whole, LANES):
-        for lane in range(LANES):
-            lanes[lane] += values[place + lane]
-    added = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+        a += values[place]
+        b += values[place + 1]
+        c += values[place + 2]
+        d += values[place + 3]
+        e += values[place + 4]
+        f += values[place + 5]
+        g += values[place + 6]
+        h += values[place + 7]
+    added = ((a + b) + (c + d)) + ((e + f) + (g + h))
     for place in range(whole, count):
         added += values[place]
     return added
