@@ -6,7 +6,7 @@ from support import worlds
 
 from planner.model.plan import Timeline
 from planner.replay.timeline import GPUS_SHOWN, REQUESTS_SHOWN, busiest, histogram, latency_counts, timeline
-from simulator.clock.metrics import summarise
+from simulator.clock.metrics import finished_latency_s, summarise
 from simulator.clock.records import Outcome, SimulationResult
 from simulator.clock.run import simulate
 from simulator.world.deployment import BatchingPolicy, Drop
@@ -99,7 +99,9 @@ def test_of_many_gpus_those_that_do_most_are_shown() -> None:
 
 
 def test_a_histogram_counts_every_finished_request_in_its_bin(swapping: SimulationResult) -> None:
-    for name, counts in latency_counts(swapping, WARMUP_S).items():
+    for name, counts in latency_counts(
+        {m: finished_latency_s(one, WARMUP_S) for m, one in swapping.requests.items()}
+    ).items():
         requests = swapping.requests[name]
         judged = (requests.arrival_s >= WARMUP_S) & (requests.outcome == Outcome.FINISHED)
         latency_s = (requests.finish_s - requests.arrival_s)[judged]
