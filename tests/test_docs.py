@@ -37,7 +37,7 @@ from simulator.world.profile import Evidence, Profile, WeightSource
 from simulator.world.workload import FixedRate, Poisson, Stream
 
 CONCEPTS = ROOT / "docs" / "concepts.md"
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 DEFINED = [
     *(f.name for c in (metrics.ModelMetrics, metrics.DeviceMetrics) for f in fields(c)),

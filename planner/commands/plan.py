@@ -38,10 +38,12 @@ def plan(
     ] = None,
     seed: Seed = None,
     quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All of the answer, not its first lines.")] = False,
 ) -> None:
     """Find the cheapest GPUs that meet every SLO."""
     from planner.compare.gate import crossed, parse_condition, weak
     from planner.io.store import check_target
+    from planner.show.documents.brief import brief
     from planner.show.kept import render
 
     if target := target_of(out, form):
@@ -49,7 +51,8 @@ def plan(
     conditions = list(map(parse_condition, fail_on or []))
     with progress(quiet) as tell:
         answer = api.plan(scenario, overrides=overrides, catalog=catalog, profiles=profiles, seed=seed, progress=tell)
-    emit(render(answer, form, stdout_screen()))
+    short = form is Format.TABLE and not verbose
+    emit(brief(answer, stdout_screen()) if short else render(answer, form, stdout_screen()))
     too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
     if out is None and (over or too_weak):
         target = None  # what nobody wants takes no place of a plan that somebody did
@@ -80,7 +83,7 @@ def keep(answer: "Plan", target: Path, form: Format, quiet: bool) -> bool:
         note(str(error))
         return False
     if not quiet:
-        text = f"Plan kept in {target}. Why so: planner explain {target}"
+        text = f"Plan kept in {target}. Why so: planner explain {target}. All figures: -v, or planner report {target}"
         if form is Format.TABLE:
             emit(f"\n{text}\n")
         else:

@@ -186,13 +186,11 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "leave out `buy.retired` unless you still have access",
     ),
     Code.PREDICTED: (
-        "nobody measured {all}: times, memory and loads are predicted; the probability that the SLOs hold is as good "
-        "as the bands of the predictions",
+        "nobody measured {some}: the probability that the SLOs hold is as good as the bands of their predictions",
         "measure with `planner calibrate` on such a GPU before you buy, and name the folder with `--profiles DIR`",
     ),
     Code.BATCHES_END: (
-        "batches of {all} end where measuring ended: if the curves go on, a GPU would carry more in larger ones, and "
-        "fewer may do",
+        "batches of {all} end where measuring ended: in larger ones fewer GPUs may do",
         "measure larger ones with `planner calibrate --batches` on such a GPU, and name the folder with "
         "`--profiles DIR`",
     ),

@@ -1,16 +1,14 @@
-"""The commands that README shows."""
+"""The commands that README and the tour show."""
 
 import re
 import shlex
 from itertools import pairwise
-from pathlib import Path
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-SHOWN = re.findall(
-    r"^\$ (planner .*?)(?:\s+# exit (\d))?$",
-    "\n".join(re.findall(r"^```console\n(.*?)^```", README, re.M | re.S)),
-    re.M,
-)
+from support.paths import ROOT
+
+PAGES = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/tour.md"))
+BLOCKS = "\n".join(re.findall(r"^```console\n(.*?)^```", PAGES, re.M | re.S))
+SHOWN = list(dict.fromkeys(re.findall(r"^\$ (planner .*?)(?:\s+# exit (\d))?$", BLOCKS, re.M)))
 TRAINED_IN_TEST_JOINT = "planner merge train scenarios/merge/digits.yaml --device cpu"
 """Takes a minute: run once, and looked at, there."""
 

@@ -157,6 +157,11 @@ def latency(plan: Plan) -> Iterator[Block]:
 
 def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
+    return [Drawn(lambda: charts.by_gpu(plan)), Table(kind_columns(plan))] if plan.by_gpu else []
+
+
+def kind_columns(plan: Plan) -> list[Column]:
+    """A row for each kind of GPU."""
     rows = Rows.at("by_gpu", plan.by_gpu)
 
     def at_price(kind: PriceKind) -> Column:
@@ -171,7 +176,7 @@ def by_gpu(plan: Plan) -> list[Block]:
         return rows.figures(PRICE_TITLES[kind], text, key, value=usd)
 
     sold_at = {kind for one in plan.by_gpu for kind in one.usd_per_hour_by_price}
-    columns = [
+    return [
         rows.words("GPU", "gpu"),
         rows.shown("GPUs", "gpu_count"),
         rows.shown("$/h", "cost_usd_per_hour", dollars),
@@ -183,7 +188,6 @@ def by_gpu(plan: Plan) -> list[Block]:
         rows.words("evidence", lambda one: "predicted" if one.predicted else str(one.evidence)),
         Column("what", [candidate_name(one.candidate) for one in plan.by_gpu], page_only=True),
     ]
-    return [Drawn(lambda: charts.by_gpu(plan)), Table(columns)] if plan.by_gpu else []
 
 
 def month_of(one: OfOneKind) -> float:

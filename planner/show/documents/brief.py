@@ -1,0 +1,127 @@
+"""A plan in brief, for a terminal: the answer, its models, each kind of GPU, what is uncertain, the next step."""
+
+from calibrate.library.lookup import USUAL_RUNTIME
+from planner.model.plan import ModelAnswer, Plan, Recommendation
+from planner.model.statement import Code
+from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
+from planner.show.documents.plan import kind_columns
+from planner.show.terminal import terminal
+from planner.show.text import plan as prose
+from planner.show.text import reasons
+from planner.units.writing import Screen, counted, dollars, exact, per_second, percent, seconds, share
+from planner.words.statements import warning
+
+DOUBTS_SHOWN = 3
+REFUSALS_SHOWN = 3
+TILDE = "~: predicted, nobody measured that model on that GPU."
+MORE = "More with -v."
+
+
+def brief(plan: Plan, screen: Screen) -> str:
+    """A plan as its reader needs it first; `documents.plan` has the rest."""
+    return terminal(document(plan), screen)
+
+
+def document(plan: Plan) -> Document:
+    """Some 25 lines where eight models have a feasible plan."""
+    best = plan.recommendation
+    feasible = best.feasible
+    return Document(
+        name=plan.scenario or "Plan",
+        headline=prose.headline(plan),
+        lead=lead(best) if best.models else [],
+        sections=[
+            Section("", models(best)),
+            Section("Each kind of GPU alone", [kinds(plan)]),
+            Section(
+                reasons.refusals_title(plan),
+                [] if feasible else [Items(reasons.refusals(plan), shown=REFUSALS_SHOWN, rest=MORE)],
+            ),
+            Section("What is uncertain", [doubts(plan)], tone=Tone.WARN),
+            Section("Next", [Items(next_steps(plan))]),
+        ],
+    )
+
+
+def lead(best: Recommendation) -> list[Block]:
+    """Whether SLOs are met, how probably, and what could still be saved."""
+    tone = Tone.GOOD if best.feasible else Tone.BAD
+    return [Text(verdict(best), tone), Text(savings(best))]
+
+
+def verdict(best: Recommendation) -> str:
+    """`Every SLO is met (8 models) in 97.50 % [94.20, 99.10] of the draws of speeds; 95 % are asked.`"""
+    if not best.feasible:
+        return prose.slo_line(best)
+    met = f"Every SLO is met ({counted(len(best.models), 'model')})"
+    seen = best.replayed
+    if seen is None or seen.draws_kept is None or seen.draws_asked is None or seen.draws_mixed > 1:
+        return f"{met}. Tightest: {prose.standing(prose.tightest(best.models), None)}."
+    kept = seen.draws_kept
+    interval = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
+    return f"{met} in {interval} of the {prose.draws_of(seen)}; {exact(seen.draws_asked)} are asked."
+
+
+def savings(best: Recommendation) -> str:
+    """How much cheaper another plan could be at most; empty where that is not known."""
+    bound = best.lower_bound_usd_per_hour
+    if not best.feasible or bound != bound:
+        return ""
+    if left := reasons.saving(best):
+        most = f"{dollars(left)}/h ({share(left / best.cost_usd_per_hour)})"
+        return f"Nothing under {dollars(bound)}/h can carry this, so at most {most} could still be saved."
+    return "Nothing cheaper can carry this." if best.predicted else "Proven: nothing cheaper can carry this."
+
+
+def models(best: Recommendation) -> list[Block]:
+    """A row for each model; what is alike of all is said below."""
+    rows = Rows(best.models)
+    columns = [
+        rows.words("model", lambda m: f"{m.name} {prose.tilde(m)}".strip()),
+        rows.figures("GPUs", lambda m: str(len(m.gpus))),
+        rows.shown("batch", "batch_size"),
+        rows.words("mode", "mode", once="{}"),
+    ]
+    if any(m.precision for m in best.models):
+        columns.append(rows.words("precision", "precision", once="at {}"))
+    if any(m.runtime not in ("", USUAL_RUNTIME) for m in best.models):
+        columns.append(rows.words("runtime", "runtime", once="in {}"))
+    columns += [
+        rows.figures("p99 / SLO", p99),
+        rows.figures("on time / SLO", on_time),
+        rows.shown("rate", "throughput_rps", per_second),
+        rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
+    ]
+    missed = frozenset(i for i, m in enumerate(best.models) if m.slo_met is False)
+    different, alike = Table(columns, missed).narrowed()
+    notes = [alike, TILDE if best.predicted else ""]
+    return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
+
+
+def kinds(plan: Plan) -> Table:
+    """The cheapest fleet of each kind of GPU."""
+    shown = {"GPU", "GPUs", "$/h", "$/month", "spot $/h", "SLOs hold", "evidence"}
+    return Table([column for column in kind_columns(plan) if column.title in shown])
+
+
+def p99(model: ModelAnswer) -> str:
+    """`81.2 / 100 ms`."""
+    alike = (model.p99_s >= 1) == (model.slo_s >= 1)
+    return f"{seconds(model.p99_s, unit=not alike)} / {seconds(model.slo_s)}"
+
+
+def on_time(model: ModelAnswer) -> str:
+    """`99.31 / 99 %`."""
+    return f"{percent(model.slo_attainment.mean)} / {exact(model.slo_attainment_target)}"
+
+
+def doubts(plan: Plan) -> Items:
+    """What weakens the answer most, without the remedies; notes on single figures come last."""
+    ordered = sorted(reasons.warnings_of(plan), key=lambda one: one.what.code is Code.DOUBT)
+    texts = [reasons.sentence(warning(one)[0]) for one in ordered]
+    return Items(texts, shown=DOUBTS_SHOWN, rest=f"{len(texts) - DOUBTS_SHOWN} more with -v.")
+
+
+def next_steps(plan: Plan) -> list[str]:
+    """The measurement that is worth most, and what another precision would save."""
+    return [*reasons.measure_next(plan)[:1], *(f"Or at {line}" for line in reasons.precisions(plan)[:1])]

@@ -1,0 +1,57 @@
+"""Plans in brief: what must be there, how wide and how long it may be."""
+
+from dataclasses import replace
+
+import pytest
+from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
+
+from planner.model.plan import PlanWarning
+from planner.model.statement import Code, Statement
+from planner.show.documents.brief import DOUBTS_SHOWN, brief
+from planner.units.writing import Screen
+from planner.words.candidates import subject_name
+
+PREDICTED = replace(VGG, predicted=True)
+
+
+def with_models(*models):
+    """The plan with other models."""
+    return replace(PLAN, recommendation=replace(PLAN.recommendation, models=models))
+
+
+def test_eight_models_fit_a_terminal_and_the_eye():
+    eight = [replace(model, name=f"{model.name}_{i}", predicted=i > 2) for i in range(4) for model in (VGG, YOLO)]
+    lines = brief(with_models(*eight), Screen(80)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 30
+    rows = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert [row for row in rows if row in {model.name for model in eight}] == [model.name for model in eight]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_line_is_wider_than_the_screen(width):
+    for plan in (PLAN, INFEASIBLE, with_models(PREDICTED, YOLO)):
+        assert max(map(len, brief(plan, Screen(width)).splitlines())) <= width
+
+
+def test_only_what_is_predicted_is_marked():
+    text = brief(with_models(PREDICTED, YOLO), Screen())
+    assert f"{VGG.name} ~" in text
+    assert f"{YOLO.name} ~" not in text
+    assert "~" not in brief(with_models(VGG, YOLO), Screen())
+
+
+def test_a_missed_slo_is_not_hidden():
+    first, second = brief(INFEASIBLE, Screen()).splitlines()[:2]
+    assert first.startswith("No feasible plan")
+    assert "SLO" in second
+    assert subject_name(NO_ROOM.subject) in brief(INFEASIBLE, Screen(200))
+
+
+def test_notes_on_single_figures_come_after_what_weakens_the_plan():
+    notes = [PlanWarning(what=Statement(code=Code.DOUBT, subjects=(f"m{i}",), text=f"note {i}")) for i in range(5)]
+    assumed = PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=("vgg16 on V100",)))
+    _, _, doubts = brief(replace(PLAN, warnings=(*notes, assumed)), Screen()).partition("What is uncertain\n")
+    shown = [line for line in doubts.splitlines() if line.startswith("  - ")][:DOUBTS_SHOWN]
+    assert "vgg16 on V100" in shown[0]
+    assert [line for line in shown[1:] if "note" in line] == shown[1:]
