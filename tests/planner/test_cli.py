@@ -440,7 +440,7 @@ def test_a_full_disk_is_said(here):
 
 def test_plain_ascii_where_nothing_else_is_known(here):
     run = subprocess.run(
-        [*PLANNER, *ON_T4], capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+        [*PLANNER, *ON_T4, "-v"], capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
     )
     assert b" +- " in run.stdout
     assert run.stdout.isascii()
