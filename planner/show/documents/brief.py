@@ -1,10 +1,12 @@
 """A plan in brief, for a terminal: the answer, its models, each kind of GPU, what is uncertain, the next step."""
 
+from dataclasses import replace
+
 from calibrate.library.lookup import USUAL_RUNTIME
 from planner.model.plan import ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
-from planner.show.documents.plan import kind_columns
+from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, without_gpu
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
@@ -29,7 +31,7 @@ def document(plan: Plan) -> Document:
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),
-        lead=lead(best) if best.models else [],
+        lead=lead(plan) if best.models else [],
         sections=[
             Section("", models(best)),
             Section("Each kind of GPU alone", [kinds(plan)]),
@@ -43,10 +45,12 @@ def document(plan: Plan) -> Document:
     )
 
 
-def lead(best: Recommendation) -> list[Block]:
+def lead(plan: Plan) -> list[Block]:
     """Whether SLOs are met, how probably, and what could still be saved."""
+    best = plan.recommendation
     tone = Tone.GOOD if best.feasible else Tone.BAD
-    return [Text(verdict(best), tone), Text(savings(best))]
+    none_needed = NO_GPU_NEEDED if without_gpu(plan) else ""
+    return [Text(verdict(best), tone), Text(none_needed), Text(savings(best))]
 
 
 def verdict(best: Recommendation) -> str:
@@ -124,4 +128,8 @@ def doubts(plan: Plan) -> Items:
 
 def next_steps(plan: Plan) -> list[str]:
     """The measurement that is worth most, and what another precision would save."""
-    return [*reasons.measure_next(plan)[:1], *(f"Or at {line}" for line in reasons.precisions(plan)[:1])]
+    steps = reasons.measure_next(plan)[:1]
+    for outlook in plan.precisions[:1]:
+        line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))
+        steps.append(f"Or at {line} What that costs in accuracy: -v.")
+    return steps

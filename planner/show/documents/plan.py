@@ -38,6 +38,7 @@ from planner.units.writing import counted, dollars, gigabytes, seconds, share
 from planner.words.candidates import candidate_name, subject_name
 from planner.words.statements import rejection_reason, rejection_remedy
 
+NO_GPU_NEEDED = "No GPU is needed."
 NOT_PRICED = (
     "Not in it: disks, network traffic, load balancers, taxes, support, discounts by contract, and people's work. "
     f"Every machine is paid for all of {HOURS_PER_MONTH:g} hours a month."
@@ -89,7 +90,7 @@ def lead(plan: Plan) -> list[Block]:
     monthly = money(best.cost_usd_per_month, f"{AT}cost_usd_per_month")
     first = [Stat("cost", hourly, dated), Stat("a month", monthly, f"{HOURS_PER_MONTH:g} hours")]
     numbers = Stats([*first, *per_million(best), *replay.stats(best, AT)])
-    none_needed = [Text("No GPU is needed.")] if without_gpu(plan) else []
+    none_needed = [Text(NO_GPU_NEEDED)] if without_gpu(plan) else []
     return [replay.verdict(best), numbers, *none_needed, *map(Text, prose.certainty(best, plan))]
 
 
