@@ -450,6 +450,35 @@ def profiles_join(*folders: File, out: File) -> "list[JoinedProfile]":
     return join([Path(folder) for folder in folders], Path(out))
 
 
+def profiles_import(
+    *files: File, out: File = "profiles", form: str | None = None, catalog: Files = (), **added: Any
+) -> "tuple[Profile, Path]":
+    """The profile that another tool's files make, and where in the folder `out` it is.
+
+    `added` says what they do not: `model`, `gpu`, `precision`, `runtime`, `input`, `batch`, `column`, `gpu_count`,
+    `weight_bytes`, `memory_bytes`.
+    """
+    from planner.catalog.offers import load_catalog
+    from planner.imports.measurements.assembling import Added
+    from planner.imports.measurements.profiles import import_profile
+    from planner.model.choices import MeasurementFormat
+
+    known = load_catalog(paths(catalog)).gpus
+    named = choice(MeasurementFormat, "form", form) if form else None
+    return import_profile([Path(file) for file in files], Path(out), Added(**added), known, named)
+
+
+def profiles_export(
+    model: str, gpu: str | None = None, precision: str | None = None, *, profiles: Files = (), catalog: Files = ()
+) -> str:
+    """A profile as plain CSV, which `profiles_import` reads back."""
+    from planner.imports.measurements.profiles import export_profile
+    from planner.show.pictures import choose_one
+
+    library = knowledge(catalog, profiles)[1]
+    return export_profile(choose_one(library, model, gpu, precision), library)
+
+
 def profiles_plot(
     model: str,
     out: File,

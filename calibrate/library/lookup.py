@@ -69,7 +69,14 @@ def profile_file(name: str, precision: str) -> str:
 def read_profile(path: Path, gpus: Mapping[str, GPU]) -> Profile:
     """The profile in `path`, strictly read and physically possible on its GPU, or `ProfileError`."""
     with _named(path):
-        profile = _profile(_parse(path), gpus)
+        raw = _parse(path)
+    return checked_profile(raw, gpus, path)
+
+
+def checked_profile(raw: dict[str, Any], gpus: Mapping[str, GPU], path: Path) -> Profile:
+    """The same of JSON that errors name by `path`."""
+    with _named(path):
+        profile = _profile(raw, gpus)
     if impossible := check(profile, gpus[profile.gpu]):
         raise ProfileError("\n".join(f"{path}: {line}" for line in impossible))
     return profile

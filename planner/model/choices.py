@@ -49,3 +49,21 @@ class Picture(StrEnum):
     """Memory by kind and batch size, of inference and of training."""
     LAYERS = "layers"
     """Operations and working set of each layer."""
+
+
+class MeasurementFormat(StrEnum):
+    """Tools whose files are read."""
+
+    TRTEXEC_LOG = "trtexec-log"
+    TRTEXEC_TIMES = "trtexec-times"
+    TRTEXEC_PROFILE = "trtexec-profile"
+    PERF_ANALYZER = "perf-analyzer"
+    MODEL_ANALYZER = "model-analyzer"
+    GENAI_PERF = "genai-perf"
+    VLLM = "vllm"
+    MLPERF = "mlperf"
+    ULTRALYTICS = "ultralytics"
+    TIMM = "timm"
+    TIMM_JSON = "timm-json"
+    TORCH_BENCHMARK = "torch-benchmark"
+    CSV = "csv"

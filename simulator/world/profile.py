@@ -17,6 +17,8 @@ class Evidence(StrEnum):
     """Where a figure comes from, strongest first."""
 
     MEASURED = "measured"
+    ELSEWHERE = "measured-elsewhere"
+    """By another tool, whose file somebody imported."""
     PUBLISHED = "published"
     FITTED = "fitted"
     EXTRAPOLATED = "extrapolated"

@@ -8,8 +8,8 @@ import typer
 from planner import api
 from planner.catalog.knowledge import knowledge
 from planner.console.options import Catalogs, Form, Profiles
-from planner.console.output import PLAIN, emit
-from planner.model.choices import Picture
+from planner.console.output import PLAIN, emit, quantity
+from planner.model.choices import MeasurementFormat, Picture
 from planner.units.writing import Format, stdout_screen
 
 app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
@@ -99,3 +99,72 @@ def profiles_plot(
     """Draw what a model costs: measured points, fit and band; memory; layers."""
     profile = api.profiles_plot(model, out, what, gpu, precision, profiles=profiles, catalog=catalog)
     emit(f"Wrote {out}: {what} of {profile.model} on {profile.gpu} at {profile.precision}.\n")
+
+
+@app.command("import")
+def profiles_import(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What a tool wrote; of one model.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for --profiles.")] = Path("profiles"),
+    form: Annotated[
+        MeasurementFormat | None, typer.Option("--format", help="Tool, where content does not tell.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="As scenarios name it.")] = None,
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of GPU it ran on.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="P", help="e.g. fp16.")] = None,
+    runtime: Annotated[str | None, typer.Option(metavar="NAME", help="e.g. tensorrt.")] = None,
+    input_size: Annotated[
+        str | None, typer.Option("--input", metavar="SIZE", help="One sample: 224, 3x640x640, seq128.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", min=1, help="Where a file does not say.")] = None,
+    column: Annotated[str | None, typer.Option(metavar="NAME", help="Where a table has several.")] = None,
+    gpu_count: Annotated[int | None, typer.Option(metavar="N", min=1, help="GPUs that MLPerf ran on.")] = None,
+    weights: Annotated[str | None, typer.Option(metavar="SIZE", help="e.g. '97 MB'.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Of the largest batch, besides the weights.")
+    ] = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Make a profile of what another tool measured: trtexec, perf_analyzer, MLPerf, timm, Ultralytics, CSV..."""
+    from planner.units.reading import memory as size
+
+    profile, path = api.profiles_import(
+        *files,
+        out=out,
+        form=form,
+        model=model,
+        gpu=gpu,
+        precision=precision,
+        runtime=runtime,
+        input=input_size,
+        batch=batch,
+        column=column,
+        gpu_count=gpu_count,
+        weight_bytes=quantity("--weights", size, weights) if weights else None,
+        memory_bytes=quantity("--memory", size, memory) if memory else None,
+        catalog=catalog or (),
+    )
+    batches = ", ".join(f"{batch:g}" for batch in profile.latency.x)
+    what = f"{profile.model} on {profile.gpu} at {profile.precision} in {profile.runtime}, batch {batches}"
+    emit(f"Wrote {path}: {what}. Plan with it: --profiles {out}\n")
+
+
+@app.command("export")
+def profiles_export(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Else standard output.")] = None,
+    gpu: Annotated[str | None, typer.Option(metavar="KIND", help="On this kind of GPU.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="P", help="At this precision, e.g. amp.")] = None,
+    profiles: Profiles = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Write a profile as plain CSV, which `import` reads back."""
+    from planner.io.store import StoreError, write_text
+
+    text = api.profiles_export(model, gpu, precision, profiles=profiles or (), catalog=catalog or ())
+    if out is None:
+        emit(text)
+        return
+    if out.exists():
+        raise StoreError(f"{out}: exists already. Name another file with -o.")
+    write_text(text, out)
+    emit(f"Wrote {out}.\n")

@@ -1,0 +1,79 @@
+"""JSON: timm's benchmark, vLLM's, GenAI-Perf's and AIPerf's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
+from planner.imports.measurements.tables import ALONE, timm_point
+
+SERVED = ("ttft", "tpot", "itl", "time_to_first_token", "inter_token_latency", "tokens_per_second")
+"""Parts of keys that say how a language model was served."""
+NOT_FIXED = (
+    "says how a language model is served (times to the first token and between tokens), of requests that join and"
+    " leave batches; a profile holds the time of a batch of fixed work"
+)
+FIXED = "Name what `vllm bench latency` wrote, which times batches of one length"
+STATIC = (
+    "Batches are of prompts and answers of one length, and start and end together; a server joins others as they run."
+)
+DENSE = "Name a run of one client at a time, or time the engine itself"
+
+
+def read_timm_json(said: Said, data: Any) -> Measurements:
+    """What benchmark.py prints below `--result`."""
+    results = data if isinstance(data, list) else [data]
+    if failed := next((one for one in results if "error" in one), None):
+        raise said.refuse(f"holds an error of {failed.get('model', 'a model')}", "Leave that model out")
+    return Measurements(tool="timm benchmark.py", points=tuple(timm_point(said, one) for one in results))
+
+
+def read_vllm(said: Said, data: Mapping[str, Any]) -> Measurements:
+    """`vllm bench latency`: the same batch again and again, from prompts to the ends of its answers."""
+    if "avg_latency" not in data:
+        raise said.refuse(NOT_FIXED, FIXED)
+    mean_s = number(said, data["avg_latency"], "avg_latency")
+    runs = data.get("latencies")
+    spread = None
+    if isinstance(runs, list) and runs:
+        times = [number(said, one, "latencies") for one in runs]
+        found = sum(times) / len(times)
+        agree(said, mean_s, found, "avg_latency in s")
+        spread = (sum((one - found) ** 2 for one in times) / len(times)) ** 0.5 / found
+    point = Measurement(latency_s=mean_s, spread=spread, facts={"runtime": "vllm"})
+    return Measurements(tool="vllm bench latency", points=(point,), doubts=(STATIC,))
+
+
+def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
+    """GenAI-Perf's or AIPerf's export; of embeddings and rankings, whose requests are fixed work, for one client."""
+    if any(part in key for key in data for part in SERVED):
+        raise said.refuse(NOT_FIXED, FIXED)
+    latency = data["request_latency"]
+    config = _flat(data.get("input_config", {}))
+    clients = str(next((value for key, value in config.items() if key.endswith("concurrency")), ""))
+    if clients != ALONE:
+        raise said.refuse(f"is of {clients or 'unsaid'} clients at once, whose requests wait for each other", DENSE)
+    if latency.get("unit") not in ("ms", None):
+        raise said.refuse(f"has request_latency in {latency['unit']}", "Export it in ms")
+    batch = next((value for key, value in config.items() if "batch_size" in key), None)
+    name = next((value for key, value in config.items() if key.endswith(("model_names", "model"))), "")
+    model = name[0] if isinstance(name, list) and name else name
+    version = data.get("aiperf_version")
+    return Measurements(
+        tool=f"AIPerf {version}" if version else "GenAI-Perf",
+        as_of=str(data.get("start_time", ""))[:10],
+        points=(
+            Measurement(
+                batch=whole(said, batch, "batch_size") if batch is not None else None,
+                latency_s=number(said, latency.get("avg"), "request_latency.avg") / 1e3,
+                facts={"model": str(model)} if model else {},
+            ),
+        ),
+        assumptions=("Times are whole requests of one client, its network too.",),
+    )
+
+
+def _flat(config: object, prefix: str = "") -> dict[str, Any]:
+    """A mapping in mappings by its keys joined with dots."""
+    if not isinstance(config, Mapping):
+        return {prefix.rstrip("."): config}
+    return {key: value for name, inner in config.items() for key, value in _flat(inner, f"{prefix}{name}.").items()}

@@ -1,0 +1,140 @@
+"""A profile as plain CSV: a row for each batch size, figures in people's units, all else in columns of its name."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from calibrate.io.files import FileError, parse_json, quoted
+from calibrate.library.lookup import SCHEMA
+from planner.imports.measurements.record import Said, number, whole
+from planner.imports.measurements.tables import columns_of, rows_of
+
+SERIES = {"latency_s": "latency_ms", "workspace_bytes": "memory_mb", "slack_bytes": "slack_mb", "doubted": "doubted"}
+"""Columns of what a profile has by batch size. Memory is that of weights and batch together."""
+WHOLE = frozenset({"schema", "source", "as_of", "load.bytes_per_s"})
+"""Columns that only a profile has which was written so."""
+NOT_KEPT = frozenset({"measured"})
+"""Raw samples, which planning does not need."""
+SHIFT = {"latency_s": 3, "workspace_bytes": -6, "slack_bytes": -6}
+"""Powers of ten from a profile's unit to the column's; decimal, so that nothing is rounded."""
+
+
+def is_whole(text: str) -> bool:
+    """True where a table has all that a profile holds."""
+    return set(columns_of(text)) >= WHOLE
+
+
+def text_of(raw: Mapping[str, Any]) -> str:
+    """The CSV of a profile's JSON; `profile_json` reads it back."""
+    shared = {key: value for key, value in _flat(raw) if key not in NOT_KEPT}
+    weights = _weights(raw)
+    text = io.StringIO()
+    series = [key for key in SERIES if key in raw]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["batch", *(SERIES[key] for key in series), *shared])
+    for batch in sorted({batch for key in series for batch in raw[key]}, key=int):
+        cells = [_cell(key, raw[key].get(batch), weights) for key in series]
+        writer.writerow([batch, *cells, *shared.values()])
+    return text.getvalue()
+
+
+def profile_json(said: Said) -> dict[str, Any]:
+    """The profile's JSON of such a CSV. MeasurementError where rows differ in what is said of all."""
+    rows = list(rows_of(said))
+    if not rows:
+        raise said.refuse("holds no row", "Write one for each batch size")
+    first = rows[0][1]
+    by_batch = ("batch", *SERIES.values())
+    shared = [column for column in first if column not in by_batch]
+    for line, row in rows:
+        if different := next((column for column in shared if row[column] != first[column]), None):
+            raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
+    raw = _nested(said, {column: first[column] for column in shared if first[column]})
+    weights = _weights(raw)
+    for key, column in SERIES.items():
+        found = {
+            str(whole(said, row["batch"], "batch", line)): _value(said, key, row[column], weights, line)
+            for line, row in rows
+            if row.get(column)
+        }
+        if found:
+            raw[key] = found
+    if len({row["batch"] for _, row in rows}) < len(rows):
+        raise said.refuse("has a batch size twice", "Keep one row of each")
+    return {**raw, "schema": raw.get("schema", SCHEMA)}
+
+
+def _weights(raw: Mapping[str, Any]) -> Decimal:
+    layers = raw.get("layers")
+    whole_bytes = sum(layer["weight_bytes"] for layer in layers) if layers else raw.get("weight_bytes", 0)
+    return Decimal(repr(whole_bytes))
+
+
+def _cell(key: str, value: Any, weights: Decimal) -> str:
+    if value is None or key == "doubted":
+        return value or ""
+    exact = Decimal(repr(value)) + (weights if key == "workspace_bytes" else 0)
+    return f"{exact.scaleb(SHIFT[key]).normalize():f}"
+
+
+def _value(said: Said, key: str, cell: str, weights: Decimal, line: int) -> Any:
+    if key == "doubted":
+        return cell
+    if key == "slack_bytes" and cell.strip() == "0":
+        return 0
+    number(said, cell, SERIES[key], line)
+    exact = Decimal(cell.strip()).scaleb(-SHIFT[key]) - (weights if key == "workspace_bytes" else 0)
+    if exact < 0:
+        raise said.refuse(f"{SERIES[key]} {cell} is less than the weights", "Write weights and batch together", line)
+    return float(exact)
+
+
+def _flat(raw: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Keys of mappings in mappings joined with dots; lists as JSON."""
+    for key, value in raw.items():
+        name = f"{prefix}{key}"
+        if name in SERIES or name in NOT_KEPT:
+            continue
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}.")
+        else:
+            yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _nested(said: Said, flat: Mapping[str, str]) -> dict[str, Any]:
+    raw: dict[str, Any] = {}
+    for name, written in flat.items():
+        *outer, key = name.split(".")
+        place = raw
+        for step in outer:
+            place = place.setdefault(step, {})
+        place[key] = written if name in TEXTS else _json(said, name, written)
+    return raw
+
+
+def _json(said: Said, name: str, written: str) -> Any:
+    try:
+        return parse_json(written.encode())
+    except FileError:
+        raise said.refuse(f"{name} is not JSON: {quoted(written)}", "Leave it as it was exported", 2) from None
+
+
+TEXTS = frozenset(
+    {
+        "schema",
+        "model",
+        "gpu",
+        "precision",
+        "runtime",
+        "latency_fit.form",
+        "latency_evidence",
+        "memory_evidence",
+        "load_evidence",
+        "source",
+        "as_of",
+    }
+)
+"""Columns that are texts; the others are JSON."""

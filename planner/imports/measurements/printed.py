@@ -1,0 +1,172 @@
+"""What tools print: MLPerf's summary, Ultralytics' table, and that of torch.utils.benchmark."""
+
+import re
+from pathlib import PurePosixPath
+
+from calibrate.io.files import quoted
+from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
+
+# MLPerf's mlperf_log_summary.txt
+
+ENTRY = re.compile(r"^\s*([^:]+?)\s*:\s*(.*?)\s*$")
+SCENARIOS = ("singlestream", "multistream", "offline")
+"""Of MLPerf's, those that time the device. Server says which load was offered."""
+NANO = 1e-9
+
+
+def read_mlperf(said: Said) -> Measurements:
+    """The mean of a stream, or an offline throughput, which is the time of a batch that is not stated."""
+    said_by: dict[str, str] = {}
+    for _, line in said.lines:
+        if entry := ENTRY.match(line):
+            said_by.setdefault(entry[1].lower(), entry[2])
+    scenario = said_by.get("scenario", "").replace(" ", "").lower()
+    if any("token" in name for name in said_by):
+        raise said.refuse("times tokens of a language model, whose samples are no fixed piece of work", NO_TOKENS)
+    if scenario not in SCENARIOS:
+        named = quoted(said_by.get("scenario", ""))
+        wrong = f"is of scenario {named}, which says what load was offered and not what a batch takes"
+        raise said.refuse(wrong, "Name one of SingleStream, MultiStream or Offline")
+    if not said_by.get("mode", "").lower().startswith("performance"):
+        raise said.refuse("is of a run for accuracy, which is not timed", "Name the summary of a performance run")
+    point = _offline(said, said_by) if scenario == "offline" else _stream(said, said_by, scenario)
+    valid = said_by.get("result is", "").upper() == "VALID"
+    return Measurements(
+        tool=f"MLPerf LoadGen, {said_by.get('scenario')}",
+        points=(point,),
+        by_gpus=scenario != "singlestream",
+        doubts=() if valid else ("MLPerf says that this run is not valid: measure it again.",),
+    )
+
+
+NO_TOKENS = "Plans are about batches of fixed work"
+
+
+def _offline(said: Said, said_by: dict[str, str]) -> Measurement:
+    """Of one sample; the batch multiplies it."""
+    rate = number(said, said_by.get("samples per second"), "Samples per second")
+    return Measurement(latency_s=1 / rate, column=PER_SAMPLE)
+
+
+PER_SAMPLE = "throughput"
+"""Column of a time for each sample, of batches whose size is not stated."""
+
+
+def _stream(said: Said, said_by: dict[str, str], scenario: str) -> Measurement:
+    mean_ns = number(said, said_by.get("mean latency (ns)"), "Mean latency (ns)")
+    rate = said_by.get("qps w/o loadgen overhead")
+    batch = whole(said, said_by.get("samples_per_query", said_by.get("samples per query")), "samples_per_query")
+    if scenario == "singlestream":
+        if batch != 1:
+            raise said.refuse(f"is a single stream with {batch} samples a query", "Mend the file")
+        if rate:
+            agree(said, mean_ns * NANO, 1 / number(said, rate, "QPS w/o loadgen overhead"), "the latency in s")
+    return Measurement(batch=batch, latency_s=mean_ns * NANO)
+
+
+# Ultralytics' `benchmark`
+
+COMPLETE = re.compile(r"Benchmarks complete for (\S+)(?: on \S+)? at imgsz=(\d+)")
+SYSTEM = re.compile(r"Ultralytics (?:YOLO\S* )?v?(\d[\w.]*).*?(?:CUDA:\d+ \((.+?), \d+MiB\)|$)")
+HALF = re.compile(r"\bhalf=(True|False)")
+ROW = re.compile(
+    r"^\s*\d*\s+(?P<format>[A-Za-z][A-Za-z .]*?)\s+(?P<status>\S+)\s+(?P<size>[\d.]+)"
+    r"\s+(?P<accuracy>\S+)\s+(?P<time>\S+)(?:\s+(?P<fps>\S+))?\s*$"
+)
+BORDERS = str.maketrans("│┆|", "   ")
+FAILED = ("-", "nan", "NaN", "None", "null")
+PLACES = 0.02
+"""Share by which FPS may miss 1000 over the time, which is written with two places; 0.005 of 0.3 ms."""
+
+
+def read_ultralytics(said: Said) -> Measurements:
+    """A row for each exported format, of batch 1."""
+    runs = COMPLETE.findall(said.text)
+    if len({name for name, _ in runs}) > 1:
+        raise said.refuse("holds the tables of several models", "Keep one in the file")
+    if not runs:
+        raise said.refuse(
+            "has no line `Benchmarks complete for ... at imgsz=...`", "Save all that `yolo benchmark` says"
+        )
+    system, half = SYSTEM.search(said.text), HALF.search(said.text)
+    shared = {
+        "model": PurePosixPath(runs[0][0]).stem,
+        "input": f"{runs[0][1]}x{runs[0][1]}",
+        "gpu": (system[2] or "") if system else "",
+        "precision": {"True": "fp16", "False": "fp32"}[half[1]] if half else "",
+    }
+    points = [point for line, text in said.lines if (point := _row(said, line, text, shared))]
+    if not points:
+        raise said.refuse("has no format that could be timed", "Name a table with `Inference time (ms/im)`")
+    return Measurements(
+        tool=f"Ultralytics {system[1]} benchmark" if system else "Ultralytics benchmark",
+        points=tuple(points),
+        assumptions=("Weights are taken as large as the exported file.",),
+    )
+
+
+def _row(said: Said, line: int, text: str, shared: dict[str, str]) -> Measurement | None:
+    row = ROW.match(text.translate(BORDERS))
+    if not row or row["time"] in FAILED or "imgsz" in text:
+        return None
+    time_ms = number(said, row["time"], "Inference time (ms/im)", line)
+    if (fps := row["fps"]) and fps not in FAILED:
+        rate = number(said, fps, "FPS", line)
+        if abs(rate * time_ms / 1e3 - 1) > max(PLACES, 0.006 / time_ms):
+            raise said.refuse(f"{time_ms:g} ms are no {rate:g} FPS", "Measure it again", line)
+    return Measurement(
+        line=line,
+        batch=1,
+        latency_s=time_ms / 1e3,
+        column=row["format"],
+        facts={name: value for name, value in {**shared, "runtime": row["format"]}.items() if value},
+        weight_bytes=number(said, row["size"], "Size (MB)", line) * 1e6,
+    )
+
+
+# torch.utils.benchmark's `Compare`
+
+UNITS = {"nanoseconds (ns)": 1e-9, "microseconds (us)": 1e-6, "milliseconds (ms)": 1e-3, "seconds (s)": 1.0}
+UNIT = re.compile(r"Times are in (\w+ \(\w+\))")
+TITLE = re.compile(r"^\[-+ ?(.*?) ?-+\]$")
+THREADS = re.compile(r"^(\d+) threads?: -+$")
+BATCH = re.compile(r"(?:^|\b(?:batch(?:[_ ]?size)?|bs)[ =:_]*)(\d+)\b", re.IGNORECASE)
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
+
+
+def read_torch_benchmark(said: Said) -> Measurements:
+    """A row for each batch size and a column for each description."""
+    unit = UNIT.search(said.text)
+    if not unit or unit[1] not in UNITS:
+        raise said.refuse("does not say which unit its times are in", "Save all that `Compare.print()` says")
+    heads: list[str] = []
+    points: list[Measurement] = []
+    for line, coloured in said.lines:
+        text = COLOURS.sub("", coloured)
+        label, *cells = [cell.strip() for cell in text.split("|")]
+        if TITLE.match(text.strip()):
+            heads = []
+        elif cells and not heads:
+            heads = cells
+        elif cells and heads:
+            points += _cells(said, line, label, dict(zip(heads, cells, strict=False)), UNITS[unit[1]])
+    if not points:
+        raise said.refuse("has no row of times", "Save all that `Compare.print()` says")
+    return Measurements(tool="torch.utils.benchmark", points=tuple(points))
+
+
+def _cells(said: Said, line: int, label: str, cells: dict[str, str], unit_s: float) -> list[Measurement]:
+    batch = BATCH.search(label)
+    if not batch:
+        wrong = f"the row `{label[:40]}` names no batch size"
+        raise said.refuse(wrong, "Give each Timer a sub_label such as `batch 8`", line)
+    return [
+        Measurement(
+            line=line,
+            batch=whole(said, batch[1], "the batch", line),
+            latency_s=number(said, value.strip("()! "), head, line) * unit_s,
+            column=head,
+        )
+        for head, value in cells.items()
+        if value
+    ]

@@ -1,0 +1,101 @@
+"""Records: what a file of another tool says, whichever tool it was."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from calibrate.io.files import quoted
+from simulator.errors import InputError
+
+AGREE = 0.05
+"""Share by which two figures of one thing may differ before one of them is wrong: as much as falls of a series may."""
+
+
+class MeasurementError(InputError):
+    """A file of measurements that cannot be used; one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A file's text and its name, for errors."""
+
+    path: str
+    text: str
+
+    def refuse(self, wrong: str, remedy: str, line: int = 0) -> MeasurementError:
+        """An error that names the file, the line, the value and the remedy."""
+        place = f"{self.path}:{line}" if line else self.path
+        return MeasurementError(f"{place}: {wrong}. {remedy}.")
+
+    @property
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Lines from 1."""
+        return enumerate(self.text.splitlines(), 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A batch that was timed."""
+
+    line: int = 0
+    """Where it stands in its file; 0: all of it."""
+    batch: int | None = None
+    """None: the file does not say."""
+    latency_s: float
+    column: str = ""
+    """What it was measured under, where a file has several such; empty: it has one."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """`model`, `gpu`, `precision`, `runtime` and `input` as the file writes them, where it does."""
+    weight_bytes: float | None = None
+    workspace_bytes: float | None = None
+    total_bytes: float | None = None
+    """All that lies on the GPU while the batch runs, weights too."""
+    params: float | None = None
+    activations: float | None = None
+    """Numbers that convolutions and products put out for one sample."""
+    flops_per_sample: float | None = None
+    spread: float | None = None
+    """Standard deviation of a run over its mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurements:
+    """What a file holds."""
+
+    tool: str
+    """With its version, where the file has it."""
+    points: tuple[Measurement, ...]
+    as_of: str = ""
+    """ISO date; empty: the file does not say."""
+    by_gpus: bool = False
+    """Whether the figures are of all GPUs of a system together."""
+    assumptions: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+def number(said: Said, text: object, what: str, line: int = 0) -> float:
+    """A figure above 0 and finite, or a MeasurementError."""
+    try:
+        value = float(str(text).strip())
+    except ValueError:
+        raise said.refuse(f"{what} must be a number, got {quoted(str(text))}", "Mend the file", line) from None
+    if not math.isfinite(value) or value <= 0:
+        raise said.refuse(f"{what} must be above 0 and finite, got {quoted(str(text))}", "Mend the file", line)
+    return value
+
+
+def whole(said: Said, text: object, what: str, line: int = 0) -> int:
+    """The same of a whole number."""
+    value = number(said, text, what, line)
+    if value != int(value) or value > 1_000_000:
+        raise said.refuse(
+            f"{what} must be a whole number up to a million, got {quoted(str(text))}", "Mend the file", line
+        )
+    return int(value)
+
+
+def agree(said: Said, one: float, other: float, what: str, line: int = 0) -> None:
+    """A MeasurementError where a file says one thing twice, and not alike."""
+    if abs(math.log(one / other)) > AGREE:
+        wrong = f"says {what} twice, and not alike: {one:.4g} and {other:.4g}"
+        raise said.refuse(wrong, "Measure it again", line)

@@ -1,0 +1,176 @@
+"""trtexec of TensorRT: its log, and what `--exportTimes` and `--exportProfile` write."""
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from pathlib import PurePosixPath
+from statistics import fmean, pstdev
+from typing import Any
+
+from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
+
+STARTED = re.compile(r"&&&& RUNNING TensorRT\.trtexec \[TensorRT v(\d+)\].*? # (.*)")
+ENDED = re.compile(r"&&&& (PASSED|FAILED) TensorRT\.trtexec")
+DAY = re.compile(r"^\[(\d\d)/(\d\d)/(\d{4})-", re.MULTILINE)
+COMPUTE = re.compile(r"GPU Compute Time: (?:min = \S+ ms, max = \S+ ms, )?mean = (\S+) ms")
+AVERAGES = re.compile(r"Average on (\d+) runs - GPU latency: (\S+) ms")
+BINDING = re.compile(r"Created input binding for .* with dimensions ([\dx]+)")
+ASKED = re.compile(r"Input inference shapes?: \S+?=(\d+)x")
+IMPLICIT = re.compile(r"\] Batch: (\d+)\s*$", re.MULTILINE)
+DEVICE = re.compile(r"Selected Device: (.+)")
+CAPABILITY = re.compile(r"Compute Capability: (\d+)\.")
+VERSION = re.compile(r"TensorRT version: ([\d.]+)")
+PRECISION = re.compile(r"Precision: (\S+)")
+LOADED = re.compile(r"Load engine: *(\S+)")
+MODEL = re.compile(r"\] Model: *(\S+)")
+ENGINE_BYTES = re.compile(r"Loaded engine size: (\d+) (?:MiB|MB)")
+CONTEXT_BYTES = re.compile(r"allocation in IExecutionContext creation: CPU [+-]\d+, GPU \+(\d+)")
+ACTIVATION_BYTES = re.compile(r"Total Activation Memory: (\d+)")
+STREAMS = re.compile(r"Streams: (\d+)")
+MIB = 1024 * 1024
+FLAGS = (("int8", "--int8"), ("int8", "--best"), ("bf16", "--bf16"), ("fp16", "--fp16"))
+"""Precisions by the flag that asks for them, the lowest first: it is the one most layers run at."""
+TF32_SINCE = 8
+"""Compute capability from which TensorRT computes in TF32 unless it is told not to."""
+OVERLAP = "Copies of inputs and outputs are not part of the times: another batch computes meanwhile."
+LAYER_BY_LAYER = "Times are sums of layers timed one by one, which takes longer than a run of all."
+NOT_PASSED = "Let it run to its end"
+
+
+def read_log(said: Said) -> Measurements:
+    """The mean GPU compute time of a whole run."""
+    started = STARTED.search(said.text)
+    ended = ENDED.search(said.text)
+    computed = COMPUTE.search(said.text)
+    if not started or not ended or ended[1] != "PASSED":
+        raise said.refuse("is a log of trtexec that did not end as PASSED", NOT_PASSED)
+    if not computed:
+        raise said.refuse("has no `GPU Compute Time`", "Let trtexec time the engine (not --buildOnly)")
+    if int(_first(STREAMS, said) or 1) > 1:
+        raise said.refuse("is of several streams at once, whose batches disturb each other", "Run it with --streams=1")
+    time_ms = number(said, computed[1], "GPU Compute Time")
+    _same_average(said, time_ms)
+    dimensions = (_first(BINDING, said) or "").split("x")
+    return Measurements(
+        tool=f"trtexec {_version(said, started[1])}",
+        as_of=_day(said),
+        points=(
+            Measurement(
+                batch=_batch(said, dimensions),
+                latency_s=time_ms / 1e3,
+                facts=_facts(said, started[2], dimensions),
+                weight_bytes=_size(ENGINE_BYTES, said, MIB),
+                workspace_bytes=_size(CONTEXT_BYTES, said, MIB) or _size(ACTIVATION_BYTES, said),
+            ),
+        ),
+        assumptions=(OVERLAP, "Weights are taken as large as the engine."),
+    )
+
+
+def _same_average(said: Said, mean_ms: float) -> None:
+    """The averages of tens of runs and the average of all are of the same runs."""
+    groups = [(int(count), number(said, ms, "GPU latency")) for count, ms in AVERAGES.findall(said.text)]
+    if groups:
+        runs = sum(count for count, _ in groups)
+        agree(said, mean_ms, sum(count * ms for count, ms in groups) / runs, "the mean GPU time in ms")
+
+
+def _batch(said: Said, dimensions: Sequence[str]) -> int | None:
+    """The batch by the shape of the first input, and by the shape that was asked for; they must be one."""
+    implicit = _first(IMPLICIT, said)
+    asked = implicit if implicit and implicit != "1" else _first(ASKED, said)
+    bound = dimensions[0] if len(dimensions) > 1 else ""
+    if bound and asked and bound != asked and not implicit:
+        raise said.refuse(f"asks for a batch of {asked} and runs one of {bound}", "Name it with --batch in its own run")
+    found = asked or bound
+    return whole(said, found, "the batch") if found else None
+
+
+def _facts(said: Said, command: str, dimensions: Sequence[str]) -> dict[str, str]:
+    file = _first(MODEL, said) or _first(LOADED, said) or ""
+    facts = {
+        "model": PurePosixPath(file).stem,
+        "gpu": (_first(DEVICE, said) or "").strip(),
+        "runtime": "tensorrt",
+        "precision": _precision(said, command),
+        "input": "x".join(dimensions[1:]),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _precision(said: Said, command: str) -> str:
+    """Lowest that the build may use; empty where an engine was loaded whose build is not in the log."""
+    named = next((name for name, flag in FLAGS if flag in command.split()), "")
+    if named or _first(LOADED, said) or not (built := _first(PRECISION, said)):
+        return named
+    lowest = next((name for name in ("int8", "bf16", "fp16") if name.upper() in built), "fp32")
+    capable = int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
+    return "tf32" if lowest == "fp32" and capable else lowest
+
+
+def _version(said: Said, packed: str) -> str:
+    """`8.5.0`, also where an old log has `8001` alone."""
+    written = _first(VERSION, said) or packed
+    return written if "." in written else ".".join((written[0], str(int(written[1:-2] or 0)), str(int(written[-2:]))))
+
+
+def _day(said: Said) -> str:
+    found = DAY.search(said.text)
+    if not found:
+        return ""
+    month, day, year = map(int, found.groups())
+    try:
+        return date(year, month, day).isoformat()
+    except ValueError:
+        return ""
+
+
+def _size(pattern: re.Pattern[str], said: Said, unit: int = 1) -> float | None:
+    found = _first(pattern, said)
+    return float(found) * unit if found and float(found) else None
+
+
+def _first(pattern: re.Pattern[str], said: Said) -> str | None:
+    found = pattern.search(said.text)
+    return found[1] if found else None
+
+
+def read_times(said: Said, runs: list[Any]) -> Measurements:
+    """`--exportTimes`: a record for each run."""
+    times = []
+    for run in runs:
+        time_ms = number(said, run.get("computeMs"), "computeMs")
+        if {"startComputeMs", "endComputeMs"} <= run.keys():
+            end, start = (_any_number(said, run[key], key) for key in ("endComputeMs", "startComputeMs"))
+            if abs(end - start - time_ms) > max(0.01, 0.05 * time_ms):
+                raise said.refuse(
+                    f"computeMs is {time_ms:g}, and from its start to its end {end - start:g}", "Export it again"
+                )
+        times.append(time_ms / 1e3)
+    mean_s = fmean(times)
+    spread = pstdev(times) / mean_s if len(times) > 1 else None
+    point = Measurement(latency_s=mean_s, spread=spread, facts={"runtime": "tensorrt"})
+    return Measurements(tool="trtexec --exportTimes", points=(point,), assumptions=(OVERLAP,))
+
+
+def _any_number(said: Said, value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise said.refuse(f"{what} must be a number", "Export it again")
+    return float(value)
+
+
+def read_layers(said: Said, entries: list[Any]) -> Measurements:
+    """`--exportProfile`: how often all ran, then a record for each layer."""
+    count = whole(said, entries[0].get("count"), "count")
+    total_ms = 0.0
+    for layer in entries[1:]:
+        average_ms = _any_number(said, layer.get("averageMs"), "averageMs")
+        time_ms = _any_number(said, layer.get("timeMs"), "timeMs")
+        if average_ms < 0 or time_ms < 0:
+            raise said.refuse("has a layer of less than 0 ms", "Export it again")
+        if abs(time_ms - count * average_ms) > max(0.01 * count, 0.05 * time_ms):
+            wrong = f"timeMs is {time_ms:g}, and {count} runs of averageMs are {count * average_ms:g}"
+            raise said.refuse(wrong, "Export it again")
+        total_ms += average_ms
+    point = Measurement(latency_s=number(said, total_ms, "the sum of averageMs") / 1e3, facts={"runtime": "tensorrt"})
+    return Measurements(tool="trtexec --exportProfile", points=(point,), assumptions=(OVERLAP, LAYER_BY_LAYER))

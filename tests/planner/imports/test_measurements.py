@@ -1,0 +1,343 @@
+"""Files of other tools become profiles that plans take; damaged ones end in a line each, with nothing written.
+
+The files in tests/data/imports are excerpts of real ones: trtexec.log is lines of a log in a public repository
+(TensorRT 8.5 on an RTX 2080 Ti, YOLO11m at batch 4); perf_analyzer.csv is the example of its documentation,
+model_analyzer.csv that of the guide to Kubernetes of Model Analyzer; mlperf-*.txt are summaries of NVIDIA's audit in
+mlcommons/inference_results_v0.5 (Xavier and 20 T4, ResNet-50); ultralytics.txt is of a public repository; timm.csv is
+lines of pytorch-image-models' results on an RTX 3090; torch-benchmark.txt was printed by torch.utils.benchmark here;
+vllm-serve.json and aiperf.json are cut from public runs.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from support import paths
+from support.commands import planner
+
+from calibrate.io.files import lines_json
+from calibrate.library.lookup import SHIPPED, find_profiles, read_profile
+from planner.catalog.offers import load_catalog
+from planner.imports.measurements import plain_csv
+from planner.imports.measurements.formats import read_measurements
+from planner.imports.measurements.record import Said
+from simulator.world.profile import Evidence
+
+DATA = paths.DATA / "imports"
+RESNET = ("--model", "resnet50", "--input", "224")
+CARD = """source: data sheet
+gpus:
+  RTX-2080-Ti:
+    {memory_gb: 11, memory_bandwidth_gb_per_s: 616, fp32_tflops: 13.4, tensor_fp16_tflops: 53.8, tdp_w: 250,
+     idle_w: 20, pcie_gb_per_s: 16}
+"""
+CATALOG = load_catalog()
+
+
+def imported(tmp_path: Path, *words: object) -> dict[str, object]:
+    """The JSON of the profile that an import makes."""
+    out = tmp_path / "made"
+    code, _, said = planner("profiles", "import", *words, "--out", out)
+    assert (code, said) == (0, "")
+    [path] = out.rglob("*.json")
+    read: dict[str, object] = json.loads(path.read_text())
+    return read
+
+
+def refused(tmp_path: Path, *words: object) -> str:
+    """The one line of an import that makes nothing."""
+    out = tmp_path / "none"
+    code, shown, said = planner("profiles", "import", *words, "--out", out)
+    assert (code, shown, said.count("\n"), out.exists()) == (2, "", 1, False), said
+    return said
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    """A catalog with the GPU of the trtexec log."""
+    folder = tmp_path / "catalog"
+    folder.mkdir()
+    (folder / "gpus.yaml").write_text(CARD)
+    return folder
+
+
+def test_trtexec_log_says_all_but_nothing_of_loading(tmp_path: Path, catalog: Path) -> None:
+    made = imported(tmp_path, DATA / "trtexec.log", "--catalog", catalog)
+    assert (made["model"], made["gpu"], made["precision"], made["runtime"]) == (
+        "yolov11m",
+        "RTX-2080-Ti",
+        "fp16",
+        "tensorrt",
+    )
+    assert made["latency_s"] == {"4": pytest.approx(7.32218e-3)}  # GPU Compute Time, without copies
+    assert (made["weight_bytes"], made["workspace_bytes"]) == (40 * 2**20, {"4": 263 * 2**20})
+    assert made["as_of"] == "2024-10-01"
+    assert made["latency_evidence"] == made["memory_evidence"] == Evidence.ELSEWHERE
+    assert made["load_evidence"] == Evidence.ASSUMED
+
+
+@pytest.mark.parametrize(
+    ("changed", "to"),
+    [
+        ("GPU latency: 7.34621 ms", "GPU latency: 14.34621 ms"),  # its average is no longer the average of all
+        ("with dimensions 4x3x640x640", "with dimensions 2x3x640x640"),
+        ("&&&& PASSED", "&&&& FAILED"),
+        ("mean = 7.32218 ms", "mean = nan ms"),
+        ("mean = 7.32218 ms", "mean = -7.32218 ms"),
+        ("GPU Compute Time", "Compute"),
+        ("Streams: 1", "Streams: 4"),
+    ],
+)
+def test_trtexec_log_that_contradicts_itself(tmp_path: Path, catalog: Path, changed: str, to: str) -> None:
+    text = (DATA / "trtexec.log").read_text()
+    assert changed in text
+    (log := tmp_path / "bad.log").write_text(text.replace(changed, to))
+    refused(tmp_path, log, "--catalog", catalog)
+
+
+def test_loaded_engine_does_not_say_its_precision(tmp_path: Path, catalog: Path) -> None:
+    text = (
+        (DATA / "trtexec.log")
+        .read_text()
+        .replace(" --fp16", "")
+        .replace("Load engine: ", "Load engine: /m/yolo.engine")
+    )
+    (log := tmp_path / "loaded.log").write_text(text)
+    assert "--precision" in refused(tmp_path, log, "--catalog", catalog)
+
+
+def test_exported_times_and_profile(tmp_path: Path) -> None:
+    runs = [{"startComputeMs": t, "endComputeMs": t + 2.5, "computeMs": 2.5, "latencyMs": 3.1} for t in range(0, 40, 4)]
+    (times := tmp_path / "times.json").write_text(json.dumps(runs))
+    layers = [{"count": 10}, *({"name": n, "timeMs": 12.4, "averageMs": 1.24, "percentage": 50} for n in "ab")]
+    (profile := tmp_path / "profile.json").write_text(json.dumps(layers))
+    said, _ = read_measurements(times)
+    assert [(p.latency_s, p.spread) for p in said.points] == [(pytest.approx(2.5e-3), pytest.approx(0))]
+    said, _ = read_measurements(profile)
+    assert [p.latency_s for p in said.points] == [pytest.approx(2.48e-3)]
+    # Of one batch, and within 5 %: one point, the longer one.
+    words = (*RESNET, "--gpu", "T4", "--precision", "fp16", "--batch", 4)
+    assert imported(tmp_path, times, profile, *words)["latency_s"] == {"4": pytest.approx(2.5e-3)}
+    layers[1]["timeMs"] = 99
+    profile.write_text(json.dumps(layers))
+    refused(tmp_path, profile, *words)
+    runs[3]["endComputeMs"] = 99
+    times.write_text(json.dumps(runs))
+    refused(tmp_path, times, *words)
+
+
+def test_files_of_several_batches_make_one_profile(tmp_path: Path, catalog: Path) -> None:
+    text = (DATA / "trtexec.log").read_text()
+    for batch, factor in ((1, 0.5), (8, 2)):
+        other = text.replace("4x3x640x640", f"{batch}x3x640x640").replace(
+            "mean = 7.32218", f"mean = {7.32218 * factor}"
+        )
+        lines = [line for line in other.splitlines(keepends=True) if "GPU latency" not in line]
+        (tmp_path / f"b{batch}.log").write_text("".join(lines).replace("GPU +263", f"GPU +{60 * batch}"))
+    made = imported(tmp_path, tmp_path / "b8.log", DATA / "trtexec.log", tmp_path / "b1.log", "--catalog", catalog)
+    assert list(made["latency_s"]) == ["1", "4", "8"]
+    assert str(made["source"]).count("sha256") == 3
+    # The same batch with other figures is no repeat.
+    (tmp_path / "again.log").write_text((tmp_path / "b8.log").read_text().replace(f"mean = {7.32218 * 2}", "mean = 30"))
+    refused(tmp_path, tmp_path / "b8.log", tmp_path / "again.log", "--catalog", catalog)
+
+
+def test_perf_analyzer_counts_one_client_and_what_the_server_computed(tmp_path: Path) -> None:
+    words = (*RESNET, "--gpu", "V100", "--precision", "fp32", "--runtime", "triton-pytorch", "--batch", 1)
+    made = imported(tmp_path, DATA / "perf_analyzer.csv", *words)
+    assert made["latency_s"] == {"1": pytest.approx(4719e-6)}
+    assert made["weight_bytes"] == pytest.approx(4 * 25.56e6, rel=0.01)  # ResNet-50's parameters, as published
+
+
+def test_model_analyzer_counts_one_client(tmp_path: Path) -> None:
+    words = ("--model", "resnet50", "--input", 224, "--gpu", "V100", "--precision", "fp32", "--runtime", "torchscript")
+    assert imported(tmp_path, DATA / "model_analyzer.csv", *words)["latency_s"] == {"1": pytest.approx(8.1e-3)}
+
+
+def test_mlperf_stream_and_throughput(tmp_path: Path) -> None:
+    words = (*RESNET, "--gpu", "T4", "--precision", "int8", "--runtime", "tensorrt")
+    assert imported(tmp_path, DATA / "mlperf-singlestream.txt", *words)["latency_s"] == {"1": pytest.approx(2014816e-9)}
+    said = refused(tmp_path, DATA / "mlperf-offline.txt", *words)
+    assert "--batch" in said
+    assert "--gpu-count" in said
+    (tmp_path / "made").rename(tmp_path / "stream")
+    made = imported(tmp_path, DATA / "mlperf-offline.txt", *words, "--batch", 128, "--gpu-count", 20)
+    assert made["latency_s"] == {"128": pytest.approx(128 * 20 / 113251)}
+
+
+def test_figures_no_gpu_can_reach_are_refused(tmp_path: Path) -> None:
+    """20 GPUs' throughput taken for one's is above a T4's peak."""
+    (table := tmp_path / "fast.csv").write_text(
+        "model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count,infer_gmacs,infer_macts\n"
+        "resnet50,224,113251,9.04,1024,25.56,4.11,11.11\n"
+    )
+    refused(tmp_path, table, "--gpu", "T4", "--precision", "fp16")
+
+
+def test_ultralytics_needs_a_runtime_and_its_memory(tmp_path: Path) -> None:
+    table = DATA / "ultralytics.txt"
+    assert "--runtime" in refused(tmp_path, table, "--gpu", "T4")
+    assert "--memory" in refused(tmp_path, table, "--gpu", "T4", "--column", "ONNX")
+    made = imported(tmp_path, table, "--gpu", "T4", "--column", "ONNX", "--memory", "80 MB")
+    assert (made["model"], made["runtime"], made["precision"]) == ("yolo11n", "onnxruntime", "fp32")
+    assert made["latency_s"] == {"1": pytest.approx(20.08e-3)}
+
+
+def test_timm_table_and_json_say_the_same(tmp_path: Path) -> None:
+    words = ("--model", "resnet50", "--input", "224", "--gpu", "RTX3090", "--precision", "amp")
+    made = imported(tmp_path, DATA / "timm.csv", *words)
+    assert made["latency_s"] == {"1024": pytest.approx(0.318095)}
+    assert made["flops_per_sample"] == pytest.approx(2 * 4.11e9)
+    columns, *rows = (DATA / "timm.csv").read_text().splitlines()
+    row = next(
+        dict(zip(columns.split(","), row.split(","), strict=True)) for row in rows if row.startswith("resnet50,224")
+    )
+    (printed := tmp_path / "timm.txt").write_text(f"--result\n{json.dumps({**row, 'infer_batch_size': 1024})}\n")
+    (tmp_path / "made").rename(tmp_path / "table")
+    again = imported(tmp_path, printed, *words)
+    assert (again["latency_s"], again["workspace_bytes"]) == (made["latency_s"], made["workspace_bytes"])
+
+
+def test_torch_benchmark_reads_batches_of_labels(tmp_path: Path) -> None:
+    words = ("--model", "small", "--input", 64, "--gpu", "T4", "--precision", "fp32", "--runtime", "torch")
+    sizes = ("--weights", "80 kB", "--memory", "4 MB")
+    made = imported(tmp_path, DATA / "torch-benchmark.txt", *words, *sizes)
+    assert made["latency_s"] == pytest.approx({"1": 0.011, "2": 0.0201, "4": 0.0493, "8": 0.0874})
+    assert made["workspace_bytes"] == {"1": 500_000, "2": 1_000_000, "4": 2_000_000, "8": 4_000_000}
+
+
+@pytest.mark.parametrize("name", ["vllm-serve.json", "aiperf.json", "mlperf-server.txt"])
+def test_how_a_server_was_loaded_is_no_profile(tmp_path: Path, name: str) -> None:
+    refused(tmp_path, DATA / name, *RESNET, "--gpu", "T4", "--precision", "fp16", "--batch", 1)
+
+
+def test_fixed_batches_of_a_language_model_are_kept_with_a_doubt(tmp_path: Path) -> None:
+    (run := tmp_path / "latency.json").write_text(json.dumps({"avg_latency": 1.2, "latencies": [1.1, 1.2, 1.3]}))
+    words = ("--model", "llama", "--gpu", "A100-80GB", "--precision", "bf16", "--input", "in32-out128", "--batch", 8)
+    made = imported(tmp_path, run, *words, "--weights", "16 GB", "--memory", "4 GB")
+    assert made["latency_s"] == {"8": 1.2}
+    assert made["doubts"]
+
+
+@pytest.mark.parametrize("form", ["trtexec.log", "perf_analyzer.csv", "timm.csv", "mlperf-offline.txt"])
+def test_option_that_says_what_the_file_does_not_say_twice(tmp_path: Path, form: str) -> None:
+    """What is not said is asked for in one line that names all of it."""
+    said = refused(tmp_path, DATA / form, "--model", "efficientnet_b0", "--input", "999")
+    assert "--" in said
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n\n",
+        b"\x80\x04\x95 a pickle",
+        b"PK\x03\x04 what torch.save writes",
+        b"\xff\xfe\x00b\x00a",
+        b"batch,latency_ms\n",
+        b"batch,latency_ms\n1\n",
+        b"batch,latency_ms\n1,nan\n",
+        b"batch,latency_ms\n1,inf\n",
+        b"batch,latency_ms\n1,-3\n",
+        b"batch,latency_ms\n0,3\n",
+        b"batch,latency_ms\n1.5,3\n",
+        b"batch,latency_ms\n1,3\n1,9\n",
+        b"batch,latency_ms,colour\n1,3,red\n",
+        b"batch,batch,latency_ms\n1,1,3\n",
+        b"batch,time\n1,3\n",
+        b"batch,latency_ms,memory_mb\n1,3,10\n",  # less than its weights
+        b'batch,latency_ms\n1,"3\n',
+        b"[]",
+        b"[1, 2]",
+        b"[{}]",
+        b'{"request_latency": 3}',
+        b'[{"computeMs": "x"}]',
+        b'[{"computeMs": 1.5}, {"computeMs": 1.',
+        b'[{"count": 0}]',
+        b'[{"count": 5}]',
+        b'[{"infer_step_time": 1}]',
+        b'{"avg_latency": NaN}',
+        b'{"avg_latency": 1, "latencies": [3, 4]}',
+        b"Times are in lightyears (ly).\n",
+        b"[-- a --]\n   |  x\n1 threads: ---\n  big  |  3\n\nTimes are in milliseconds (ms).\n",
+        b"MLPerf Results Summary\nScenario : Offline\n",
+        b"MLPerf Results Summary\nScenario : Offline\nMode : PerformanceOnly\nSamples per second: -4\n",
+        b"Concurrency,Inferences/Second\n1,5\n",
+        b"Concurrency,Inferences/Second,Server Compute Infer,p99 latency\n1,5,900,100\n",
+        b"&&&& RUNNING TensorRT.trtexec [TensorRT v8500] # trtexec\n",
+        b"Inference time (ms/im)\n",
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    (file := tmp_path / "x").write_bytes(content)
+    sizes = ("--weights", "80 MB", "--memory", "4 MB") if b"memory" not in content else ("--weights", "80 MB")
+    facts = (*RESNET, "--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt", "--batch", 1, "--gpu-count", 1)
+    refused(tmp_path, file, *facts, *sizes)
+
+
+def test_cut_short_anywhere(tmp_path: Path, catalog: Path) -> None:
+    """A log is only believed to its end; of other files the rest may stand on its own, and nothing breaks."""
+    text = (DATA / "trtexec.log").read_bytes()
+    for end in range(0, text.rindex(b"&&&& PASSED"), 400):
+        (file := tmp_path / "cut.log").write_bytes(text[:end])
+        refused(tmp_path, file, "--catalog", catalog)
+
+
+def test_too_large_or_not_there(tmp_path: Path) -> None:
+    with (large := tmp_path / "large.csv").open("wb") as file:
+        file.truncate(100_000_000)
+    for path in (large, tmp_path / "missing", tmp_path):
+        refused(tmp_path, path, *RESNET)
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    words = (*RESNET, "--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt")
+    imported(tmp_path, DATA / "plain.csv", *words)
+    code, _, said = planner("profiles", "import", DATA / "plain.csv", *words, "--out", tmp_path / "made")
+    assert (code, said.count("\n")) == (2, 1)
+
+
+def test_plans_rest_on_what_was_imported(tmp_path: Path) -> None:
+    words = ("--model", "detector", "--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt", "--input", 640)
+    imported(tmp_path, DATA / "plain.csv", *words, "--weights", "80 MB")
+    (scenario := tmp_path / "s.yaml").write_text(
+        "models: [{name: detector, precision: fp16, runtime: tensorrt, slo: {latency: 100 ms, attainment: 99 %}}]\n"
+        "streams: [{model: detector, count: 20, rate: 10 fps}]\n"
+        "buy: {gpus: [T4], own: [{name: box, gpu: T4, price: $1/h}]}\nhorizon: 5 s\n"
+    )
+    code, shown, said = planner(
+        "plan", scenario, "--profiles", tmp_path / "made", "--format", "json", "-o", tmp_path / "plan.json", "-q"
+    )
+    assert code == 0, said
+    best = json.loads(shown)["recommendation"]
+    assert [m["evidence"] for m in best["models"]] == [Evidence.ELSEWHERE]
+    assert [gpu["kind"] for gpu in best["gpus"]] == ["T4"]
+
+
+def test_exported_profiles_come_back_as_they_were(tmp_path: Path) -> None:
+    words = ("--model", "detector", "--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt", "--input", 640)
+    first = imported(tmp_path, DATA / "plain.csv", *words, "--weights", "80 MB")
+    code, table, _ = planner("profiles", "export", "detector", "--profiles", tmp_path / "made")
+    assert code == 0
+    (file := tmp_path / "detector.csv").write_text(table)
+    (tmp_path / "made").rename(tmp_path / "before")
+    assert imported(tmp_path, file) == first
+
+
+def test_every_shipped_profile_comes_back(tmp_path: Path) -> None:
+    for path in sorted(SHIPPED.rglob("*.json")):
+        raw = {key: value for key, value in json.loads(path.read_text()).items() if key != "measured"}
+        said = Said("x.csv", plain_csv.text_of(raw))
+        (again := tmp_path / "again.json").write_text(lines_json(plain_csv.profile_json(said)))
+        (before := tmp_path / "before.json").write_text(lines_json(raw))
+        assert read_profile(again, CATALOG.gpus) == read_profile(before, CATALOG.gpus), path
+
+
+def test_published_figures_are_exported(tmp_path: Path) -> None:
+    code, table, said = planner("profiles", "export", "resnet34", "--gpu", "T4", "--precision", "fp16")
+    assert code == 0, said
+    (file := tmp_path / "resnet34.csv").write_text(table)
+    imported(tmp_path, file)
+    known = find_profiles([tmp_path / "made"], CATALOG.gpus).get("resnet34", "T4", "fp16", "paddle-tensorrt")
+    assert known
+    assert known.latency_evidence is Evidence.PUBLISHED
