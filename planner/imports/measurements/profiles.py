@@ -56,9 +56,9 @@ def export_profile(profile: Profile, library: Library) -> str:
     path = library.paths.get((profile.model, profile.gpu, profile.precision))
     known = library.profiles.get((profile.model, profile.gpu, profile.precision))
     raw = parse(path, "a profile") if path and known and known.source == profile.source else _of_figures(profile)
-    if "weight_bytes" in raw and len(profile.layers) > 1:
+    if len(profile.layers) > 1:
+        raw.pop("weight_bytes", None)
         raw["layers"] = [asdict(layer) for layer in profile.layers]
-        del raw["weight_bytes"]
     return plain_csv.text_of(raw)
 
 

@@ -335,8 +335,8 @@ BAD_VALUES = {
     "precision": (GOOD | {"precision": "fp23"}, "precision: 'fp23' is not known. Did you mean fp32?"),
     "evidence": (
         GOOD | {"load_evidence": "guessed"},
-        "load_evidence: 'guessed' is not known. Write one of assumed, extrapolated, fitted, measured, predicted, "
-        "published, transferred",
+        "load_evidence: 'guessed' is not known. Write one of assumed, extrapolated, fitted, measured, "
+        "measured-elsewhere, predicted, published, transferred",
     ),
     "name": (
         GOOD | {"model": "my model"},
