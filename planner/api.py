@@ -335,15 +335,17 @@ def predict(file: File, *, catalog: Files = ()) -> "list[QueryAnswer]":
 
 
 def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: Files = ()) -> "Analysis":
-    """Layers that models could share: names of the zoo or of measured profiles, or package.module:factory.
+    """Layers that models could share: names of any models or of measured profiles.
 
-    `input_shape` is that of one sample of one's own. **Their code is run.**
+    `input_shape` is that of one sample of those that are named by where they come from. **Their code is run.**
     """
-    from planner.placing.sharing import analyze, layers_of, named, own_layers
+    from planner.placing.sharing import analyze, layers_of, named
+    from planner.questions.profiling.wish import sizes
 
     library = knowledge((), profiles)[1] if profiles else None
-    shape = shape_text(input_shape)
-    return analyze(named(models, lambda model: own_layers(model, shape) if ":" in model else layers_of(model, library)))
+    text = shape_text(input_shape)
+    shape = sizes(text) if text else None
+    return analyze(named(models, lambda model: layers_of(model, library, shape if ":" in model else None)))
 
 
 def merge_breakeven(

@@ -1,13 +1,18 @@
-"""Layer facts: what the layers of a model compute, read and write - shipped for the zoo, read without torch.
+"""Layer facts: what the layers of a model compute, read and write - shipped for many models, read without torch.
 
-`python -m calibrate.layers.tracing write` makes the shipped files; a user's own model is traced in its own process.
+`python -m calibrate.layers.tracing write` makes the shipped files. Others are traced in a process of their own, and
+those of packages and files are kept in the user's cache by what they were made of.
 """
 
+import gzip
+import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from calibrate.io.process import last_line
+from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced
 from simulator.errors import InputError
 from simulator.near import near_names
 from simulator.world.model import LayerFacts
@@ -22,6 +28,8 @@ from simulator.world.signature import Signature, WeightShape, read_signature, si
 
 SCHEMA = "planner.layers/v1"
 SHIPPED = Path(__file__).parent.parent / "zoo_layers"
+PACKED = ".json.gz"
+"""End of the files of packages' models, in a folder for each package."""
 COLUMNS = (
     "name",
     "signature",
@@ -53,7 +61,9 @@ REFUSED = "refused"
 WHY_MAX = 1000
 """Characters of what a model's own code says of its failure."""
 TIME_LIMIT_S = 300.0
-"""For tracing one model of a user's."""
+"""For tracing one model."""
+TRACING = 1
+"""Of the cache's contents: another where tracing counts otherwise."""
 
 
 class FactsError(InputError):
@@ -128,6 +138,8 @@ class Facts:
     """The most that lay in memory at once, inference; inputs are part of it."""
     twice: tuple[Mapping[str, int], ...] = ()
     """`SCALED` of each layer at twice the resolution; empty where that cannot be chosen."""
+    made_with: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the packages that the model was traced with."""
 
     @cached_property
     def params(self) -> int:
@@ -148,6 +160,11 @@ class Facts:
     def macs(self) -> float:
         """Multiply-adds of one sample."""
         return self.flops / 2
+
+    @cached_property
+    def outputs(self) -> int:
+        """Numbers that convolutions and products put out for one sample."""
+        return sum(p.rows * p.columns * p.times for layer in self.layers for p in layer.products)
 
     @cached_property
     def made_bytes_per_sample(self) -> int:
@@ -252,19 +269,103 @@ def _scaled(layer: LayerWork, twice: Mapping[str, int], scaled: Any) -> LayerWor
 
 
 def known() -> tuple[str, ...]:
-    """Names of the models whose layers are shipped."""
+    """Plain names of models whose layers are shipped: the zoo's."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.json")))
 
 
-def facts(model: str) -> Facts:
-    """The layers of one of the zoo's models; FactsError where it is none."""
-    path = SHIPPED / f"{model}.json"
-    if model not in known():
-        close = near_names(model, known())
-        listed = f"Known are {', '.join(known())}; your own: package.module:factory."
-        hint = f"Did you mean {' or '.join(close)}?" if close else listed
-        raise FactsError(f"{model}: its layers are not known. {hint}")
-    return from_document(json.loads(path.read_text(encoding="utf-8")))
+@cache
+def named() -> tuple[str, ...]:
+    """Full names of models of packages whose layers are shipped: `timm:convnext_small.fb_in1k`."""
+    paths = (path.relative_to(SHIPPED) for path in SHIPPED.glob(f"*/**/*{PACKED}"))
+    return tuple(sorted(f"{path.parts[0]}:{path.relative_to(path.parts[0])}".removesuffix(PACKED) for path in paths))
+
+
+def full_name(model: str) -> str:
+    """The name of a shipped model that a plain one stands for; FactsError where that is none, or several."""
+    if ":" in model or model in known():
+        return model
+    found = shipped(model)
+    if len(found) == 1:
+        return found[0]
+    wrong = f"{model}: its layers are not known."
+    if found:
+        raise FactsError(f"{model}: may be {' or '.join(found)}. Write one of them.")
+    if close := near_names(model, [*known(), *named()]):
+        raise FactsError(f"{wrong} Did you mean {' or '.join(close)}?")
+    raise FactsError(f"{wrong} {how_to_name(model)}")
+
+
+def shipped(model: str) -> list[str]:
+    """Full names of models of packages that a plain one may stand for."""
+    return [full for full in named() if model in _short(full)]
+
+
+def _short(full: str) -> set[str]:
+    """`convnext_small.fb_in1k` and `convnext_small` of `timm:convnext_small.fb_in1k`; `bge-m3` of `hf:BAAI/bge-m3`."""
+    source, _, name = full.partition(":")
+    last = name.rpartition("/")[2]
+    return {name, last, last.partition(".")[0]} if source == "timm" else {name, last}
+
+
+def has_layers(model: str) -> bool:
+    """True where a plain name stands for one model whose layers are shipped."""
+    return model in known() or len(shipped(model)) == 1
+
+
+def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
+    """The layers of any model by its name; FactsError where they cannot be known.
+
+    Those that are shipped need no torch. Others are traced by a process of its own, which **runs the package's code, or
+    the user's** of a `package.module:factory`, whose input must be named.
+    """
+    full = full_name(model)
+    if full in known():
+        if input_shape:
+            raise FactsError(f"{model}: has its own input. Leave it out, or name a model of a package or of your own.")
+        return _read(SHIPPED / f"{full}.json")
+    if not is_sourced(full):
+        if not input_shape:
+            raise FactsError(f"{model}: the shape of its input is not known. Name it, e.g. 3x224x224.")
+        return traced(full, input_shape)
+    path = SHIPPED / f"{full.replace(':', '/', 1)}{PACKED}"
+    if full in named() and input_shape in (None, (found := _read(path)).input_shape):
+        return found
+    return sourced(full, input_shape)
+
+
+@cache
+def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
+    """The layers of a model of a package or a file, traced once for each of its versions and inputs."""
+    try:
+        made_of = [SCHEMA, TRACING, model, input_shape, contents(model)]
+    except ZooError as error:
+        raise FactsError(str(error)) from None
+    name = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+    path = cache_folder() / f"{name}{PACKED}"
+    with suppress(OSError, EOFError, ValueError, KeyError):  # not there, or damaged: made anew
+        return _read(path)
+    document = _run(model, "trace", input_shape)
+    with suppress(OSError):  # what cannot be kept is traced again
+        pack(document, path)
+    return from_document(document)
+
+
+def cache_folder() -> Path:
+    """Where the user's programs keep what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-capacity-planner" / "layers"
+
+
+def pack(document: Mapping[str, Any], path: Path) -> None:
+    """Write a document, small, the same bytes each time, at once or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
+    part.replace(path)
+
+
+def _read(path: Path) -> Facts:
+    content = path.read_bytes()
+    return from_document(json.loads(gzip.decompress(content) if path.name.endswith(PACKED) else content))
 
 
 @cache
@@ -320,6 +421,7 @@ def from_document(document: Mapping[str, Any]) -> Facts:
         fixed=fixed,
         layers=tuple(_layer(row, signatures[row["signature"]]) for row in rows),
         twice=() if fixed else tuple(map(_twice, rows)),
+        made_with=document.get("made_with", {}),
         **totals,
     )
 
@@ -345,6 +447,7 @@ def to_document(facts: Facts) -> dict[str, Any]:
         "model": facts.model,
         "input_shape": list(facts.input_shape),
         "fixed": facts.fixed,
+        **({"made_with": dict(facts.made_with)} if facts.made_with else {}),
         **{key: getattr(facts, key) for key in TOTALS},
         "signatures": list(map(str, signatures)),
         "layers": [_row(layer, signatures, at) for layer, at in zip(facts.layers, twice, strict=True)],

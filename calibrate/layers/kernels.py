@@ -10,12 +10,14 @@ from torch.multiprocessing import reductions
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from calibrate.layers.modules import memory_of
-from calibrate.zoo.zoo import tensors
+from calibrate.zoo.built import tensors
 
 StorageWeakRef: Any = reductions.StorageWeakRef
 """Says whether a storage is still used, without using it."""
 GATHERS = ("embedding", "gather", "index", "index_select")
 """Operators that read only so much of their first input as they put out."""
+NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
+"""Operators that put out statistics too, which are empty in inference but on the meta device."""
 METADATA = ("as_strided_", "empty", "empty_like", "empty_strided", "resize_", "set_")
 """Operators that change or make no values."""
 PRODUCTS = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2)}
@@ -60,11 +62,11 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator, then count it."""
         outputs = func(*args, **(kwargs or {}))
-        read, written = tensors([args, kwargs or {}]), tensors(outputs)
+        name = func.__name__.partition(".")[0]
+        read, written = tensors([args, kwargs or {}]), tensors(outputs)[: 1 if name in NORMS else None]
         self._keep(written)
         memory_read = {memory_of(tensor) for tensor in read}
         made = [tensor for tensor in written if memory_of(tensor) not in memory_read]
-        name = func.__name__.partition(".")[0]
         changes_values = name not in METADATA and (made or func._schema.is_mutable)
         if changes_values and self.parts:
             self.parts[-1].made_bytes += sum(map(_touched, made))

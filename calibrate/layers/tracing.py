@@ -21,16 +21,23 @@ from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, CudaTimer, StopRule, repeat
 from calibrate.io.files import one_line
 from calibrate.io.points import Settings
-from calibrate.layers.facts import REFUSED, SCALED, SHIPPED, Facts, LayerWork, Product, to_document
+from calibrate.layers.facts import PACKED, REFUSED, SCALED, SHIPPED, Facts, LayerWork, Product, named, pack, to_document
 from calibrate.layers.kernels import Kernels, Work
 from calibrate.layers.modules import Part, Tracer, bytes_of
-from calibrate.zoo.zoo import MODELS, Built, ZooError, build, tensors
+from calibrate.zoo.built import Built, tensors
+from calibrate.zoo.sources import ZooError, installed, is_sourced
+from calibrate.zoo.zoo import MODELS, build
 from simulator.world.model import LayerFacts
 from simulator.world.signature import sizes
 
 HISTORIC = {"alexnet_2012": ("calibrate.zoo.networks:alexnet_2012", (3, 227, 227))}
 """Models that are looked at and not measured: factory and input."""
 
+INPUT_GIVEN = "its input is the one that was traced"
+META = "meta"
+"""The device of tensors that have a shape and no numbers."""
+WEIGHTS_MAX = 8e9
+"""Bytes of weights that are worth having only to see layers, where the meta device will not do."""
 SECONDS_A_BATCH = 3.0
 """At most, for timing one batch size."""
 
@@ -39,14 +46,37 @@ class TracingError(ValueError):
     """A model that cannot be traced; the text is one line."""
 
 
+def look(model: str, shape: tuple[int, ...] | None) -> Facts:
+    """The layers of any model: without weights or arithmetic, and where its code does not bear that, for real."""
+    if model.startswith("onnx:"):
+        from calibrate.layers import onnx_graph
+
+        return onnx_graph.read(model, shape)
+    try:
+        built = build(model, shape, META)
+        weight_bytes = bytes_of(built.module.state_dict().values())
+        built.module.to(META)
+        return trace(built)
+    except TracingError as error:
+        if weight_bytes > WEIGHTS_MAX:
+            many = f"{weight_bytes / 1e9:.0f} GB of weights are too many to run it for real"
+            raise TracingError(f"{error} It was tried without weights; {many}.") from None
+    return trace(build(model, shape))
+
+
 def trace(built: Built) -> Facts:
     """All layers of a model, for one sample at its own resolution and, where it can be chosen, at twice that."""
-    facts = _pass(built, Settings())
+    facts = replace(_pass(built, Settings()), made_with=installed(built.name) if is_sourced(built.name) else {})
     # What a user's own model reads is what the user gave.
-    if built.fixed or len(built.shape) != 3 or ":" in built.name:
-        return replace(facts, fixed=built.fixed or "its input is the one that was traced")
-    large = _pass(built, Settings(resolution=2 * built.shape[-1]))
+    if built.fixed or len(built.shape) != 3 or (":" in built.name and not is_sourced(built.name)):
+        return replace(facts, fixed=built.fixed or INPUT_GIVEN)
+    try:
+        large = _pass(built, Settings(resolution=2 * built.shape[-1]))
+    except TracingError:
+        return replace(facts, fixed="it does not run at another resolution")
     scaled = {layer.name: {key: getattr(layer, key) for key in SCALED} for layer in large.layers}
+    if scaled.keys() != {layer.name for layer in facts.layers}:
+        return replace(facts, fixed="at another resolution its layers are others")
     return replace(facts, twice=tuple(scaled[layer.name] for layer in facts.layers))
 
 
@@ -138,9 +168,14 @@ def write(names: Sequence[str], directory: Path) -> list[Path]:
     """The zoo's models as files, and those of history."""
     paths = []
     for name in names:
+        if is_sourced(name):
+            path = directory / f"{name.replace(':', '/', 1)}{PACKED}"
+            pack(to_document(look(name, None)), path)
+            paths.append(path)
+            continue
         path = directory / f"{name}.json"
         factory, shape = HISTORIC.get(name, (name, None))
-        path.write_text(text(replace(trace(build(factory, shape)), model=name)), encoding="utf-8")
+        path.write_text(text(replace(look(factory, shape), model=name)), encoding="utf-8")
         paths.append(path)
     return paths
 
@@ -166,7 +201,7 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("trace", help="print the layers of one model")
     timed = commands.add_parser("time", help="run one model at several batch sizes")
     for command in (one, timed):
-        command.add_argument("model", help="a name of the zoo, or package.module:factory")
+        command.add_argument("model", help="a name of the zoo, source:name, or package.module:factory")
         command.add_argument("--input", help="shape of one sample of your own model, e.g. 3x224x224")
         command.add_argument("--out", type=Path, help="write to this file instead of printing")
     timed.add_argument("--device", default="cpu", help="cpu, cuda:0, ...")
@@ -179,17 +214,16 @@ def parser() -> argparse.ArgumentParser:
 def answer(given: argparse.Namespace) -> str:
     """The answer to `trace` or `time`, as one line of JSON."""
     shape = tuple(map(int, given.input.split("x"))) if given.input else None
-    built = build(given.model, shape)
     if given.command == "trace":
-        return line(trace(built))
-    return json.dumps(times(built, given.device, list(map(int, given.batches.split(",")))))
+        return line(look(given.model, shape))
+    return json.dumps(times(build(given.model, shape), given.device, list(map(int, given.batches.split(",")))))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 2 with one line where a model cannot be traced."""
     given = parser().parse_args(arguments)
     if given.command == "write":
-        print(*write(given.models or (*MODELS, *HISTORIC), SHIPPED), sep="\n")
+        print(*write(given.models or (*MODELS, *HISTORIC, *named()), SHIPPED), sep="\n")
         return 0
     code = 0
     try:

@@ -21,6 +21,8 @@ from calibrate.serving.resident import Weights
 from calibrate.serving.served import Held, Served, ServeError, batch_sizes, doublings
 from calibrate.sweep.measure import MeasuredModel
 from calibrate.zoo import zoo
+from calibrate.zoo.built import tensors
+from calibrate.zoo.sources import ZooError
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult, Stall
 from simulator.clock.run import stages
 from simulator.rules.queues import Log
@@ -169,7 +171,7 @@ def alone(deployment: Deployment, gpu: Gpu) -> Deployment:
 def in_one_line(error: BaseException, device: Device) -> str:
     """What went wrong; the kind of error where its text does not speak for itself."""
     text = " ".join(str(error).split())[:300]
-    if isinstance(error, ServeError | zoo.ZooError):
+    if isinstance(error, ServeError | ZooError):
         return text
     return f"out of memory: {text}" if device.is_out_of_memory(error) else f"{type(error).__name__}: {text}"
 
@@ -195,7 +197,7 @@ class Runner:
     @property
     def input_bytes(self) -> int:
         """Of the largest batch."""
-        return sum(tensor.nbytes for tensor in zoo.tensors(self.inputs))
+        return sum(tensor.nbytes for tensor in tensors(self.inputs))
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from calibrate.devices.timer import StopRule, Timer, repeat, warm_up
 from calibrate.io.points import Point, Settings, What
 from calibrate.sweep.loads import FEW, Loads, cooler, rounds, size_bytes, sizes_on_device
 from calibrate.sweep.rates import rates, soak
-from calibrate.zoo.zoo import Built, floats, mapped, tensors
+from calibrate.zoo.built import Built, floats, mapped, tensors
 
 DEFAULT = StopRule()
 SCALINGS = 30

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from calibrate.io.points import OPTIMIZERS, PRECISIONS, Settings
+from calibrate.zoo.sources import is_sourced
 from simulator.errors import InputError
 from simulator.near import near_names
 
@@ -143,8 +144,8 @@ def models(
 ) -> tuple[str, ...]:
     """Names of models: `listed` in the zoo, with groups such as `all` expanded by `groups`, then one's `own`."""
     for name in own:
-        if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name):
-            _refuse("--model", name, "does not name a factory", "Write package.module:factory")
+        if not (is_sourced(name) or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)):
+            _refuse("--model", name, "does not name a factory", "Write package.module:factory, or e.g. timm:resnet50")
     names = _parts("--models", listed, "resnet50,vgg16", empty=True)
     known = [model for name in names for model in groups(name) or _unknown(name, groups("all") or ())]
     if needed and not known and not own:

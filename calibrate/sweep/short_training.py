@@ -22,7 +22,8 @@ from calibrate.devices.timer import CpuTimer, Sample, StopRule
 from calibrate.io.files import one_line
 from calibrate.io.points import Point, Settings, What
 from calibrate.sweep.measure import MeasuredModel, MeasuredStep, measure
-from calibrate.zoo.zoo import Built, ZooTask, build
+from calibrate.zoo.built import Built, ZooTask
+from calibrate.zoo.zoo import build
 
 POOL = 512
 """Different samples at most; an epoch draws from them."""

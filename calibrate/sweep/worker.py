@@ -21,7 +21,7 @@ from calibrate.io.process import end_with
 from calibrate.sweep.supervisor import Job
 
 if TYPE_CHECKING:
-    from calibrate.zoo.zoo import Built
+    from calibrate.zoo.built import Built
 
 MEMORY_SHARE = 0.9
 """Share of the memory free at the start that a model on the CPU may take: the rest of the machine must live on."""
@@ -81,10 +81,11 @@ def prepare(device: Device, job: Job) -> Callable[[Point], tuple[Any, Any, Any]]
     from calibrate.devices.timer import StopRule
     from calibrate.layers.modules import trace
     from calibrate.sweep.measure import measure
+    from calibrate.zoo.sources import is_sourced
     from calibrate.zoo.zoo import build, factory_of
 
     device.open(job.memory_bytes or default_limit_bytes(device))
-    if ":" in job.model:
+    if ":" in job.model and not is_sourced(job.model):
         factory_of(job.model)  # what it imports is no part of the model
     before = held_bytes(device)
     built = build(job.model, job.input_shape, device.label)
@@ -137,7 +138,8 @@ def refuse_unfit(built: "Built", settings: Settings, device: Device) -> None:
     """Run one sample as the model is to be run: one that cannot run at all need not be tried at every batch size."""
     from calibrate.devices.regime import in_regime
     from calibrate.sweep.measure import on_device
-    from calibrate.zoo.zoo import ZooError, floats
+    from calibrate.zoo.built import floats
+    from calibrate.zoo.sources import ZooError
 
     eager = replace(settings, compile=False, cuda_graph=False)
     try:

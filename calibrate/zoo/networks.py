@@ -205,3 +205,108 @@ class TinyYoloV3(nn.Module):
 def _pooled(channels: tuple[int, ...]) -> nn.Sequential:
     pairs = pairwise(channels)
     return nn.Sequential(*(part for pair in pairs for part in (ConvBlock(*pair, 3), nn.MaxPool2d(2, 2))))
+
+
+# OSNet (Zhou, Yang, Cavallaro and Xiang, ICCV 2019): one person told from another by what is seen at several scales
+
+
+class OsBlock(nn.Module):
+    """Four streams that see 3, 5, 7 and 9 pixels wide, each weighed by the same gate, added to what came in."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        middle = outputs // 4
+        self.reduce = _batch_normed(nn.Conv2d(inputs, middle, 1, bias=False))
+        self.streams = nn.ModuleList(nn.Sequential(*map(_light, [middle] * depth)) for depth in (1, 2, 3, 4))
+        self.gate = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(middle, middle // 16, 1),
+            nn.ReLU(),
+            nn.Conv2d(middle // 16, middle, 1),
+            nn.Sigmoid(),
+        )
+        self.restore = nn.Sequential(nn.Conv2d(middle, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
+        self.shortcut: nn.Module = nn.Identity()
+        if inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
+        self.relu = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As many channels as the block puts out, the same height and width."""
+        reduced = self.reduce(x)
+        seen = [stream(reduced) for stream in self.streams]
+        joined = sum(scale * self.gate(scale) for scale in seen)
+        out: Tensor = self.relu(self.restore(joined) + self.shortcut(x))
+        return out
+
+
+def _batch_normed(convolution: nn.Conv2d) -> nn.Sequential:
+    return nn.Sequential(convolution, nn.BatchNorm2d(convolution.out_channels), nn.ReLU())
+
+
+def _light(channels: int) -> nn.Sequential:
+    """A convolution of 3 x 3 as one over channels and one over each channel's pixels."""
+    over_channels = nn.Conv2d(channels, channels, 1, bias=False)
+    over_pixels = nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False)
+    return nn.Sequential(over_channels, *_batch_normed(over_pixels))
+
+
+def osnet_x1_0() -> nn.Module:
+    """For pictures of people, 256 x 128: 512 numbers each; 2.2 million parameters and 0.98 billion multiply-adds."""
+    stages: list[nn.Module] = []
+    for inputs, outputs in ((64, 256), (256, 384), (384, 512)):
+        stages += [OsBlock(inputs, outputs), OsBlock(outputs, outputs)]
+        if outputs < 512:
+            stages += [_batch_normed(nn.Conv2d(outputs, outputs, 1, bias=False)), nn.AvgPool2d(2)]
+    return nn.Sequential(
+        _batch_normed(nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)),
+        nn.MaxPool2d(3, 2, padding=1),
+        *stages,
+        _batch_normed(nn.Conv2d(512, 512, 1, bias=False)),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(512, 512),
+        nn.BatchNorm1d(512),
+        nn.ReLU(),
+    )
+
+
+# CRNN (Shi, Bai and Yao, 2015): a line of text read as a sequence of columns
+
+LETTERS = 37
+"""Of the alphabet in any case, digits, and none."""
+
+
+class Crnn(nn.Module):
+    """8.3 million parameters; a grey line of 32 x 100 pixels gives 26 columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns = nn.Sequential(
+            *_seen(1, 64),
+            nn.MaxPool2d(2),
+            *_seen(64, 128),
+            nn.MaxPool2d(2),
+            *_batch_normed(nn.Conv2d(128, 256, 3, padding=1)),
+            *_seen(256, 256),
+            nn.MaxPool2d(2, (2, 1), padding=(0, 1)),
+            *_batch_normed(nn.Conv2d(256, 512, 3, padding=1)),
+            *_seen(512, 512),
+            nn.MaxPool2d(2, (2, 1), padding=(0, 1)),
+            *_batch_normed(nn.Conv2d(512, 512, 2)),
+        )
+        self.first = nn.LSTM(512, 256, bidirectional=True)
+        self.joined = nn.Linear(512, 256)
+        self.second = nn.LSTM(256, 256, bidirectional=True)
+        self.letters = nn.Linear(512, LETTERS)
+
+    def forward(self, lines: Tensor) -> Tensor:
+        """Columns x lines x letters."""
+        columns = self.columns(lines).squeeze(2).permute(2, 0, 1)
+        sequence = self.joined(self.first(columns)[0])
+        read: Tensor = self.letters(self.second(sequence)[0])
+        return read
+
+
+def _seen(inputs: int, outputs: int) -> tuple[nn.Module, nn.Module]:
+    return nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()

@@ -5,189 +5,24 @@ module is imported and its factory called, with all rights of this process.
 Weights are random: speed and memory do not depend on them, but for the boxes a detector has to sort out (`_detector`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from calibrate.io.files import one_line
-from calibrate.io.points import Settings
+from calibrate.zoo import packages
+from calibrate.zoo.built import SEED, Built, Entry, Hooks, ZooTask, refuse
+from calibrate.zoo.sources import ZooError, how_to_name, is_sourced
 from simulator.near import near_names
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-SEED = 0
-"""Seed of random weights and inputs."""
-VOCABULARY = 30522
-"""Tokens that BERT knows."""
-
-
-class ZooError(ValueError):
-    """A model cannot be had; the text is one line."""
-
-
-class ZooTask(StrEnum):
-    """The input of a model, and the loss of a training step."""
-
-    CLASSIFICATION = "classification"
-    """Pictures; cross entropy, and 0.4 of that of an auxiliary head where there is one (Szegedy et al. 2015)."""
-    DETECTION = "detection"
-    """A list of pictures; the model's own losses, added up, with two fixed boxes a picture."""
-    TOKENS = "tokens"
-    """Rows of word numbers; mean of the squared outputs."""
-    OTHER = "other"
-    """One tensor; mean of the squared outputs: its backward pass costs what any other loss's does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What a factory of a user's own says of its model besides how to make it; None: as for any other model."""
-
-    make_input: Callable[[int, str], Any] | None = None
-    """From batch size and device: a tensor, a tuple of arguments, a dictionary of them by name, or what the model
-    takes."""
-    forward: Callable[[Any, Any], Any] | None = None
-    """From model and input: what it puts out."""
-    loss: Callable[[Any, Any], "Tensor"] | None = None
-    """From model and input: the loss of a training step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """How to get one model of the zoo."""
-
-    make: Callable[[], "nn.Module"]
-    shape: tuple[int, ...]
-    """Shape of one sample."""
-    task: ZooTask = ZooTask.CLASSIFICATION
-    fixed: str = ""
-    """Why its resolution cannot be chosen; empty where it can."""
-    hooks: Hooks = Hooks()
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A model, and how it is fed: inputs, inference and training loss have one form for all models."""
-
-    name: str
-    module: "nn.Module"
-    """In eval mode."""
-    shape: tuple[int, ...]
-    """Shape of one sample at the model's own resolution."""
-    task: ZooTask
-    fixed: str = ""
-    """Why its resolution cannot be chosen; empty where it can."""
-    hooks: Hooks = Hooks()
-
-    @property
-    def is_opaque(self) -> bool:
-        """True where it can be called and nothing more: it has no layers, no weights to load and no training step."""
-        from calibrate.zoo.networks import Opaque
-
-        return isinstance(self.module, Opaque)
-
-    @property
-    def sample(self) -> str:
-        """One sample in words: `3x224x224`."""
-        return "x".join(map(str, self.shape)) or "its factory's input"
-
-    def make_input(self, batch: int, device: str, settings: Settings) -> Any:
-        """Random input of `batch` samples, the same on every call; ZooError where the resolution cannot be had."""
-        import torch
-
-        shape = self._shape_at(settings.resolution)
-        if self.hooks.make_input:
-            return self._own_input(batch, device)
-        # The meta device has no random numbers, and needs none.
-        generator = None if device == "meta" else torch.Generator(device).manual_seed(SEED)
-        if self.task is ZooTask.TOKENS:
-            return torch.randint(VOCABULARY, (batch, *shape), device=device, generator=generator)
-        samples = torch.rand(batch, *shape, device=device, generator=generator)
-        return list(samples) if self.task is ZooTask.DETECTION else samples
-
-    def _own_input(self, batch: int, device: str) -> Any:
-        """Input by the factory; where tensors have no numbers, those of the CPU without theirs."""
-        import torch
-
-        assert self.hooks.make_input
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(SEED)
-            if device != "meta":
-                return self.hooks.make_input(batch, device)
-            return mapped(self.hooks.make_input(batch, "cpu"), lambda tensor: tensor.to("meta"))
-
-    def forward(self, module: Any, inputs: Any) -> Any:
-        """Inference with `module`: the built one, or what compiling it gave."""
-        if self.hooks.forward:
-            return self.hooks.forward(module, inputs)
-        match inputs:
-            case Mapping():
-                return module(**inputs)
-            case tuple():
-                return module(*inputs)
-        return module(inputs)
-
-    def loss(self, module: Any, inputs: Any) -> "Tensor":
-        """The loss of a training step, as `Task` has it; `module` is in train mode. Targets are made on the way."""
-        if self.hooks.loss:
-            return self.hooks.loss(module, inputs)
-        match self.task:
-            case ZooTask.CLASSIFICATION:
-                return _cross_entropy(module(inputs))
-            case ZooTask.DETECTION:
-                return _total(module(inputs, [_boxes(picture) for picture in inputs]).values())
-        outputs = floats(self.forward(module, inputs))
-        return _total(output.square().mean() for output in outputs)
-
-    def _shape_at(self, resolution: int | None) -> tuple[int, ...]:
-        if resolution is None or resolution == self.shape[-1]:
-            return self.shape
-        if self.fixed or len(self.shape) != 3:
-            reason = self.fixed or f"one sample is {self.sample}, no picture"
-            raise ZooError(f"{self.name}: resolution {resolution}: {reason}. Leave --resolution away for this model.")
-        return (self.shape[0], resolution, resolution)
-
-
-def floats(nested: Any) -> list["Tensor"]:
-    """All floating-point tensors in nested sequences and mappings."""
-    return [tensor for tensor in tensors(nested) if tensor.is_floating_point()]
-
-
-def tensors(nested: Any) -> list["Tensor"]:
-    """All tensors in nested sequences and mappings."""
-    from torch import Tensor
-
-    match nested:
-        case Tensor():
-            return [nested]
-        case Mapping():
-            return tensors(list(nested.values()))
-        case list() | tuple():
-            return [tensor for part in nested for tensor in tensors(part)]
-    return []
-
-
-def mapped(nested: Any, change: Callable[["Tensor"], "Tensor"]) -> Any:
-    """The same nested sequences and mappings with each tensor changed."""
-    from torch import Tensor
-
-    match nested:
-        case Tensor():
-            return change(nested)
-        case Mapping():
-            return {key: mapped(value, change) for key, value in nested.items()}
-        case list() | tuple():
-            return type(nested)([mapped(part, change) for part in nested])
-    return nested
+    from torch import nn
 
 
 def expand(name: str) -> Sequence[str] | None:
     """The models that a name or a group (`all`, `lecture`) stands for; None where it is neither."""
-    return GROUPS.get(name) or ((name,) if name in MODELS else None)
+    return GROUPS.get(name) or ((name,) if name in MODELS or is_sourced(name) else None)
 
 
 def build(name: str, input_shape: tuple[int, ...] | None = None, place: str = "cpu") -> Built:
@@ -197,12 +32,7 @@ def build(name: str, input_shape: tuple[int, ...] | None = None, place: str = "c
     `place` such as `cuda:0` weights are made there, so that a host without room for them can have them, unless the
     factory puts them elsewhere.
     """
-    entry = _own(name, input_shape) if ":" in name else MODELS.get(name)
-    if entry is None:
-        close = near_names(name, MODELS)
-        known = f"Known are {', '.join(MODELS)}; your own: package.module:factory."
-        hint = f"Did you mean {' or '.join(close)}?" if close else known
-        raise ZooError(f"{name}: no such model. {hint}")
+    entry = _entry(name, input_shape)
     try:
         module = _made(entry, place)
     except ZooError:
@@ -210,6 +40,19 @@ def build(name: str, input_shape: tuple[int, ...] | None = None, place: str = "c
             raise
         module = _made(entry, "cpu")  # the factory does what only the host can, such as giving a tensor to NumPy
     return Built(name, module.eval(), entry.shape, entry.task, entry.fixed, entry.hooks)
+
+
+def _entry(name: str, input_shape: tuple[int, ...] | None) -> Entry:
+    if is_sourced(name):
+        return packages.entry_of(name, input_shape)
+    if ":" in name:
+        return _own(name, input_shape)
+    if name in MODELS:
+        return MODELS[name]
+    close = near_names(name, MODELS)
+    known = f"Known are {', '.join(MODELS)}. {how_to_name(name)}"
+    hint = f"Did you mean {' or '.join(close)}?" if close else known
+    raise ZooError(f"{name}: no such model. {hint}")
 
 
 def _made(entry: Entry, place: str) -> "nn.Module":
@@ -275,52 +118,18 @@ def _ran(name: str, factory: Callable[..., Any]) -> Any:
         return factory(device=str(torch.get_default_device())) if takes_device else factory()
     except (Exception, SystemExit) as error:
         path, _, attribute = name.partition(":")
-        _refuse(f"{name}: the factory raised", error, f"Try python -c 'import {path} as m; m.{attribute}()'")
+        refuse(f"{name}: the factory raised", error, f"Try python -c 'import {path} as m; m.{attribute}()'")
 
 
 def _imported(name: str, path: str) -> Any:
     try:
         return import_module(path)
     except (Exception, SystemExit) as error:
-        _refuse(f"{name}: {path} cannot be imported", error, f"Start where python -c 'import {path}' works")
-
-
-def _refuse(what: str, error: BaseException, remedy: str) -> NoReturn:
-    text = one_line(error)
-    raise ZooError(f"{what}: {type(error).__name__}{text and ': '}{text}. {remedy}.") from error
+        refuse(f"{name}: {path} cannot be imported", error, f"Start where python -c 'import {path}' works")
 
 
 def _article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiouAEIOU' else 'a'} {noun}"
-
-
-# Losses
-
-
-def _cross_entropy(outputs: Any) -> "Tensor":
-    from torch.nn.functional import cross_entropy
-
-    logits, *auxiliary = outputs if isinstance(outputs, tuple) else (outputs,)
-    target = logits.new_zeros(len(logits)).long()
-    return _total([cross_entropy(logits, target), *(0.4 * cross_entropy(aux, target) for aux in auxiliary)])
-
-
-def _boxes(picture: "Tensor") -> dict[str, "Tensor"]:
-    """Two boxes, corner to corner in pixels, of classes 1 and 2; made where the picture is: nothing is copied."""
-    import torch
-
-    height, width = picture.shape[-2:]
-    across, down = (
-        torch.linspace(0.1 * size, 0.9 * size, 4, dtype=picture.dtype, device=picture.device)
-        for size in (width, height)
-    )
-    corners = torch.stack((across, down), dim=1)
-    return {"boxes": corners.view(2, 4), "labels": torch.arange(1, 3, device=picture.device)}
-
-
-def _total(losses: Iterable["Tensor"]) -> "Tensor":
-    first, *others = losses
-    return sum(others, start=first)
 
 
 # The zoo's models
@@ -372,7 +181,7 @@ def _torchvision(package: str, name: str, **options: Any) -> Callable[[], "nn.Mo
         try:
             models = import_module(package)
         except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision built for another torch
-            _refuse(f"{name}: torchvision cannot be imported", error, "Install the torchvision made for your torch")
+            refuse(f"{name}: torchvision cannot be imported", error, "Install the torchvision made for your torch")
         module: nn.Module = getattr(models, name)(weights=None, **options)
         return module
 
@@ -383,7 +192,7 @@ def _bert() -> "nn.Module":
     try:
         from transformers import BertConfig, BertModel
     except (ImportError, RuntimeError) as error:
-        _refuse("bert_base: transformers cannot be imported", error, "Install it: pip install transformers")
+        refuse("bert_base: transformers cannot be imported", error, "Install it: pip install transformers")
     module: nn.Module = BertModel(BertConfig())
     return module
 
@@ -423,6 +232,8 @@ MODELS: Mapping[str, Entry] = {
     "efficientnet_b0": Entry(_vision("efficientnet_b0"), _picture(224)),
     "vit_b_16": Entry(_vision("vit_b_16"), _picture(224), fixed="its positions fit 224 pixels only"),
     "convnext_tiny": Entry(_vision("convnext_tiny"), _picture(224)),
+    "osnet_x1_0": Entry(_network("osnet_x1_0"), (3, 256, 128), ZooTask.OTHER, "it reads people of 256 x 128 pixels"),
+    "crnn": Entry(_network("Crnn"), (1, 32, 100), ZooTask.OTHER, "it reads lines of 32 x 100 pixels"),
     "bert_base": Entry(_bert, (128,), ZooTask.TOKENS, "it reads 128 tokens, no picture"),
 }
 GROUPS: Mapping[str, Sequence[str]] = {"all": tuple(MODELS), "lecture": LECTURE}

@@ -12,7 +12,12 @@ from planner.units.writing import Format
 
 
 def profile(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="E.g. resnet50; your own: package.module:factory.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="E.g. resnet50, timm:resnet50d, onnx:FILE; your own: package.module:factory."
+        ),
+    ],
     gpu: GpuKind = None,
     batch: Annotated[int, typer.Option(metavar="N", min=1, max=BATCH_MAX, help="Batch size.")] = 1,
     precision: Annotated[str, typer.Option(metavar="P", help="fp32, tf32, amp, fp16, bf16 or int8.")] = "fp32",

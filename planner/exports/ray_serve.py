@@ -82,6 +82,8 @@ def made_by(model: str, spec: ModelSpec | None) -> tuple[str, list[int] | str]:
     """The function that makes a model, and the shape of one sample, as far as they are known."""
     if spec and spec.factory:
         return spec.factory, list(spec.input)
+    if spec and spec.model and spec.input and spec.model.startswith("torchvision:"):
+        return f"torchvision.models:{spec.model.partition(':')[2]}", list(spec.input)
     known, pixels = TORCHVISION.get(spec.known_as if spec else model, ("", 0))
     return (f"torchvision.models:{known}", [3, pixels, pixels]) if known else (FILL_IN, FILL_IN)
 

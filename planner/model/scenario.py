@@ -11,9 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from calibrate.library.lookup import profile_name
+from calibrate.zoo.sources import is_sourced
 from planner.model.calendar import CalendarSpec
 from planner.model.checked import STRICT, checked
 from planner.model.choices import PriceKind
@@ -25,7 +26,9 @@ from simulator.world.precision import WEIGHT_BYTES
 ARRIVALS = ("rate", "poisson", "gamma", "trace")
 """Ways to send, of which a stream has one."""
 
-Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 def _precision(value: object) -> object:
@@ -65,9 +68,32 @@ def _factory(value: str) -> str:
 
 Factory = Annotated[str, AfterValidator(_factory)]
 Names = Annotated[tuple[Name, ...], AfterValidator(_some)]
+
+
+def _model_name(value: str) -> str:
+    """ValueError where it can be the name of no model."""
+    if re.fullmatch(NAME, value) or (is_sourced(value) and value.partition(":")[2]):
+        return value
+    return _factory(value)
+
+
+ModelName = Annotated[str, Field(min_length=1), AfterValidator(_model_name)]
+
+
+def _shape(value: object) -> object:
+    """`3x224x224` as sizes."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,7}(x\d{1,7})*", value.lower()):
+        return tuple(map(int, value.lower().split("x")))
+    return value
+
+
+InputShape = Annotated[
+    tuple[Count, ...],
+    BeforeValidator(_shape),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 1}}]}),
+]
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 PositiveBytes = Annotated[Bytes, Field(gt=0)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class MemoryPolicy(StrEnum):
@@ -135,13 +161,17 @@ class Phase(StrEnum):
 
 
 def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Errors in how a model of one's own is named."""
-    if model.get("factory") and not model.get("input"):
-        text = "needs `input`, the shape of one sample, with `factory`. Write e.g. `input: [3, 224, 224]`."
-        yield (), text, "input", "factory"
-    if model.get("input") and not model.get("factory"):
-        text = "has `input`, which goes only with `factory`. Leave it out, or name your `package.module:function`."
-        yield (), text, "input", "factory"
+    """Errors in how a model is named by where it comes from."""
+    key = "factory" if model.get("factory") else "model"
+    named = str(model.get(key) or "")
+    if model.get("factory") and model.get("model"):
+        yield ("model",), "cannot stand beside `factory`: a model comes from one place. Keep one of them."
+    if ":" in named and not is_sourced(named) and not model.get("input"):
+        text = f"needs `input`, the shape of one sample, with `{key}`. Write e.g. `input: 3x224x224`."
+        yield (), text, "input", key
+    if model.get("input") and ":" not in named:
+        text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`. Leave it out."
+        yield (), text, "input", key
 
 
 def sending(stream: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -195,11 +225,14 @@ class ModelSpec:
     name: Name
     """The scenario's name for it."""
     profile: Name | None = None
-    """Which profile it uses; the name where not given, or that of its `factory`."""
+    """Which profile it uses; the name where not given, or that of its `model` or `factory`."""
+    model: ModelName | None = None
+    """What it is, where its name does not say so: `resnet50`, `timm:resnet50.a1_in1k`, `onnx:detector.onnx`, ...; a
+    package's **code is run**, to see its layers."""
     factory: Factory | None = None
     """A model of yours, `package.module:function`. **Its code is run**, to see its layers."""
-    input: tuple[Count, ...] = ()
-    """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
+    input: InputShape = ()
+    """With `factory`, or another than the usual one of a `model`: the shape of one sample, e.g. `3x224x224`."""
     precision: Precisions | None = None
     """Run it at this precision, e.g. `fp16`, or at the best of several, e.g. `[fp16, int8]`; where not given at the
     first of fp32, tf32, amp, ... that is known."""
@@ -219,7 +252,17 @@ class ModelSpec:
     @property
     def known_as(self) -> str:
         """The name that its profiles and its layers go by."""
-        return self.profile or (profile_name(self.factory, self.input) if self.factory else self.name)
+        return self.profile or (profile_name(self.made_by, self.input) if self.made_by else self.name)
+
+    @property
+    def made_by(self) -> str:
+        """Where the model comes from, by name; empty where its own name says so."""
+        return self.model or self.factory or ""
+
+    @property
+    def is_traced(self) -> bool:
+        """A process looks at its layers where it was not measured."""
+        return ":" in self.made_by and not self.profile
 
     @property
     def variants(self) -> "tuple[Variant, ...]":

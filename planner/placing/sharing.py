@@ -14,12 +14,12 @@ import numpy as np
 
 from calibrate.io.files import FileError, quoted, read_text
 from calibrate.joint.curve import SharedCurve, read_curve
-from calibrate.layers.facts import FactsError, facts, known, traced
+from calibrate.layers.facts import FactsError, facts
 from calibrate.library.lookup import Library
 from planner.io.load import Loaded
 from planner.model.plan import Live
 from planner.model.scenario import Merging, RetrainingSpec, Scenario, SharingRule
-from planner.units.reading import HOURS_PER_MONTH, perhaps
+from planner.units.reading import HOURS_PER_MONTH
 from simulator.errors import InputError
 from simulator.world.model import LayerFacts
 from simulator.world.profile import Evidence
@@ -64,34 +64,25 @@ class MergeError(InputError):
 # Which layers
 
 
-def layers_of(name: str, library: Library | None = None) -> Sequence[LayerFacts]:
-    """Layers of a model that was measured, or is one of the zoo's; MergeError where nobody knows them."""
+def layers_of(name: str, library: Library | None = None, shape: tuple[int, ...] | None = None) -> Sequence[LayerFacts]:
+    """Layers of a model that was measured, or of any by its name; MergeError where nobody knows them.
+
+    Those of packages, files and a user's own **run their code**, in a process with torch.
+    """
     for profile in library.for_model(name) if library else ():
         assert library is not None
         if listed := library.measured(profile).get("layers"):
             return _measured(name, listed)
     try:
-        return _facts(name)
+        return _facts(name, shape)
     except FactsError as error:
-        hint = perhaps(name, known()) or f" Known: {', '.join(known())}."
-        why = str(error) if name in known() else f"{name}: its layers are not known.{hint}"
-        raise MergeError(f"{why} Or measure it with `planner calibrate` and name the folder with --profiles.") from None
-
-
-def own_layers(name: str, shape: str | None) -> Sequence[LayerFacts]:
-    """Layers of a user's `package.module:factory`. **Runs the user's code**, in a process with torch."""
-    sizes = (shape or "").split("x")
-    if not all(size.isdecimal() and int(size) for size in sizes):
-        raise MergeError(f"{name}: needs the shape of one sample, got {shape or 'none'}. Write e.g. --input 3x224x224.")
-    try:
-        return traced(name, tuple(int(size) for size in sizes)).layers
-    except FactsError as error:
-        raise MergeError(str(error)) from None
+        more = "" if ":" in name else " Or measure it with `planner calibrate` and name the folder with --profiles."
+        raise MergeError(f"{error}{more}") from None
 
 
 @cache
-def _facts(name: str) -> tuple[LayerFacts, ...]:
-    return facts(name).layers
+def _facts(name: str, shape: tuple[int, ...] | None) -> tuple[LayerFacts, ...]:
+    return facts(name, shape).layers
 
 
 def _measured(name: str, listed: Any) -> tuple[LayerFacts, ...]:
@@ -464,8 +455,8 @@ def known_layers(scenario: Scenario, library: Any) -> tuple[dict[str, Sequence[L
     for spec in scenario.models:
         try:
             source = library if isinstance(library, Library) else None
-            if spec.factory and not spec.layers:
-                layers[spec.name] = own_layers(spec.factory, "x".join(map(str, spec.input)))
+            if ":" in spec.made_by and not spec.layers:
+                layers[spec.name] = layers_of(spec.made_by, source, spec.input or None)
             else:
                 layers[spec.name] = layers_of(spec.layers or spec.known_as, source)
         except MergeError:

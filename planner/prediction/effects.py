@@ -82,6 +82,8 @@ class PredictedCase:
     batch: float
     full: bool = False
     """Whether the batch was not stated: a throughput at the largest that paid."""
+    counted: names.Architecture | None = None
+    """Of a model whose layers were looked at: its own counts at this input."""
 
 
 class EffectPart(StrEnum):
@@ -127,7 +129,7 @@ class CaseRoofline(NamedTuple):
 
 def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
     """Work is the slower of arithmetic and memory, smoothly."""
-    facts = names.facts_of(case.architecture, case.input)
+    facts = case.counted or names.facts_of(case.architecture, case.input)
     known = facts is not None and facts.macs is not None
     counted = at_size(facts, case.input) if facts and known else UNKNOWN
     macs, activations, params = counted.macs or 0.0, counted.activations or 0.0, counted.params or 0.0

@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from math import exp, hypot, log, log2, sqrt
@@ -101,7 +101,7 @@ class Learnt:
         told = self.log_time(case, gpu)
         errors: dict[float, list[float]] = {}
         for batch, log_s in series:
-            there = PredictedCase(**{**asdict(case), "batch": batch})
+            there = replace(case, batch=batch)
             errors.setdefault(log2(batch), []).append(log_s - self.log_time(there, gpu).mean)
         if not errors:
             return told

@@ -17,6 +17,7 @@ from calibrate.library.fit import band_log
 from calibrate.library.lookup import PRECISIONS, USUAL_RUNTIME, Library
 from calibrate.library.published import HELD_SHARE
 from calibrate.published import names
+from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import PredictedCase, at_size
@@ -41,6 +42,7 @@ from simulator.world.hardware import GPU
 from simulator.world.model import Layer
 from simulator.world.precision import value_share, weight_share
 from simulator.world.profile import Doubt, Evidence, Profile, weakest
+from simulator.world.signature import sizes
 
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
@@ -62,6 +64,9 @@ BATCHES = (1, 2, 4, 8, 16, 32)
 """Predicted where no series of another GPU gives them."""
 SHARED = 0.5
 """Part of the variance of predictions that all models on a kind of GPU have in common."""
+ALIKE = 0.1
+"""Of ln(parameters): a classifier of 1,000 classes is 8 % of ResNet-50; the next larger network of a family has a third
+more."""
 MODELS_MIN = 4
 """Models with known layers measured on a GPU, below which a layer model of it says nothing."""
 DATE_NONE = "1970-01-01"
@@ -303,6 +308,7 @@ class Predictor:
         yield from sorted(by_ratio, key=_width)
         yield from self._by_layers(model, gpu, precision or "fp32", sources)
         yield from filter(self._is_believed, by_sheets)
+        yield from self._by_counts(model, gpu, precision or "fp32")
         yield from self._roofline(model, gpu, precision or "fp32")
         yield from by_sheets
 
@@ -343,22 +349,43 @@ class Predictor:
     def _by_learnt(
         self, model: str, gpu: GPU, precision: str | None, runtime: str = USUAL_RUNTIME
     ) -> list[PredictedPair]:
-        """What all published points together say of the model's architecture at its usual input; none: nothing."""
-        architecture, size = names.identity(model)
-        size = self._likeliest_input(model, architecture) or size
-        wanted = precision or PRECISIONS[0]
-        one = PredictedCase(
+        """What all published points together say of the model's architecture at its input; none: nothing."""
+        one = self._case(model, gpu, precision or PRECISIONS[0], runtime)
+        if self.learnt.nearness(one, gpu) is Nearness.NEW_MODEL:
+            return []
+        return self._by_effects(model, gpu, precision, one)
+
+    def _by_counts(self, model: str, gpu: GPU, precision: str) -> list[PredictedPair]:
+        """What all published points together say of a new model with so many operations; none where unknown."""
+        facts = self._facts(model)
+        if facts is None:
+            return []
+        one = self._case(model, gpu, precision, USUAL_RUNTIME)
+        return self._by_effects(model, gpu, precision, replace(one, counted=counted(facts, one.architecture)))
+
+    def _case(self, model: str, gpu: GPU, precision: str, runtime: str) -> PredictedCase:
+        """One sample of a model by its published name, where its own layers do not contradict that."""
+        facts = self._facts(model)
+        own = facts if facts and ":" in facts.model else None
+        architecture, size = names.identity(own.model if own else model)
+        if own and not is_alike(own, architecture):
+            architecture = own.model
+        counts = counted(own, architecture) if own else None
+        return PredictedCase(
             gpu=gpu.name,
             architecture=architecture,
-            input=size,
-            precision=self.learnt.precision(gpu, wanted),
+            input=counts.input if counts else self._likeliest_input(model, architecture) or size,
+            precision=self.learnt.precision(gpu, precision),
             runtime=runtime,
             batch=1.0,
+            counted=counts,
         )
-        counted = names.facts_of(architecture, size)
-        if self.learnt.nearness(one, gpu) is Nearness.NEW_MODEL or counted is None or counted.params is None:
+
+    def _by_effects(self, model: str, gpu: GPU, precision: str | None, one: PredictedCase) -> list[PredictedPair]:
+        known = one.counted or names.facts_of(one.architecture, one.input)
+        if known is None or known.params is None:
             return []
-        flops = 2 * counted.macs if counted.macs else 0.0
+        flops = 2 * known.macs if known.macs else 0.0
         published = seen(series_of(one))
         least_s = flops / gpu.peak_flops(one.precision)
 
@@ -369,17 +396,17 @@ class Predictor:
             PredictedPair(
                 model=model,
                 gpu=gpu,
-                precision=wanted,
+                precision=precision or PRECISIONS[0],
                 rule=PredictionRule.LEARNT,
                 source=f"published times ({self.learnt.nearness(one, gpu)})",
                 probes=(),
                 evidence=Evidence.PREDICTED,
                 latency_s={float(batch): time_s(batch) for batch in BATCHES},
-                footprint=self._footprint(model, gpu, wanted),
+                footprint=self._footprint(model, gpu, precision or PRECISIONS[0]),
                 known=None,
                 flops=flops or None,
                 past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
-                runtime=runtime,
+                runtime=one.runtime,
             )
         ]
 
@@ -589,6 +616,26 @@ class Predictor:
             flops=layers.flops,
             past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
         )
+
+
+def is_alike(facts: Facts, architecture: str) -> bool:
+    """Whether layers of a package's model are those of a published architecture: equal in parameters, but for a head.
+
+    A name alone says little of a file, or of a function of a user's own.
+    """
+    known = names.facts_of(architecture)
+    if not is_sourced(facts.model) or known is None or known.params is None:
+        return False
+    return abs(log(facts.params / known.params)) < ALIKE
+
+
+def counted(facts: Facts, name: str) -> names.Architecture:
+    """A model's own counts, as published tables have them of others."""
+    sides = facts.input_shape
+    size = f"seq{sides[0]}" if len(sides) == 1 else names.canonical_input(sizes(sides[1:]))
+    return names.Architecture(
+        name=name, input=size, params=facts.params, macs=facts.macs, activations=float(facts.outputs)
+    )
 
 
 def _counted(model: str, precision: str) -> tuple[float, Callable[[float], Estimate]]:

@@ -3,18 +3,20 @@
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
+from calibrate.layers.facts import FactsError, facts
 from calibrate.library.published import HELD_SHARE
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
+from planner.prediction.predict import counted
 from planner.prediction.roofline import PrecisionError
 from planner.prediction.transfer import around
 from planner.units.reading import perhaps
@@ -82,13 +84,18 @@ class QueryKnowledge:
         runtime = names.runtime(row.get("runtime", "")) or USUAL_RUNTIME
         if not self.learnt.knows("overhead runtime", runtime):
             return f"nothing was published of runtime {runtime}"
-        facts = names.facts_of(architecture, size)
         case = PredictedCase(
             gpu=gpu, architecture=architecture, input=size, precision=precision, runtime=runtime, batch=float(batch)
         )
-        if (facts is None or facts.macs is None) and self.learnt.nearness(case, self.gpus[gpu]) is Nearness.NEW_MODEL:
-            return f"nothing is known of model {row['model']}: no operations, no published time"
-        return case
+        known = names.facts_of(architecture, size)
+        if (known and known.macs is not None) or self.learnt.nearness(case, self.gpus[gpu]) is not Nearness.NEW_MODEL:
+            return case
+        try:
+            layers = facts(row["model"], _sample(row.get("input", "")))
+        except FactsError as error:
+            return f"nothing is known of model {row['model']}: no operations, no published time. {error}"
+        own = counted(layers, architecture)
+        return replace(case, input=own.input, counted=own)
 
     def of_case(self, case: PredictedCase) -> QueryAnswer:
         """As published, else as learnt and drawn through the published batches of the series."""
@@ -115,6 +122,13 @@ class QueryKnowledge:
         )
 
 
+def _sample(written: str) -> tuple[int, ...] | None:
+    """`3x640x640` as the shape of one sample; None for all that says less."""
+    sides = written.lower().split("x")
+    whole = len(sides) != 2 and all(side.isdecimal() for side in sides)
+    return tuple(map(int, sides)) if whole and len(sides) > 1 else None
+
+
 def of_publications(same: Sequence[PublishedPoint]) -> Estimate:
     """The geometric mean, with what publications differ by."""
     logs = [log(point.latency_s) for point in same]
@@ -123,12 +137,12 @@ def of_publications(same: Sequence[PublishedPoint]) -> Estimate:
 
 def memory_bytes(case: PredictedCase) -> int | None:
     """Weights and a part of the activations; None where they are not known."""
-    facts = names.facts_of(case.architecture, case.input)
-    if facts is None or facts.params is None:
+    known = case.counted or names.facts_of(case.architecture, case.input)
+    if known is None or known.params is None:
         return None
     size = VALUE_BYTES.get(case.precision, FP8_BYTES)
-    activations = HELD_SHARE * (facts.activations or 0.0) * case.batch * size
-    return round(facts.params * WEIGHT_BYTES.get(case.precision, FP8_BYTES) + activations)
+    activations = HELD_SHARE * (known.activations or 0.0) * case.batch * size
+    return round(known.params * WEIGHT_BYTES.get(case.precision, FP8_BYTES) + activations)
 
 
 def batch_of(written: str, place: str) -> int:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from calibrate.layers.facts import FactsError, traced
+from calibrate.layers.facts import FactsError, facts, has_layers, shipped
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library, profile_name
 from calibrate.published.names import architecture, runtime
+from calibrate.zoo.sources import how_to_name
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
 from planner.model.scenario import BuySpec, ModelSpec, OwnMachine, Predict, Scenario
@@ -54,22 +55,22 @@ def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
 def _not_traced(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
     """Models of one's own that are neither measured nor show their layers, and why. **Runs their code.**"""
     for i, model in enumerate(scenario.models):
-        if not model.factory or model.profile or model.known_as in library.models():
+        if not model.is_traced or model.known_as in library.models():
             continue
         try:
-            traced(model.factory, model.input)
+            facts(model.made_by, model.input or None)
         except FactsError as error:
-            yield ("models", i, "factory"), str(error)
+            yield ("models", i, "factory" if model.factory else "model"), str(error)
 
 
 def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Steps, str]]:
     """By number, models that neither a profile nor layers are known of, each with its place."""
     known = {*library.models(), *models_with_layers()}
-    named = {i: model for i, model in enumerate(scenario.models) if model.profile or not model.factory}
+    named = {i: model for i, model in enumerate(scenario.models) if model.profile or ":" not in model.made_by}
     return {
         i: _unknown_model(model, i, known)
         for i, model in named.items()
-        if model.known_as not in known and not library.published_of(model.known_as)
+        if model.known_as not in known and not library.published_of(model.known_as) and not has_layers(model.known_as)
     }
 
 
@@ -102,10 +103,12 @@ def _spelt_runtime(model: ModelSpec) -> ModelSpec:
 
 
 def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
-    place = ("models", i, "profile" if model.profile else "name")
+    place = ("models", i, "profile" if model.profile else "model" if model.model else "name")
+    if candidates := shipped(model.known_as):
+        return place, f"`{model.known_as}` may be {' or '.join(candidates)}. Write one of them as its `model`."
     wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."
-    remedy = "Measure it with `planner calibrate` and name the folder with `--profiles DIR`."
-    return place, f"{wrong}{perhaps(model.known_as, known)} {remedy}"
+    remedy = perhaps(model.known_as, known) or f" With `model`: {how_to_name(model.known_as)}"
+    return place, f"{wrong}{remedy} Or measure it with `planner calibrate` and name the folder with `--profiles DIR`."
 
 
 def _others(

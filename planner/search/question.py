@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-from calibrate.layers.facts import Facts, facts, traced
+from calibrate.layers.facts import Facts, facts
 from calibrate.library.lookup import Library
 from planner.catalog.offers import Catalog, Offer, offers
 from planner.model.plan import Rejection
@@ -95,7 +95,7 @@ def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Pre
     predictor = _predictor(
         library,
         catalog,
-        tuple((m.known_as, m.factory, m.input) for m in scenario.models if m.factory and not m.profile),
+        tuple((m.known_as, m.made_by, m.input) for m in scenario.models if m.is_traced),
     )
     return predictor.at(NormalDist().inv_cdf(1 - RISK_SHARE * (1 - scenario.confidence)))
 
@@ -103,10 +103,10 @@ def predictor_of(scenario: Scenario, catalog: Catalog, library: Profiles) -> Pre
 @lru_cache(maxsize=4)
 def _predictor(library: Library, catalog: Catalog, own: tuple[tuple[str, str, tuple[int, ...]], ...] = ()) -> Predictor:
     """One for each library and models of one's own, for it remembers what it has predicted."""
-    places = {name: (factory, shape) for name, factory, shape in own}
+    places = {name: (model, shape or None) for name, model, shape in own}
 
     def facts_of(model: str) -> Facts:
-        return traced(*places[model]) if model in places else facts(model)
+        return facts(*places.get(model, (model, None)))
 
     return Predictor(library, catalog.gpus, facts_of=facts_of)
 

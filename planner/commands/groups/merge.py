@@ -22,7 +22,10 @@ app.command()(train)
 def analyze(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL...", help="Names, `resnet50*4` for four; or your package.module:factory."),
+        typer.Argument(
+            metavar="MODEL...",
+            help="Names, `resnet50*4` for four; timm:resnet50d, onnx:FILE; your package.module:factory.",
+        ),
     ],
     shape: Annotated[
         str | None, typer.Option("--input", metavar="CxHxW", help="Shape of one sample of your models.")

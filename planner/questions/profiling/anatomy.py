@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
-from calibrate.layers.facts import Facts, FactsError, facts, timed, traced
+from calibrate.layers.facts import Facts, facts, timed
 from calibrate.library.lookup import Library, profile_name
 from planner.model.plan import Prediction
 from planner.prediction.predict import Predictor
@@ -35,7 +35,7 @@ class Wish:
     """The model and the device to look at."""
 
     model: str
-    """A name of the zoo, or package.module:factory."""
+    """A plain name, `source:name`, or `package.module:factory`."""
     input_shape: tuple[int, ...] | None
     resolution: int | None
     batch: int
@@ -109,7 +109,7 @@ class Anatomy:
 def look(wish: Wish, library: Library, gpus: Mapping[str, GPU], directories: Sequence[Path] = ()) -> Anatomy:
     """The anatomy of a model; FactsError, PrecisionError or ArrayError where that cannot be known."""
     array = _array(wish.device)
-    own = find(wish.model, wish.input_shape)
+    own = facts(wish.model, wish.input_shape)
     layers = own if wish.resolution is None else own.at(wish.resolution)
     gpu, levels = wish.gpu, _levels(wish)
 
@@ -132,17 +132,6 @@ def look(wish: Wish, library: Library, gpus: Mapping[str, GPU], directories: Seq
         on_array=_on_array(layers, array, wish) if array else None,
         measured=_measured(wish) if wish.measure else None,
     )
-
-
-def find(model: str, input_shape: tuple[int, ...] | None) -> Facts:
-    """The layers of a model of the zoo, or of a user's own, which **runs the user's code**."""
-    if ":" not in model:
-        if input_shape:
-            raise FactsError(f"{model}: has its own input. Leave out --input, or name your own package.module:factory.")
-        return facts(model)
-    if not input_shape:
-        raise FactsError(f"{model}: the shape of its input is not known. Write --input, e.g. --input 3x224x224.")
-    return traced(model, input_shape)
 
 
 def exponent(times_s: Mapping[int, float]) -> float | None:
@@ -183,7 +172,7 @@ def _predicted(
 ) -> Prediction | None:
     # Profiles are of a model at its own resolution, so that at another it has a name of its own.
     resolution = "" if layers is own else f".{layers.input_shape[-1]}px"
-    name = profile_name(layers.model, layers.input_shape if ":" in layers.model else (), resolution)
+    name = profile_name(layers.model, wish.input_shape or (), resolution)
 
     def layers_of(model: str) -> Facts:
         return layers if model == name else facts(model)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from calibrate.layers.facts import Facts, facts, traced
+from calibrate.layers.facts import Facts, facts
 from calibrate.library.lookup import profile_name
 from planner.model.ranges import Range, exactly
 from planner.prediction.roofline import LAUNCH_S
@@ -82,7 +82,7 @@ def _by_shape(name: str, shape: Transformer) -> Subject:
 
 def _by_layers(model: TrainedModel) -> Subject:
     name = model.zoo or model.factory or ""
-    own = facts(model.zoo) if model.zoo else traced(name, model.input)
+    own = facts(name, model.input or None)
     layers = own.at(model.pixels) if model.pixels else own
     if model.channels:
         layers = layers.with_channels(model.channels)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from planner.io.load import ScenarioReader, listed, read_yaml, refusal
 from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
-from planner.model.scenario import BuySpec, Count, Factory, Name, PositiveBytes, PositiveDuration
+from planner.model.scenario import BuySpec, Count, Factory, InputShape, ModelName, Name, PositiveBytes, PositiveDuration
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS, Split
 from planner.units.errors import Steps, Wrong, shown
@@ -124,12 +124,12 @@ class TrainedModel:
     """The model: exactly one of `zoo`, `factory` and `transformer`."""
 
     __pydantic_config__ = STRICT
-    zoo: Name | None = None
-    """One of the zoo's, e.g. `resnet50`."""
+    zoo: ModelName | None = None
+    """By its name, e.g. `resnet50` or `timm:resnet50.a1_in1k`."""
     factory: Factory | None = None
     """A model of yours, `package.module:factory`. **Its code is run**, to see its layers."""
-    input: tuple[Count, ...] = ()
-    """With `factory`: the shape of one sample, e.g. `[3, 224, 224]`."""
+    input: InputShape = ()
+    """With `factory`, or another than the usual one of a package's model: the shape of one sample, e.g. `3x224x224`."""
     transformer: Transformer | None = None
     """By its shape."""
     profile: Name | None = None

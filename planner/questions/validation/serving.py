@@ -117,7 +117,7 @@ def missing(loaded: Loaded, bench: ValidationBench, kind: str) -> list[str]:
 
 def runs_as(spec: ModelSpec) -> str:
     """A name of the zoo, or a model of one's own."""
-    return spec.factory or spec.known_as
+    return spec.made_by or spec.known_as
 
 
 def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> 
 
     specs = [spec for spec in loaded.scenario.models if runs_as(spec) in wanted]
     for spec in specs:
-        if not spec.factory and zoo.expand(spec.known_as) is None:
+        if not spec.factory and zoo.expand(runs_as(spec)) is None:
             known = ", ".join(zoo.MODELS)
             raise DeploymentError(f"{spec.known_as}: is no model that can be run. Known are {known}.")
     for request in requests_of(specs, bench, loaded.scenario.validate.batch_size):

@@ -25,7 +25,8 @@ from calibrate.sweep import probes
 from calibrate.sweep.journal import read_journal
 from calibrate.sweep.measure import Figures, MeasuredModel, measure
 from calibrate.sweep.short_training import Run, ShortTraining, train
-from calibrate.zoo.zoo import Built, ZooTask, build
+from calibrate.zoo.built import Built, ZooTask
+from calibrate.zoo.zoo import build
 
 KERNEL_S = 1e-3
 """Far above what the host takes to queue one: time on the GPU is kernels times this."""

@@ -17,7 +17,8 @@ from calibrate.devices.timer import ReplayTimer, StopRule, sample
 from calibrate.io.points import Point, Settings, What
 from calibrate.sweep.loads import _cache_bytes, cooler
 from calibrate.sweep.measure import Figures, measure
-from calibrate.zoo.zoo import Built, ZooTask, build
+from calibrate.zoo.built import Built, ZooTask
+from calibrate.zoo.zoo import build
 
 LENET_BYTES = 4 * (156 + 2_416 + 30_840 + 7_260 + 610)
 """Weights and biases of its layers."""

@@ -13,7 +13,7 @@ from calibrate.devices.device import Cpu, OutOfMemoryError
 from calibrate.io.points import Point, Status, What
 from calibrate.sweep.supervisor import NoDeviceError, Worker
 from calibrate.sweep.worker import in_one_line, measured
-from calibrate.zoo.zoo import ZooError
+from calibrate.zoo.sources import ZooError
 
 POINT = Point(what=What.LATENCY, model="m", batch=2)
 

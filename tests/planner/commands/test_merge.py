@@ -56,7 +56,7 @@ def test_analyze_as_json() -> None:
 
 
 def test_what_is_not_known_ends_in_one_line() -> None:
-    with pytest.raises(MergeError, match="Did you mean `vgg16`"):
+    with pytest.raises(MergeError, match="Did you mean vgg16"):
         run("analyze", "vgg166")
 
 

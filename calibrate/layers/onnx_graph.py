@@ -1,0 +1,278 @@
+"""ONNX: the layers of a file from its graph alone. Shapes are inferred, weights stay in the file, nothing is run."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from calibrate.layers.facts import Facts, LayerWork, Product
+from calibrate.zoo.built import refuse
+from calibrate.zoo.sources import ZooError, file_of, installed
+from simulator.world.signature import FLOAT32, Signature, WeightShape, sizes
+
+VIEWS = ("Constant", "Dropout", "Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze")
+"""Nodes that move nothing."""
+CONTROL = ("If", "Loop", "Scan")
+"""Nodes whose work the graph does not say."""
+GEOMETRY = {
+    "kernel_shape": "kernel_size",
+    "strides": "stride",
+    "pads": "padding",
+    "dilations": "dilation",
+    "group": "groups",
+    "num_heads": "num_heads",
+}
+"""Attributes that a signature names, as PyTorch calls them."""
+STATISTICS = {"BatchNormalization": (3, 4)}
+"""Inputs of a node that training does not change."""
+RECURRENT = ("GRU", "LSTM", "RNN")
+CONVOLUTIONS = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "QLinearConv": 3}
+"""Which input of a node holds the kernel."""
+MATRICES = {"Gemm": (0, 1), "MatMul": (0, 1), "MatMulInteger": (0, 1), "QGemm": (0, 3), "QLinearMatMul": (0, 3)}
+"""Which inputs of a node are multiplied."""
+VALUE_BYTES = 4
+"""Of a number, whatever the file keeps it in: facts are of 4-byte floats."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph with the shape of every value."""
+
+    nodes: Sequence[Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    weights: Mapping[str, str]
+    """Type of the numbers of each weight."""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def numbers(self, name: str) -> int:
+        """How many numbers a value holds."""
+        return prod(self.shapes.get(name, (0,)))
+
+    def size_bytes(self, names: Iterable[str]) -> int:
+        """Of values that are no weights."""
+        return VALUE_BYTES * sum(self.numbers(name) for name in names if name not in self.weights)
+
+
+@dataclass
+class Held:
+    """Activations that are in memory, node after node."""
+
+    left: dict[str, int] = field(default_factory=dict)
+    """Uses of each value that are still to come."""
+    now: dict[str, int] = field(default_factory=dict)
+    peak_bytes: int = 0
+
+    def add(self, name: str, size_bytes: int) -> None:
+        """A value is written."""
+        self.now[name] = size_bytes
+        self.peak_bytes = max(self.peak_bytes, sum(self.now.values()))
+
+    def use(self, name: str) -> None:
+        """A value is read, and goes where nothing reads it again."""
+        self.left[name] = self.left.get(name, 0) - 1
+        if self.left[name] <= 0:
+            self.now.pop(name, None)
+
+
+def read(model: str, shape: tuple[int, ...] | None) -> Facts:
+    """The layers of `onnx:file.onnx`, for one sample; ZooError where the file does not say them."""
+    versions = installed(model)
+    graph = _graph(model, shape)
+    layers = tuple(_layers(model, graph))
+    return Facts(
+        model=model,
+        input_shape=graph.shapes[graph.inputs[0]][1:],
+        fixed="its input is the file's",
+        layers=layers,
+        input_bytes_per_sample=graph.size_bytes(graph.inputs),
+        output_bytes_per_sample=graph.size_bytes(graph.outputs),
+        activation_bytes_per_sample=sum(layer.made_bytes for layer in layers),
+        peak_activation_bytes_per_sample=_peak_bytes(graph),
+        made_with=versions,
+    )
+
+
+# The graph
+
+
+def _graph(model: str, shape: tuple[int, ...] | None) -> Graph:
+    import onnx
+
+    path = file_of(model)
+    try:
+        loaded = onnx.load(str(path), load_external_data=False)
+    except Exception as error:
+        refuse(f"{model}: is no ONNX file, or a damaged one", error, "Export it again")
+    weights = {weight.name: weight for weight in loaded.graph.initializer}
+    given = [value for value in loaded.graph.input if value.name not in weights]
+    if not given:
+        raise ZooError(f"{model}: its graph reads nothing. Export it again.")
+    for i, value in enumerate(given):
+        _make_one_sample(model, value, shape if i == 0 else None)
+    try:
+        loaded = onnx.shape_inference.infer_shapes(loaded, data_prop=True)
+    except Exception as error:
+        refuse(f"{model}: shapes cannot be inferred", error, "Export it again, or simplify it with onnxsim")
+    names = onnx.TensorProto.DataType.Name
+    values = [*given, *loaded.graph.value_info, *loaded.graph.output]
+    return Graph(
+        nodes=loaded.graph.node,
+        shapes={value.name: found for value in values if (found := _sizes(value)) is not None}
+        | {name: tuple(weight.dims) for name, weight in weights.items()},
+        weights={name: names(weight.data_type).lower() for name, weight in weights.items()},
+        inputs=tuple(value.name for value in given),
+        outputs=tuple(value.name for value in loaded.graph.output),
+    )
+
+
+def _sizes(value: Any) -> tuple[int, ...] | None:
+    """The shape of a value; None where it is not known."""
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    sides = value.type.tensor_type.shape.dim
+    return tuple(side.dim_value for side in sides) if all(side.HasField("dim_value") for side in sides) else None
+
+
+def _make_one_sample(model: str, value: Any, shape: tuple[int, ...] | None) -> None:
+    """Set the shape of an input: a batch of 1, and what is not fixed in the file as it is asked for."""
+    sides = list(value.type.tensor_type.shape.dim)
+    wanted = (1, *shape) if shape else (1, *(side.dim_value for side in sides[1:]))
+    if len(wanted) != len(sides):
+        raise ZooError(f"{model}: input {value.name} has {len(sides) - 1} sizes a sample, got {sizes(wanted[1:])}.")
+    for i, (side, size) in enumerate(zip(sides, wanted, strict=True)):
+        fixed = side.dim_value if side.HasField("dim_value") and side.dim_value > 0 else None
+        if i == 0 and fixed not in (None, 1):
+            raise ZooError(f"{model}: its batch is fixed at {fixed}. Export it with a batch of 1, or a free one.")
+        if not (fixed or size):
+            raise ZooError(f"{model}: the shape of input {value.name} is not fixed. Write it, e.g. 3x224x224.")
+        if fixed and size != fixed:
+            raise ZooError(f"{model}: input {value.name} is fixed at {fixed} where {size} was asked for. Write that.")
+        side.dim_value = fixed or size
+
+
+# Its layers
+
+
+def _layers(model: str, graph: Graph) -> Iterator[LayerWork]:
+    taken: set[str] = set()
+    names: dict[str, int] = {}
+    for node in graph.nodes:
+        if node.op_type in CONTROL:
+            raise ZooError(f"{model}: {node.op_type} nodes are not known here. Export it without control flow.")
+        if node.op_type == "Constant":
+            continue
+        if unknown := [out for out in node.output if out and out not in graph.shapes]:
+            remedy = "Write its whole input, or simplify it with onnxsim"
+            raise ZooError(f"{model}: the shape of {unknown[0]} cannot be inferred. {remedy}.")
+        name = node.name or node.output[0]
+        names[name] = names.get(name, 0) + 1
+        yield _layer(name if names[name] == 1 else f"{name}.{names[name]}", node, graph, taken)
+
+
+def _layer(name: str, node: Any, graph: Graph, taken: set[str]) -> LayerWork:
+    held = [value for value in node.input if value in graph.weights]
+    own = [value for value in held if value not in taken]
+    taken.update(own)
+    statistics = {node.input[i] for i in STATISTICS.get(node.op_type, ()) if i < len(node.input)}
+    products = tuple(_products(node, graph))
+    given, put_out = graph.size_bytes(node.input), graph.size_bytes(node.output)
+    is_view = node.op_type in VIEWS
+    gathered = node.op_type in ("Gather", "GatherND", "GatherElements")
+    read_bytes = put_out if gathered else given
+    of_weights = 0 if gathered or is_view else VALUE_BYTES * sum(map(graph.numbers, held))
+    return LayerWork(
+        name=name,
+        type=node.op_type,
+        signature=_signature(node, own, graph),
+        params=sum(graph.numbers(value) for value in own if value not in statistics),
+        weight_bytes=VALUE_BYTES * sum(map(graph.numbers, own)),
+        flops=2 * sum(product.macs for product in products),
+        input_bytes=given,
+        output_bytes=put_out,
+        calls=1,
+        kernels=0 if is_view else 1,
+        moved_bytes=0 if is_view else read_bytes + put_out,
+        made_bytes=0 if is_view else put_out,
+        weights_read_bytes=of_weights,
+        products=products,
+    )
+
+
+def _signature(node: Any, weights: Sequence[str], graph: Graph) -> Signature:
+    named = {attribute.name: attribute for attribute in node.attribute}
+    geometry = tuple(
+        (ours, sizes(named[theirs].ints) or str(named[theirs].i))
+        for theirs, ours in GEOMETRY.items()
+        if theirs in named
+    )
+    listed = tuple(
+        WeightShape("weight" if i == 0 else f"weight{i}", graph.shapes[value] or (1,), _type(graph.weights[value]))
+        for i, value in enumerate(weights)
+    )
+    return Signature(node.op_type, geometry, listed)
+
+
+def _type(written: str) -> str:
+    return FLOAT32 if written == "float" else written
+
+
+def _products(node: Any, graph: Graph) -> Iterator[Product]:
+    if node.op_type in CONVOLUTIONS:
+        yield _convolution(node, graph)
+    elif node.op_type in MATRICES:
+        yield _matrix(node, graph)
+    elif node.op_type in RECURRENT:
+        steps = graph.shapes[node.input[0]][0]
+        for value in node.input[1:3]:
+            directions, columns, inner = graph.shapes[value]
+            yield Product(steps, inner, columns, directions)
+
+
+def _convolution(node: Any, graph: Graph) -> Product:
+    """Weights are out x in/groups x kernel; of a transposed one, in x out/groups x kernel."""
+    outputs, inner, *kernel = graph.shapes[node.input[CONVOLUTIONS[node.op_type]]]
+    groups = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
+    if node.op_type == "ConvTranspose":
+        places = prod(graph.shapes[node.input[0]][2:])
+        return Product(places, outputs // groups, inner * prod(kernel), groups)
+    return Product(prod(graph.shapes[node.output[0]][2:]), inner * prod(kernel), outputs // groups, groups)
+
+
+def _matrix(node: Any, graph: Graph) -> Product:
+    left, right = (graph.shapes[node.input[i]] for i in MATRICES[node.op_type])
+    flags = {attribute.name: attribute.i for attribute in node.attribute}
+    *outer, rows, inner = (1, *left) if len(left) == 1 else left
+    columns = right[-1] if len(right) > 1 else 1
+    if flags.get("transA"):
+        rows, inner = inner, rows
+    if flags.get("transB"):
+        columns = right[-2]
+    if node.input[MATRICES[node.op_type][1]] in graph.weights and len(right) <= 2:
+        return Product(rows * prod(outer), inner, columns)
+    return Product(rows, inner, columns, max(prod(outer), prod(right[:-2])), batched=True)
+
+
+def _peak_bytes(graph: Graph) -> int:
+    """The most that activations hold at once, each from where it is written to where it is read last."""
+    held = Held()
+    for node in graph.nodes:
+        for value in node.input:
+            held.left[value] = held.left.get(value, 0) + 1
+    for value in graph.outputs:
+        held.left[value] = held.left.get(value, 0) + 1
+    for value in graph.inputs:
+        held.add(value, graph.size_bytes([value]))
+    for node in graph.nodes:
+        if node.op_type in VIEWS:  # the same memory under another name
+            _release(node, held)
+        for value in filter(None, node.output):
+            held.add(value, graph.size_bytes([value]))
+        if node.op_type not in VIEWS:
+            _release(node, held)
+    return held.peak_bytes
+
+
+def _release(node: Any, held: Held) -> None:
+    for value in node.input:
+        held.use(value)

@@ -1,0 +1,159 @@
+"""Sources: packages and files whose models go by `source:name`, such as `timm:convnext_tiny.fb_in1k`. Needs no torch.
+
+Nothing here uses the network: of a model of transformers the configuration alone is needed, and it is shipped, lies in
+a file, or in the folder where Hugging Face keeps what was fetched before.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from simulator.near import near_names
+
+DATA = Path(__file__).parent / "data"
+CONFIG = "config.json"
+"""A model's configuration, as Hugging Face names it."""
+
+
+class ZooError(ValueError):
+    """A model cannot be had; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where models come from by name, or from a file."""
+
+    package: str
+    """What must be installed."""
+    example: str
+    is_file: bool = False
+    licence: str = ""
+    """Named where it binds whoever serves the model."""
+
+
+SOURCES: Mapping[str, Source] = {
+    "torchvision": Source(package="torchvision", example="torchvision:efficientnet_v2_s"),
+    "timm": Source(package="timm", example="timm:convnext_tiny.fb_in1k"),
+    "hf": Source(package="transformers", example="hf:bert-base-uncased"),
+    "ultralytics": Source(package="ultralytics", example="ultralytics:yolo11s", licence="AGPL-3.0"),
+    "onnx": Source(package="onnx", example="onnx:detector.onnx", is_file=True),
+    "torchscript": Source(package="torch", example="torchscript:model.pt", is_file=True),
+}
+ULTRALYTICS = ("yolo", "rtdetr")
+"""Beginnings of the names of Ultralytics' models."""
+
+
+def is_sourced(model: str) -> bool:
+    """True of `timm:resnet50`, not of `package.module:factory` or `resnet50`."""
+    return model.partition(":")[0] in SOURCES and ":" in model
+
+
+def how_to_name(model: str) -> str:
+    """What to write for a model that no plain name stands for."""
+    if model.lower().startswith(ULTRALYTICS):
+        return f"Ultralytics' models go by `ultralytics:{model.lower()}`."
+    examples = ", ".join(f"`{source.example}`" for source in SOURCES.values())
+    return f"Models of packages and files go by {examples}; your own by `package.module:factory` with its input."
+
+
+def installed(model: str) -> dict[str, str]:
+    """The versions of what a model is made with; ZooError where its package is not installed."""
+    kind = model.partition(":")[0]
+    found = {}
+    for package in dict.fromkeys(("torch", SOURCES[kind].package) if kind != "onnx" else ("onnx",)):
+        try:
+            found[package] = version(package).partition("+")[0]
+        except PackageNotFoundError:
+            terms = f" Its licence is {SOURCES[kind].licence}." if SOURCES[kind].licence else ""
+            remedy = f"Install it: pip install {package}."
+            raise ZooError(f"{model}: needs {package}, which is not installed. {remedy}{terms}") from None
+    return found
+
+
+def contents(model: str) -> dict[str, str]:
+    """What decides the layers of a model besides its name and input: versions, and the digest of its file."""
+    kind, _, name = model.partition(":")
+    path = file_of(model) if SOURCES[kind].is_file else None
+    if kind == "hf":
+        path = config_file(name)
+    return installed(model) | ({"sha256": digest(model, path)} if path else {})
+
+
+def file_of(model: str) -> Path:
+    """The file of `onnx:detector.onnx`; ZooError where there is none."""
+    path = Path(model.partition(":")[2]).expanduser()
+    if not path.is_file():
+        wrong = "is a folder" if path.is_dir() else "is not there"
+        raise ZooError(f"{model}: the file {wrong}. Name one from the folder where the command runs.")
+    return path
+
+
+def digest(model: str, path: Path) -> str:
+    """Of a file's bytes; ZooError where they cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ZooError(f"{model}: {path} cannot be read: {error.strerror}. Allow it.") from None
+
+
+# Configurations of transformers
+
+
+@cache
+def known_configs() -> Mapping[str, Mapping[str, Any]]:
+    """Shipped configurations by name: what differs from the class's own, the input, and where it is published."""
+    found: Mapping[str, Mapping[str, Any]] = json.loads((DATA / "hf.json").read_text(encoding="utf-8"))
+    return found
+
+
+def config_of(name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The configuration of a model of transformers, and what is known of its input; ZooError where it is not here."""
+    if (path := config_file(name)) is None:
+        known = known_configs()[name]
+        return known["config"], known
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        wrong = " ".join(str(error).split())
+        raise ZooError(f"hf:{name}: {path} is no configuration: {wrong}. Fetch it again.") from None
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise ZooError(f"hf:{name}: {path} has no `model_type`. Name the {CONFIG} of a model of transformers.")
+    return config, {}
+
+
+def config_file(name: str) -> Path | None:
+    """The file that holds a configuration; None where it is shipped. ZooError where it is not here."""
+    for path in (Path(name).expanduser(), Path(name).expanduser() / CONFIG):
+        if path.is_file():
+            return path
+    if name in known_configs():
+        return None
+    if fetched := next(_fetched(name), None):
+        return fetched
+    raise ZooError(f"hf:{name}: {_not_here(name)}")
+
+
+def _fetched(name: str) -> Iterator[Path]:
+    """Where Hugging Face's own tools keep the configuration of a model."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
+    main = hub / "refs" / "main"
+    if main.is_file():
+        yield from (hub / "snapshots" / main.read_text(encoding="utf-8").strip()).glob(CONFIG)
+    yield from sorted((hub / "snapshots").glob(f"*/{CONFIG}"))
+
+
+def _not_here(name: str) -> str:
+    if name.endswith(".json") or name.startswith((".", "/", "~")):
+        return f"there is no such file or folder with a {CONFIG}. Name one that is there."
+    close = near_names(name, known_configs())
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    fetch = f"Fetch it once with `hf download {name} {CONFIG}`, or name a file: hf:path/{CONFIG}."
+    return f"its configuration is not on this machine, and the network is not used.{hint} {fetch}"
