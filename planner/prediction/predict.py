@@ -358,7 +358,7 @@ class Predictor:
     def _by_counts(self, model: str, gpu: GPU, precision: str) -> list[PredictedPair]:
         """What all published points together say of a new model with so many operations; none where unknown."""
         facts = self._facts(model)
-        if facts is None:
+        if facts is None or not self.learnt.effects:
             return []
         one = self._case(model, gpu, precision, USUAL_RUNTIME)
         return self._by_effects(model, gpu, precision, replace(one, counted=counted(facts, one.architecture)))

@@ -9,6 +9,7 @@ from support import torchvision_guard
 
 from calibrate.io.points import Settings
 from calibrate.zoo import zoo
+from calibrate.zoo.built import tensors
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -200,7 +201,7 @@ def test_the_loss_of_an_own_model_is_of_all_its_numbers(own):
     built = zoo.build("owned:pair", (4,))
     inputs = built.make_input(3, "cpu", Settings())
     outputs = built.forward(built.module, inputs)
-    assert len(zoo_tensors(outputs)) == 2
+    assert len(tensors(outputs)) == 2
     assert built.loss(built.module, inputs).item() == pytest.approx(outputs["sum"].square().mean().item())
 
 

@@ -24,6 +24,7 @@ from planner.model.scenario import BuySpec, EvidenceAsked, Predict, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.sizing import held_bytes
 from planner.prediction import transfer
+from planner.prediction.learnt import Learnt
 from planner.prediction.predict import (
     BATCHES,
     REACHED,
@@ -266,8 +267,17 @@ def test_weaker_evidence_of_the_source_stays() -> None:
     assert (found.rule, found.evidence) == (PredictionRule.MEASURED_RATIO, Evidence.ASSUMED)
 
 
-def test_layers_alone_tell_with_the_widest_band() -> None:
+def test_layers_alone_are_told_of_as_a_new_model_with_a_wide_band() -> None:
     found = Predictor(library(*ON_V100), CATALOG.gpus).predict("lenet", "L4", "fp32", 8)
+    assert found is not None
+    assert (found.rule, found.evidence) == (PredictionRule.LEARNT, Evidence.PREDICTED)
+    assert found.latency_s.high > 2 * found.latency_s.low
+    assert found.latency_s.low >= 8 * facts("lenet").flops / L4.peak_flops("fp32")
+
+
+def test_layers_and_data_sheets_tell_where_nothing_was_learnt() -> None:
+    knows_nothing = Predictor(library(*ON_V100), CATALOG.gpus, learnt=Learnt({}, {}, {}))
+    found = knows_nothing.predict("lenet", "L4", "fp32", 8)
     assert found is not None
     assert (found.rule, found.evidence) == (PredictionRule.ROOFLINE, Evidence.ASSUMED)
     assert found.latency_s.value == pytest.approx(roofline_s(facts("lenet"), L4, "fp32", 8))
