@@ -251,10 +251,8 @@ def _inputs(kind: str, sample: tuple[int, ...], settings: Any, batch: int, devic
     def words(count: int) -> Any:
         return torch.randint(2, WORDS, (batch, count), device=device)
 
-    if kind == "input_ids":
-        inputs = {kind: words(sample[0])}
-    else:
-        inputs = {kind: torch.rand(batch, *sample, device=device)}
+    is_text = kind == "input_ids"
+    inputs = {kind: words(sample[0]) if is_text else torch.rand(batch, *sample, device=device)}
     if settings.model_type in WITH_TEXT:
         inputs["input_ids"] = words(settings.text_config.max_position_embeddings)
     if settings.model_type in WITH_DECODER:
