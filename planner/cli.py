@@ -30,18 +30,26 @@ app = typer.Typer(**PLAIN)
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version."""
+    """Print the version, and of when its prices and published figures are."""
     if wanted:
         from importlib.metadata import version
 
+        from planner.catalog.offers import load_catalog
+        from planner.prediction.learnt import learnt
+
+        priced = sorted(price.as_of for one in load_catalog().instances for price in one.prices.values())
         emit(f"planner {version('gpu-capacity-planner')}\n")
+        emit(f"prices of {priced[0]} to {priced[-1]}, published figures to {learnt().as_of}\n")
         raise typer.Exit
 
 
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option(
+            "--version", callback=print_version, is_eager=True, help="Show the version, and the dates of its data."
+        ),
     ] = False,
 ) -> None:
     """How many GPUs, of which kind, at what cost, for your models - and how sure that is.

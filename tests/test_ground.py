@@ -120,3 +120,4 @@ def test_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
         held = set(archive.namelist())
     files = (path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file())
     assert {path.as_posix() for path in files if "__pycache__" not in path.parts} <= held
+    assert {"planner/shipped/video.yaml", "planner/shipped/training/resnet50.yaml", "planner/shipped/cases.csv"} <= held

@@ -7,12 +7,15 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, FormNoCsv, Profiles, Quiet, Seed, Set
+from planner.console.shipped import shipped
 from planner.model.choices import HorizonWay
 from planner.units.writing import Format
 
 
 def horizon(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file with a `calendar`.")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", callback=shipped, help="YAML file with a `calendar`.")
+    ],
     overrides: Set = None,
     check: Annotated[
         HorizonWay | None,

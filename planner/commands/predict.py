@@ -8,6 +8,7 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs
+from planner.console.shipped import shipped
 
 
 class Form(StrEnum):
@@ -19,7 +20,10 @@ class Form(StrEnum):
 
 def predict(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="CSV with columns gpu, model, input, precision, runtime, batch.")
+        Path,
+        typer.Argument(
+            metavar="FILE", callback=shipped, help="CSV with columns gpu, model, input, precision, runtime, batch."
+        ),
     ],
     form: Annotated[Form, typer.Option("--format", help="csv or json.")] = Form.CSV,
     catalog: Catalogs = None,

@@ -9,6 +9,7 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, FormJson, Plot, Profiles, Quiet
+from planner.console.shipped import shipped
 from planner.questions.studies.engines import WORKERS_MAX, EngineName
 from planner.units.writing import Format
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def study(
-    file: Annotated[Path, typer.Argument(metavar="STUDY", help="YAML file, as in scenarios/studies.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="STUDY", callback=shipped, help="YAML file, as in scenarios/studies.")
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the base, for all points. Repeatable."),

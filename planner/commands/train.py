@@ -8,11 +8,14 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, FormNoCsv, Profiles, Set
+from planner.console.shipped import shipped
 from planner.units.writing import Format
 
 
 def train(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file, as in scenarios/training.")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", callback=shipped, help="YAML file, as in scenarios/training.")
+    ],
     overrides: Set = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Instead: train for a moment here, and compare with what was predicted.")

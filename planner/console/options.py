@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from planner.console.shipped import shipped
 from planner.units.writing import Format
 
 
@@ -22,7 +23,14 @@ def json_or_table(form: Format) -> Format:
     return form
 
 
-Scenario = Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file; `planner init` writes one.")]
+Scenario = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENARIO",
+        callback=shipped,
+        help="YAML file, or one that is shipped, e.g. video; `planner init` writes one.",
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the scenario. Repeatable."),

@@ -8,11 +8,14 @@ import typer
 
 from planner import api
 from planner.console.options import Device, FormJson, Quiet
+from planner.console.shipped import shipped
 from planner.units.writing import Format
 
 
 def train(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML file with the tasks, e.g. merge/digits.yaml.")],
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC", callback=shipped, help="YAML file with the tasks, e.g. merge/digits.yaml.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="For the curve and the merged weights. Default: the spec's name + .merged."),

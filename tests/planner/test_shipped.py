@@ -1,0 +1,35 @@
+"""Shipped scenarios are found by name wherever one works."""
+
+from pathlib import Path
+
+import pytest
+from support.paths import SCENARIOS
+
+from planner.console.shipped import shipped
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("video", "video.yaml"),
+        ("video.yaml", "video.yaml"),
+        ("scenarios/video.yaml", "video.yaml"),
+        ("training/lenet", "training/lenet.yaml"),
+        ("cases.csv", "cases.csv"),
+    ],
+)
+def test_a_name_stands_for_what_is_shipped(tmp_path, monkeypatch, typed, found):
+    monkeypatch.chdir(tmp_path)
+    assert shipped(Path(typed)) == SCENARIOS / found
+
+
+def test_a_file_that_is_there_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("video.yaml").touch()
+    assert shipped(Path("video.yaml")) == Path("video.yaml")
+
+
+@pytest.mark.parametrize("typed", ["vidoe", "../README.md", "/video.yaml", "data", "."])
+def test_nothing_else_is_found(tmp_path, monkeypatch, typed):
+    monkeypatch.chdir(tmp_path)
+    assert shipped(Path(typed)) == Path(typed)
