@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import batched, combinations
+from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist, fmean
 
@@ -114,7 +114,8 @@ def _groups(some: Sequence[Truth], together: int) -> Iterator[tuple[Truth, ...]]
     for truth in some:
         by_place[truth.where].setdefault(truth.model, truth)
     for models in by_place.values():
-        yield from (group for group in batched(models.values(), together) if len(group) == together)
+        found = tuple(models.values())
+        yield from (found[i : i + together] for i in range(0, len(found) - together + 1, together))
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,8 @@ def _doubts(found: Sources) -> Iterator[str]:
     """What speaks against the figures."""
     largest = max(found.best.latency_s)
     if largest <= SMALL_RANGE:
-        remedy = f"measure larger ones: planner calibrate --device cuda:0 --models {found.architecture}"
+        device = "cpu" if found.gpu in names.processors() else "cuda:0"
+        remedy = f"measure larger ones: planner calibrate --device {device} --models {found.architecture}"
         yield f"The series ends at batch {largest}, which may bind; {remedy}"
     if found.spread:
         yield f"Sources differ by up to {found.spread:.0%}: {', '.join(one.source for one in found.series)}"

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
 from itertools import accumulate
-from math import exp, hypot, inf, log, log1p
+from math import exp, hypot, inf, log, log1p, log2
 
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
 from calibrate.library.lookup import PRECISIONS, USUAL_RUNTIME, Library
 from calibrate.library.published import HELD_SHARE
 from calibrate.published import names
+from calibrate.published.points import points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
@@ -336,13 +337,55 @@ class Predictor:
         ]
 
         def strangeness(profile: Profile) -> tuple[float, int, bool]:
-            ratio = self._sheets(profile, gpu)
-            return ratio.spread, profile.latency_evidence.rank, profile.runtime != USUAL_RUNTIME
+            apart = _cores_apart(self.gpus[profile.gpu], gpu)
+            return apart, profile.latency_evidence.rank, profile.runtime != USUAL_RUNTIME
 
         for profile in sorted(alike, key=strangeness):
-            yield replace(self._carried(profile, gpu, self._sheets(profile, gpu)), runtime=profile.runtime)
+            ratio, evidence = self._between_processors(profile, gpu)
+            made = self._carried(profile, gpu, ratio)
+            yield replace(made, runtime=profile.runtime, evidence=weakest(made.evidence, evidence))
         if runtime in (None, USUAL_RUNTIME):
             yield from self._roofline(model, gpu, precision)
+
+    def _between_processors(self, source: Profile, gpu: GPU) -> tuple[Ratio, Evidence]:
+        """By data sheets; from one with other cores to one with as many, if that has probes, by those first.
+
+        Twice the cores are not twice as fast: of one picture, 14 do what 4 do in half the time.
+        """
+        first = self.gpus[source.gpu]
+        for middle in sorted(self._probed_processors - {source.gpu}):
+            kind = self.gpus[middle]
+            if _cores_apart(kind, gpu) < _cores_apart(first, gpu) and (pairs := self._published_pairs(first, kind)):
+                probed = measured_ratio(pairs)
+                if middle == gpu.name:
+                    return probed, Evidence.TRANSFERRED
+                sheets = sheet_ratio(*_rates(kind, gpu, source.precision))
+                scaled = replace(
+                    probed,
+                    arithmetic=probed.arithmetic * sheets.arithmetic,
+                    other=probed.other * sheets.other,
+                    spread=hypot(probed.spread, sheets.spread),
+                )
+                return scaled, Evidence.ASSUMED
+        return self._sheets(source, gpu), Evidence.ASSUMED
+
+    @cached_property
+    def _probed_processors(self) -> set[str]:
+        return {name for name in names.processors() if name in self.gpus}
+
+    def _published_pairs(self, first: GPU, second: GPU) -> list[Pair]:
+        """Models published on both, at fp32 and one picture at a time."""
+        key = (first.name, second.name)
+        if key not in self._processor_pairs:
+            both = {p.architecture for p in points(gpu=first.name)} & {p.architecture for p in points(gpu=second.name)}
+            found = [(self.library.get(m, first.name, "fp32"), self.library.get(m, second.name, "fp32")) for m in both]
+            pairs = [self._pair(one, other) for one, other in found if one and other]
+            self._processor_pairs[key] = sorted(pairs, key=lambda pair: pair.model)
+        return self._processor_pairs[key]
+
+    @cached_property
+    def _processor_pairs(self) -> dict[tuple[str, str], list[Pair]]:
+        return {}
 
     # From published points
 
@@ -493,9 +536,7 @@ class Predictor:
         return self._arithmetic(pair.known, pair.known.latency.x[-1]) or 0.0
 
     def _sheets(self, source: Profile, gpu: GPU) -> Ratio:
-        first = self.gpus[source.gpu]
-        peaks = (first.peak_flops(source.precision), gpu.peak_flops(source.precision))
-        return sheet_ratio(peaks, (first.memory_bytes_per_s, gpu.memory_bytes_per_s))
+        return sheet_ratio(*_rates(self.gpus[source.gpu], gpu, source.precision))
 
     def _load_rate(self, gpu: GPU, link_share: float) -> float:
         """Median of what profiles on the GPU load at: bandwidth is the device's; without any, a share of its link."""
@@ -636,6 +677,17 @@ def counted(facts: Facts, name: str) -> names.Architecture:
     return names.Architecture(
         name=name, input=size, params=facts.params, macs=facts.macs, activations=float(facts.outputs)
     )
+
+
+def _rates(first: GPU, second: GPU, precision: str) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Peaks and bandwidths of two kinds, as data sheets have them."""
+    peaks = (first.peak_flops(precision), second.peak_flops(precision))
+    return peaks, (first.memory_bytes_per_s, second.memory_bytes_per_s)
+
+
+def _cores_apart(one: GPU, other: GPU) -> float:
+    """Doublings that lie between the cores of two processors."""
+    return abs(log2((one.cores or 1) / (other.cores or 1)))
 
 
 def _counted(model: str, precision: str) -> tuple[float, Callable[[float], Estimate]]:

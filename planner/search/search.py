@@ -50,8 +50,8 @@ OTHERS_MAX = 4
 KINDS_ALONE_MAX = 3
 """Kinds of GPU that are searched for it as the best was, those first that cost least at least: one place is left for
 the fewest GPUs."""
-DEARER_MAX = 2.0
-"""Kinds of GPU whose fleets cost so many times the best at least are not tried alone."""
+DEARER_MAX, KINDS_SHOWN = 2.0, 13
+"""Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,10 +431,10 @@ class FleetSearch:
 
 
 def cheapest_first(programs: Sequence[FleetProgram], most_usd_per_hour: float) -> list[FleetProgram]:
-    """Programs by what their fleets cost at least, without those that cost more or cannot carry the work."""
+    """Programs by what their fleets cost at least: the first few, and all that cost no more; none that cannot do it."""
     bounds = [(program.lower_bound_usd_per_hour(), program) for program in programs]
-    carrying = [(bound, program) for bound, program in bounds if bound is not None and bound <= most_usd_per_hour]
-    return [program for _, program in sorted(carrying, key=lambda pair: pair[0])]
+    carrying = sorted(((b, program) for b, program in bounds if b is not None), key=lambda pair: pair[0])
+    return [p for place, (b, p) in enumerate(carrying) if place < KINDS_SHOWN - 1 or b <= most_usd_per_hour]
 
 
 def goal_of(objective: Objective, trial: Trial) -> float:

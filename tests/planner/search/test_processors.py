@@ -1,8 +1,10 @@
 """Processors are offers like any other: whether a GPU is needed at all."""
 
+from math import log
 from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 from support.planning import CATALOG
 
 import planner
@@ -10,6 +12,7 @@ from calibrate.library.lookup import find_profiles
 from planner.model.plan import Plan
 from planner.model.statement import Code
 from planner.prediction.predict import Predictor
+from planner.prediction.transfer import SPREAD_80, measured_ratio
 from simulator.world.profile import Evidence
 
 LIBRARY = find_profiles((), CATALOG.gpus)
@@ -103,3 +106,24 @@ def test_figures_of_processors_are_shares() -> None:
         kind = CATALOG.gpus[instance.gpu]
         if kind.cores and instance.host_memory_bytes:
             assert instance.gpu_count * kind.memory_bytes < instance.host_memory_bytes
+
+
+def test_a_processor_is_told_from_another_by_models_published_on_both() -> None:
+    """Each of them left out in turn: four in five lie in the 80 % band, or as many as a binomial allows at 99 %."""
+    told = Predictor(LIBRARY, CATALOG.gpus)
+    pairs = told._published_pairs(CATALOG.gpus["CPU-i9-10940X"], CATALOG.gpus[WHOLE])
+    others = [measured_ratio(pairs[:i] + pairs[i + 1 :]) for i in range(len(pairs))]
+    errors = [log(p.source_s * ratio(p.arithmetic) / p.target_s) for p, ratio in zip(pairs, others, strict=True)]
+    inside = sum(abs(e) <= SPREAD_80 * ratio.spread for e, ratio in zip(errors, others, strict=True))
+    assert len(pairs) >= 10
+    assert binom.cdf(inside, len(pairs), 0.8) > 0.01
+
+
+def test_a_model_timed_on_the_i9_alone_is_carried_over_by_those_probes() -> None:
+    told = Predictor(LIBRARY, CATALOG.gpus)
+    direct, by_sheets = (told.predicted_pair("vit_b_16", kind) for kind in (WHOLE, QUARTER))
+    assert direct is not None
+    assert by_sheets is not None
+    assert "resnet50" in direct.probes
+    assert by_sheets.time_s(1).value > direct.time_s(1).value
+    assert by_sheets.time_s(1).high / by_sheets.time_s(1).value > direct.time_s(1).high / direct.time_s(1).value

@@ -1,0 +1,52 @@
+"""A plan asked for 90 % holds for what was published and left out: a few of what `benchmarks truths` prints."""
+
+import numpy as np
+import pytest
+
+from benchmarks.truths import LEFT_OUT, Truth, interval, outcomes, shared_share, truths
+from planner.catalog.offers import load_catalog
+from planner.prediction.learning import HeldOut, figures, folds, thinned
+from planner.prediction.learnt import Nearness
+
+FIGURES, PLANS = 250, 1
+"""Small enough for seconds: fits grow with the third power."""
+
+
+def test_plans_hold_as_often_as_was_asked() -> None:
+    """Four plans at most: that all should be right is not asked, that hardly one is would refute 90 %."""
+    some = thinned(figures(load_catalog().gpus), np.random.default_rng(3), FIGURES)
+    found = list(outcomes(PLANS, known=some))
+    assert found
+    _, high = interval(sum(one.held for one in found), len(found))
+    assert high >= 0.9
+
+
+def test_what_is_left_out_is_whole_pairs_of_model_and_gpu() -> None:
+    some = thinned(figures(load_catalog().gpus), np.random.default_rng(3), FIGURES)
+    for seen, left in folds(LEFT_OUT, some, np.random.default_rng(0)):
+        known = {(figure.case.architecture, figure.case.gpu) for figure in seen}
+        assert not known & {(figure.case.architecture, figure.case.gpu) for figure in left}
+        for truth in truths(left):
+            assert isinstance(truth, Truth)
+            assert min(truth.latency_s) == 1
+            assert len(truth.latency_s) > 1
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5])
+def test_the_shared_part_of_errors_is_found(shared: float) -> None:
+    """Errors made of a part that all models on a GPU have in common, and one of their own."""
+    rng, made = np.random.default_rng(7), []
+    some = figures(load_catalog().gpus)
+    by_gpu = {f.case.gpu: f for f in some}
+    models = sorted({f.case.architecture for f in some})[:30]
+    for gpu, figure in sorted(by_gpu.items()):
+        together = rng.normal()
+        for model in models:
+            error = np.sqrt(shared) * together + np.sqrt(1 - shared) * rng.normal()
+            case = figure.case.__class__(
+                gpu=gpu, architecture=model, input="224", precision="fp16", runtime="pytorch", batch=8.0
+            )
+            of_model = figure.__class__(case, figure.gpu, "x", 0.0)
+            made.append(HeldOut("", of_model, Nearness.PAIR, float(error), 1.0))
+    # The share of n GPUs' common parts has a relative spread of sqrt(2 / n).
+    assert shared_share(made) == pytest.approx(shared, abs=3 * max(0.02, shared * np.sqrt(2 / len(by_gpu))))
