@@ -432,17 +432,26 @@ def profiles_table(
     catalog: Files = (),
 ) -> "ModelCosts":
     """Memory and time to load models and to run them, side by side; on one `gpu` what nobody measured is predicted."""
+    from calibrate.zoo.zoo import expand
     from planner.questions.profiling.model_costs import model_costs
 
     known, library = knowledge(catalog, profiles)
-    return model_costs(library, known, batches, models, gpu, precision)
+    named = [model for name in models for model in expand(name) or (name,)]
+    return model_costs(library, known, batches, named, gpu, precision)
 
 
-def profiles_device(kind: str | None = None, *, profiles: Files = ()) -> list[Mapping[str, Any]]:
-    """The files of measured devices, or of one: `gpu`, `probes` with samples, `provenance`."""
+def profiles_device(
+    kind: str | None = None, *, profiles: Files = (), plot: File | None = None
+) -> list[Mapping[str, Any]]:
+    """The files of measured devices, or of one: `gpu`, `probes` with samples, `provenance`; `plot` draws it."""
     from calibrate.library.lookup import device_files
 
-    return device_files(paths(profiles), kind)
+    found = device_files(paths(profiles), kind)
+    if plot:
+        from planner.show.pictures import draw_device
+
+        draw_device(found, Path(plot))
+    return found
 
 
 def profiles_join(*folders: File, out: File) -> "list[JoinedProfile]":

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from calibrate.devices.timer import CpuTimer, CudaTimer, StopRule, Timer, repeat
+from calibrate.io.points import PASSED_BYTES
 
-SMALLEST_BYTES = 1 << 14
 LARGEST_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 TOUCHED_BYTES = {"cpu": 1 << 25, "cuda": 1 << 30}
 """Passed over in one timing, small sets many times: a cache is warm then, and a launch costs little of it."""
@@ -29,7 +29,7 @@ def knees(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[
     largest = LARGEST_BYTES[device.type]
     if device.type == "cuda":
         largest = min(largest, torch.cuda.mem_get_info(device)[0] // 4)
-    sizes = [SMALLEST_BYTES << n for n in range((largest // SMALLEST_BYTES).bit_length())]
+    sizes = [size for size in PASSED_BYTES if size <= largest]
     timer: Timer = CudaTimer(device.index or 0) if device.type == "cuda" else CpuTimer()
     numbers = torch.zeros(sizes[-1] // 4, device=device)
     with one_thread():

@@ -24,7 +24,6 @@ class Reading:
     energy_mj: int | None
     power_w: float | None
     clock_mhz: int | None
-    temperature_c: int | None
     reasons: tuple[str, ...]
 
 
@@ -60,17 +59,16 @@ class Watch:
             energy_mj=nvml.energy_mj(),
             power_w=nvml.power_w(),
             clock_mhz=nvml.clock_mhz(),
-            temperature_c=nvml.temperature_c(),
             reasons=nvml.slow_reasons() or (),
         )
 
 
-def power_w(readings: Sequence[Reading]) -> tuple[float | None, str]:
-    """Watts by the energy counter, else by sampled power; and by which."""
+def power_w(readings: Sequence[Reading]) -> float | None:
+    """Watts by the energy counter, else by sampled power."""
     counted = [(one.at_s, one.energy_mj) for one in readings if one.energy_mj is not None]
     if (by_counter := counter_power_w(counted)) is not None:
-        return by_counter, "NVML, energy counter"
-    return mean_power_w([(one.at_s, one.power_w) for one in readings if one.power_w is not None]), "NVML, sampled power"
+        return by_counter
+    return mean_power_w([(one.at_s, one.power_w) for one in readings if one.power_w is not None])
 
 
 def clocks_mhz(readings: Sequence[Reading]) -> tuple[float | None, float | None]:

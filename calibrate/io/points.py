@@ -11,6 +11,12 @@ PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
 `bf16` and `fp16` are of weights too."""
 OPTIMIZERS = ("sgd", "adam")
 """Of a training step."""
+COPIED_BYTES = tuple(4096 * 4**n for n in range(9))
+"""Sizes of copies: 4 kB to 256 MB (of 1024)."""
+PASSED_BYTES = tuple(1 << n for n in range(14, 31))
+"""Working sets that are passed over: 16 kB to 1 GB."""
+WORKERS_MAX = 1024
+"""Of a data loader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

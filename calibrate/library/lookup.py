@@ -98,6 +98,12 @@ class Library:
         named, path = self.profiles.get(key), self.paths.get(key)
         return read_measured(path) if path and named and named.source == profile.source else {}
 
+    def probes(self, gpu: str) -> Probes:
+        """What was probed of a kind of GPU, beside the first profiles of it; empty where nothing was."""
+        folders = dict.fromkeys(path.parent for (_, kind, _), path in self.paths.items() if kind == gpu)
+        files = (folder / DEVICE_FILE for folder in folders)
+        return next((read_probes(path) for path in files if path.exists()), {})
+
     def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None) -> Profile | None:
         """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is.
 

@@ -3,7 +3,7 @@
 What was measured in each session stays in the joined file under `measured.sessions`, so that more can join later.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
@@ -17,9 +17,11 @@ from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sessions.spread import SessionTimes, Spread, spread_of
 from calibrate.sweep.assemble import (
     BROKEN,
+    HELD_UP,
     Measured,
     broken,
     device_json,
+    held_up,
     outcomes_of,
     points_json,
     profile_json,
@@ -32,6 +34,8 @@ APART_REMEDY = "find what else ran there, and measure again on a quiet device"
 AGREE = 1.25
 """Most that figures may differ by where a GPU, a driver or a host does. GPUs of one kind in one computing centre
 differ by up to 22 % (Sinha et al., SC 2022); beyond that something else differs."""
+TYPICAL: Mapping[str, Callable[[Sequence[float]], float]] = {"wall_s": fmean}
+"""What is made of a series of samples, by its name; of all others the median."""
 
 
 class JoinError(InputError):
@@ -273,26 +277,25 @@ def _demand_agreeing(sessions: Sequence[Session], levels: Sequence[float]) -> di
 
 def _pooled(sessions: Sequence[Session], levels: Sequence[float]) -> dict[str, PointOutcome]:
     """Each point once, its times as if all sessions had been of the usual speed; those that went well count."""
-    seen: dict[str, list[tuple[float, PointOutcome]]] = {}
-    for session, level in zip(sessions, levels, strict=True):
+    seen: dict[str, list[PointOutcome | None]] = {}
+    for number, session in enumerate(sessions):
         for outcome in session.outcomes:
-            seen.setdefault(outcome.point.key, []).append((level, outcome))
-    pooled = {}
-    for key, found in seen.items():
-        good = [(level, outcome) for level, outcome in found if outcome.status is Status.OK]
-        pooled[key] = _pooled_point(good, fmean(levels)) if good else found[-1][1]
-    return pooled
+            seen.setdefault(outcome.point.key, [None] * len(sessions))[number] = outcome
+    return {key: _pooled_point(found, levels) for key, found in seen.items()}
 
 
-def _pooled_point(found: Sequence[tuple[float, PointOutcome]], mean_level: float) -> PointOutcome:
-    outcomes = [outcome for _, outcome in found]
+def _pooled_point(found: Sequence[PointOutcome | None], levels: Sequence[float]) -> PointOutcome:
+    """A point of all sessions, None of those that lack it."""
+    tried = [outcome for outcome in found if outcome]
+    good = [outcome if outcome and outcome.status is Status.OK else None for outcome in found]
+    outcomes = [outcome for outcome in good if outcome]
+    if not outcomes:
+        return tried[-1]
     size = outcomes[0].point.what is What.MEMORY  # of memory the most that was seen is safe
     pooled = _pooled_values(outcomes, max if size else fmean)
     names = dict.fromkeys(name for outcome in outcomes for name in outcome.samples)
-    samples = {}
-    for name in names:
-        taken = [(level, outcome.samples[name]) for level, outcome in found if name in outcome.samples]
-        samples[name] = _at_usual_speed(taken, mean_level)
+    series = {name: [outcome.samples.get(name, ()) if outcome else () for outcome in good] for name in names}
+    samples = {name: _at_usual_speed(taken, levels, TYPICAL.get(name, median)) for name, taken in series.items()}
     return replace(pooled, samples=samples)
 
 
@@ -304,20 +307,37 @@ def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
 
 
 def _pooled_details(outcomes: Sequence[PointOutcome]) -> dict[str, Any]:
-    """The last one's; what held the clock down in any session counts, by its largest share."""
+    """The last one's; what held the clock down, or runs up, in any session counts by its largest share."""
     seen = [one.details["slow_reasons"] for one in outcomes if one.details.get("slow_reasons")]
     shares = [reasons if isinstance(reasons, Mapping) else dict.fromkeys(reasons, 1.0) for reasons in seen]
     held = {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
-    return {**outcomes[-1].details, **({"slow_reasons": held} if held else {})}
+    pooled = {**outcomes[-1].details, **({"slow_reasons": held} if held else {})}
+    if all("wall_s" in one.samples for one in outcomes):
+        pooled[HELD_UP] = max(held_up(one) for one in outcomes)
+    return pooled
 
 
-def _at_usual_speed(taken: Sequence[tuple[float, Sequence[float]]], mean_level: float) -> list[float]:
-    """Samples of sessions, each series scaled to the mean that all have in common: their spread within is left.
+def _at_usual_speed(
+    taken: Sequence[Sequence[float]], levels: Sequence[float], typical: Callable[[Sequence[float]], float]
+) -> list[float]:
+    """Samples of sessions, each series scaled to the time that all have in common: their spread within is left.
 
-    Where a session lacks the point, its level says what it would have been. Times of 1.0 and 1.2 become 1.1.
+    That is the mean over all sessions, so it lies between them; one that lacks the point (no samples) would have taken
+    its level times what the others took at theirs. Times of 1.0 and 1.2 become 1.1. Each series is brought there by
+    the figure that is made of it later, and without its hiccups: together with others' runs they would count anew.
     """
-    means = [fmean(usual(samples)) for _, samples in taken]
-    if min(means) <= 0:
-        return [sample for _, samples in taken for sample in samples]
-    common = geometric_mean(mean / level for mean, (level, _) in zip(means, taken, strict=True)) * mean_level
-    return [sample * common / mean for mean, (_, samples) in zip(means, taken, strict=True) for sample in samples]
+    kept = [usual(samples) if typical is fmean else list(samples) for samples in taken]
+    times_s = [typical(samples) if samples else None for samples in kept]
+    known = [(time_s, level) for time_s, level in zip(times_s, levels, strict=True) if time_s is not None]
+    if min(time_s for time_s, _ in known) <= 0:
+        return [sample for samples in kept for sample in samples]
+    at_usual_s = geometric_mean(time_s / level for time_s, level in known)
+    common_s = fmean(
+        at_usual_s * level if time_s is None else time_s for time_s, level in zip(times_s, levels, strict=True)
+    )
+    return [
+        sample * common_s / time_s
+        for time_s, samples in zip(times_s, kept, strict=True)
+        if time_s is not None
+        for sample in samples
+    ]

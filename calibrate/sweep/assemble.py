@@ -23,10 +23,14 @@ from calibrate.sweep.journal import Header, JournalError
 from simulator.world.curves import THROUGH_POINTS
 
 POWER_CAP = "sw_power_cap"
+HELD_UP = "held_up"
+"""Of a point that was pooled of several sessions: the largest share of hiccups in one of them."""
 HICCUPS_OK = 0.02
 """Share of runs that may be held up: fewer say little."""
-SOAK_OK = 0.03
-"""Share by which load for long may slow a batch down."""
+LOAD_OK = 0.03
+"""Share by which load may slow a batch down and count as noise."""
+OVERLAP_OK = 0.1
+"""Share by which a batch and a load beside it may take longer than the longer of the two."""
 CLOCK_FALL = 0.05
 """Share by which a clock may fall while a batch is timed."""
 UNKNOWN_HOST_BYTES_PER_S = 5e9
@@ -100,8 +104,8 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
     weights = _weight_bytes(m)
     if not times or not workspace or not weights:
         return None
-    samples = {batch: usual(short_all(outcome.samples["wall_s"])) for batch, outcome in times.items()}
-    means = {batch: fmean(runs_s) for batch, runs_s in samples.items()}
+    samples = {batch: short_all(counted_runs(outcome)) for batch, outcome in times.items()}
+    means, load_assumed = _under_load(m, {batch: fmean(runs_s) for batch, runs_s in samples.items()})
     repeats_cv = median(fit.coefficient_of_variation(runs_s) for runs_s in samples.values())
     latency, latency_doubts = raise_falls(means, max(NOISE, 3 * repeats_cv), "Latency", "ms", 1e3)
     fitted = fit.fit_latency(latency)
@@ -114,7 +118,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         *fit.doubts(fitted, samples, work),
         *_disturbed(times),
         *_bound(times),
-        *_soaked(m),
+        *_crowded(m, means),
         *_warm_loads(m),
         *_failures(m),
     ]
@@ -141,7 +145,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "load_evidence": load_evidence,
         "source": _source(m.provenance),
         "as_of": str(m.provenance["date"])[:10],
-        "assumptions": [*memory_assumptions, *load_assumptions, *_power(m.provenance, {})[2]],
+        "assumptions": [*load_assumed, *memory_assumptions, *load_assumptions, *_power(m.provenance, {})[2]],
         "doubts": doubts,
         "measured": _measured(m, fitted, work),
     }
@@ -177,6 +181,47 @@ def raise_falls(
             remedy = "Measure both again on an idle device, with more --seconds"
             doubts.append(f"{what} of batch {batch}: {figures}, which stands in. {remedy}.")
     return rising, doubts
+
+
+def _under_load(m: Measured, alone: Mapping[int, float]) -> tuple[dict[int, float], list[str]]:
+    """Seconds of a batch on a device that never rests, by batch, and what that says of times alone (`alone`).
+
+    Plans load a device, so its time alone counts only where it is the longer one. Where a row is shorter, the host
+    queued a batch while the one before ran, which a server that waits for each batch does not.
+    """
+    times = m.by_batch(What.LATENCY)
+    slower = _slower(m)
+    loaded = {batch: _loaded_s(alone_s, times[batch], slower) for batch, alone_s in alone.items()}
+    longer = {batch: time_s / alone[batch] - 1 for batch, time_s in loaded.items() if time_s > alone[batch]}
+    if not longer:
+        return loaded, []
+    figures = f"up to {max(longer.values()):.0%} above those of a batch alone"
+    why = "back to back" + (f", with kernels {slower - 1:.0%} slower after long load" if slower > 1 else "")
+    return loaded, [f"{fit.named_batches(list(longer))}: times are those under load, {figures}: {why}."]
+
+
+def _loaded_s(alone_s: float, outcome: PointOutcome, slower: float) -> float:
+    """The longer of alone and in a row, where they differ by more than a row spreads; its kernels are `slower`.
+
+    10 ms alone, 10.1 in a row, of which kernels take 8, that are 1.25 times slower under load: 12 ms.
+    """
+    windows_s = outcome.samples.get("sustained_s", ())
+    row_s = median(windows_s) if windows_s else alone_s
+    differs = row_s > alone_s * (1 + max(LOAD_OK, fit.coefficient_of_variation(windows_s)))
+    time_s = row_s if differs else alone_s
+    return time_s + (slower - 1) * min(time_s, outcome.values.get("busy_s", time_s))
+
+
+def _slower(m: Measured) -> float:
+    """Time of kernels under load for long over that of a first second: 1 where a soak showed no more than noise."""
+    soak = m.one(What.SOAK)
+    if soak is None:
+        return 1.0
+    timed = m.by_batch(What.LATENCY).get(soak.point.batch)
+    row_s = timed.samples.get("sustained_s", ()) if timed else ()
+    firsts_s = [soak.values["first_s"], *([median(row_s)] if row_s else [])]
+    ratio = soak.values["sustained_s"] / min(firsts_s)
+    return ratio if ratio > 1 + LOAD_OK else 1.0
 
 
 def _cv(repeats: float, fitted: fit.Fit) -> float:
@@ -344,24 +389,42 @@ def _busy_w(times: Mapping[int, PointOutcome]) -> float | None:
     return next((o.values["power_w"] for o in reversed(list(times.values())) if o.values.get("power_w")), None)
 
 
+def counted_runs(outcome: PointOutcome) -> Sequence[float]:
+    """Times of an inference batch without hiccups, which runs pooled of several sessions have lost already."""
+    runs_s = outcome.samples["wall_s"]
+    return runs_s if HELD_UP in outcome.details else usual(runs_s)
+
+
+def held_up(outcome: PointOutcome) -> float:
+    """Share of the runs of an inference batch that were hiccups."""
+    runs_s = outcome.samples["wall_s"]
+    return float(outcome.details.get(HELD_UP, 1 - len(usual(runs_s)) / len(runs_s)))
+
+
 def _disturbed(times: Mapping[int, PointOutcome]) -> list[str]:
-    """Clocks that fell or were held down, hiccups, and other processes, while batches were timed."""
+    """Hiccups, clocks that fell or were held down, and other processes, while batches were timed."""
+    held = {batch: held_up(outcome) for batch, outcome in times.items()}
+    hiccups = [batch for batch, share in held.items() if share > HICCUPS_OK]
+    found = _held_down(times)
+    if hiccups:
+        most = max(held.values())
+        remedy = "find what else runs there, or expect them in use"
+        found.append(f"{fit.named_batches(hiccups)}: up to {most:.0%} of runs were held up and do not count; {remedy}.")
+    return found
+
+
+def _held_down(times: Mapping[int, PointOutcome]) -> list[str]:
+    """Clocks that fell or were held down, and other processes, while batches or steps were timed."""
     falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
     fell = [batch for batch, share in falls.items() if share > CLOCK_FALL]
     shared = [batch for batch, outcome in times.items() if outcome.values.get("other_processes")]
-    held_down = {batch: _slowed(outcome) for batch, outcome in times.items()}
+    held_down = {batch: slowed for batch, outcome in times.items() if (slowed := _slowed(outcome))}
     reasons = sorted({reason for slowed in held_down.values() for reason in slowed})
-    runs = {batch: (len(o.samples["wall_s"]), len(usual(o.samples["wall_s"]))) for batch, o in times.items()}
-    hiccups = [batch for batch, (taken, kept) in runs.items() if taken - kept > HICCUPS_OK * taken]
     found = []
     if reasons:
-        batches = fit.named_batches([batch for batch, slowed in held_down.items() if slowed])
+        batches = fit.named_batches(list(held_down))
         remedy = "expect the same in use, or raise the power limit, cool the device, and measure again"
         found.append(f"{batches}: clocks were held down under load ({', '.join(reasons)}); {remedy}.")
-    if hiccups:
-        most = max(1 - kept / taken for taken, kept in runs.values())
-        remedy = "find what else runs there, or expect them in use"
-        found.append(f"{fit.named_batches(hiccups)}: up to {most:.0%} of runs were held up and do not count; {remedy}.")
     if fell:
         worst = f"the clock fell by up to {max(falls.values()):.0%} during the runs"
         found.append(f"{fit.named_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again.")
@@ -388,21 +451,28 @@ def _bound(times: Mapping[int, PointOutcome]) -> list[str]:
     ]
 
 
-def _soaked(m: Measured) -> list[str]:
-    """A batch that slows down when it runs for long."""
-    outcome = m.one(What.SOAK)
-    slower = outcome.values["sustained_s"] / outcome.values["first_s"] - 1 if outcome else 0.0
-    if outcome is None or slower <= SOAK_OK:
+def _crowded(m: Measured, means: Mapping[int, float]) -> list[str]:
+    """Batches that a load beside them slows down: plans that swap with prefetch take both for the longer of the two."""
+    loaded = m.one(What.LOAD)
+    load_s = median(loaded.samples["pinned_s"]) if loaded and loaded.samples.get("pinned_s") else None
+    seen = {batch: o.values.get("beside_load_s") for batch, o in m.by_batch(What.LATENCY).items()}
+    if load_s is None:
         return []
-    why = f" ({', '.join(sorted(_slowed(outcome)))})" if _slowed(outcome) else ""
-    return [f"Batch {outcome.point.batch}: {slower:.0%} slower under load for long{why}; keep that much more headroom."]
+    over = {batch: time_s / max(load_s, means[batch]) - 1 for batch, time_s in seen.items() if time_s}
+    crowded = [batch for batch, share in over.items() if share > OVERLAP_OK]
+    if not crowded:
+        return []
+    most = f"up to {max(over.values()):.0%} longer than the longer of the two"
+    return [f"{fit.named_batches(crowded)}: with a load beside it {most}; swap without `prefetch`, or keep headroom."]
 
 
 def _training_doubts(m: Measured, optimizer: str) -> list[str]:
     """The same about training steps as about latency: inference rests on none of them."""
-    samples = {batch: o.samples["step_s"] for batch, o in m.by_batch(What.TRAINING, optimizer).items()}
+    steps = m.by_batch(What.TRAINING, optimizer)
+    samples = {batch: outcome.samples["step_s"] for batch, outcome in steps.items()}
     fitted = fit.fit_latency({batch: median(taken) for batch, taken in samples.items()}) if samples else None
-    return [*(fit.doubts(fitted, samples, fit.FitWork()) if fitted else []), *_failures(m, optimizer)]
+    of_fit = fit.doubts(fitted, samples, fit.FitWork()) if fitted else []
+    return [*of_fit, *_held_down(steps), *_failures(m, optimizer)]
 
 
 def _warm_loads(m: Measured) -> list[str]:
@@ -462,18 +532,11 @@ def _measured(m: Measured, fitted: fit.Fit, work: fit.FitWork) -> dict[str, Any]
         "knee": _short(fitted.knee, 3) if fitted.knee else None,
         "limits": limits(m.outcomes.values()),
         "fits": _fits(m, fitted),
-        "rates": {str(batch): _rates_of(outcome) for batch, outcome in m.by_batch(What.LATENCY).items()},
         "training": {optimizer: _steps(m, optimizer) for optimizer in m.optimizers},
         "training_doubts": {optimizer: _training_doubts(m, optimizer) for optimizer in m.optimizers},
         "layers": (layers.details.get("layers", []) if (layers := m.one(What.LAYERS)) else []),
         "points": points_json(m.outcomes.values()),
     }
-
-
-def _rates_of(outcome: PointOutcome) -> dict[str, float]:
-    """Seconds a batch: back to back, of the host, of the device, and alone with a cold cache."""
-    names = ("sustained_s", "host_s", "busy_s", "cold_s")
-    return {name: _short(outcome.values[name], DIGITS) for name in names if name in outcome.values}
 
 
 def _how(m: Measured) -> dict[str, Any]:

@@ -21,16 +21,11 @@ COOLING = 2
 USUAL_CACHE_BYTES = 32 << 20
 
 
-def sizes_on_device(weights: Sequence[torch.Tensor], device: Device) -> dict[str, float | None]:
-    """Most memory while weights are brought in, and what they hold once there: allocators round up."""
+def load_peak_bytes(weights: Sequence[torch.Tensor], device: Device) -> int:
+    """Most memory while weights are brought in."""
     device.empty_caches()
-    before = device.allocated_bytes()
-    peak = device.peaks(lambda: _fetched(weights, device)).allocated_bytes
-    held = _fetched(weights, device)
-    after = device.allocated_bytes()
-    if before is None or after is None:
-        return {"load_peak_bytes": peak, "weights_device_bytes": size_bytes(held)}
-    return {"load_peak_bytes": peak - before, "weights_device_bytes": after - before}
+    before = device.allocated_bytes() or 0
+    return device.peaks(lambda: _fetched(weights, device)).allocated_bytes - before
 
 
 def _fetched(weights: Sequence[torch.Tensor], device: Device) -> list[torch.Tensor]:
@@ -88,12 +83,12 @@ class Loads:
         return list(sample(self.timer, run, self.rule, warm_up(self.timer, run, self.rule), self.cool).wall_s)
 
     def by_size(self, sources: Mapping[str, Sequence[torch.Tensor]]) -> list[dict[str, Any]]:
-        """Times by number of tensors and bytes, from the first tensors of the model to all."""
+        """Times by bytes, from the first tensors of the model to all."""
         weights = sources["pageable_s"]
         listed = []
         for count in sorted({max(1, round(share * len(weights))) for share in PREFIXES}):
             times = {kind: self._a_few(self._copying(held[:count])) for kind, held in sources.items()}
-            listed.append({"tensors": count, "bytes": size_bytes(weights[:count]), **times})
+            listed.append({"bytes": size_bytes(weights[:count]), **times})
         return listed
 
     def unloads(self, weights: Sequence[torch.Tensor]) -> tuple[list[float], list[float]]:
@@ -162,7 +157,7 @@ class Loads:
             after = _read_from_storage_bytes()
             if dropped and before is not None and after is not None:
                 shares.append((after - before) / size)
-        return times_s, {"file_bytes": size, "share_from_storage": min(shares, default=None)}
+        return times_s, {"share_from_storage": min(shares, default=None)}
 
 
 def _drop_from_cache(path: Path) -> bool:

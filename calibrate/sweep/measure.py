@@ -4,7 +4,6 @@ It runs the model's own code, and with it whatever a user's factory brought.
 """
 
 import copy
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from calibrate.devices.device import Device, OutOfMemoryError
 from calibrate.devices.regime import CASTS, autocast, in_force, in_regime
 from calibrate.devices.timer import StopRule, Timer, repeat, warm_up
 from calibrate.io.points import Point, Settings, What
-from calibrate.sweep.loads import FEW, Loads, cooler, rounds, size_bytes, sizes_on_device
+from calibrate.sweep.loads import FEW, Loads, cooler, load_peak_bytes, rounds, size_bytes
 from calibrate.sweep.rates import rates, soak
 from calibrate.zoo.built import Built, floats, mapped, tensors
 
@@ -61,7 +60,7 @@ def measure(
         with in_regime(settings):
             regime = in_force(settings, device.kind)
             values, samples, details = ways[point.what](built, device, point, rule, timer or device.timer())
-            return _figures(values, samples, details | _host(device) | {"regime": regime})
+            return _figures(values, samples, details | {"regime": regime})
     except Exception as error:
         if not device.is_out_of_memory(error):
             raise
@@ -79,10 +78,7 @@ def load(built: Built, device: Device, point: Point, rule: StopRule, timer: Time
     with placed(built, "cpu", point.settings) as module:
         weights = _weights(module)
         loads = Loads(device, rule, timer, cooler(device))
-        values: dict[str, float | None] = {"weight_bytes": size_bytes(weights), "tensors": len(weights)}
-        eager = os.environ.get("CUDA_MODULE_LOADING", "").lower() == "eager"
-        values["context_eager_bytes" if eager else "context_lazy_bytes"] = device.context_bytes
-        values |= sizes_on_device(weights, device)
+        values = {"weight_bytes": size_bytes(weights), "load_peak_bytes": load_peak_bytes(weights, device)}
         pinned = device.pin(weights)
         sources = {"pageable_s": weights}
         if pinned is not None:
@@ -105,15 +101,11 @@ def latency(built: Built, device: Device, point: Point, rule: StopRule, timer: T
     """Run time of one inference batch, alone and in a row, and its energy."""
     with on_device(built, device, point.settings) as model:
         run = model.runner(model.inputs(point.batch))
-        outputs = run()
-        _refuse_nan(outputs, f"{point.key}: output")
-        output_bytes = size_bytes(tensors(outputs))
-        del outputs
+        _refuse_nan(run(), f"{point.key}: output")
         alone = repeat(timer, run, rule)
-        seen = rates(run, device, timer, alone, cold=True)
-    values = seen.values | {"output_bytes": output_bytes, "other_processes": _others(device)}
-    samples = {"wall_s": list(alone.wall_s), "device_s": list(alone.device_s)} | seen.samples
-    return values, samples, {"stop": str(alone.stop), "warm_up_runs": len(alone.warm_up)} | seen.details
+        seen = rates(run, device, timer, alone, weights=_weights(model.module))
+    values = seen.values | {"other_processes": _others(device)}
+    return values, {"wall_s": list(alone.wall_s)} | seen.samples, seen.details
 
 
 def training(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Found:
@@ -123,10 +115,10 @@ def training(built: Built, device: Device, point: Point, rule: StopRule, timer: 
         _refuse_nan(step.forward(inputs), f"{point.key}: loss")
         alone = repeat(timer, lambda: step.run(inputs), rule)
         seen = rates(lambda: step.run(inputs), device, timer, alone)
-        samples = {"step_s": list(alone.wall_s), "device_s": list(alone.device_s)} | seen.samples
-        samples |= _parts(step, inputs, rule, timer)
-    details = {"stop": str(alone.stop), "warm_up_runs": len(alone.warm_up)} | step.details | seen.details
-    return seen.values | {"other_processes": _others(device)}, samples, details
+        samples = {"step_s": list(alone.wall_s)} | seen.samples | _parts(step, inputs, rule, timer)
+        if device.kind == "cpu":
+            samples["device_s"] = list(alone.device_s)  # of a timer that knows the processor's own
+    return seen.values | {"other_processes": _others(device)}, samples, seen.details
 
 
 def soaked(built: Built, device: Device, point: Point, rule: StopRule, timer: Timer) -> Found:
@@ -151,7 +143,7 @@ class MeasuredModel:
     settings: Settings
 
     def inputs(self, batch: int) -> Any:
-        return _adapted(self.built.make_input(batch, self.device.label, self.settings), self.settings)
+        return adapted(self.built.make_input(batch, self.device.label, self.settings), self.settings)
 
     def forward(self, inputs: Any) -> Any:
         with torch.inference_mode(), autocast(self.settings, self.device.kind):
@@ -203,7 +195,6 @@ class MeasuredStep:
         # Gradients in fp16 need scaling, and its cost belongs to the step.
         scaled = model.settings.precision == "amp" and model.device.kind == "cuda"
         self.scaler: Any = torch.amp.GradScaler(model.device.kind, enabled=scaled)
-        self.details = {"optimizer": optimizer, "learning_rate": learning_rate, "loss_scaling": scaled}
         self._loss: Any = None
 
     def run(self, inputs: Any) -> None:
@@ -270,7 +261,7 @@ def _compiled(module: Any) -> Any:
     return torch.compile(module, dynamic=False)
 
 
-def _adapted(inputs: Any, settings: Settings) -> Any:
+def adapted(inputs: Any, settings: Settings) -> Any:
     """Inputs in the layout and, where weights are cast, the precision of the settings."""
     cast = CASTS.get(settings.precision)
 
@@ -289,23 +280,19 @@ def _adapted(inputs: Any, settings: Settings) -> Any:
 
 def _inference_memory(model: MeasuredModel, point: Point) -> Found:
     weights_bytes = size_bytes(_weights(model.module))
-    sizes: dict[str, float | None] = {"weights_bytes": weights_bytes}
 
     def work() -> None:
-        inputs = model.inputs(point.batch)
-        outputs = model.runner(inputs)()
-        _refuse_nan(outputs, f"{point.key}: output")
-        sizes.update(input_bytes=size_bytes(tensors(inputs)), output_bytes=size_bytes(tensors(outputs)))
+        _refuse_nan(model.runner(model.inputs(point.batch))(), f"{point.key}: output")
 
     if model.settings.compile or model.settings.cudnn_benchmark:
         work()  # both try more, the first time, than running needs
     peaks = model.device.peaks(work, weights_bytes)
-    return sizes | _peak_values(peaks), {}, {"device_bytes_by": peaks.method}
+    return {"weights_bytes": weights_bytes} | _peak_values(peaks), {}, {"device_bytes_by": peaks.method}
 
 
 def _training_memory(model: MeasuredModel, point: Point) -> Found:
-    """By kind: activations are the peak of forward and backward less the rest; on small batches the optimizer's own
-    temporaries (`update_bytes`) can lie above that."""
+    """By kind: activations are the peak of forward and backward less the rest; on small batches the peak of a step,
+    with the optimizer's own temporaries, can lie above the sum."""
     model.module.train()
     step = MeasuredStep(model, point.optimizer)
     weights, gradients = size_bytes(_weights(model.module)), _first_step(step, point)
@@ -317,9 +304,8 @@ def _training_memory(model: MeasuredModel, point: Point) -> Found:
         "gradients_bytes": gradients,
         "optimizer_bytes": state,
         "activations_bytes": max(0, both_ways.allocated_bytes - weights - gradients - state),
-        "update_bytes": max(0, peaks.allocated_bytes - both_ways.allocated_bytes),
     }
-    return kinds | _peak_values(peaks), {}, step.details | {"device_bytes_by": peaks.method}
+    return kinds | _peak_values(peaks), {}, {"device_bytes_by": peaks.method}
 
 
 def _first_step(step: MeasuredStep, point: Point) -> int:
@@ -371,10 +357,6 @@ def _figures(
     """Without what could not be measured."""
     known = {name: value for name, value in values.items() if value is not None}
     return Figures(known, {name: list(taken) for name, taken in samples.items() if taken}, details)
-
-
-def _host(device: Device) -> dict[str, Any]:
-    return {"threads": torch.get_num_threads()} if device.kind == "cpu" else {}
 
 
 def _weights(module: Any) -> list[torch.Tensor]:

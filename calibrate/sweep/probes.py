@@ -25,12 +25,10 @@ from calibrate.devices.memory_log import tree_rss_bytes
 from calibrate.devices.nvml import Nvml, of_cuda
 from calibrate.devices.regime import in_regime
 from calibrate.devices.timer import CpuTimer, CudaTimer, Repeats, StopRule, repeat
-from calibrate.io.points import Settings
+from calibrate.io.points import COPIED_BYTES, WORKERS_MAX, Settings
 from calibrate.io.process import cores
 from calibrate.library.fit import fit_load
 
-SIZES_BYTES = tuple(4096 * 4**i for i in range(9))
-"""Sizes of copies: 4 KB to 256 MB (of 1024)."""
 SIZES_AT_LEAST = 5
 REPEATS_MIN = 5
 REPEATS_MAX = 100
@@ -70,23 +68,21 @@ def copy(device: torch.device, seconds: float) -> Result:
     """
     values: dict[str, float] = {}
     samples: dict[str, list[float]] = {}
-    fits = {}
     for way, times in _copy_times(device, seconds).items():
         fit = fit_load((size, median(taken)) for size, taken in times.items())
         values[f"{way}_t0_s"] = fit.load.t0_s
         values[f"{way}_bytes_per_s"] = fit.load.bytes_per_s
         samples |= {f"{way}_{size}_s": taken for size, taken in times.items()}
-        fits[way] = fit.to_json()
-    return Result(values, samples, {"fits": fits})
+    return Result(values, samples, {})
 
 
 def _copy_times(device: torch.device, seconds: float) -> dict[str, dict[int, list[float]]]:
     """Times (s) by way and bytes."""
     end = time.perf_counter() + seconds
     times: dict[str, dict[int, list[float]]] = {}
-    for index, size in enumerate(SIZES_BYTES):
+    for index, size in enumerate(COPIED_BYTES):
         # Small copies leave most of their share of the time to the large ones.
-        share_s = (end - time.perf_counter()) / (len(SIZES_BYTES) - index)
+        share_s = (end - time.perf_counter()) / (len(COPIED_BYTES) - index)
         if share_s <= 0 and index >= SIZES_AT_LEAST:
             break
         ways = _ways(device, size)
@@ -124,24 +120,23 @@ def device_copy(device: torch.device, seconds: float) -> Result:
             target.copy_(source)
 
     taken = [s / rounds for s in _device_s(work, device, seconds)]
-    return Result({"bytes_per_s": 2 * size / median(taken)}, {"copy_s": taken}, {"copied_bytes": size})
+    return Result({"bytes_per_s": 2 * size / median(taken)}, {"copy_s": taken}, {})
 
 
 def links(device: torch.device, seconds: float) -> Result:
-    """Copies between every two GPUs. Values: `gpu<i>_to_gpu<j>_bytes_per_s`; details: which are direct."""
+    """Copies between every two GPUs. Values: `gpu<i>_to_gpu<j>_bytes_per_s`."""
     pairs = list(permutations(range(torch.cuda.device_count()), 2))
     if not pairs:
         return Result({}, {}, {"left_out": "there is one GPU only"})
-    size = SIZES_BYTES[-1]
-    values, samples, direct = {}, {}, {}
+    size = COPIED_BYTES[-1]
+    values, samples = {}, {}
     for i, j in pairs:
         source = _random_bytes(size, torch.device("cuda", i))
         target = torch.empty_like(source, device=torch.device("cuda", j))
         way = f"gpu{i}_to_gpu{j}"
         samples[f"{way}_s"] = _wall_s(_copying(source, target), source.device, seconds / len(pairs))
         values[f"{way}_bytes_per_s"] = size / median(samples[f"{way}_s"])
-        direct[way] = torch.cuda.can_device_access_peer(torch.device("cuda", i), torch.device("cuda", j))
-    return Result(values, samples, {"copied_bytes": size, "direct": direct})
+    return Result(values, samples, {})
 
 
 def _copying(source: torch.Tensor, target: torch.Tensor) -> Work:
@@ -198,7 +193,7 @@ def launch(device: torch.device, seconds: float) -> Result:
     queued = [s / count for s in _wall_s(many, device, seconds / 2)]
     single = _wall_s(lambda: number.add_(1.0), device, seconds / 2)
     values = {"queued_s": median(queued), "synchronised_s": median(single)}
-    return Result(values, {"queued_s": queued, "synchronised_s": single}, {"queued": count})
+    return Result(values, {"queued_s": queued, "synchronised_s": single}, {})
 
 
 # Loading data
@@ -234,15 +229,16 @@ def loader(device: torch.device, seconds: float) -> Result:
 
     Values: `workers_<n>_samples_per_s`. Samples: `workers_<n>_batch_s`, the time between two batches of 16 pictures.
     """
-    counts = sorted({0, cores(), *(2**i for i in range(cores().bit_length()))})
+    most = min(cores(), WORKERS_MAX)
+    counts = sorted({0, most, *(2**i for i in range(most.bit_length()))})
     pictures = Pictures()
     values, samples = {}, {}
-    details: dict[str, Any] = {"work": "tensor crop and resize" if pictures.jpeg is None else "JPEG decode and resize"}
+    details = {"work": "tensor crop and resize" if pictures.jpeg is None else "JPEG decode and resize"}
     for workers in counts:
         try:
             taken = _batch_s(pictures, workers, seconds / len(counts))
         except RuntimeError as error:  # a small /dev/shm kills workers
-            details["stopped_at"] = {"workers": workers, "why": str(error).splitlines()[0]}
+            details["left_out"] = f"{workers} workers could not be had ({str(error).splitlines()[0]})"
             break
         samples[f"workers_{workers}_batch_s"] = taken
         values[f"workers_{workers}_samples_per_s"] = PICTURES_A_BATCH * len(taken) / sum(taken)

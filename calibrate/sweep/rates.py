@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from statistics import fmean, median
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +19,9 @@ from calibrate.devices.watch import Reading, Watch, clocks_mhz, power_w, slow_re
 
 ROW_S = 1.0
 """Length of a row: the energy counter moves every 20 to 100 ms, and power is told as a mean over up to a second."""
+WINDOWS = 10
+"""Parts of a row: their median is of the row without what held up one of them. The wait at the end of each is a tenth
+of a second apart, so it adds what one run alone has over one in a row to that tenth."""
 AT_LEAST = 3
 """Runs in a row."""
 FEW = 10
@@ -43,47 +46,58 @@ class RateFigures(NamedTuple):
 class Streak:
     """Runs back to back."""
 
-    runs: int
-    took_s: float
+    windows_s: Sequence[float]
+    """Seconds a run in each part of them."""
     readings: Sequence[Reading]
     """Of the device meanwhile."""
 
     @property
     def each_s(self) -> float:
         """Seconds a run."""
-        return self.took_s / self.runs
+        return median(self.windows_s)
 
 
 def row(run: Run, device: Device, run_s: float) -> Streak:
-    """As many runs as take about `ROW_S` by `run_s`, the time of one, without a wait in between."""
+    """As many runs as take about `ROW_S` by `run_s`, the time of one, with a wait after each window alone."""
     count = max(AT_LEAST, ceil(ROW_S / run_s))
+    in_window = ceil(count / WINDOWS)
     with Watch(device.nvml) as watch:
         device.synchronise()
-        start_s = time.perf_counter()
-        for _ in range(count):
-            run()
-        device.synchronise()
-        took_s = time.perf_counter() - start_s
-    return Streak(count, took_s, watch.readings)
+        windows_s = [_window_s(run, device, in_window) for _ in range(ceil(count / in_window))]
+    return Streak(windows_s, watch.readings)
 
 
-def rates(run: Run, device: Device, timer: Timer, alone: Repeats, *, cold: bool = False) -> RateFigures:
-    """Seconds a run in a row, of the host, of the device and (`cold`) with an empty cache; energy and clocks in a row.
+def _window_s(run: Run, device: Device, count: int) -> float:
+    """Seconds a run of so many in a row."""
+    start_s = time.perf_counter()
+    for _ in range(count):
+        run()
+    device.synchronise()
+    return (time.perf_counter() - start_s) / count
 
-    On a processor the host is the device and every run follows the one before.
+
+def rates(
+    run: Run, device: Device, timer: Timer, alone: Repeats, *, weights: Sequence[torch.Tensor] = ()
+) -> RateFigures:
+    """Seconds a run in a row, of the host and of the device; energy and clocks in a row.
+
+    With a model's `weights` also with an empty cache, and beside a load of them, as where models take turns.
+
+    Nothing on a processor: there the host is the device, and every run follows the one before.
     """
-    run_s = median(alone.wall_s)
-    if not device.nvml.there and not isinstance(device, Cuda):
-        return RateFigures(dict.fromkeys(("sustained_s", "host_s", "busy_s"), fmean(alone.wall_s)), {}, {})
-    together = row(run, device, run_s)
+    if not isinstance(device, Cuda):
+        return RateFigures({}, {}, {})
+    together = row(run, device, median(alone.wall_s))
     of_row = in_row(together)
-    if not isinstance(timer, CudaTimer) or not isinstance(device, Cuda):
-        return of_row
-    samples = {"host_s": [timer.issue(run) for _ in range(FEW)]}
+    samples = {"sustained_s": list(together.windows_s)}
+    if not isinstance(timer, CudaTimer):
+        return of_row._replace(samples=samples)
+    samples["host_s"] = [timer.issue(run) for _ in range(FEW)]
     ahead_s = AHEAD * median(samples["host_s"])
     samples["busy_s"] = [busy_s for _ in range(FEW) if (busy_s := timer.busy(run, ahead_s)) is not None]
-    if cold:
+    if weights:
         samples["cold_s"] = cold_s(run, device, timer)
+        samples["beside_load_s"] = beside_load_s(run, weights, device, timer)
     medians: dict[str, float | None] = {name: median(taken) for name, taken in samples.items() if taken}
     return RateFigures(of_row.values | medians, samples, of_row.details)
 
@@ -91,17 +105,15 @@ def rates(run: Run, device: Device, timer: Timer, alone: Repeats, *, cold: bool 
 def in_row(found: Streak) -> RateFigures:
     """Time, energy, clocks and what lowered them in a row."""
     start_mhz, end_mhz = clocks_mhz(found.readings)
-    drawn_w, by = power_w(found.readings)
+    drawn_w = power_w(found.readings)
     values: dict[str, float | None] = {
         "sustained_s": found.each_s,
         "clock_start_mhz": start_mhz,
         "clock_end_mhz": end_mhz,
-        "temperature_c": found.readings[-1].temperature_c if found.readings else None,
         "power_w": drawn_w,
         "energy_j": None if drawn_w is None else drawn_w * found.each_s,
     }
-    details: dict[str, Any] = {} if drawn_w is None else {"energy_by": by}
-    return RateFigures(values, {}, details | {"slow_reasons": slow_reasons(found.readings)})
+    return RateFigures(values, {}, {"slow_reasons": slow_reasons(found.readings)})
 
 
 def cold_s(run: Run, device: Cuda, timer: CudaTimer) -> list[float]:
@@ -117,6 +129,27 @@ def cold_s(run: Run, device: Cuda, timer: CudaTimer) -> list[float]:
     return times_s
 
 
+def beside_load_s(run: Run, weights: Sequence[torch.Tensor], device: Cuda, timer: CudaTimer) -> list[float]:
+    """Times until both are done: a run, and a load of `weights` from pinned memory on a stream of its own."""
+    pinned = device.pin([weight.cpu() for weight in weights])
+    if pinned is None:
+        return []
+    try:
+        targets = [torch.empty_like(weight) for weight in weights]
+    except torch.cuda.OutOfMemoryError:
+        return []  # as above
+    cuda: Any = torch.cuda
+    own = cuda.Stream(device.label)
+
+    def both() -> None:
+        with cuda.stream(own):
+            for target, source in zip(targets, pinned, strict=True):
+                target.copy_(source, non_blocking=True)
+        run()
+
+    return [timer.time(both).wall_s for _ in range(FEW)]
+
+
 def soak(run: Run, device: Device, run_s: float, seconds: float) -> RateFigures:
     """Rows until `seconds` are over: seconds a run at the start, and once power and heat have had their say.
 
@@ -127,9 +160,7 @@ def soak(run: Run, device: Device, run_s: float, seconds: float) -> RateFigures:
     while not rows or time.perf_counter() < end_s:
         rows.append(row(run, device, run_s))
     late = rows[-max(1, len(rows) // 4) :]
-    last = in_row(Streak(sum(r.runs for r in late), sum(r.took_s for r in late), [x for r in late for x in r.readings]))
+    last = in_row(Streak([w for r in late for w in r.windows_s], [x for r in late for x in r.readings]))
     first_mhz, _ = clocks_mhz(rows[0].readings)
     values = last.values | {"first_s": rows[0].each_s, "clock_start_mhz": first_mhz}
-    log = [last_of.readings[-1] for last_of in rows if last_of.readings]
-    history = [[round(x.at_s - log[0].at_s, 1), x.clock_mhz, x.power_w, x.temperature_c, list(x.reasons)] for x in log]
-    return RateFigures(values, {"sustained_s": [r.each_s for r in rows]}, last.details | {"history": history})
+    return RateFigures(values, {"sustained_s": [r.each_s for r in rows]}, last.details)

@@ -17,12 +17,12 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler
 
 from calibrate.devices.device import Device, find_device
-from calibrate.devices.regime import in_regime
+from calibrate.devices.regime import CASTS, in_regime
 from calibrate.devices.timer import CpuTimer, Sample, StopRule
 from calibrate.io.files import one_line
-from calibrate.io.points import Point, Settings, What
-from calibrate.sweep.measure import MeasuredModel, MeasuredStep, measure
-from calibrate.zoo.built import Built, ZooTask
+from calibrate.io.points import OPTIMIZERS, PRECISIONS, Point, Settings, What
+from calibrate.sweep.measure import MeasuredModel, MeasuredStep, adapted, measure
+from calibrate.zoo.built import Built, ZooTask, mapped
 from calibrate.zoo.zoo import build
 
 POOL = 512
@@ -122,6 +122,9 @@ def train(training: ShortTraining) -> Trained:
         raise ValueError(f"{training.model}: precision: {refusal}")
     device.open()
     built = build(training.model, training.input_shape)
+    if built.is_opaque:
+        raise ValueError(f"{training.model}: what can be called and nothing more is not trained. Name a torch model")
+    built.module.to(device=device.label, dtype=CASTS.get(training.precision))
     return Run(training, built, device).result()
 
 
@@ -133,8 +136,12 @@ class Run:
         self.built = built
         self.device = device
         self.settings = Settings(precision=training.precision, resolution=training.resolution)
-        self.samples = list(built.make_input(min(training.samples, POOL), "cpu", self.settings))
-        """Single samples, on the host."""
+        self.fed_whole = built.hooks.make_input is not None
+        """A factory's own batches stay as they are: it alone knows what in them belongs to one sample."""
+        count = training.batch if self.fed_whole else min(training.samples, POOL)
+        made = built.make_input(count, "cpu", self.settings)
+        self.samples = [made] if self.fed_whole else list(made)
+        """On the host: single samples, or the one batch."""
 
     def result(self) -> Trained:
         """The epoch as it was predicted from steps, and as it was."""
@@ -180,11 +187,11 @@ class Run:
 
     def batches(self, count: int) -> Iterator[Any]:
         """So many shuffled batches, by PyTorch's own loader. Pictures of a detector differ in size: they are a list."""
-        batch = self.training.batch
+        batch = None if self.fed_whole else self.training.batch
         loader: Any = DataLoader(
             self.samples,  # type: ignore[arg-type]
             batch,
-            sampler=RandomSampler(self.samples, replacement=True, num_samples=count * batch),
+            sampler=RandomSampler(self.samples, replacement=True, num_samples=count * (batch or 1)),
             num_workers=self.training.workers,
             pin_memory=self.device.kind == "cuda",
             collate_fn=list if self.built.task is ZooTask.DETECTION else None,
@@ -211,11 +218,15 @@ class Run:
         if self.device.kind == "cpu":
             return 0.0
         timer = self.device.timer()
-        timer.time(lambda: moved(batch, self.device.label))
-        return mean(timer.time(lambda: moved(batch, self.device.label)).wall_s for _ in range(FETCHES))
+        timer.time(lambda: self.moved(batch))
+        return mean(timer.time(lambda: self.moved(batch)).wall_s for _ in range(FETCHES))
+
+    def moved(self, batch: Any) -> Any:
+        """A batch on the device, in the precision that the model is fed."""
+        return adapted(mapped(batch, lambda tensor: tensor.to(self.device.label)), self.settings)
 
     def step_s(self) -> tuple[float, float]:
-        """A training step as calibration measures it: by the clock, and of the device."""
+        """A training step as calibration measures it: by the clock, and on a processor in its own time."""
         training = self.training
         point = Point(
             what=What.TRAINING,
@@ -227,7 +238,7 @@ class Run:
         rule = StopRule(seconds=training.seconds / SPLIT, at_least=3)
         timer = BusyTimer() if self.device.kind == "cpu" else None
         samples = measure(self.built, self.device, point, rule, timer).samples
-        return mean(samples["step_s"]), mean(samples["device_s"])
+        return mean(samples["step_s"]), mean(samples.get("device_s", samples["step_s"]))
 
     def part(self, step: MeasuredStep, count: int) -> EpochPart:
         """Train for so many steps, from where the last part ended, by the arithmetic in which steps are measured."""
@@ -235,12 +246,12 @@ class Run:
             return self._part(step, count)
 
     def _part(self, step: MeasuredStep, count: int) -> EpochPart:
-        self.built.module.to(self.device.label).train()
+        self.built.module.train()
         steps_s = []
         self.device.synchronise()
         start_s, busy_s = time.perf_counter(), time.process_time()
         for batch in self.batches(count):
-            inputs = moved(batch, self.device.label)
+            inputs = self.moved(batch)
             step_start_s = time.perf_counter()
             step.forward(inputs)
             step.backward()
@@ -256,11 +267,6 @@ def split(steps: int) -> list[int]:
     return [steps // parts + (i < steps % parts) for i in range(parts)]
 
 
-def moved(inputs: Any, label: str) -> Any:
-    """A batch on the device."""
-    return [sample.to(label) for sample in inputs] if isinstance(inputs, list) else inputs.to(label)
-
-
 # Command line
 
 
@@ -272,8 +278,8 @@ def read(arguments: Sequence[str] | None = None) -> ShortTraining:
     add("--device", default="cpu")
     add("--batch", type=int, required=True)
     add("--samples", type=int, required=True)
-    add("--optimizer", default="sgd", choices=("sgd", "adam"))
-    add("--precision", default="fp32", choices=("fp32", "amp"))
+    add("--optimizer", default="sgd", choices=OPTIMIZERS)
+    add("--precision", default="fp32", choices=PRECISIONS)
     add("--resolution", type=int)
     add("--input", default="")
     add("--seconds", type=float, default=5.0)

@@ -1,12 +1,14 @@
 """Pictures: which of the profiles known is to be drawn, and drawing it."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from calibrate.io.plot import check_picture
 from calibrate.library.lookup import Library
 from planner.model.choices import Picture
 from planner.show.charts import png
-from planner.show.charts.profiles import profile_charts
+from planner.show.charts.profiles import device_charts, profile_charts
 from planner.show.text.listings import ListingError, chosen_of
 from simulator.errors import InputError
 from simulator.world.profile import Profile
@@ -29,6 +31,15 @@ def draw(library: Library, model: str, gpu: str | None, precision: str | None, w
     title = f"{profile.model} on {profile.gpu}, {profile.precision}"
     png.draw(path, charts, title, wide_in=9 if what == Picture.LAYERS else png.WIDTH_IN, option="-o")
     return profile
+
+
+def draw_device(found: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """What was probed of a device, as a picture; ListingError where there are several, PlotError as above."""
+    check_picture(path, png.FORMS)
+    names = [str(raw.get("gpu", {}).get("name")) for raw in found]
+    if len(names) > 1:
+        raise ListingError(f"--plot: {', '.join(names)} were measured. Name one.")
+    png.draw(path, device_charts(found[0]), names[0])
 
 
 def choose_one(library: Library, model: str, gpu: str | None, precision: str | None) -> Profile:

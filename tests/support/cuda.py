@@ -27,6 +27,9 @@ UUID = "3f2c6d10-0000-4000-8000-0123456789ab"
 BUS = "00000000:1a:00.0"
 BLOCK = 2 << 20
 """What the allocator asks the driver for at a time."""
+BUSY_W, IDLE_W = 400.0, 70.0
+GAP_S = 0.25
+"""Power is told as a mean over up to a second: for so long after a kernel no rest is seen, however late the next is."""
 
 
 @dataclass
@@ -41,6 +44,8 @@ class Knobs:
     """Time of each kernel on the GPU."""
     cold_s: float = 0.0
     """More for the first kernel after a write of more than the L2 cache holds."""
+    crowding: float = 0.0
+    """Share by which a copy beside kernels takes longer."""
     context_bytes: int = 500 << 20
     kernels_bytes: int = 200 << 20
     """Held once a kernel has run: libraries load theirs then."""
@@ -60,7 +65,15 @@ class Gpu:
 
     knobs: Knobs = field(default_factory=lambda: Knobs(**json.loads(os.environ.get(KNOBS, "{}"))))
     free_at: float = 0.0
+    copied_at: float = 0.0
+    """When the last copy of a stream of its own is done: another engine than that of kernels."""
+    beside: bool = False
+    """Whether such a stream is the current one."""
     worked_s: float = 0.0
+    powered_s: float = 0.0
+    """Seconds of kernels, and of gaps between them too short to be seen."""
+    waited: bool = True
+    """Whether the host waited since the last kernel."""
     running: int = 0
     cold: bool = False
     capturing: object = None
@@ -82,11 +95,24 @@ class Gpu:
 
     @property
     def is_busy(self):
-        return self.running > 0 or time.perf_counter() < self.free_at
+        """A host that is late with the next kernel leaves no rest; one that waited until all was done does."""
+        gap_s = 0.0 if self.waited else GAP_S
+        return self.running > 0 or time.perf_counter() < self.free_at + gap_s
 
     @property
     def is_capped(self):
         return self.worked_s > self.knobs.capped_after_s
+
+    @property
+    def power_w(self):
+        return BUSY_W if time.perf_counter() < self.free_at + GAP_S else IDLE_W
+
+    @property
+    def energy_j(self):
+        """Since the clock began: what is queued is not drawn yet."""
+        now_s = time.perf_counter()
+        powered_s = self.powered_s + min(GAP_S, now_s - self.free_at)
+        return BUSY_W * powered_s + IDLE_W * (now_s - powered_s)
 
     def kernel(self):
         self.kernels += 1
@@ -101,14 +127,25 @@ class Gpu:
         if self.cold and seconds is None:
             took += self.knobs.cold_s
             self.cold = False
+        now_s = time.perf_counter()
+        self.waited = False
         self.worked_s += took
-        self.free_at = max(self.free_at, time.perf_counter()) + took
+        self.powered_s += took + min(GAP_S, max(0.0, now_s - self.free_at))
+        self.free_at = max(self.free_at, now_s) + took
+
+    def copy(self):
+        """A copy between host and GPU."""
+        if not self.beside:
+            self.queue(1)
+            return
+        self.copied_at = max(self.copied_at, time.perf_counter()) + self.knobs.kernel_s * (1 + self.knobs.crowding)
 
     def wait(self):
         if self.capturing is not None:
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
-        while (left := self.free_at - time.perf_counter()) > 0:
+        while (left := max(self.free_at, self.copied_at) - time.perf_counter()) > 0:
             time.sleep(left)
+        self.waited = True
 
     def hold(self, storage):
         """Note a storage as the GPU's."""
@@ -270,7 +307,7 @@ def _activated(patches):
             finally:
                 GPU.running -= 1
             if func is torch.ops.aten.copy_.default and not ours(args[1]):
-                GPU.queue(1)
+                GPU.copy()
                 if not kwargs or not kwargs.get("non_blocking"):
                     GPU.syncs.append("copy")
                 return found
@@ -417,6 +454,14 @@ def _activated(patches):
     def nothing(*_, **__):
         yield
 
+    @contextmanager
+    def on_stream(chosen):
+        before, GPU.beside = GPU.beside, chosen is not None and chosen is not stream
+        try:
+            yield
+        finally:
+            GPU.beside = before
+
     def properties(*_):
         uuid = {} if GPU.knobs.hidden_uuid else {"uuid": UUID}
         return SimpleNamespace(
@@ -492,11 +537,18 @@ def _activated(patches):
         current_stream=lambda *_: stream,
         Stream=Stream,
         Event=Event,
-        stream=nothing,
+        stream=on_stream,
         device=nothing,
         CUDAGraph=Graph,
         graph=capture,
         _sleep=slept,
+    )
+    patches.set(
+        torch.accelerator,
+        is_available=lambda: True,
+        current_accelerator=lambda *_, **__: torch.device("cuda"),
+        current_device_index=lambda: 0,
+        set_device_index=lambda *_: None,
     )
     modes = entered()
     return lambda: left(modes)

@@ -41,7 +41,9 @@ def profiles_show(
 
 @app.command("table")
 def profiles_table(
-    models: Annotated[list[str] | None, typer.Argument(metavar="[MODEL...]", help="Some models; else all.")] = None,
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL...]", help="Models, or groups such as lecture; else all.")
+    ] = None,
     batches: Annotated[str, typer.Option(metavar="N,...", help="Batch sizes.")] = "1,2,4",
     gpu: Annotated[
         str | None, typer.Option(metavar="KIND", help="On this kind of GPU; what nobody measured is predicted.")
@@ -65,13 +67,17 @@ def profiles_table(
 @app.command("device")
 def profiles_device(
     kind: Annotated[str | None, typer.Argument(metavar="[KIND]")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw working sets, copies and data loading, as .png or .svg."),
+    ] = None,
     profiles: Profiles = None,
 ) -> None:
     """Show what was probed of measured devices: copies, products, launches, working sets, data loading, power."""
     from planner.show.text.listings import device_show
 
-    shown = [device_show(raw, stdout_screen()) for raw in api.profiles_device(kind, profiles=profiles or ())]
-    emit("\n".join(shown))
+    found = api.profiles_device(kind, profiles=profiles or (), plot=plot)
+    emit("\n".join(device_show(raw, stdout_screen()) for raw in found))
 
 
 @app.command("join")

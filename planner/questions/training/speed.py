@@ -279,11 +279,15 @@ def achieved(speeds: Iterable[SpeedSpec], gpu: GPU) -> SpeedSpec | None:
 
 
 def measured_steps(measured: Mapping[str, Any], optimizer: str) -> dict[float, float]:
-    """Seconds of a training step by batch, as a profile's file has them; never shorter than a smaller batch's."""
+    """Seconds of a training step by batch, as a profile's file has them; never shorter than a smaller batch's.
+
+    A training queues step after step, so those in a row count where they were measured.
+    """
     rows = measured.get("training", {}).get(optimizer, {})
     steps, longest_s = {}, 0.0
     for batch in sorted(map(int, rows)):
-        longest_s = max(longest_s, float(rows[str(batch)]["step_s"]))
+        row = rows[str(batch)]
+        longest_s = max(longest_s, float(row.get("sustained_s", row["step_s"])))
         steps[float(batch)] = longest_s
     return steps
 

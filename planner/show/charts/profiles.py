@@ -1,19 +1,33 @@
-"""Charts of what was measured of a model: time by batch size, memory by kind, layers."""
+"""Charts of what was measured: of a model time by batch size, memory by kind, layers; of a device what was probed."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from calibrate.io.plot import PlotError
-from calibrate.io.points import OPTIMIZERS
+from calibrate.io.points import COPIED_BYTES, OPTIMIZERS, PASSED_BYTES, WORKERS_MAX
 from planner.model.choices import Picture
 from planner.show.charts.axes import ChartAxis, axis_around, plain
 from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
 from planner.show.charts.profiling import bars
+from planner.show.text.listings import numbers_in, part_of
 from simulator.world.profile import FitQuality, Profile
 
 STEPS = 100
 """Points of a curve."""
 KINDS = ("weights", "gradients", "optimizer", "activations")
+WAYS = {
+    "to_device_pinned": "from pinned memory",
+    "to_device_pageable": "from pageable memory",
+    "from_device_pinned": "back to pinned memory",
+    "from_device_pageable": "back to pageable memory",
+    "host": "within main memory",
+}
+"""Copies, as their probe calls them."""
+BINARY = {1 << 30: "GB", 1 << 20: "MB", 1 << 10: "kB"}
+"""Of 1024: caches are made in powers of two."""
+SIZES_NAMED = 6
+"""Sizes that have room along an axis."""
 LAYER_PARTS = {"input": "input_bytes", "output": "output_bytes", "weights": "weight_bytes"}
 
 Raw = Mapping[str, Any]
@@ -138,3 +152,77 @@ def layers(profile: Profile, measured: Raw) -> list[Graph]:
         bars("Operations of a sample, million (a multiply-add is two)", names, operations),
         bars("Working set of a sample, MB", names, held),
     ]
+
+
+# Devices
+
+
+def device_charts(raw: Mapping[str, Any]) -> list[list[Chart]]:
+    """All that can be drawn of a device's file; PlotError where that is nothing."""
+    probes = {name: part_of(raw, "probes", name) for name in ("knees", "copy", "loader")}
+    graphs = [passes(probes["knees"]), copies(part_of(probes["copy"], "samples")), loading(probes["loader"])]
+    drawn: list[Chart] = [graph for graph in graphs if graph]
+    if not drawn:
+        remedy = "Measure it: planner calibrate --what knees,copy,loader"
+        raise PlotError(f"of {part_of(raw, 'gpu').get('name')} nothing was probed that can be drawn. {remedy}.")
+    return [drawn]
+
+
+def passes(probe: Mapping[str, Any]) -> Graph | None:
+    """Time for each byte of a working set, by its size, and where caches end."""
+    samples = part_of(probe, "samples")
+    times = [(size, median(taken)) for size in PASSED_BYTES if (taken := numbers_in(samples.get(f"{size}_s")))]
+    if not times:
+        return None
+    each = [(size, 1e9 * time_s / size) for size, time_s in times]
+    ends = numbers_in(part_of(probe, "details").get("knees_bytes"))
+    knees = [Rule(end, "limit", f"a cache ends at {written(end)}", dashed=True) for end in ends]
+    marks: list[Mark] = [Line(each), Line(each, look=Look.DOTS), *knees]
+    heights = axis_around([time_ns for _, time_ns in each], plain, log=True)
+    return Graph(
+        "Time for each byte of a working set, ns", sizes([size for size, _ in each], "working set"), heights, marks
+    )
+
+
+def copies(samples: Mapping[str, Any]) -> Graph | None:
+    """Rate of copies by their size, from and to each kind of memory."""
+    series: dict[str, list[Point]] = {}
+    for way, name in WAYS.items():
+        taken = {size: numbers_in(samples.get(f"{way}_{size}_s")) for size in COPIED_BYTES}
+        points = [(float(size), size / median(times_s) / 1e9) for size, times_s in taken.items() if times_s]
+        if points:
+            series[name] = points
+    if not series:
+        return None
+    points = [point for line in series.values() for point in line]
+    marks: list[Mark] = [Line(line, colour(n), name=name) for n, (name, line) in enumerate(series.items())]
+    heights = axis_around([rate for _, rate in points], plain, log=True)
+    return Graph(
+        "Copies between host and device, GB/s", sizes([size for size, _ in points], "size of a copy"), heights, marks
+    )
+
+
+def loading(probe: Mapping[str, Any]) -> Graph | None:
+    """Pictures a second by the number of processes that load them."""
+    values = part_of(probe, "values")
+    rates = [(n, *numbers_in([values.get(f"workers_{n}_samples_per_s")])) for n in range(WORKERS_MAX + 1)]
+    known: list[Point] = [(pair[0], pair[1]) for pair in rates if len(pair) == 2]
+    if len(known) < 2:
+        return None
+    counts, heights = axis_around([n for n, _ in known], plain), axis_around([0.0, *(rate for _, rate in known)], plain)
+    axis = ChartAxis(counts.low, counts.high, [(n, plain(n)) for n, _ in known], "workers (0: the process itself)")
+    return Graph("Pictures loaded a second", axis, heights, [Line(known), Line(known, look=Look.DOTS)])
+
+
+def sizes(known: Sequence[float], title: str) -> ChartAxis:
+    """Sizes in bytes, every fourth power of two or so named."""
+    around = axis_around(known, plain, log=True)
+    named = sorted(set(known))
+    step = -(-len(named) // SIZES_NAMED)
+    return ChartAxis(around.low, around.high, [(size, written(size)) for size in named[::step]], title, log=True)
+
+
+def written(size: float) -> str:
+    """`64 kB`, of 1024 bytes each: caches are sold by powers of two."""
+    unit = next((unit for unit in BINARY if size >= unit), 1)
+    return f"{size / unit:g} {BINARY.get(unit, 'B')}"

@@ -1,12 +1,13 @@
 """Listings: profiles, prices and recordings for people to look at."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from math import ceil
 from statistics import fmean, median, stdev
 from typing import Any
 
+from calibrate.io.points import PASSED_BYTES, WORKERS_MAX
 from calibrate.library.lookup import PRECISIONS, Library
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, stale, usual_days
@@ -95,12 +96,12 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
         *(f"Doubt: {text}" for text in profile.doubts),
         *(
             f"Doubt of training with {name}: {text}"
-            for name, texts in _part(raw, "training_doubts").items()
+            for name, texts in part_of(raw, "training_doubts").items()
             for text in texts
         ),
     ]
     head = f"{profile.model} on {profile.gpu}, {profile.precision}, {profile.runtime}"
-    lead = [Table(_by_batch(profile, raw)), Items(facts, bullets=False)]
+    lead = [Table(_by_batch(profile, raw)), Table(_trained(part_of(raw, "training"))), Items(facts, bullets=False)]
     return terminal(Document(name=profile.model, headline=head, lead=lead), screen)
 
 
@@ -134,6 +135,18 @@ PROBED: Sequence[tuple[str, str, Callable[[float], str], Mapping[str, str]]] = (
             "host_bytes_per_s": "within main memory",
         },
     ),
+    (
+        "Copies begin after",
+        "copy",
+        _microseconds,
+        {
+            "to_device_pinned_t0_s": "to the device from pinned memory",
+            "to_device_pageable_t0_s": "to the device from pageable memory",
+            "from_device_pinned_t0_s": "from the device to pinned memory",
+            "from_device_pageable_t0_s": "from the device to pageable memory",
+            "host_t0_s": "within main memory",
+        },
+    ),
     ("Its own memory", "device_copy", _gigabytes_a_second, {"bytes_per_s": "read and written"}),
     (
         "Products of matrices",
@@ -146,7 +159,7 @@ PROBED: Sequence[tuple[str, str, Callable[[float], str], Mapping[str, str]]] = (
         "Pictures loaded",
         "loader",
         per_second,
-        {f"workers_{count}_samples_per_s": f"with {counted(count, 'worker')}" for count in range(1025)},
+        {f"workers_{count}_samples_per_s": f"with {counted(count, 'worker')}" for count in range(WORKERS_MAX + 1)},
     ),
     (
         "Context",
@@ -161,20 +174,23 @@ PROBED: Sequence[tuple[str, str, Callable[[float], str], Mapping[str, str]]] = (
     ("Idle", "idle", _watts, {"power_w": "with a context", "bare_power_w": "without one"}),
 )
 """Single figures of probes: title, probe, how a figure is written, and what each is of."""
-SMALLEST_SET = 1 << 14
 
 
 def device_show(raw: Mapping[str, Any], screen: Screen) -> str:
     """All that was probed of a device, by its file."""
-    kind, values = _part(raw, "gpu"), {name: _part(raw, "probes", name, "values") for name in _part(raw, "probes")}
+    kind, values = (
+        part_of(raw, "gpu"),
+        {name: part_of(raw, "probes", name, "values") for name in part_of(raw, "probes")},
+    )
     facts = [
         f"Source: {kind.get('source', '')}.",
         *(f"{what}: {text}." for what, text in _probed(values).items() if text),
-        *_knees(_part(raw, "probes", "knees")),
+        *_knees(part_of(raw, "probes", "knees")),
+        *_told(part_of(raw, "probes")),
         *(f"Assumed: {text}" for text in raw.get("assumptions", [])),
         *(f"Doubt: {text}" for text in raw.get("doubts", [])),
     ]
-    curve = Table(_pass_columns(_part(raw, "probes", "knees", "samples")))
+    curve = Table(_pass_columns(part_of(raw, "probes", "knees", "samples")))
     name = str(kind.get("name", ""))
     return terminal(Document(name=name, headline=name, lead=[Items(facts, bullets=False), curve]), screen)
 
@@ -188,19 +204,27 @@ def _probed(values: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
     }
 
 
+def _told(probes: Mapping[str, Any]) -> Iterator[str]:
+    """What the loader did for each picture, and what could not be measured."""
+    if work := part_of(probes, "loader", "details").get("work"):
+        yield f"Loading a picture: {work}."
+    for name in probes:
+        if why := part_of(probes, name, "details").get("left_out"):
+            yield f"Not measured by `{name}`: {why}."
+
+
 def _knees(probe: Mapping[str, Any]) -> list[str]:
     """`A pass over a working set, each number read and written, slows down past 2.10 MB and 33.55 MB.`"""
     if not probe:
         return []
-    sizes = [f"{size / 1e6:.2f} MB" for size in _numbers(_part(probe, "details").get("knees_bytes"))]
+    sizes = [f"{size / 1e6:.2f} MB" for size in numbers_in(part_of(probe, "details").get("knees_bytes"))]
     past = f"slows down past {' and '.join(sizes)}" if sizes else "slows down at no size"
     return [f"A pass over a working set, each number read and written, {past}."]
 
 
 def _pass_columns(samples: Mapping[str, Any]) -> list[Column]:
     """Time and rate of one pass, by size."""
-    sizes = [SMALLEST_SET << n for n in range(32)]
-    rows = Rows([(size, median(taken)) for size in sizes if (taken := _numbers(samples.get(f"{size}_s")))])
+    rows = Rows([(size, median(taken)) for size in PASSED_BYTES if (taken := numbers_in(samples.get(f"{size}_s")))])
     if not rows.items:
         return []
     return [
@@ -227,14 +251,38 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     return [*columns, *_of_points([_latency_points(raw, n) for n in rows.items])]
 
 
+def _trained(steps: Mapping[str, Any]) -> list[Column]:
+    """A row for each optimizer and batch size whose training step was timed: whole, in a row, and its parts."""
+    rows = Rows([(name, batch, step) for name in steps for batch, step in part_of(steps, name).items()])
+    parts = {
+        "step": "step_s",
+        "in a row": "sustained_s",
+        "forward": "forward_s",
+        "backward": "backward_s",
+        "update": "optimizer_s",
+        "of the host": "host_s",
+        "of kernels": "busy_s",
+    }
+    times = [
+        Rows([numbers_in([step.get(name)]) for *_, step in rows.items]).figures(
+            title, lambda s: seconds(*s) if s else "-"
+        )
+        for title, name in parts.items()
+        if any(name in step for *_, step in rows.items)
+    ]
+    named = [rows.words("optimizer", lambda row: row[0]), rows.figures("batch", lambda row: row[1])]
+    return [*named, *times] if times else []
+
+
 def _of_points(points: Sequence[Sequence[Mapping[str, Any]]]) -> list[Column]:
     """Rates, energy and runs, of a profile that was measured here."""
-    samples_s = [[s for point in of for s in _numbers(_part(point, "samples").get("wall_s"))] for of in points]
+    samples_s = [[s for point in of for s in numbers_in(part_of(point, "samples").get("wall_s"))] for of in points]
     columns = [
         _seen(points, "sustained_s", "in a row", seconds),
         _seen(points, "host_s", "of the host", seconds),
         _seen(points, "busy_s", "of kernels", seconds),
         _seen(points, "cold_s", "cold cache", seconds),
+        _seen(points, "beside_load_s", "beside a load", seconds),
         _seen(points, "energy_j", "energy", lambda joules: f"{joules:.3g} J"),
     ]
     return [*(column for column in columns if column), *(_runs(samples_s) if any(samples_s) else [])]
@@ -244,13 +292,13 @@ def _seen(
     points: Sequence[Sequence[Mapping[str, Any]]], name: str, title: str, written: Callable[[float], str]
 ) -> Column | None:
     """A figure by batch size, the mean of all sessions; None where it was not measured."""
-    rows = Rows([_numbers([_part(point, "values").get(name) for point in of]) for of in points])
+    rows = Rows([numbers_in([part_of(point, "values").get(name) for point in of]) for of in points])
     return rows.figures(title, lambda seen: written(fmean(seen)) if seen else "-") if any(rows.items) else None
 
 
 def _latency_points(raw: Mapping[str, Any], batch: int) -> list[Mapping[str, Any]]:
     """What was measured of a batch, in each session."""
-    return [_part(session, "points", "latency", str(batch)) for session in raw.get("sessions") or [raw]]
+    return [part_of(session, "points", "latency", str(batch)) for session in raw.get("sessions") or [raw]]
 
 
 def _runs(samples_s: Sequence[Sequence[float]]) -> list[Column]:
@@ -271,10 +319,12 @@ def _reached(samples_s: Sequence[float], part: float) -> str:
 
 def _sessions(profile: Profile, raw: Mapping[str, Any]) -> str:
     """`3, whose times differ by 4.0 % between sessions; another is expected within 4.6 %, one standard deviation`."""
-    spreads = [f"{share(cv, 1)} between {level}" for level, cv in _part(raw, "spread_cv").items()]
+    spreads = [f"{share(cv, 1)} between {level}" for level, cv in part_of(raw, "spread_cv").items()]
     differ = f", whose times differ by {', '.join(spreads)}" if spreads else ""
     coming = f"another is expected within {share(profile.session_cv, 1)}, one standard deviation"
-    return f"{len(raw.get('sessions') or ())}{differ}; {coming}"
+    levels = numbers_in([one.get("level") for one in raw["sessions"]])
+    ends = f" at {min(levels):.3g} to {max(levels):.3g} times the usual time" if levels else ""
+    return f"{len(raw['sessions'])}{ends}{differ}; {coming}"
 
 
 def _context(profile: Profile) -> str:
@@ -289,7 +339,7 @@ def _loading(profile: Profile, raw: Mapping[str, Any]) -> str:
 
     A CPU, which has no driver, has weights where they are.
     """
-    made_on = _part(raw, "provenance")
+    made_on = part_of(raw, "provenance")
     in_place = made_on and "driver" not in made_on
     known = {
         "within main memory" if in_place else "from pinned memory": profile.load,
@@ -301,8 +351,8 @@ def _loading(profile: Profile, raw: Mapping[str, Any]) -> str:
 
 def _beside_loading(profile: Profile, raw: Mapping[str, Any]) -> list[str]:
     """What swapping and unloading cost, what a batch takes under load, and power; of several sessions the last."""
-    points = _part((raw.get("sessions") or [raw])[-1], "points")
-    facts = [*_unloading(_part(points, "load", "0")), *_soaked(_part(points, "soak"))]
+    points = part_of((raw.get("sessions") or [raw])[-1], "points")
+    facts = [*_unloading(part_of(points, "load", "0")), *_soaked(part_of(points, "soak"))]
     if swapping := profile.after_load:
         ratios = f"a batch right after it takes {swapping.batch_ratio:.2f} times as long"
         facts.append(f"Swapping: a load takes {swapping.load_ratio:.2f} times as long, {ratios}.")
@@ -312,9 +362,9 @@ def _beside_loading(profile: Profile, raw: Mapping[str, Any]) -> list[str]:
 
 
 def _unloading(point: Mapping[str, Any]) -> list[str]:
-    unload_s = _numbers(_part(point, "samples").get("unload_s"))
-    cold_s = _numbers(_part(point, "details").get("allocating_s"))
-    peak = _numbers([_part(point, "values").get("load_peak_bytes")])
+    unload_s = numbers_in(part_of(point, "samples").get("unload_s"))
+    cold_s = numbers_in(part_of(point, "details").get("allocating_s"))
+    peak = numbers_in([part_of(point, "values").get("load_peak_bytes")])
     if not unload_s or not cold_s:
         return []
     held = f", holding {_size(peak[0])} at most" if peak else ""
@@ -324,8 +374,8 @@ def _unloading(point: Mapping[str, Any]) -> list[str]:
 
 def _soaked(by_batch: Mapping[str, Any]) -> list[str]:
     """`Under load for long: batch 32 takes 51.2 ms, at first 47.0 ms.`"""
-    values = {batch: _part(by_batch, batch, "values") for batch in by_batch}
-    ends = {batch: _numbers([seen.get("sustained_s"), seen.get("first_s")]) for batch, seen in values.items()}
+    values = {batch: part_of(by_batch, batch, "values") for batch in by_batch}
+    ends = {batch: numbers_in([seen.get("sustained_s"), seen.get("first_s")]) for batch, seen in values.items()}
     return [
         f"Under load for long: batch {batch} takes {seconds(pair[0])}, at first {seconds(pair[1])}."
         for batch, pair in ends.items()
@@ -351,10 +401,11 @@ def _quality(quality: FitQuality) -> str:
 def _evidence(raw: Mapping[str, Any]) -> list[str]:
     """The making of a measured profile, as its file has it. What is not as expected is not shown."""
     facts = {
-        "Measured on": ", ".join(_provenance(_part(raw, "provenance"))),
-        "Bound by": "; ".join(_regimes(_part(raw, "regime"))),
-        "Largest batch": "; ".join(_limits(_part(raw, "limits"))),
-        **{f"Fit of {name}": _fit(_part(raw, "fits", name)) for name in _part(raw, "fits") if name != "latency"},
+        "Measured on": ", ".join(_provenance(part_of(raw, "provenance"))),
+        "Computed in": ", ".join(_in_force(raw)),
+        "Bound by": "; ".join(_regimes(part_of(raw, "regime"))),
+        "Largest batch": "; ".join(_limits(part_of(raw, "limits"))),
+        **{f"Fit of {name}": _fit(part_of(raw, "fits", name)) for name in part_of(raw, "fits") if name != "latency"},
     }
     return [f"{what}: {text}." for what, text in facts.items() if text]
 
@@ -362,6 +413,14 @@ def _evidence(raw: Mapping[str, Any]) -> list[str]:
 def _provenance(raw: Mapping[str, Any]) -> list[str]:
     words = {"gpu_name": "", "driver": "driver ", "cuda": "CUDA ", "cudnn": "cuDNN ", "torch": "torch ", "date": "on "}
     return [f"{word}{str(raw[key])[:60]}" for key, word in words.items() if raw.get(key) not in (None, "")]
+
+
+def _in_force(raw: Mapping[str, Any]) -> list[str]:
+    """`convolutions in tf32, products in ieee`: what torch said while batches were timed."""
+    by_batch = part_of((raw.get("sessions") or [raw])[-1], "points", "latency")
+    found = next((part_of(by_batch, batch, "details", "regime") for batch in by_batch), {})
+    kinds = [f"{what} in {found[what]}" for what in ("convolutions", "products") if found.get(what)]
+    return [*kinds, *([f"autocast to {found['autocast']}"] if found.get("autocast") else [])]
 
 
 def _regimes(raw: Mapping[str, Any]) -> list[str]:
@@ -381,7 +440,7 @@ def _span(some: Sequence[int], known: Sequence[int]) -> str:
 
 def _limits(raw: Mapping[str, Any]) -> list[str]:
     """`inference 64, and 128 did not fit`; `inference 32, and no larger one was tried`."""
-    ends = {phase: _part(raw, phase) for phase in raw}
+    ends = {phase: part_of(raw, phase) for phase in raw}
     return [
         f"{phase} {end.get('fits', 'none')}, and "
         + (f"{end['fails']} did not fit" if "fails" in end else "no larger one was tried")
@@ -392,12 +451,12 @@ def _limits(raw: Mapping[str, Any]) -> list[str]:
 
 def _fit(raw: Mapping[str, Any]) -> str:
     errors = {
-        key: next(iter(_numbers([raw.get(key)])), None) for key in ("error_mean", "error_max", "error_max_at", "band")
+        key: next(iter(numbers_in([raw.get(key)])), None) for key in ("error_mean", "error_max", "error_max_at", "band")
     }
     return _quality(FitQuality(form=str(raw["form"]), **errors)) if raw.get("form") else ""
 
 
-def _part(raw: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+def part_of(raw: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
     """A mapping inside others; empty where there is none."""
     for key in keys:
         raw = raw.get(key) or {}
@@ -406,7 +465,7 @@ def _part(raw: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
     return raw
 
 
-def _numbers(values: object) -> list[float]:
+def numbers_in(values: object) -> list[float]:
     listed = values if isinstance(values, list) else []
     return [float(v) for v in listed if isinstance(v, int | float) and not isinstance(v, bool)]
 

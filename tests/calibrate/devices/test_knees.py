@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from calibrate.devices.knees import SMALLEST_BYTES, falls, knees
+from calibrate.devices.knees import falls, knees
+from calibrate.io.points import PASSED_BYTES
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ def test_a_cache_ends_where_the_rate_falls_for_good(rates, ends):
 def test_this_machines_memory_is_passed_over_in_sets_of_doubling_size():
     threads = torch.get_num_threads()
     values, samples, details = knees(torch.device("cpu"), 0.3)
-    sizes = [SMALLEST_BYTES << n for n in range(len(samples))]
+    sizes = PASSED_BYTES[: len(samples)]
     assert list(samples) == [f"{size}_s" for size in sizes]
     assert sizes[-1] == 1 << 28
     assert values["fastest_bytes_per_s"] >= values["slowest_bytes_per_s"] > 0

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from support.calibrated import PROVENANCE, TIMES_S, WEIGHTS, outcomes, session
 
-from calibrate.io.points import What
+from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.library.lookup import find_profiles
-from calibrate.sessions.join import JoinError, join
+from calibrate.sessions.join import JoinError, _pooled_point, join
 from calibrate.sessions.spread import SessionTimes, spread_of
 from calibrate.sweep import assemble
+from calibrate.sweep.assemble import counted_runs
 from calibrate.sweep.journal import Header
 from planner.catalog.offers import load_catalog
 
@@ -166,6 +167,57 @@ def test_what_held_the_clock_down_in_one_session_is_a_doubt_of_all(tmp_path):
         for folder in (folders[0], folders[2], tmp_path / "out")
     )
     assert len(first) == len(joined) > len(last)
+
+
+def noisy(draw: np.random.Generator, share: float) -> list[float]:
+    """Runs of one batch of which a share is held up, some for a moment, some for long."""
+    runs = 0.01 * draw.lognormal(0, draw.uniform(0.01, 0.5)) * draw.lognormal(0, 0.05, draw.integers(20, 300))
+    held = draw.random(len(runs)) < share
+    return list(np.where(held, runs * draw.choice([1.8, 100.0], len(runs)), runs))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_sessions_become_lies_between_them(seed):
+    """Runs that are held up in a tenth of a session are how the device is; pooled with quiet ones they still are."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for number in range(draw.integers(2, 5)):
+        samples = {
+            "wall_s": noisy(draw, draw.uniform(0, 0.3)),
+            "step_s": noisy(draw, draw.uniform(0, 0.6)),
+        }
+        point = Point(what=What.LATENCY, model="net", batch=number)
+        found.append(PointOutcome(point=point, status=Status.OK, samples=samples))
+    levels = [float(level) for level in draw.lognormal(0, 0.5, len(found))]
+    pooled = _pooled_point(found, levels)
+    means = [np.mean(counted_runs(one)) for one in found]
+    assert min(means) <= np.mean(counted_runs(pooled)) * (1 + 1e-9) <= max(means) * (1 + 1e-6)
+    medians = [np.median(one.samples["step_s"]) for one in found]
+    assert min(medians) <= np.median(pooled.samples["step_s"]) * (1 + 1e-9) <= max(medians) * (1 + 1e-6)
+    lacking = _pooled_point([None, *found[1:]], levels)
+    levelled = [mean / level for mean, level in zip(means[1:], levels[1:], strict=True)]
+    would = [np.exp(np.mean(np.log(levelled))) * levels[0], *means[1:]]
+    assert min(would) <= np.mean(counted_runs(lacking)) * (1 + 1e-9) <= max(would) * (1 + 1e-6)
+
+
+def test_two_noisy_sessions_are_no_quiet_one(tmp_path):
+    """12 % of runs are held up, so they count: 80 and 143 ms. Together, at one mean, the bulks of both lie so far apart
+    that only the 7 % which took longest would seem to be hiccups: without them 12 ms were left.
+    """
+    folders, means = [], []
+    for number, longest_s in enumerate((1.0, 1.9)):
+        taken = [0.010] * 88 + [0.020] * 5 + [longest_s] * 7
+        means.append(np.mean(taken))
+        of_session = [
+            replace(one, samples={"wall_s": taken}) if one.point.key == "net/latency/16/fp32" else one
+            for one in outcomes(1.0, number)
+        ]
+        header = Header(provenance=PROVENANCE | {"date": f"2026-07-2{number}T12:00:00+00:00"}, seed=1)
+        folders.append(tmp_path / f"{number}")
+        assemble.write(of_session, header, folders[-1])
+    join(folders, tmp_path / "out")
+    raw = json.loads((tmp_path / "out" / "T4" / "net.json").read_text())
+    assert raw["latency_s"]["16"] == pytest.approx(np.mean(means), rel=0.01)
 
 
 def test_runs_that_spread_are_no_difference_between_sessions():

@@ -3,8 +3,6 @@
 import json
 import subprocess
 import sys
-import time
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ import torch
 from torch import nn
 
 from calibrate.devices.device import Cpu, DeviceError, find_device, peak_bytes, process_bytes
-from calibrate.devices.nvml import Nvml
 from calibrate.devices.timer import ReplayTimer, StopRule, sample
 from calibrate.io.points import Point, Settings, What
 from calibrate.sweep.loads import _cache_bytes, cooler
@@ -114,13 +111,10 @@ def test_the_highest_running_sum() -> None:
 def test_loading(lenet: Built, cpu: Cpu) -> None:
     values, samples, details = figures(lenet, cpu, What.LOAD)
     assert values["weight_bytes"] == weight_bytes(lenet) == LENET_BYTES
-    assert values["tensors"] == 10
-    assert values["load_peak_bytes"] == values["weights_device_bytes"] == values["weight_bytes"]
-    assert values["context_lazy_bytes"] == cpu.context_bytes
+    assert values["load_peak_bytes"] == values["weight_bytes"]
     assert "pinned_s" not in samples, "memory is pinned for a GPU only"
     assert all(min(samples[key]) > 0 for key in ("pageable_s", "unload_s", "disk_s"))
-    assert [(part["tensors"], part["bytes"]) for part in details["sizes"]][-1] == (10, LENET_BYTES)
-    assert details["disk"]["file_bytes"] > LENET_BYTES
+    assert details["sizes"][-1]["bytes"] == LENET_BYTES
     assert "share_from_storage" in details["disk"]
 
 
@@ -140,8 +134,6 @@ def test_memory_of_a_batch_grows_with_it(lenet: Built, cpu: Cpu) -> None:
     # Least: the input and conv1's output, 6 pictures of 24 x 24.
     for batch, values in zip((1, 2, 64), held, strict=True):
         assert values["allocated_bytes"] >= LENET_BYTES + batch * 4 * (28 * 28 + 6 * 24 * 24)
-        assert values["output_bytes"] == batch * 10 * 4
-        assert values["input_bytes"] == batch * 28 * 28 * 4
         assert values["device_bytes"] > values["allocated_bytes"]
     assert held[0]["allocated_bytes"] < held[1]["allocated_bytes"] < held[2]["allocated_bytes"]
 
@@ -153,32 +145,28 @@ def test_memory_of_a_training_step_adds_up_by_kind(lenet: Built, cpu: Cpu, optim
     # Adam also counts its steps: one number for each of the 10 tensors.
     assert values["optimizer_bytes"] == times * LENET_BYTES + (40 if optimizer == "adam" else 0)
     assert values["activations_bytes"] >= 32 * 4 * (28 * 28 + 6 * 24 * 24)
-    kinds = ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes", "update_bytes")
-    assert sum(values[kind] for kind in kinds) == values["allocated_bytes"]
+    kinds = ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes")
+    assert sum(values[kind] for kind in kinds) <= values["allocated_bytes"]
 
 
 def test_latency(lenet: Built, cpu: Cpu) -> None:
     values, samples, details = figures(lenet, cpu, What.LATENCY, batch=4)
+    assert samples.keys() == {"wall_s"}, "a processor is its own host, and runs follow each other"
+    assert not values, "nothing is known of energy and clocks"
     assert 6 <= len(samples["wall_s"]) <= 20
     assert 0 < min(samples["wall_s"]) < 1
-    assert "device_s" not in samples
-    assert values["sustained_s"] == values["host_s"] == values["busy_s"] == fmean(samples["wall_s"])
-    assert values.keys() == {"output_bytes", "sustained_s", "host_s", "busy_s"}, "nothing is known of energy and clocks"
     assert details["regime"]["products"] == details["regime"]["convolutions"] == "ieee"
-    assert details["threads"] == 1
-    assert details["stop"] in ("narrow", "time", "count")
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_training_step_and_its_parts(lenet: Built, cpu: Cpu, optimizer: str) -> None:
     before = [parameter.clone() for parameter in lenet.module.parameters()]
     point = Point(what=What.TRAINING, model="lenet", batch=8, optimizer=optimizer)
-    _, samples, details = measure(lenet, cpu, point, StopRule(seconds=0.5, at_most=50, warm_up_s=0.0))
+    samples = measure(lenet, cpu, point, StopRule(seconds=0.5, at_most=50, warm_up_s=0.0)).samples
     parts = [min(samples[part]) for part in ("forward_s", "backward_s", "optimizer_s")]
     assert all(part > 0 for part in parts)
     # The same work timed twice, on a machine that may do other things meanwhile.
     assert 0.4 < sum(parts) / min(samples["step_s"]) < 2.5
-    assert details["optimizer"] == optimizer
     assert all(map(torch.equal, before, lenet.module.parameters())), "the weights are as they were"
     assert not lenet.module.training
     assert all(parameter.grad is None for parameter in lenet.module.parameters())
@@ -190,36 +178,6 @@ def test_a_recording_stands_in_for_the_device(lenet: Built, cpu: Cpu) -> None:
     rule = StopRule(seconds=9.0, at_least=6, at_most=6, warm_up_s=0.0)
     samples = measure(lenet, cpu, point, rule, ReplayTimer(recorded)).samples
     assert samples["wall_s"] == [0.001 * i for i in range(1, 7)]
-
-
-class Meter:
-    """Answers for a GPU that draws 100 W, read as energy, or as power where it does not count."""
-
-    class NVMLError(Exception):
-        """As the library's own."""
-
-    def __init__(self, counts: bool) -> None:
-        self.counts = counts
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, _: int) -> int:
-        if not self.counts:
-            raise Meter.NVMLError
-        return int(time.perf_counter() * 100) * 1000
-
-    def nvmlDeviceGetPowerUsage(self, _: int) -> int:
-        return 100_000
-
-
-@pytest.mark.parametrize("counts", [True, False])
-def test_energy_by_the_counter_or_by_sampled_power(
-    lenet: Built, cpu: Cpu, counts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cpu, "nvml", Nvml(Meter(counts), handle=1))
-    monkeypatch.setattr("calibrate.sweep.rates.ROW_S", 0.6)
-    values, samples, details = figures(lenet, cpu, What.LATENCY, batch=4)
-    assert details["energy_by"] == ("NVML, energy counter" if counts else "NVML, sampled power")
-    assert values["power_w"] == pytest.approx(100, rel=0.25 if counts else 1e-9)
-    assert values["energy_j"] > 50 * min(samples["wall_s"])
 
 
 # Settings

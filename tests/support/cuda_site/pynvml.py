@@ -1,14 +1,12 @@
 """NVML of the GPU in imitation: the functions that are asked for, under their own names."""
 
 import os
-import time
 from types import SimpleNamespace
 
 from support.cuda import BUS, GPU, UUID
 
 NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU, NVML_FEATURE_ENABLED = 1, 2, 0, 1
 BUSY_MHZ, CAPPED_MHZ, IDLE_MHZ = 1980, 1500, 345
-BUSY_W, IDLE_W = 400.0, 70.0
 
 
 class NVMLError(Exception):
@@ -57,13 +55,13 @@ def nvmlDeviceGetComputeRunningProcesses(_):
 def nvmlDeviceGetTotalEnergyConsumption(_):
     if "energy" not in GPU.knobs.reads:
         raise NVMLError("Not Supported")
-    return int(time.perf_counter() / 0.02) * int(BUSY_W * 20)
+    return int(1000 * GPU.energy_j)
 
 
 def nvmlDeviceGetPowerUsage(_):
     if "power" not in GPU.knobs.reads:
         raise NVMLError("Not Supported")
-    return int(1000 * (BUSY_W if GPU.is_busy else IDLE_W))
+    return int(1000 * GPU.power_w)
 
 
 def nvmlDeviceGetEnforcedPowerLimit(_):
