@@ -1,10 +1,15 @@
 """The first minutes on a GPU: every command is one that is understood, and what it names is there."""
 
+import json
+import re
+import tarfile
 from pathlib import Path
 
 import pytest
+from support import cuda
 from support.paths import ROOT
 
+from benchmarks import gpu
 from benchmarks.gpu import STEPS, arguments
 from calibrate.cli import read
 from planner.cli import app
@@ -37,3 +42,39 @@ def test_what_is_begun_again_does_not_write_over_a_log(tmp_path: Path) -> None:
 
 def test_a_first_hour_is_enough() -> None:
     assert sum(limit_s for limit_s, _ in STEPS.values()) < 3600
+
+
+SMALL = {
+    r"--models \S+": "--models lenet",
+    r"--batches \S+": "--batches 1,2",
+    r"--seconds \S+": "--seconds 0.02",
+    r"--soak \S+": "--soak 0.1",
+    r"--precision \S+": "--precision fp32,torch",
+    r" --until-memory-ends": "",
+    r"inference,training,device": "inference,training",
+    r"inference,device": "inference",
+}
+"""So that a step takes seconds: fewer and smaller of the same things. Probes have tests of their own."""
+
+
+def in_small(command: str) -> str:
+    for pattern, small in SMALL.items():
+        command = re.sub(pattern, small, command)
+    return command
+
+
+@pytest.mark.parametrize("step", ["smoke", "regimes", "training"])
+def test_steps_end_well_on_a_gpu_in_imitation(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = tmp_path / "held"
+    held.mkdir()
+    for name, value in (cuda.environment(folder=str(held)) | {"OMP_NUM_THREADS": "1"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(ROOT)
+    limit_s, commands = STEPS[step]
+    monkeypatch.setattr(gpu, "STEPS", {step: (limit_s, [in_small(command) for command in commands])})
+    assert gpu.main(["--out", str(tmp_path), "--steps", step]) == 0, (tmp_path / f"{step}.log").read_text()
+    with tarfile.open(tmp_path / f"{step}.tgz") as packed:
+        names = [Path(name).name for name in packed.getnames()]
+        assert "journal.jsonl" in names
+    made = [json.loads(path.read_text()) for path in (tmp_path / step).rglob("lenet*.json")]
+    assert {raw["gpu"] for raw in made} == {"H100"}

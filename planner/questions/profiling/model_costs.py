@@ -1,9 +1,11 @@
 """Costs of models side by side: to load one, and to run it at some batch sizes. The table of CS 181AI, lecture 14."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
+from statistics import fmean
+from typing import Any
 
 from calibrate.io.points import Settings
 from calibrate.layers.facts import known as models_with_layers
@@ -39,6 +41,8 @@ class RunCost:
     """Weights and workspace, slack of the allocator included, without the context."""
     band_s: tuple[float, float] | None = None
     """80 % band of a predicted time."""
+    beside_load_s: float | None = None
+    """Until the batch and a load of the model beside it are both done, as measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +114,21 @@ def model_costs(
     predictor = Predictor(library, catalog.gpus)
     rows = [
         row
-        for model, kind in product(models or known, kinds)
+        for model, kind in product(_in_all_settings(library, models) or known, kinds)
         for row in _rows(predictor, model, kind, precision, batches, predicts=gpu is not None)
     ]
     origins = list(Origin)
     return ModelCosts(batches=tuple(batches), rows=tuple(sorted(rows, key=lambda r: origins.index(r.origin))))
+
+
+def _in_all_settings(library: Library, models: Sequence[str]) -> list[str]:
+    """Names, each with those of the same model's profiles in other settings: `net`, `net.cudnn_benchmark`."""
+    if not models:
+        return []
+    profiles = library.profiles.values()
+    plain = {profile.model: library.measured(profile).get("model", profile.model) for profile in profiles}
+    names = [other for model in models for other in (model, *(name for name, of in plain.items() if of == model))]
+    return list(dict.fromkeys(names))
 
 
 def _demand_known(name: str | None, known: Sequence[str], what: str) -> None:
@@ -160,11 +174,24 @@ def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> M
         load_s=profile.load(weights),
         pageable_s=profile.load_from(WeightSource.PAGEABLE)(weights) if profile.pageable_bytes_per_s else None,
         runs=tuple(
-            RunCost(batch=batch, time_s=profile.latency(batch), memory_bytes=weights + profile.workspace(batch))
+            RunCost(
+                batch=batch,
+                time_s=profile.latency(batch),
+                memory_bytes=weights + profile.workspace(batch),
+                beside_load_s=_beside_load_s(raw, batch),
+            )
             for batch in batches
             if batch <= profile.largest_batch
         ),
     )
+
+
+def _beside_load_s(raw: Mapping[str, Any], batch: int) -> float | None:
+    """The mean of all sessions that measured it."""
+    sessions = raw.get("sessions") or [raw]
+    points = [session.get("points", {}).get("latency", {}).get(str(batch), {}) for session in sessions]
+    seen = [time_s for point in points if (time_s := point.get("values", {}).get("beside_load_s"))]
+    return fmean(seen) if seen else None
 
 
 def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> Iterator[ModelCost]:

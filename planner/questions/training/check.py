@@ -22,8 +22,6 @@ SECONDS = 5.0
 """Time to measure steps by themselves."""
 LIMIT_S = 1800.0
 """Longest time of a check."""
-PRECISIONS = ("fp32", "amp")
-"""Precisions that can be run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +111,6 @@ def not_runnable(scenario: TrainingScenario) -> Iterator[tuple[str, str]]:
         yield "model.channels", "models are run with all their channels. Leave it out."
     if train.optimizer not in MEASURED_OPTIMIZER:
         yield "train.optimizer", f"{train.optimizer} cannot be run. Write sgd, momentum or adam."
-    if train.precision not in PRECISIONS:
-        yield "train.precision", f"{train.precision} cannot be run. Write {' or '.join(PRECISIONS)}."
 
 
 def model_options(scenario: TrainingScenario) -> dict[str, int | str | None]:

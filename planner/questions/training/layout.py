@@ -1,6 +1,7 @@
 """The layout of a training: the model, on how many GPUs of which machines, and how these share the work."""
 
 from dataclasses import dataclass
+from math import inf
 
 from calibrate.layers.facts import Facts, facts
 from calibrate.library.lookup import profile_name
@@ -107,6 +108,8 @@ class TrainingLayout:
     gpu_count: int
     micro_batch: float
     """Samples of one pass on one copy of the model."""
+    loader_rate: float = inf
+    """Samples a second that one worker of the loader makes ready."""
 
     @property
     def gpu(self) -> GPU:

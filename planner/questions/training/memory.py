@@ -9,10 +9,10 @@ from calibrate.layers.facts import Facts
 from planner.model.ranges import Range, ranged
 from simulator.world.precision import WEIGHT_BYTES, value_share
 
-PRECISIONS = ("fp32", "tf32", "amp", "bf16", "fp16")
+PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
 """Precisions that models are trained in."""
-CAST_BYTES: Mapping[str, int] = {"amp": 2}
-"""Bytes of the copies of weights that `amp` computes with."""
+CAST_BYTES: Mapping[str, int] = {"amp": 2, "amp-bf16": 2}
+"""Bytes of the copies of weights that autocast computes with."""
 STATE_BYTES: Mapping[str, int] = {"sgd": 0, "momentum": 4, "adam": 8, "adamw": 8, "adam8bit": 2, "adagrad": 4}
 """Bytes that an optimizer keeps of each parameter: a 4-byte momentum, Adam's two, its 8-bit form's two bytes."""
 MASTER_BYTES = 4
@@ -106,7 +106,7 @@ def vision_activation_bytes(facts: Facts, precision: str, recompute: str = "none
     elif recompute == "selective":
         low = low / 2
     kept_bytes = ranged(low, math.sqrt(low * high), high)
-    return kept_bytes * AMP_KEEPS if precision == "amp" else kept_bytes
+    return kept_bytes * AMP_KEEPS if precision in CAST_BYTES else kept_bytes
 
 
 # All of it

@@ -5,12 +5,13 @@ no file, and the same input gives the same plan.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from calibrate.io.points import WORKERS_MAX
 from calibrate.layers.facts import Facts, FactsError, facts
-from calibrate.library.lookup import Library
+from calibrate.library.lookup import Library, Probes
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
 from planner.catalog.offers import Catalog, wrong_offers
 from planner.io.load import ScenarioError, refusal, refused
@@ -130,7 +131,8 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     machines, rejections = sources(scenario, catalog)
     # Ratios of a training step to inference were measured on profiles: what was learnt of inference is not tried yet.
     predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, subject), learnt=Learnt({}, {}, {}))
-    options = marked(every_option(scenario, subject, machines, predictor))
+    rates = loader_rates(loaded, {source.gpu.name for source in machines}, library)
+    options = marked(every_option(scenario, subject, machines, predictor, rates))
     if not options:
         raise no_option(loaded, scenario, rejections)
     allowed = [option for option in options if is_allowed(option)]
@@ -142,6 +144,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
         warnings=(
             *loaded.warnings,
             *warnings(scenario, machines, options),
+            *probed_rates(scenario, rates),
             *measured_doubts(scenario, subject, options, library),
         ),
         rejections=tuple(rejections),
@@ -183,6 +186,43 @@ def unknown_gpus(scenario: TrainingScenario, catalog: Catalog) -> Iterator[Wrong
         if speed.gpu not in catalog.gpus:
             hint = perhaps(speed.gpu, catalog.gpus)
             yield ("speed", i, "gpu"), f"`{speed.gpu}` is not a kind of GPU in the catalog.{hint}"
+
+
+def loader_rates(loaded: LoadedTraining, gpus: Collection[str], library: Library) -> dict[str, float]:
+    """Samples a second of one worker by kind of GPU; ScenarioError where the scenario has a loader and that is unknown.
+
+    The scenario's rate, else what was probed on the GPU's host.
+    """
+    loader = loaded.scenario.data.loader
+    if loader is None:
+        return {}
+    found = {gpu: loader.rate or worker_rate(library.probes(gpu), loader.workers) for gpu in gpus}
+    if missing := sorted(gpu for gpu, rate in found.items() if rate is None):
+        text = f"`rate` is missing, and beside the profiles of {', '.join(missing)} no loader was probed."
+        remedy = "Write what one worker makes ready, or measure it: planner calibrate --what loader."
+        raise refused(loaded, [(("data", "loader"), f"{text} {remedy}")])
+    return {gpu: rate for gpu, rate in found.items() if rate}
+
+
+def worker_rate(probes: Probes, workers: int) -> float | None:
+    """Samples a second of one of so many workers: of the fewest probed that are as many, else all that were share.
+
+    With 100/s by 1 and 160/s by 2 workers: 1 makes 100/s, each of 2 makes 80/s, each of 4 makes 40/s.
+    """
+    of_loader = probes.get("loader", {})
+    rates = {n: rate for n in range(1, WORKERS_MAX + 1) if (rate := of_loader.get(f"workers_{n}_samples_per_s"))}
+    if not rates:
+        return None
+    as_many = min((n for n in rates if n >= workers), default=max(rates))
+    return rates[as_many] / max(as_many, workers)
+
+
+def probed_rates(scenario: TrainingScenario, rates: Mapping[str, float]) -> Iterator[str]:
+    """Rates of loaders that the scenario does not state."""
+    loader = scenario.data.loader
+    if loader and not loader.rate:
+        each = ", ".join(f"{rate:,.0f}/s on the host of {gpu}" for gpu, rate in sorted(rates.items()))
+        yield f"A worker of the loader makes {each}, as probed there: pictures of 500x375, decoded and resized to 224."
 
 
 def no_option(loaded: LoadedTraining, scenario: TrainingScenario, rejections: Sequence[Rejection]) -> ScenarioError:
@@ -250,7 +290,11 @@ def gpus_with_batch(scenario: TrainingScenario, machines: Sequence[MachineSource
 
 
 def every_option(
-    scenario: TrainingScenario, subject: Subject, machines: Sequence[MachineSource], predictor: Predictor
+    scenario: TrainingScenario,
+    subject: Subject,
+    machines: Sequence[MachineSource],
+    predictor: Predictor,
+    loader_rates: Mapping[str, float],
 ) -> Iterator[TrainingOption]:
     """An option for each machine and number of GPUs, where the batch is divided by it and the GPU has the precision."""
     speeds: dict[tuple[str, float], PassSpeed | None] = {}
@@ -265,6 +309,7 @@ def every_option(
                 source=source,
                 gpu_count=gpu_count,
                 micro_batch=micro_batch,
+                loader_rate=loader_rates.get(source.gpu.name, math.inf),
             )
             asked = (layout.gpu.name, micro_batch)
             if asked not in speeds:

@@ -147,8 +147,8 @@ class LoaderSpec:
     __pydantic_config__ = STRICT
     workers: Count
     """Processes for each GPU."""
-    rate: Rate
-    """Samples a second that one of them makes ready, e.g. `400 /s`."""
+    rate: Rate | None = None
+    """Samples a second that one of them makes ready, e.g. `400 /s`; where not given, as probed beside the profiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class TrainSpec:
     accumulation: Count = 1
     """Passes before each step; with a pipeline, the micro-batches that fill it."""
     precision: Precision = "fp32"
-    """`fp32`, `tf32`, `amp`, `bf16` or `fp16`."""
+    """`fp32`, `tf32`, `torch` (as PyTorch comes), `amp`, `amp-bf16`, `bf16` or `fp16`."""
     optimizer: Annotated[str, Field(json_schema_extra={"enum": list(OPTIMIZERS)})] = "momentum"
     """`sgd`, `momentum`, `adam`, `adamw`, `adam8bit` or `adagrad`."""
     recompute: Annotated[str, Field(json_schema_extra={"enum": list(RECOMPUTE)})] = "none"

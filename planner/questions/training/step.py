@@ -179,7 +179,7 @@ class StepTimes:
             return None
         samples = self.layout.global_batch / self.layout.split.data
         step_s = self.without_loader().at_least(reading_s(self.layout), Limit.LOADER).time_s.mid
-        return workers_enough(samples, loader.rate, step_s)
+        return workers_enough(samples, self.layout.loader_rate, step_s)
 
 
 def update_s(layout: TrainingLayout) -> float:
@@ -197,7 +197,7 @@ def loading_s(layout: TrainingLayout) -> float:
     if loader is None:
         return reading_s(layout)
     samples = layout.global_batch / layout.split.data
-    return loader_s(samples, loader.workers, loader.rate, storage_rate(layout))
+    return loader_s(samples, loader.workers, layout.loader_rate, storage_rate(layout))
 
 
 def reading_s(layout: TrainingLayout) -> float:

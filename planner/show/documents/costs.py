@@ -66,6 +66,12 @@ def _run_columns(rows: Sequence[ModelCost], batch: int) -> Iterator[Column]:
     runs = Rows([row.at(batch) for row in rows])
     yield runs.figures(f"memory at {batch}", _memory, value=lambda r: r.memory_bytes if r else None)
     yield runs.figures(f"time at {batch}", _time, value=lambda r: r.time_s if r else None)
+    if any(run and run.beside_load_s for run in runs.items):
+        yield runs.figures(
+            f"beside a load at {batch}",
+            lambda r: seconds(r.beside_load_s) if r and r.beside_load_s else "-",
+            value=lambda r: r.beside_load_s if r else None,
+        )
 
 
 def _memory(run: RunCost | None) -> str:
@@ -114,7 +120,9 @@ def costs_csv(costs: ModelCosts) -> str:
 def _csv_header(batches: Sequence[int]) -> list[str]:
     names = ["origin", "model", "gpu", "precision", "runtime", "load_memory_bytes", "load_s", "load_pageable_s"]
     runs = [
-        name for b in batches for name in (f"memory_bytes_{b}", f"time_s_{b}", f"time_low_s_{b}", f"time_high_s_{b}")
+        f"{name}_{batch}"
+        for batch in batches
+        for name in ("memory_bytes", "time_s", "time_low_s", "time_high_s", "beside_load_s")
     ]
     return [*names, "context_bytes", *runs]
 
@@ -125,8 +133,9 @@ def _csv_row(row: ModelCost, batches: Sequence[int]) -> Iterator[object]:
     yield row.context_bytes
     for run in map(row.at, batches):
         if run is None:
-            yield from (None,) * 4
+            yield from (None,) * 5
             continue
         low, high = run.band_s or (None, None)
         yield round(run.memory_bytes)
-        yield from (None if time_s is None else f"{time_s:.6g}" for time_s in (run.time_s, low, high))
+        times_s = (run.time_s, low, high, run.beside_load_s)
+        yield from (None if time_s is None else f"{time_s:.6g}" for time_s in times_s)

@@ -3,15 +3,17 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from support.calibrated import PROVENANCE, outcomes
 
 import planner
-from calibrate.io.points import Settings
+from calibrate.io.points import Settings, What
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.sweep import assemble
 from calibrate.sweep.journal import Header
+from calibrate.zoo.zoo import expand
 from planner.questions.profiling.model_costs import CostError, ModelCosts, Origin
 from planner.show.documents.costs import costs_text
 from planner.units.writing import Format, Screen
@@ -65,13 +67,29 @@ def test_cudnn_by_rule_and_by_trying_stand_side_by_side(tmp_path):
     tried = Settings(cudnn_benchmark=True)
     points = [*outcomes(1.0, 1), *outcomes(0.8, 2, settings=tried)]
     assemble.write(points, Header(provenance=PROVENANCE, seed=1), tmp_path)
-    costs = planner.profiles_table("net", "net.cudnn_benchmark", gpu="T4", profiles=[tmp_path])
+    costs = planner.profiles_table("net", gpu="T4", profiles=[tmp_path])
     assert {row.origin for row in costs.rows} == {Origin.MEASURED}
     ((off, on),) = costs.benchmarked
     for batch in costs.batches:
         assert on.at(batch).time_s / off.at(batch).time_s == pytest.approx(0.8, rel=0.02)
     assert off.pageable_s == pytest.approx(0.021, rel=0.05)
     assert "cudnn.benchmark off and on" in table(costs, Format.TABLE)
+
+
+def test_a_batch_beside_a_load_stands_beside_the_batch(tmp_path):
+    points = [
+        replace(one, values={**one.values, "beside_load_s": 0.025}) if one.point.what is What.LATENCY else one
+        for one in outcomes(1.0, 1)
+    ]
+    assemble.write(points, Header(provenance=PROVENANCE, seed=1), tmp_path)
+    (row,) = csv.DictReader(io.StringIO(table(planner.profiles_table("net", profiles=[tmp_path]), Format.CSV)))
+    assert {row[f"beside_load_s_{batch}"] for batch in (1, 2, 4)} == {"0.025"}
+
+
+def test_a_group_of_models_is_what_it_is_for_calibrate():
+    lecture = planner.profiles_table("lecture", gpu="V100")
+    assert {row.model for row in lecture.rows} == set(expand("lecture") or ())
+    assert len(lecture.rows) > len(LECTURE.split()) - 1
 
 
 @pytest.mark.parametrize("words", [{"models": ("resnet500",)}, {"models": (), "gpu": "V1000"}])

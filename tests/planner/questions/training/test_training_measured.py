@@ -68,7 +68,7 @@ def test_resnet18_trains_as_long_as_foretold() -> None:
     [
         ("model={transformer: {layers: 1, hidden: 8, heads: 1, sequence: 8}}", "cpu", "a shape cannot be run"),
         ("train.optimizer=adagrad", "cpu", "adagrad cannot be run. Write sgd, momentum or adam."),
-        ("train.precision=bf16", "cpu", "bf16 cannot be run. Write fp32 or amp."),
+        ("train.precision=tf32", "cpu", "precision: tf32"),
         ("model.channels=3", "cpu", "models are run with all their channels"),
         ("name=x", "tpu", "--device: tpu is not a device. Write cpu or e.g. cuda:0."),
     ],

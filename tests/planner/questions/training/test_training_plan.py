@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,13 +13,13 @@ import jsonschema
 import pytest
 from support.paths import SCENARIOS
 
-from calibrate.library.lookup import SHIPPED, find_profiles
+from calibrate.library.lookup import SHIPPED, Library, find_profiles
 from planner import cli
 from planner.catalog.offers import load_catalog
 from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.questions.training.closed_forms import END_TO_END, SECONDS_PER_DAY, SECONDS_PER_YEAR
-from planner.questions.training.plan import TrainingOption, TrainingPlan, train
+from planner.questions.training.plan import TrainingOption, TrainingPlan, train, worker_rate
 from planner.questions.training.scenario import TrainingScenario, load_training
 from planner.questions.training.speed import Limit, measured_steps
 from planner.show.kept import render
@@ -384,6 +385,32 @@ def test_measured_memory_and_steps_go_before_all(tmp_path: Path) -> None:
     assert o.source == "training steps measured on it"
 
 
+def test_a_loader_without_a_rate_is_as_fast_as_it_was_probed(tmp_path: Path) -> None:
+    shutil.copy(SHIPPED / "V100" / "nvidia_resnet50.json", tmp_path)
+    loader = {"workers_1_samples_per_s": 100.0, "workers_4_samples_per_s": 200.0}
+    device = {"schema": "planner.device/v1", "probes": {"loader": {"values": loader}}}
+    (tmp_path / "device.json").write_text(json.dumps(device))
+    library = find_profiles((tmp_path,), CATALOG.gpus)
+    on_v100 = [*SMALL, "train.global_batch=64"]
+
+    def steps(*changes: str, known: Library = library) -> TrainingPlan:
+        return train(load_training(SCENARIOS / "resnet50.yaml", [*on_v100, *changes]), CATALOG, known)
+
+    probed, stated = steps("data.loader={workers: 2}"), steps("data.loader={workers: 2, rate: 50 /s}")
+    assert probed.options[0].step_s == stated.options[0].step_s == pytest.approx(64 / 100)
+    assert probed.options[0].bottleneck is Limit.LOADER
+    assert len(probed.warnings) == len(stated.warnings) + 1
+    with pytest.raises(ScenarioError, match=r"data\.loader: `rate` is missing, and beside the profiles of V100"):
+        steps("data.loader={workers: 2}", known=LIBRARY)
+
+
+@pytest.mark.parametrize(("workers", "rate"), [(1, 100), (2, 80), (3, 60), (4, 60), (8, 30)])
+def test_workers_beyond_those_probed_share_what_all_made(workers: int, rate: float) -> None:
+    rates = {f"workers_{n}_samples_per_s": made for n, made in ((0, 90), (1, 100), (2, 160), (4, 240))}
+    assert worker_rate({"loader": rates}, workers) == rate
+    assert worker_rate({}, workers) is None
+
+
 def test_lengths_of_time() -> None:
     told = [length(t) for t in (4.37, 290, 12 * 3600, 34 * 86_400, 355 * SECONDS_PER_YEAR, math.inf)]
     assert told == ["4.37 s", "4.83 min", "12 h", "34 days", "355 years", "never"]
@@ -417,7 +444,7 @@ BAD = {
     "tokens without parameters": (("samples: 1000", "tokens: 1e9"), "data.tokens: tokens without parameters"),
     "a misspelt key": (("epochs", "epoch"), "train.epoch: unknown key. Did you mean `epochs`?"),
     "an unknown optimizer": (("epochs: 2", "epochs: 2, optimizer: adm"), "got `adm`. Did you mean `adam`?"),
-    "an unknown precision": (("epochs: 2", "epochs: 2, precision: int4"), "must be one of fp32, tf32, amp, bf16, fp16"),
+    "an unknown precision": (("epochs: 2", "epochs: 2, precision: int4"), "must be one of fp32, tf32, torch, amp,"),
     "an unknown model": (("resnet50", "resnet5"), "model.zoo: resnet5: its layers are not known. Did you mean"),
     "two models": (("zoo: resnet50", "zoo: vgg16, factory: 'a:b', input: [3]"), "got `zoo` and `factory`. Keep one."),
     "no model": (("{zoo: resnet50}", "{}"), "model: must have one of `zoo`, `factory` and `transformer`, got none."),
