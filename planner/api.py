@@ -432,11 +432,12 @@ def profiles_table(
     catalog: Files = (),
 ) -> "ModelCosts":
     """Memory and time to load models and to run them, side by side; on one `gpu` what nobody measured is predicted."""
-    from calibrate.zoo.zoo import expand
+    from calibrate.zoo.sources import LECTURE
     from planner.questions.profiling.model_costs import model_costs
 
     known, library = knowledge(catalog, profiles)
-    named = [model for name in models for model in expand(name) or (name,)]
+    groups = {"all": (), "lecture": LECTURE}
+    named = [model for name in models for model in groups.get(name, (name,))]
     return model_costs(library, known, batches, named, gpu, precision)
 
 

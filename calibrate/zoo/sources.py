@@ -17,6 +17,8 @@ from typing import Any
 from simulator.near import near_names
 
 DATA = Path(__file__).parent / "data"
+LECTURE = ("yolov3", "tiny_yolov3", "resnet152", "resnet50", "vgg16", "faster_rcnn", "inceptionv3", "ssd_vgg")
+"""The eight of the lecture's table, named as the shipped profiles name them."""
 CONFIG = "config.json"
 """A model's configuration, as Hugging Face names it."""
 

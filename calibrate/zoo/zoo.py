@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrate.zoo import packages
 from calibrate.zoo.built import SEED, Built, Entry, Hooks, ZooTask, refuse
-from calibrate.zoo.sources import ZooError, how_to_name, is_sourced
+from calibrate.zoo.sources import LECTURE, ZooError, how_to_name, is_sourced
 from simulator.near import near_names
 
 if TYPE_CHECKING:
@@ -201,8 +201,6 @@ def _picture(pixels: int) -> tuple[int, int, int]:
     return (3, pixels, pixels)
 
 
-LECTURE = ("yolov3", "tiny_yolov3", "resnet152", "resnet50", "vgg16", "faster_rcnn", "inceptionv3", "ssd_vgg")
-"""The eight of the lecture's table, named as the shipped profiles name them."""
 MODELS: Mapping[str, Entry] = {
     "yolov3": Entry(_network("YoloV3"), _picture(416), ZooTask.OTHER),
     "tiny_yolov3": Entry(_network("TinyYoloV3"), _picture(416), ZooTask.OTHER),
