@@ -18,6 +18,8 @@ from simulator.world.deployment import Scheduling, SwapPolicy
 from simulator.world.hardware import Device
 from simulator.world.model import Layer
 
+ROUNDING = 1e-9
+"""What sums of a few times are off by at most, as a share."""
 T = TypeVar("T")
 Wait = Any
 """What a driver takes for a wait: an event, or the time at which it is over."""
@@ -112,13 +114,13 @@ class ServingGpu:
         """Ends its wait: something comes earlier than was known."""
         self.memory = Residency(device.memory_bytes, device.context_bytes)
         self.swaps = self._too_much()
+        self.missing_bytes = [queue.stage.weight_bytes for queue in queues]
+        """By queue: what it lacks of its layers now; kept up to date, because the agenda asks at every turn."""
         self.agenda = self._agenda(scheduling)
         self.ordered = scheduling is not Scheduling.ROUND_ROBIN
         self.by_deadline = scheduling in (Scheduling.EDF, Scheduling.SWAP_AWARE)
         self.users: dict[str, list[Queue]] = {}
         """By layer: the queues that need it."""
-        self.missing_bytes = [queue.stage.weight_bytes for queue in queues]
-        """By queue: what it lacks of its layers now; kept up to date, because the agenda asks at every turn."""
         self.keys = [frozenset(layer.key for layer in queue.stage.layers) for queue in queues]
         """By queue: its layers."""
         self.served = [0] * len(queues)
@@ -166,7 +168,14 @@ class ServingGpu:
             case Scheduling.FCFS | Scheduling.EDF:
                 return EarliestFirst()
             case Scheduling.SWAP_AWARE:
-                return SwapAware(self._missing_s, self._service_s, lambda number: self.queues[number].longest_s)
+                most_s = (q.stage.load_s(q.stage.weight_bytes) + q.longest_s for q in self.queues)
+                return SwapAware(
+                    self._missing_s,
+                    self._service_s,
+                    lambda number: self.queues[number].longest_s,
+                    most_s=(1 + ROUNDING) * max(most_s, default=0.0),
+                    lacks=self.missing_bytes.__getitem__,
+                )
 
     def _missing_s(self, number: int) -> float:
         missing_bytes = self.missing_bytes[number]

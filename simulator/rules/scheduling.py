@@ -5,9 +5,10 @@ Each is a heap of queues that are not ready yet and a set of those that are, so 
 """
 
 from abc import ABC, abstractmethod
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from math import inf
 
 import numpy as np
@@ -121,7 +122,8 @@ class SwapAware(Agenda):
     """What is resident first, unless a queue that must be loaded would then miss its deadline; ties by deadline.
 
     `missing_s(number)`: seconds to load what queue `number` lacks. `service_s(number)`: seconds its batch would take;
-    `longest_s(number)`: what that never exceeds, where it is known, to tell at a glance who has time.
+    `longest_s(number)`: what that never exceeds, where it is known, to tell at a glance who has time. `most_s`: what
+    loading and running never exceed together for any queue. `lacks(number)`: whether it must load at all.
     """
 
     def __init__(
@@ -129,6 +131,8 @@ class SwapAware(Agenda):
         missing_s: Callable[[int], float],
         service_s: Callable[[int], float],
         longest_s: Callable[[int], float] = _unknown_s,
+        most_s: float = inf,
+        lacks: Callable[[int], float] | None = None,
     ) -> None:
         super().__init__()
         self._ready: list[tuple[float, int]] = []
@@ -138,6 +142,8 @@ class SwapAware(Agenda):
         self._missing_s = missing_s
         self._service_s = service_s
         self._longest_s = longest_s
+        self._most_s = most_s
+        self._lacks = lacks or missing_s
 
     def _admit(self, number: int, priority: float) -> None:
         if number in self._deadline_s:
@@ -148,11 +154,16 @@ class SwapAware(Agenda):
     def _first(self, now_s: float) -> int:
         if not self._ready:
             return -1
-        here = next((number for _, number in self._ready if not self._missing_s(number)), -1)
+        ready, lacks = self._ready, self._lacks
+        here = next((number for _, number in ready if not lacks(number)), -1)
         if here < 0:
-            return self._ready[0][1]
+            return ready[0][1]
         after_s = now_s + self._service_s(here)
-        for deadline_s, other in self._ready:
+        # Whose deadline is over has nothing to lose by waiting, and whose is far off has time.
+        soon = bisect_right(ready, (now_s, inf))
+        for deadline_s, other in islice(ready, soon, None):
+            if deadline_s >= after_s + self._most_s:
+                break
             needs_s = self._missing_s(other)
             if not needs_s or now_s + needs_s > deadline_s:
                 continue
