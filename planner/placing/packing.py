@@ -691,9 +691,12 @@ def joined(span: CutReplica, stages: Sequence[Placed]) -> Placed:
 
 def added(content: Content, model: str, share: float) -> Content:
     """`content` with so much more of a model."""
-    shares = dict(content)
-    shares[model] = shares.get(model, 0.0) + share
-    return tuple(sorted(shares.items()))
+    for place, (other, part) in enumerate(content):
+        if other == model:
+            return (*content[:place], (model, part + share), *content[place + 1 :])
+        if other > model:
+            return (*content[:place], (model, share), *content[place:])
+    return (*content, (model, share))
 
 
 def without(content: Content, model: str) -> Content:

@@ -211,8 +211,12 @@ def design_work(need: Need, latency_s: Sequence[float]) -> float:
 
 def held_bytes(profile: Profile, batch_size: int, stages: int) -> float:
     """Weights and workspace on the fullest GPU: every stage keeps its run of layers and the whole workspace."""
-    parts = cut(profile, stages)
-    return max(sum(layer.weight_bytes for layer in part) for part in parts) + profile.workspace(batch_size)
+    return fullest_bytes(profile, stages) + profile.workspace(batch_size)
+
+
+def fullest_bytes(profile: Profile, stages: int) -> int:
+    """Weights on the fullest GPU."""
+    return max(sum(layer.weight_bytes for layer in part) for part in cut(profile, stages))
 
 
 def stages_needed(profile: Profile, room_bytes: int, stages_max: int) -> int | None:
@@ -224,9 +228,10 @@ def stages_needed(profile: Profile, room_bytes: int, stages_max: int) -> int | N
 def feasible_latency_s(profile: Profile, slo_s: float, room_bytes: int, stages: int) -> tuple[float, ...]:
     """Run times of batches 1, 2, ... that were measured, keep the SLO and fit in memory."""
 
+    weight_bytes, largest = fullest_bytes(profile, stages), profile.largest_batch
+
     def fits(b: int) -> bool:
-        measured = b <= profile.largest_batch
-        return measured and profile.latency(b) <= slo_s and held_bytes(profile, b, stages) <= room_bytes
+        return b <= largest and profile.latency(b) <= slo_s and weight_bytes + profile.workspace(b) <= room_bytes
 
     return tuple(profile.latency(b) for b in takewhile(fits, count(1)))
 

@@ -572,8 +572,9 @@ def _next(queues: Queues, rule: int, now: float, last: int) -> tuple[int, float]
     """The ready queue that runs now; where none is ready -1, and when the first will be."""
     count = len(queues.head)
     best, next_s = -1, inf
-    for step in range(1, count + 1):
-        number = (last + step) % count
+    number = last
+    for _ in range(count):
+        number = number + 1 if number + 1 < count else 0
         if queues.ready_s[number] > now:
             next_s = min(next_s, queues.ready_s[number])
         elif rule == IN_TURN:

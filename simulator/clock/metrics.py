@@ -24,6 +24,7 @@ CONFIDENCE = 0.95
 """Of an interval that is looked at once."""
 STRETCHES = 10
 """Parts of a replication whose means tell how sure its own mean is."""
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
 IN_TIME_S = 1e-9
 """A request is in time that is late by no more: by rounding."""
 
@@ -174,11 +175,11 @@ class Tally:
     backlog_growth: float
     energy_j: float
     ordered_s: Floats
-    """Latencies of those that finished, sorted."""
+    """Latencies of those that finished, as far sorted as `QUANTILES` ask."""
 
     def metrics(self, span_s: float) -> ModelMetrics:
         """As shares and rates; `span_s`: the time after the warm-up."""
-        p50, p90, p95, p99 = quantiles(self.ordered_s, (0.5, 0.9, 0.95, 0.99))
+        p50, p90, p95, p99 = quantiles(self.ordered_s, QUANTILES)
         error = self.stretches_sd / self.stretches**0.5 if self.stretches > 1 else float("nan")
         return ModelMetrics(
             arrived=self.arrived,
@@ -241,7 +242,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         stretches_sd=stretches_sd,
         backlog_growth=_backlog_growth(requests, warmup_s, end_s),
         energy_j=total(w.energy_j for w in worked),
-        ordered_s=np.sort(latency_s),
+        ordered_s=in_parts(latency_s),
     )
 
 
@@ -262,6 +263,14 @@ def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     while count and arrival_s[count - 1] + slo_s > end_s:
         count -= 1
     return count
+
+
+def in_parts(values: Floats) -> Floats:
+    """A copy in which those stand in their places that `QUANTILES` need: sorting all takes three times as long."""
+    if not len(values):
+        return values.copy()
+    below = [int(share * (len(values) - 1)) for share in QUANTILES]
+    return np.partition(values, sorted({*below, *(min(place + 1, len(values) - 1) for place in below)}))
 
 
 def quantiles(ordered: Floats, shares: Sequence[float]) -> list[float]:

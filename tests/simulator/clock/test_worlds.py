@@ -60,12 +60,15 @@ def test_what_fails_is_replayed_on_the_clock(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_arrivals_are_drawn_once_while_they_are_kept() -> None:
     _, workload = world(1)
+    _, other = world(2)
     one = sum(asked.arrival_s.nbytes + asked.source.nbytes for asked in draw(workload, DURATION_S, 1).values())
     arrivals = Arrivals(limit_bytes=int(1.5 * one))
     first = arrivals.of(workload, DURATION_S, 1)
-    assert arrivals.of(workload, DURATION_S, 1) is first
-    arrivals.of(workload, DURATION_S, 2)
+    second = arrivals.of(workload, DURATION_S, 2)
     assert arrivals.held_bytes <= arrivals.limit_bytes
+    assert arrivals.of(workload, DURATION_S, 1) is first
+    assert arrivals.of(workload, DURATION_S, 2) is not second
+    arrivals.of(other, DURATION_S, 1)
     again = arrivals.of(workload, DURATION_S, 1)
     assert again is not first
     for model, asked in again.items():
