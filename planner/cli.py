@@ -10,6 +10,7 @@ import typer
 from planner.commands.answers.diff import diff
 from planner.commands.answers.explain import explain
 from planner.commands.answers.export import export
+from planner.commands.answers.open_page import open_page
 from planner.commands.answers.report import report
 from planner.commands.answers.reprice import reprice
 from planner.commands.calibrate import EVERYTHING_IS_PASSED_ON, calibrate, doctor
@@ -77,6 +78,7 @@ app.command()(horizon)
 app.command()(study)
 app.command()(diff)
 app.command()(report)
+app.command("open")(open_page)
 app.command()(reprice)
 app.command()(from_triton)
 app.command()(explain)

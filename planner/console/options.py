@@ -62,4 +62,7 @@ Plot = Annotated[
 ]
 Device = Annotated[str, typer.Option("--device", metavar="D", help="cuda:0, cuda:1, ... or cpu.")]
 GpuKind = Annotated[str | None, typer.Option("--gpu", metavar="KIND", help="Kind of GPU, e.g. V100.")]
+Answer = Annotated[
+    Path, typer.Argument(metavar="ANSWER", help="plan.json, study.json, or JSON of simulate, train or horizon.")
+]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json.")]

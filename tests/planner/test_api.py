@@ -13,8 +13,8 @@ from planner import cli
 from simulator.errors import InputError
 
 STUDY, WEEK = "scenarios/studies/deadline.yaml", "scenarios/horizon/week.yaml"
-SHOWN_BY_OTHERS = {"prices_status"}
-"""What says nothing that another call does not: `prices_show` gives the dates."""
+SHOWN_BY_OTHERS = {"open", "prices_status"}
+"""What says nothing that another call does not: `prices_show` gives the dates, `report` the page."""
 
 
 def commands():

@@ -64,6 +64,16 @@ def apart(*words, **options):
 
 
 @pytest.fixture
+def browser(tmp_path, monkeypatch):
+    """A browser that only notes what it is given; the file of its notes."""
+    program, seen = tmp_path / "browser", tmp_path / "seen.txt"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {seen}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{program} %s")
+    return seen
+
+
+@pytest.fixture
 def answered_once(monkeypatch):
     """A question that README asks in several forms of answer is searched for once."""
 
@@ -80,7 +90,7 @@ ANSWERS = {}
 
 
 @pytest.mark.parametrize("chain", chains(SHOWN), ids=lambda chain: "_".join(chain[0][0][1:4]))
-def test_what_readme_shows_runs(planner, answered_once, chain):
+def test_what_readme_shows_runs(planner, answered_once, browser, chain):
     for words, code in chain:
         exit_code, out, err = planner(*words[1:])
         assert "Traceback" not in err
@@ -136,6 +146,15 @@ def test_every_command_and_option_has_help_and_a_place_in_the_docs(path, command
     for option in command.params:
         assert option.param_type_name == "argument" or option.help, option.name
         assert all(f"`{word}" in docs for word in option.opts if word.startswith("-"))
+
+
+def test_open_hands_the_page_to_the_browser(browser, here):
+    write_answer(PLAN, here / "kept.json")
+    opened = apart("open", "kept.json")
+    assert (opened.returncode, opened.stderr) == (0, "")
+    page = Path(opened.stdout.strip())
+    assert browser.read_text().split() == [page.as_uri()]
+    assert page.read_text().startswith("<!doctype html>")
 
 
 def test_help_is_quick_and_light():

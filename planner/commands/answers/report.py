@@ -6,12 +6,11 @@ from typing import Annotated
 import typer
 
 from planner import api
+from planner.console.options import Answer
 
 
 def report(
-    answer: Annotated[
-        Path, typer.Argument(metavar="ANSWER", help="plan.json, study.json, or JSON of simulate, train or horizon.")
-    ],
+    answer: Answer,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The HTML to write.")] = Path(
         "report.html"
     ),

@@ -1,0 +1,22 @@
+"""The command `planner open`: an answer in the browser."""
+
+from pathlib import Path
+from tempfile import mkdtemp
+
+import typer
+
+from planner import api
+from planner.console.options import Answer
+from planner.console.output import ExitCode, emit, note
+
+
+def open_page(answer: Answer) -> None:
+    """Show an answer in the browser, as the page of `planner report`."""
+    import webbrowser
+
+    page = Path(mkdtemp(prefix="planner-")) / f"{answer.stem}.html"
+    api.report(answer, page)
+    emit(f"{page}\n")
+    if not webbrowser.open(page.as_uri()):
+        note("No browser could be started here: open the file above in one, or set BROWSER.")
+        raise typer.Exit(ExitCode.INPUT)
