@@ -3,14 +3,13 @@
 `python -m calibrate.published FOLDER` writes them anew; a test does the same and compares.
 """
 
-import csv
 import gzip
-import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from calibrate.io.tables import csv_text, table
 from calibrate.published import names
 from calibrate.published.points import COLUMNS, FULL, sources
 
@@ -113,28 +112,10 @@ def write(folder: Path, to: Path) -> None:
     Names are read by the architectures that are shipped: where new ones appear, it takes a second time.
     """
     figures = collect(folder)
-    (to / "architectures.csv").write_text(text_of(ARCHITECTURE_COLUMNS, architectures(folder, figures)), "utf-8")
+    (to / "architectures.csv").write_text(csv_text(ARCHITECTURE_COLUMNS, architectures(folder, figures)), "utf-8")
     # Neither a name nor a time: equal points make equal bytes.
     with (to / "points.csv.gz").open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as file:
-        file.write(text_of(COLUMNS, figures).encode())
-
-
-def text_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows as CSV below their columns."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def table(path: Path) -> Iterator[dict[str, str]]:
-    """Rows of a CSV file by column, without comments."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(line for line in lines if not line.startswith("#"))
-
-
-# Sources
+        file.write(csv_text(COLUMNS, figures).encode())
 
 
 def _examples(row: Row) -> Figure | None:

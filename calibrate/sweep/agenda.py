@@ -1,7 +1,7 @@
 """Agenda: which points are still worth measuring, given what came out so far. Pure: asked again after each outcome."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
@@ -50,19 +50,27 @@ def agenda(
     Layers and loading, then upward in batch size until memory ends, then the batches that fitted in random order: a
     device that warms up must not look like a larger batch. Last the soak of the largest batch, where one is asked for.
     """
-    if not group.model:
-        listed = [Point(what=What.PROBE, probe=probe) for probe in probes]
-    else:
-        point = _maker(group)
-        listed = [point(What.LAYERS), point(What.LOAD)]
-        if "inference" in request.modes:
-            listed += _ladder(request, point, done, seed, What.LATENCY, "")
-            timed = [one.batch for one in listed if one.what is What.LATENCY]
-            listed += [point(What.SOAK, max(timed))] if timed and request.soak_s else []
-        if "training" in request.modes:
-            for optimizer in request.optimizers:
-                listed += _ladder(request, point, done, seed, What.TRAINING, optimizer)
+    listed = [*_of_model(request, group, done, seed)] if group.model else [_probe(name) for name in probes]
     return [point for point in listed if point.key not in done]
+
+
+def _probe(name: str) -> Point:
+    return Point(what=What.PROBE, probe=name)
+
+
+def _of_model(request: Request, group: PointGroup, done: Mapping[str, PointOutcome], seed: int) -> Iterator[Point]:
+    point = _maker(group)
+    yield point(What.LAYERS)
+    yield point(What.LOAD)
+    if "inference" in request.modes:
+        ladder = _ladder(request, point, done, seed, What.LATENCY, "")
+        yield from ladder
+        timed = [one.batch for one in ladder if one.what is What.LATENCY]
+        if timed and request.soak_s:
+            yield point(What.SOAK, max(timed))
+    if "training" in request.modes:
+        for optimizer in request.optimizers:
+            yield from _ladder(request, point, done, seed, What.TRAINING, optimizer)
 
 
 PointMaker = Callable[..., Point]

@@ -4,7 +4,7 @@ A profile holds the points it was made of under `measured.points`, so that later
 be made anew from all.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -403,34 +403,40 @@ def held_up(outcome: PointOutcome) -> float:
 
 def _disturbed(times: Mapping[int, PointOutcome]) -> list[str]:
     """Hiccups, clocks that fell or were held down, and other processes, while batches were timed."""
-    held = {batch: held_up(outcome) for batch, outcome in times.items()}
-    hiccups = [batch for batch, share in held.items() if share > HICCUPS_OK]
-    found = _held_down(times)
-    if hiccups:
-        most = max(held.values())
-        remedy = "find what else runs there, or expect them in use"
-        found.append(f"{fit.named_batches(hiccups)}: up to {most:.0%} of runs were held up and do not count; {remedy}.")
-    return found
+    return [*_held_down(times), *_hiccups(times)]
 
 
 def _held_down(times: Mapping[int, PointOutcome]) -> list[str]:
     """Clocks that fell or were held down, and other processes, while batches or steps were timed."""
-    falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
-    fell = [batch for batch, share in falls.items() if share > CLOCK_FALL]
-    shared = [batch for batch, outcome in times.items() if outcome.values.get("other_processes")]
-    held_down = {batch: slowed for batch, outcome in times.items() if (slowed := _slowed(outcome))}
-    reasons = sorted({reason for slowed in held_down.values() for reason in slowed})
-    found = []
-    if reasons:
-        batches = fit.named_batches(list(held_down))
+    return [*_lowered(times), *_slowing(times), *_not_alone(times)]
+
+
+def _hiccups(times: Mapping[int, PointOutcome]) -> Iterator[str]:
+    held = {batch: held_up(outcome) for batch, outcome in times.items()}
+    if many := [batch for batch, share in held.items() if share > HICCUPS_OK]:
+        remedy = "find what else runs there, or expect them in use"
+        most = f"{max(held.values()):.0%}"
+        yield f"{fit.named_batches(many)}: up to {most} of runs were held up and do not count; {remedy}."
+
+
+def _lowered(times: Mapping[int, PointOutcome]) -> Iterator[str]:
+    slowed = {batch: found for batch, outcome in times.items() if (found := _slowed(outcome))}
+    if slowed:
+        reasons = ", ".join(sorted(set[str]().union(*slowed.values())))
         remedy = "expect the same in use, or raise the power limit, cool the device, and measure again"
-        found.append(f"{batches}: clocks were held down under load ({', '.join(reasons)}); {remedy}.")
-    if fell:
+        yield f"{fit.named_batches([*slowed])}: clocks were held down under load ({reasons}); {remedy}."
+
+
+def _slowing(times: Mapping[int, PointOutcome]) -> Iterator[str]:
+    falls = {batch: _clock_fall(outcome.values) for batch, outcome in times.items()}
+    if fell := [batch for batch, share in falls.items() if share > CLOCK_FALL]:
         worst = f"the clock fell by up to {max(falls.values()):.0%} during the runs"
-        found.append(f"{fit.named_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again.")
-    if shared:
-        found.append(f"{fit.named_batches(shared)}: another process was on the device; end it and measure again.")
-    return found
+        yield f"{fit.named_batches(fell)}: {worst}; cool the device or lock its clocks, and measure again."
+
+
+def _not_alone(times: Mapping[int, PointOutcome]) -> Iterator[str]:
+    if shared := [batch for batch, outcome in times.items() if outcome.values.get("other_processes")]:
+        yield f"{fit.named_batches(shared)}: another process was on the device; end it and measure again."
 
 
 def _slowed(outcome: PointOutcome) -> set[str]:

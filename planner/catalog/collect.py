@@ -3,13 +3,12 @@
 `python -m planner.catalog.collect FILE` writes it anew; a test does the same and compares.
 """
 
-import csv
-import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from calibrate.io.tables import csv_text, table
 from calibrate.published import names
 from planner.catalog.files import SaleStatus
 from planner.catalog.price_table import COLUMNS
@@ -56,21 +55,6 @@ def collect(found: Iterable[Row]) -> list[tuple[str, ...]]:
         made = _row(row, f"{row['instance']} {row['gpu']}" if several else row["instance"])
         groups.setdefault((*made[:3], made[COLUMNS.index("price_kind")]), []).append(made)
     return sorted(_chosen(rows) for rows in groups.values())
-
-
-def text_of(rows: Iterable[tuple[str, ...]]) -> str:
-    """Rows as CSV below their columns."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def table(path: Path) -> Iterator[dict[str, str]]:
-    """Rows of a CSV file by column, without comments."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(line for line in lines if not line.startswith("#"))
 
 
 def day(written: str) -> str:
@@ -132,4 +116,4 @@ def _chosen(rows: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 if __name__ == "__main__":
     to = Path(__file__).parent / "data" / "prices.csv"
-    to.write_text(text_of(collect(table(Path(sys.argv[1])))), encoding="utf-8")
+    to.write_text(csv_text(COLUMNS, collect(table(Path(sys.argv[1])))), encoding="utf-8")

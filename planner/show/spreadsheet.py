@@ -1,11 +1,10 @@
 """Models of a plan or a simulation as CSV, for spreadsheets."""
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 
+from calibrate.io.tables import csv_text
 from planner.io.store import plain
 from planner.model.plan import ModelAnswer
 from planner.prediction.queries import QueryAnswer
@@ -13,13 +12,8 @@ from planner.prediction.queries import QueryAnswer
 
 def answers_csv(answers: Sequence[QueryAnswer]) -> str:
     """One row for each, empty where there is no figure."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     columns = [one.name for one in fields(QueryAnswer)]
-    writer.writerow(columns)
-    for answer in answers:
-        writer.writerow(["" if (value := getattr(answer, name)) is None else figure(value) for name in columns])
-    return out.getvalue()
+    return csv_text(columns, ([figure(getattr(answer, name)) for name in columns] for answer in answers))
 
 
 def answers_json(answers: Sequence[QueryAnswer]) -> str:
@@ -34,11 +28,7 @@ def figure(value: object) -> object:
 
 def to_csv(models: Sequence[ModelAnswer]) -> str:
     """One row for each model, in seconds and requests per second; several GPUs are parted by blanks."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, CSV_COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(csv_row(model) for model in models)
-    return out.getvalue()
+    return csv_text(CSV_COLUMNS, ([row[name] for name in CSV_COLUMNS] for row in map(csv_row, models)))
 
 
 CSV_COLUMNS = [

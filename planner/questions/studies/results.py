@@ -1,7 +1,5 @@
 """The answer to a study as data: `study.json`, and the same as CSV and Parquet. Equal studies give equal bytes."""
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import quoted, replacing
+from calibrate.io.tables import csv_text
 from planner.io.sound import repeated, uneven
 from planner.io.store import StoreError, answer_of, to_json, write_beside
 from planner.questions.studies.engine import Ask
@@ -306,25 +305,19 @@ def flat(point: PointAnswer, answer: StudyAnswer) -> dict[str, object]:
 
 def to_csv(answer: StudyAnswer) -> str:
     """One line for each point."""
-    out = io.StringIO()
-    names = list(columns(answer))
+    names = columns(answer)
     axes = list(zip(names, answer.axes, strict=False))
-    writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    for point in answer.points:
+
+    def cells(point: PointAnswer) -> list[object]:
         row = {name: point.axes[axis.name] for name, axis in axes} | flat(point, answer)
-        writer.writerow({name: cell(value) for name, value in row.items()})
-    return out.getvalue()
+        return [cell(row.get(name)) for name in names]
+
+    return csv_text([*names], map(cells, answer.points))
 
 
 def cell(value: object) -> object:
     """A value as a CSV has it."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case None:
-            return ""
-    return value
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def write(answer: StudyAnswer, directory: Path) -> list[str]:

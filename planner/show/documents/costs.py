@@ -1,11 +1,10 @@
 """Costs of models side by side, as a document and as CSV."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from calibrate.io.tables import csv_text
 from planner.io.store import plain
 from planner.questions.profiling.model_costs import ModelCost, ModelCosts, Origin, RunCost
 from planner.show.document import Column, Document, Rows, Section, Table, Text
@@ -109,12 +108,7 @@ def _benchmarked(costs: ModelCosts) -> list[Column]:
 
 def costs_csv(costs: ModelCosts) -> str:
     """A row for each model, in bytes and seconds; empty where nothing is known."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_csv_header(costs.batches))
-    for row in costs.rows:
-        writer.writerow("" if value is None else value for value in _csv_row(row, costs.batches))
-    return out.getvalue()
+    return csv_text(_csv_header(costs.batches), (_csv_row(row, costs.batches) for row in costs.rows))
 
 
 def _csv_header(batches: Sequence[int]) -> list[str]:

@@ -1,6 +1,6 @@
 """Models and GPUs of a replay as tables: parts that a plan and a simulation share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from calibrate.library.lookup import USUAL_RUNTIME
 from planner.model.plan import GpuAnswer, ModelAnswer, Policies, Recommendation
@@ -81,11 +81,8 @@ def model_columns(
         rows.words("GPUs", lambda m: ranges([numbers[g] for g in m.gpus])),
         rows.words("mode", "mode", once="{}"),
     ]
-    if any(m.precision for m in models):
-        columns.append(rows.words("precision", "precision", once="at {}"))
-    if any(m.runtime not in ("", USUAL_RUNTIME) for m in models):
-        columns.append(rows.words("runtime", "runtime", once="in {}"))
     columns += [
+        *ways_of_running(rows),
         rows.shown("median", "p50_s", seconds, page_only=True),
         rows.figures("p99 / SLO", prose.p99, "p99_s"),
         rows.figures("on time / SLO", beside_target, "slo_attainment.mean"),
@@ -105,6 +102,14 @@ def model_columns(
         rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
         rows.words("evidence", "evidence", once="evidence {}"),
     ]
+
+
+def ways_of_running(rows: Rows[ModelAnswer]) -> Iterator[Column]:
+    """Precision and runtime, where they do not go without saying."""
+    if any(m.precision for m in rows.items):
+        yield rows.words("precision", "precision", once="at {}")
+    if any(m.runtime not in ("", USUAL_RUNTIME) for m in rows.items):
+        yield rows.words("runtime", "runtime", once="in {}")
 
 
 def beside_target(m: ModelAnswer) -> str:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import PUBLIC
 
+from calibrate.io.tables import csv_text, table
 from calibrate.published import names as identity
 from planner.catalog import collect
 from planner.catalog.files import SaleStatus
@@ -566,13 +567,13 @@ FACTS = PUBLIC.parent / "facts"
 @pytest.mark.skipif(not (FACTS / "prices-2026.csv").exists(), reason="the table of prices is not here")
 def test_the_table_of_prices_follows_from_what_was_found():
     text = (SHIPPED / "prices.csv").read_text(encoding="utf-8")
-    assert text == collect.text_of(collect.collect(collect.table(FACTS / "prices-2026.csv")))
+    assert text == csv_text(COLUMNS, collect.collect(table(FACTS / "prices-2026.csv")))
 
 
 @pytest.mark.skipif(not (FACTS / "gpus-2026.csv").exists(), reason="the table of GPUs is not here")
 def test_gpus_are_as_found():
     """Vendors round; no figure that both have differs by more than 3 %."""
-    for row in collect.table(FACTS / "gpus-2026.csv"):
+    for row in table(FACTS / "gpus-2026.csv"):
         gpu = CATALOG.gpus.get(identity.gpu(row["gpu"]))
         if not row["fp32_tflops"]:
             assert gpu is None
