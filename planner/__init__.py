@@ -47,6 +47,7 @@ from planner.api import (
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
+    from planner.answers import HorizonAnswer, StudyResults, TrainingAnswer
     from planner.model.calendar import (
         AutoscalingSpec,
         CalendarSpec,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
         TraceSpec,
         ValidateSpec,
     )
-    from planner.objects import HorizonAnswer, Plan, Scenario, Simulation, StudyResults, TrainingAnswer
+    from planner.objects import Plan, Scenario, Simulation
 
 __all__ = [
     "AccuracySpec",
@@ -137,7 +138,7 @@ __all__ = [
     "write_plan",
 ]
 
-HOMES = ("planner.objects", "planner.model.scenario", "planner.model.calendar")
+HOMES = ("planner.objects", "planner.model.scenario", "planner.model.calendar", "planner.answers")
 """Modules of the classes. They are imported when one is first used, for `planner --help` needs none of them."""
 
 

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     import planner.model.scenario
     from calibrate.devices.doctor import Finding
     from calibrate.sessions.join import JoinedProfile
+    from planner.answers import HorizonAnswer, StudyResults, TrainingAnswer
     from planner.catalog.sold import Instance
     from planner.compare.diff import Diff
     from planner.compare.reprice import Repriced
     from planner.compare.speed_prices import SpeedPrice
     from planner.io.load import Loaded
     from planner.io.traces import TraceSummary, TraceTable
-    from planner.objects import HorizonAnswer, Plan, Simulation, StudyResults, TrainingAnswer
+    from planner.objects import Plan, Simulation
     from planner.placing.sharing import Analysis
     from planner.prediction.queries import QueryAnswer
     from planner.questions.merging.breakeven import Breakeven
@@ -119,8 +120,8 @@ def horizon(
 
     `check_day` names a way whose busiest day is replayed frame by frame too: minutes.
     """
+    from planner.answers import HorizonAnswer
     from planner.model.choices import HorizonWay
-    from planner.objects import HorizonAnswer
     from planner.questions.horizons.weigh import horizon as weighed
 
     check = None if check_day is None else choice(HorizonWay, "check_day", check_day)
@@ -222,7 +223,7 @@ def serve(
 
 def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profiles: Files = ()) -> "TrainingAnswer":
     """How long a training takes, whether it fits, and what it costs: all options, the cheapest, the fastest."""
-    from planner.objects import TrainingAnswer
+    from planner.answers import TrainingAnswer
     from planner.questions.training.plan import train as answer
     from planner.questions.training.scenario import load_training
 
@@ -261,7 +262,7 @@ def study(
 
     InputError where points are missing because their workers died; what is finished is kept.
     """
-    from planner.objects import StudyResults
+    from planner.answers import StudyResults
     from planner.questions.studies.results import write
 
     ran = run_study(file, out, resume, engine, address, workers, overrides, catalog, profiles, seed)

@@ -16,10 +16,7 @@ from planner.model import scenario as scenarios
 from planner.model import simulation as simulations
 from planner.model.checked import plain, stated, values_of
 from planner.model.plan import ModelAnswer
-from planner.questions.horizons.answer import Horizon
-from planner.questions.studies.results import StudyAnswer
-from planner.questions.training.plan import TrainingPlan
-from planner.show.kept import Kept, document_of, render
+from planner.show.kept import document_of, render
 from planner.units.reading import did_you_mean
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
@@ -76,23 +73,17 @@ class Shown:
     __slots__ = ()
 
     @classmethod
-    def of(cls, answer: Kept) -> Self:
+    def of(cls, answer: Any) -> Self:
         """The same answer with these methods."""
         return cls(**values_of(answer))
 
     def written(self, form: Format = Format.TABLE) -> str:
         """As the command writes it into a file: a table, JSON, Markdown; CSV of what is served."""
-        return render(self.kept, form, Screen())
+        return render(self, form, Screen())
 
     def save(self, file: str | Path) -> None:
         """Keep it as JSON, from which `planner report` and others go on. InputError where the file holds another."""
         write_answer(self, Path(file))
-
-    @property
-    def kept(self) -> Kept:
-        """Itself, as what it is besides."""
-        assert isinstance(self, Kept)
-        return self
 
     def __str__(self) -> str:
         return self.written()
@@ -104,7 +95,7 @@ class Shown:
         """The page of `planner report` in a frame, which keeps its styles apart from those of the notebook."""
         from planner.show.page.render import page
 
-        escaped = html.escape(page(document_of(self.kept)))
+        escaped = html.escape(page(document_of(self)))
         return f'<iframe srcdoc="{escaped}" width="100%" height="700" frameborder="0"></iframe>'
 
 
@@ -147,25 +138,7 @@ class Simulation(Shown, simulations.Simulation):
     __slots__ = ()
 
     @classmethod
-    def of(cls, answer: Kept) -> Self:
+    def of(cls, answer: Any) -> Self:
         """The same answer with these methods."""
         values = values_of(answer)
         return cls(**{**values, "models": Models(values["models"])})
-
-
-class TrainingAnswer(Shown, TrainingPlan):
-    """Ways to train, the cheapest and the fastest."""
-
-    __slots__ = ()
-
-
-class StudyResults(Shown, StudyAnswer):
-    """One question at many points."""
-
-    __slots__ = ()
-
-
-class HorizonAnswer(Shown, Horizon):
-    """Ways to keep GPUs over days."""
-
-    __slots__ = ()

@@ -36,12 +36,12 @@ def analyze(
 ) -> None:
     """Say what models could share, and how much each rule saves."""
     from planner.console.output import check_plot, emit, note
-    from planner.io.store import to_json
-    from planner.show.text.merging import analysis_json, analysis_table
+    from planner.show.forms import written
+    from planner.show.text.merging import analysis_document, analysis_json
 
     check_plot(plot)
     analysis = api.merge_analyze(*models, input_shape=shape, profiles=profiles)
-    emit(to_json(analysis_json(analysis)) if form is Format.JSON else analysis_table(analysis, stdout_screen()))
+    emit(written(analysis, analysis_document, form, stdout_screen(), analysis_json))
     if plot:
         from planner.show.charts import merging
         from planner.show.charts.png import draw
@@ -68,8 +68,8 @@ def breakeven(
 ) -> None:
     """Say where resident, swapped and merged models, or more GPUs, cost least: against load and number of models."""
     from planner.console.output import check_plot, emit, note, progress
-    from planner.io.store import to_json
-    from planner.show.text.merging import breakeven_json, breakeven_table
+    from planner.show.forms import written
+    from planner.show.text.merging import breakeven_document, breakeven_json
 
     check_plot(plot)
     ratios, counts = numbers("--loads", loads, float), numbers("--models", models, int)
@@ -83,7 +83,7 @@ def breakeven(
             profiles=profiles,
             progress=tell,
         )
-    emit(to_json(breakeven_json(answer)) if form is Format.JSON else breakeven_table(answer, stdout_screen()))
+    emit(written(answer, breakeven_document, form, stdout_screen(), breakeven_json))
     if plot:
         from planner.show.charts import merging
         from planner.show.charts.png import draw

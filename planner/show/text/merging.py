@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from planner.model.plan import Plan, WayOfServing
 from planner.placing.sharing import ANALYSIS_SCHEMA, Analysis, HeavyHitters
 from planner.show.document import PAGE, Column, Document, Items, Rows, Section, Table, Text
-from planner.show.terminal import terminal
-from planner.units.writing import Screen, counted, dollars, gigabytes, names, percent, share
+from planner.units.writing import counted, dollars, gigabytes, names, percent, share
 from planner.words.candidates import machines_name, way_name
 from simulator.world.sharing import group_document
 
@@ -110,14 +109,14 @@ def group_columns(analysis: Analysis) -> list[Column]:
     ]
 
 
-def analysis_table(analysis: Analysis, screen: Screen) -> str:
+def analysis_document(analysis: Analysis) -> Document:
     """The analysis for people."""
     rest = f"... and {len(analysis.groups) - GROUPS_SHOWN} more in the JSON."
     weak = [x.model for x in analysis.heavy_hitters if x.strength == "weak"]
     spread = f"In {names(weak)} no few layers hold most of the memory: to save much, many have to be shared."
     norms = f"Norm layers ({megabytes(analysis.norm_bytes)} besides) are never shared."
     groups = Table(group_columns(analysis), shown=GROUPS_SHOWN, rest=rest)
-    shown = Document(
+    return Document(
         name="",
         headline=analysis_headline(analysis),
         sections=[
@@ -127,7 +126,6 @@ def analysis_table(analysis: Analysis, screen: Screen) -> str:
             Section("", [Text(spread if weak else ""), Text(norms)]),
         ],
     )
-    return terminal(shown, screen)
 
 
 # The ways of serving in a plan
@@ -248,12 +246,12 @@ def hours(value_s: float) -> str:
 # Break-even
 
 
-def breakeven_table(breakeven: Breakeven, screen: Screen) -> str:
+def breakeven_document(breakeven: Breakeven) -> Document:
     """Both tables, and in a line each where the winner changes."""
     training = (
         "written off" if breakeven.training_known else "not counted: `sharing.retraining` would say what it takes"
     )
-    shown = Document(
+    return Document(
         name=breakeven.scenario,
         headline=f"{breakeven.scenario}: dollars a month for each way of serving, training {training}.",
         sections=[
@@ -264,7 +262,6 @@ def breakeven_table(breakeven: Breakeven, screen: Screen) -> str:
             Section("", [Text(" ".join(sureness(breakeven)))]),
         ],
     )
-    return terminal(shown, screen)
 
 
 def sureness(breakeven: Breakeven) -> Iterator[str]:

@@ -5,6 +5,7 @@ import gzip
 import pytest
 from support.paths import PUBLIC
 
+from calibrate.io.tables import csv_text
 from calibrate.published import collect, names
 from calibrate.published.points import COLUMNS, DATA, points, sources
 
@@ -15,8 +16,8 @@ TABLES = pytest.mark.skipif(not (PUBLIC / "published").is_dir(), reason="the pub
 def test_the_shipped_points_are_those_of_the_tables():
     figures = collect.collect(PUBLIC)
     with gzip.open(DATA / "points.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        assert file.read() == collect.text_of(COLUMNS, figures)
-    assert (DATA / "architectures.csv").read_text(encoding="utf-8") == collect.text_of(
+        assert file.read() == csv_text(COLUMNS, figures)
+    assert (DATA / "architectures.csv").read_text(encoding="utf-8") == csv_text(
         collect.ARCHITECTURE_COLUMNS, collect.architectures(PUBLIC, figures)
     )
 

@@ -36,7 +36,8 @@ from planner.placing.sharing import (
     tabled,
 )
 from planner.placing.sizing import Kind
-from planner.show.text.merging import analysis_json, analysis_table
+from planner.show.terminal import terminal
+from planner.show.text.merging import analysis_document, analysis_json
 from planner.units.writing import Screen
 from simulator.world.model import Layer, LayerFacts
 from simulator.world.profile import Evidence, WeightSource
@@ -122,7 +123,7 @@ def test_json_has_the_keys_and_the_table_says_so_per_model() -> None:
     data = json.loads(to_json(analysis_json(found)))
     assert {"total_bytes", "shareable_bytes", "stem_bytes", "groups", "heavy_hitters"} <= data.keys()
     assert sum(g["saved_bytes"] for g in data["groups"]) == data["shareable_bytes"]
-    text = analysis_table(found, Screen())
+    text = terminal(analysis_document(found), Screen())
     assert "553.43 MB of 1,230.11 MB" in text
     assert "In resnet50 no few layers hold most of the memory" in text
 
@@ -357,7 +358,7 @@ def test_a_bill_nobody_can_know_is_no_number() -> None:
 
 
 def test_the_first_training_is_written_off() -> None:
-    assert Bill(1.0, 365.0, 0.0, 365 * 86400.0).usd_per_month == pytest.approx(30.42, abs=0.01)
+    assert Bill(365.0, 0.0, 365 * 86400.0).usd_per_month == pytest.approx(30.42, abs=0.01)
 
 
 # In scenarios

@@ -20,7 +20,8 @@ from planner.questions.merging.breakeven import Breakeven, at_load, breakeven
 from planner.search.plan import plan
 from planner.show.document import Items, Table
 from planner.show.kept import document_of
-from planner.show.text.merging import breakeven_json, breakeven_table
+from planner.show.terminal import terminal
+from planner.show.text.merging import breakeven_document, breakeven_json
 from planner.units.writing import Screen
 from simulator.world.profile import Evidence
 from simulator.world.sharing import groups
@@ -173,7 +174,7 @@ def test_break_even_against_load_and_models(crossing: Breakeven) -> None:
 
 
 def test_break_even_for_people_and_machines(crossing: Breakeven) -> None:
-    tables = breakeven_table(crossing, Screen())
+    tables = terminal(breakeven_document(crossing), Screen())
     assert all(cell.way in tables for cell in crossing.by_load[0].cells)
     data = json.loads(to_json(breakeven_json(crossing)))
     assert [row["wins"] for row in data["by_load"]] == [row.wins for row in crossing.by_load]
