@@ -171,7 +171,7 @@ def _parts(model: nn.Module) -> Iterator[Part]:
 def layer_facts(part: Part, float_bytes: int | None = None) -> LayerFacts:
     return LayerFacts(
         name=part.name,
-        type=kind_of(part.module),
+        type=type(part.module).__name__,
         signature=signature(part.module, part.weights),
         params=sum(weight.numel() for weight in part.weights.values() if isinstance(weight, nn.Parameter)),
         weight_bytes=bytes_of(part.weights.values(), float_bytes),
@@ -181,11 +181,6 @@ def layer_facts(part: Part, float_bytes: int | None = None) -> LayerFacts:
     )
 
 
-def kind_of(module: nn.Module) -> str:
-    """The name of its class; of TorchScript, of the class that it was."""
-    return str(getattr(module, "original_name", type(module).__name__))
-
-
 def signature(module: nn.Module, weights: dict[str, Tensor]) -> Signature:
     """The kind, geometry and weights of a module: here without a bias where it has none."""
     named = {name: getattr(module, name, None) for name in GEOMETRY}
@@ -193,7 +188,7 @@ def signature(module: nn.Module, weights: dict[str, Tensor]) -> Signature:
         (name, _text(value)) for name, value in named.items() if isinstance(value, int | str | tuple | list)
     )
     shapes = tuple(WeightShape(name, tuple(weight.shape) or (1,), _type(weight)) for name, weight in weights.items())
-    return Signature(kind_of(module), geometry, shapes)
+    return Signature(type(module).__name__, geometry, shapes)
 
 
 def _text(value: Any) -> str:

@@ -52,12 +52,12 @@ def look(model: str, shape: tuple[int, ...] | None) -> Facts:
         from calibrate.layers import onnx_graph
 
         return onnx_graph.read(model, shape)
+    built = build(model, shape, META)
+    weight_bytes = bytes_of(built.module.state_dict().values())
     try:
-        built = build(model, shape, META)
-        weight_bytes = bytes_of(built.module.state_dict().values())
         built.module.to(META)
         return trace(built)
-    except TracingError as error:
+    except Exception as error:  # a model's own code may raise anything
         if weight_bytes > WEIGHTS_MAX:
             many = f"{weight_bytes / 1e9:.0f} GB of weights are too many to run it for real"
             raise TracingError(f"{error} It was tried without weights; {many}.") from None

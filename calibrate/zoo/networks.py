@@ -22,6 +22,31 @@ class Opaque(nn.Module):
         return self.call(*inputs, **named)
 
 
+class Scripted(nn.Module):
+    """A TorchScript module, which lets nobody watch its parts, as one layer that holds all weights."""
+
+    def __init__(self, scripted: nn.Module) -> None:
+        super().__init__()
+        self.parts = [scripted]  # in a list: no part of this module, so that nothing is hooked to it
+        self._hold()
+
+    def forward(self, *inputs: Any) -> Any:
+        """What the script returns."""
+        return self.parts[0](*inputs)
+
+    def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> "Scripted":
+        """Weights that go elsewhere, or change their type, do so in the script."""
+        self.parts[0]._apply(change, recurse)  # type: ignore[no-untyped-call]
+        self._hold()
+        return self
+
+    def _hold(self) -> None:
+        for name, weight in self.parts[0].named_parameters():
+            self.register_parameter(name.replace(".", "_"), nn.Parameter(weight, weight.requires_grad))
+        for name, buffer in self.parts[0].named_buffers():
+            self.register_buffer(name.replace(".", "_"), buffer)
+
+
 # LeNet and AlexNet
 
 

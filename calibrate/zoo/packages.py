@@ -304,13 +304,14 @@ def _torchscript(model: str, _: str, shape: Shape) -> Entry:
 def _loaded(model: str, path: Path) -> "nn.Module":
     import torch
 
+    from calibrate.zoo.networks import Scripted
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # TorchScript is old, which is known
-            module: nn.Module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+            return Scripted(torch.jit.load(str(path), map_location="cpu"))  # type: ignore[no-untyped-call]
     except (RuntimeError, ValueError, OSError) as error:
         refuse(f"{model}: is no TorchScript file, or a damaged one", error, "Save it with torch.jit.save")
-    return module
 
 
 MAKERS: Mapping[str, Callable[[str, str, Shape], Entry]] = {

@@ -309,8 +309,9 @@ class Predictor:
         yield from sorted(by_ratio, key=_width)
         yield from self._by_layers(model, gpu, precision or "fp32", sources)
         yield from filter(self._is_believed, by_sheets)
-        yield from self._by_counts(model, gpu, precision or "fp32")
-        yield from self._roofline(model, gpu, precision or "fp32")
+        by_layers = list(self._roofline(model, gpu, precision or "fp32"))
+        yield from (self._joined(pair, each) for pair in self._by_counts(model, gpu, precision) for each in by_layers)
+        yield from by_layers
         yield from by_sheets
 
     def _sources(self, model: str, gpu: GPU, precision: str | None) -> list[Profile]:
@@ -398,12 +399,12 @@ class Predictor:
             return []
         return self._by_effects(model, gpu, precision, one)
 
-    def _by_counts(self, model: str, gpu: GPU, precision: str) -> list[PredictedPair]:
+    def _by_counts(self, model: str, gpu: GPU, precision: str | None) -> list[PredictedPair]:
         """What all published points together say of a new model with so many operations; none where unknown."""
         facts = self._facts(model)
         if facts is None or not self.learnt.effects:
             return []
-        one = self._case(model, gpu, precision, USUAL_RUNTIME)
+        one = self._case(model, gpu, precision or PRECISIONS[0], USUAL_RUNTIME)
         return self._by_effects(model, gpu, precision, replace(one, counted=counted(facts, one.architecture)))
 
     def _case(self, model: str, gpu: GPU, precision: str, runtime: str) -> PredictedCase:
@@ -454,7 +455,7 @@ class Predictor:
         ]
 
     def _joined(self, told: PredictedPair, carried: PredictedPair) -> PredictedPair:
-        """What was learnt and what was carried over from another GPU, each as much as it is sure."""
+        """What was learnt, and what was carried over from another GPU or comes from layers, each as it is sure."""
 
         least_s = (told.flops or 0.0) / told.gpu.peak_flops(told.precision)
 
@@ -463,7 +464,7 @@ class Predictor:
 
         return replace(
             told,
-            source=f"{told.source} and its time on {carried.source}",
+            source=f"{told.source} and its {f'time on {carried.source}' if carried.source else 'layers'}",
             probes=carried.probes,
             latency_s={batch: time_s(batch) for batch in told.latency_s},
             footprint=carried.footprint,

@@ -1,0 +1,126 @@
+"""Models by `source:name` in scenarios and commands: planned without torch, told of honestly; wrong ones in place."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from support.paths import ROOT
+
+from calibrate.layers.facts import facts, named
+from planner import api
+from planner.catalog.offers import load_catalog
+from planner.model.plan import PredictionRule
+from planner.model.scenario import ModelSpec
+from planner.prediction.predict import counted, is_alike
+from simulator.errors import InputError
+from simulator.world.profile import Evidence
+
+SLO = {"latency": "300 ms", "attainment": "99 %"}
+SCENARIO = """
+models:
+- {name: detector, model: "timm:resnet50d.ra2_in1k", slo: {latency: 300 ms, attainment: 99 %}}
+- {name: yolov8s, slo: {latency: 300 ms, attainment: 99 %}}
+- {name: text, model: hf:sentence-transformers/all-MiniLM-L6-v2, slo: {latency: 300 ms, attainment: 99 %}}
+streams:
+- {model: detector, count: 2, rate: 5 fps}
+- {model: yolov8s, rate: 5 fps}
+- {model: text, poisson: 5 rps}
+buy: {gpus: [T4]}
+horizon: 10s
+replications: 2
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    return path
+
+
+def test_a_plan_of_shipped_names_needs_no_torch(scenario):
+    code = f"import sys; from planner import api; api.plan({str(scenario)!r}); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+def test_names_are_checked_in_their_place(scenario):
+    scenario.write_text(SCENARIO.replace("name: yolov8s, slo", "name: yolov8s, model: yolov9s, slo"), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        api.plan(scenario)
+    assert ":4:" in str(caught.value)
+    assert "`ultralytics:yolov9s`" in str(caught.value)
+    assert "yolov3" not in str(caught.value)
+
+
+def test_an_ambiguous_name_lists_the_candidates():
+    with pytest.raises(InputError, match=r"may be timm:convnext_base\S* or torchvision:convnext_base"):
+        api.profile("convnext_base")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"model": "timm:a", "factory": "m:f", "input": "3x8x8"}, "cannot stand beside `factory`"),
+        ({"model": "m:f"}, "needs `input`"),
+        ({"model": "resnet50", "input": "3x8x8"}, "has `input`, which goes only with"),
+        ({"model": "timm:"}, "must be `package.module:function`"),
+        ({"model": "timm:resnet50", "input": "3xx8"}, "input"),
+    ],
+)
+def test_keys_that_do_not_go_together(keys, said):
+    with pytest.raises(InputError, match=said):
+        ModelSpec(name="a", slo=SLO, **keys)
+
+
+def test_a_models_profile_goes_by_where_it_comes_from():
+    assert ModelSpec(name="a", model="timm:resnet50d.ra2_in1k", slo=SLO).known_as == "timm.resnet50d.ra2_in1k"
+    sized = ModelSpec(name="a", model="hf:BAAI/bge-m3", input="512", slo=SLO)
+    assert (sized.known_as, sized.input) == ("hf.BAAI.bge-m3.512", (512,))
+    assert ModelSpec(name="a", model="resnet50", slo=SLO).known_as == "resnet50"
+
+
+def test_a_published_architecture_is_known_by_name_and_parameters():
+    resnet = facts("timm:resnet50d.ra2_in1k")
+    assert is_alike(resnet, "resnet50d")
+    assert not is_alike(resnet, "resnet101")
+    assert not is_alike(replace(resnet, model="mine:resnet50d"), "resnet50d")  # a function of a user's own
+    counts = counted(resnet, "resnet50d")
+    assert (counts.input, counts.params, counts.macs) == ("224", resnet.params, resnet.macs)
+    assert counted(facts("bge-m3"), "bge-m3").input == "seq128"
+
+
+@pytest.mark.parametrize("model", ["yolo11s", "hf:openai/whisper-small", "osnet_x1_0", "timm:resnet50d.ra2_in1k"])
+def test_every_name_is_told_of_with_a_band(model):
+    found = api.profile(model, "T4")
+    assert found.prediction is not None
+    assert (found.prediction.rule, found.prediction.evidence) == (PredictionRule.LEARNT, Evidence.PREDICTED)
+    time = found.prediction.latency_s
+    assert time.low < time.value < time.high
+    assert time.low >= found.facts.flops / load_catalog().gpus["T4"].peak_flops("fp32")
+
+
+def test_queries_know_them_too(tmp_path):
+    table = tmp_path / "q.csv"
+    table.write_text("gpu,model,batch\nT4,hf:openai/whisper-small,1\nT4,hf:openai/whisper-small,8\nT4,zzz,1\n")
+    one, eight, none = api.predict(table)
+    assert one.latency_s < eight.latency_s
+    assert one.memory_bytes > 4 * facts("hf:openai/whisper-small").params
+    assert none.latency_s is None
+    assert "Models of packages and files go by" in none.reason
+
+
+def test_any_two_models_may_be_merged_on_paper():
+    analysis = api.merge_analyze("torchvision:vgg11", "vgg16")
+    assert 0 < analysis.shareable_bytes < analysis.total_bytes
+    of_timm = [name for name in named() if name.startswith("timm:vit_")][:2]
+    assert api.merge_analyze(*of_timm).total_bytes > 0
+
+
+def test_a_training_names_its_model_the_same_way(tmp_path):
+    text = (ROOT / "scenarios" / "training" / "lenet.yaml").read_text(encoding="utf-8")
+    assert "zoo: lenet" in text
+    path = tmp_path / "t.yaml"
+    path.write_text(text.replace("zoo: lenet", "zoo: timm:resnet50d.ra2_in1k"), encoding="utf-8")
+    layers = facts("timm:resnet50d.ra2_in1k")
+    assert 4 * layers.params <= api.train(path).options[0].memory["weights"] <= layers.weight_bytes
