@@ -84,7 +84,7 @@ def _shape(value: object) -> object:
     """`3x224x224` as sizes."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,7}(x\d{1,7})*", value.lower()):
         return tuple(map(int, value.lower().split("x")))
-    return value
+    return tuple(value) if isinstance(value, list) else value
 
 
 InputShape = Annotated[

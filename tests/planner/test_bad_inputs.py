@@ -367,9 +367,9 @@ COMMANDS = {
         ["--set models.0.profile=resnet5: ", "no model is known as `resnet5`", "Did you mean `resnet50` or"],
     ),
     "a model that is like another": (
-        ["plan", "s.yaml", "--set", "models.0.profile=yolov8s"],
+        ["plan", "s.yaml", "--set", "models.0.profile=yolov9s"],
         2,
-        ["no model is known as `yolov8s`: neither measured, nor are its layers known. Measure it with"],
+        ["no model is known as `yolov9s`: neither measured, nor are its layers known.", "`ultralytics:yolov9s`"],
     ),
     "simulate on no kind": (["simulate", "s.yaml", "--count", "1"], 2, ["name either --gpu and --count, or --plan."]),
     "simulate on an unknown kind": (
