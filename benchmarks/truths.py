@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import exp
 from pathlib import Path
 from statistics import NormalDist, fmean
 
@@ -18,7 +19,7 @@ from planner.model.progress import silent
 from planner.model.replications import RISK_SHARE
 from planner.model.scenario import BuySpec, ModelSpec, Objective, OwnMachine, Scenario, SloSpec, StreamSpec
 from planner.prediction.learning import Figure, HeldOut, Spreads, errors_of, figures, fit, folds, thinned, widening
-from planner.prediction.learnt import Learnt, Seen, learnt
+from planner.prediction.learnt import Learnt, Seen, learnt, traits
 from planner.prediction.predict import BATCHES, PredictedPair, Predictor
 from planner.replay.run import replay
 from planner.search.outlooks import AlikeInBatches
@@ -201,6 +202,20 @@ def shared_share(errors: Sequence[HeldOut]) -> float:
             products.append((fmean(pairs), len(means)))
             squares.append((fmean(mean**2 for mean in means), len(means)))
     return _weighted(products) / _weighted(squares)
+
+
+def shares() -> dict[str, float]:
+    """The shared part of errors where pairs and where chips were left out, each in the spread that its band has."""
+    known, spreads = figures(load_catalog().gpus), Spreads(learnt().spreads, learnt().noise)
+    found: dict[str, float] = {}
+    for what in (LEFT_OUT, "a chip"):
+        rng = np.random.default_rng(0)
+        parts = folds(what, thinned(known, rng), rng)
+        errors = [error for seen, left in parts for error in errors_of(what, fit(seen, spreads), left)]
+        wider = widening(errors)
+        raised = [sum(wider.get(trait, 0.0) for trait in traits(e.figure.case, e.nearness)) for e in errors]
+        found[what] = shared_share([replace(e, sd=e.sd * exp(up)) for e, up in zip(errors, raised, strict=True)])
+    return found
 
 
 def _weighted(some: Sequence[tuple[float, int]]) -> float:
