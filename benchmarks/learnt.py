@@ -9,7 +9,8 @@ from statistics import median
 import numpy as np
 
 from planner.catalog.offers import load_catalog
-from planner.prediction.learning import LEFT_OUT, Figure, HeldOut, Spreads, figures, fit, held_out, widening
+from planner.prediction.effects import chip
+from planner.prediction.learning import LEFT_OUT, Figure, HeldOut, Spreads, figures, fit, held_out, thinned, widening
 from planner.prediction.learnt import SMALL_MAX, learnt, traits
 from planner.prediction.transfer import SPREAD_80
 
@@ -20,7 +21,10 @@ FOLDS = 3
 REFERENCE = "A100-80GB-PCIe"
 MLPERF_GPUS = ("T4", "A10", "L4", "A30", "L40S", "H100", "H200")
 MLPERF_MODELS = ("resnet50", "bert_large")
+RATIO_RUNTIME = "tensorrt"
 LARGE_BATCH = 32
+PROBED = ("T4", "V100", "A100", "RTX3090", "RTX4090", "A10")
+PROBES = 5
 
 
 def learnt_table() -> list[str]:
@@ -81,15 +85,19 @@ def row(name: str, some: Sequence[HeldOut]) -> str:
 
 
 def ratios_table() -> list[str]:
-    """Markdown rows: times of MLPerf's full batches over the A100's, as published and as told from all other points."""
+    """Markdown rows: times of MLPerf's full batches over the A100's, as published and as told from all other points.
+
+    Points that share neither network nor runtime with those say next to nothing of them, and are left aside: a fit of
+    all takes minutes, and there is one for each GPU.
+    """
     every = figures(load_catalog().gpus)
+    near = [f for f in every if f.case.architecture in MLPERF_MODELS or f.case.runtime == RATIO_RUNTIME]
     spreads = Spreads(learnt().spreads, learnt().noise)
-    base = {model: _sample_s(_full_batches(every, model, REFERENCE)) for model in MLPERF_MODELS}
+    base = {model: _sample_s(_full_batches(near, model, REFERENCE)) for model in MLPERF_MODELS}
     rows = []
     for gpu in MLPERF_GPUS:
-        left = {model: _full_batches(every, model, gpu) for model in MLPERF_MODELS}
-        rest = [f for f in every if f.case.gpu != gpu or f.case.architecture not in MLPERF_MODELS]
-        told = fit(rest, spreads)
+        left = {model: _full_batches(near, model, gpu) for model in MLPERF_MODELS}
+        told = fit([f for f in near if f.case.gpu != gpu or f.case.architecture not in MLPERF_MODELS], spreads)
         for model, some in left.items():
             if not some:
                 continue
@@ -102,6 +110,41 @@ def ratios_table() -> list[str]:
     return ["| model | GPU | figures | published | told | times apart |", "|---|---|---:|---:|---:|---:|", *rows]
 
 
+def new_gpus_table() -> list[str]:
+    """Markdown rows: a chip of which only the five models were published that most others have, at all batch sizes;
+    and PaddleClas on a T4 at fp32, of which nothing else was seen there."""
+    every = figures(load_catalog().gpus)
+    spreads = Spreads(learnt().spreads, learnt().noise)
+    count = Counter(model for model, _ in {(f.case.architecture, f.case.gpu) for f in every})
+    found = []
+    for name in PROBED:
+        on_chip = [f for f in every if chip(f.case.gpu) == name]
+        runtime = Counter(f.case.runtime for f in on_chip).most_common(1)[0][0]
+        of_runtime = [f for f in on_chip if f.case.runtime == runtime]
+        probes = sorted({f.case.architecture for f in of_runtime}, key=lambda model: -count[model])[:PROBES]
+        some = thinned([f for f in every if chip(f.case.gpu) != name], np.random.default_rng(0))
+        seen = [*some, *(f for f in of_runtime if f.case.architecture in probes)]
+        left = [f for f in of_runtime if f.case.architecture not in probes]
+        found += [
+            _plain_row(f"{name}, {runtime}, {n} probes", s, left, spreads) for n, s in ((0, some), (PROBES, seen))
+        ]
+    paddle = [f for f in every if f.source == "paddleclas"]
+    left = [f for f in paddle if (f.case.gpu, f.case.precision) == ("T4", "fp32")]
+    seen = [
+        *(f for f in paddle if f.case.gpu != "T4"),
+        *thinned([f for f in every if f.case.gpu != "T4"], np.random.default_rng(0)),
+    ]
+    found.append(_plain_row("T4, PaddleClas at fp32", list(dict.fromkeys(seen)), left, spreads))
+    return ["| what | figures | median error | p90 |", "|---|---:|---:|---:|", *found]
+
+
+def _plain_row(name: str, seen: Sequence[Figure], left: Sequence[Figure], spreads: Spreads) -> str:
+    told = fit(seen, spreads)
+    errors = np.abs([told.log_time(f.case, f.gpu).mean - f.log_s for f in left])
+    middle, p90 = (expm1(float(np.quantile(errors, q))) for q in (0.5, 0.9))
+    return f"| {name} | {len(left):,} | {middle:.1%} | {p90:.0%} |".replace("%", " %")
+
+
 def _sample_s(some: Sequence[Figure]) -> float:
     return median(exp(figure.log_s) / figure.case.batch for figure in some)
 
@@ -111,6 +154,6 @@ def _full_batches(known: Sequence[Figure], model: str, gpu: str) -> list[Figure]
         figure
         for figure in known
         if (figure.case.architecture, figure.case.gpu) == (model, gpu)
-        if (figure.case.precision, figure.case.runtime) == ("int8", "tensorrt")
+        if (figure.case.precision, figure.case.runtime) == ("int8", RATIO_RUNTIME)
         if figure.case.full or figure.case.batch >= LARGE_BATCH
     ]

@@ -7,18 +7,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from datetime import date
+from itertools import product
+from math import isclose, log, log1p, sqrt
 from pathlib import Path
 from typing import Any, TypeVar
 
 from calibrate.io.reader import ProfileError, Reader, parse, refuse
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.possible import check
-from calibrate.library.published import profile_of, sources_of
-from calibrate.published.names import processors
+from calibrate.library.published import profile_of, source_spread, sources_of
+from calibrate.published.names import architecture, processors
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
 from simulator.world.hardware import GPU
-from simulator.world.profile import AfterLoad, Evidence, FitQuality, Profile, weakest
+from simulator.world.model import Layer
+from simulator.world.profile import AfterLoad, Doubt, Evidence, FitQuality, Profile, weakest
 
 SCHEMA = "planner.profile/v1"
 DEVICE_SCHEMA = "planner.device/v1"
@@ -30,6 +33,10 @@ PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "fp16", "bf16", "int8"
 """In order of preference where a question names none: the precision that changes no result comes first."""
 NAME_MAX = 64
 """Characters of a name."""
+SPREAD_MIN = 0.05
+"""Sources that differ by less agree: so much do runs of one source differ."""
+SAME_WORK = 0.1
+"""Operations counted by two tools differ by less (natural logarithm), those at two usual inputs by more."""
 ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
 
@@ -94,9 +101,12 @@ class Library:
 
     def measured(self, profile: Profile) -> Mapping[str, Any]:
         """Raw samples and all else that planning does not need; empty where the profile was not measured here."""
-        key = (profile.model, profile.gpu, profile.precision)
-        named, path = self.profiles.get(key), self.paths.get(key)
-        return read_measured(path) if path and named and named.source == profile.source else {}
+        for own in self.for_model(profile.model):
+            key = (own.model, own.gpu, own.precision)
+            same = key[1:] == (profile.gpu, profile.precision) and own.source == profile.source
+            if same and (path := self.paths.get(key)):
+                return read_measured(path)
+        return {}
 
     def probes(self, gpu: str) -> Probes:
         """What was probed of a kind of GPU, beside the first profiles of it; empty where nothing was."""
@@ -105,32 +115,51 @@ class Library:
         return next((read_probes(path) for path in files if path.exists()), {})
 
     def get(self, model: str, gpu: str, precision: str | None = None, runtime: str | None = None) -> Profile | None:
-        """The profile of `model` on `gpu`; without a precision the first of `PRECISIONS` (fp32 first) there is.
+        """The best source of the model's architecture on `gpu`, whatever name the source has for it.
 
-        Without a runtime a profile of that very name counts whatever it ran in, then published figures of
-        `USUAL_RUNTIME`, and of a model that nothing else is known of, those of any other; with one, only what ran in
-        it.
+        Without a precision what was measured here comes first, then the first of `PRECISIONS` (fp32) there is. Without
+        a runtime `USUAL_RUNTIME` counts, and another only where nothing else is known; with one, only what ran in it.
         """
         wanted = PRECISIONS if precision is None else (precision,)
-        of_name = filter(None, (self.profiles.get((model, gpu, one)) for one in wanted))
-        named = (profile for profile in of_name if runtime in (None, profile.runtime))
-        of_architecture = (self.published(model, gpu, one, runtime or USUAL_RUNTIME) for one in wanted)
-        if found := next(filter(None, chain(named, of_architecture)), None):
-            return found
-        return self._in_another(model, gpu, wanted) if runtime is None else None
+        asked = runtime or USUAL_RUNTIME
+        found = [sources[0] for one in wanted if (sources := self.sources(model, gpu, one, asked))]
+        best = min(found, key=lambda profile: not _is_measured(profile), default=None)
+        return best or (self._in_another(model, gpu, wanted) if runtime is None else None)
+
+    def sources(self, model: str, gpu: str, precision: str, runtime: str) -> tuple[Profile, ...]:
+        """All that is known of one thing, side by side: measured here, then most batch sizes, then the newest.
+
+        The first says how far the others are from it, which is as much as its own figures are known.
+        """
+        key = (gpu, precision, runtime)
+        own = [p for p in self.for_model(model) if (p.gpu, p.precision, p.runtime) == key]
+        published = [profile] if (profile := self.published(model, *key)) else []
+        alike = [profile for profile in published if not own or _same_work(profile, own[0])]
+        distinct: list[Profile] = []
+        for profile in sorted([*own, *alike], key=_merit):
+            if not any(_is_copy(profile, other) for other in distinct):
+                distinct.append(profile)
+        if not distinct:
+            return ()
+        best, *others = (_named_as(model, profile) for profile in distinct)
+        return (_doubted(best, others), *others)
 
     def _in_another(self, model: str, gpu: str, wanted: Sequence[str]) -> Profile | None:
-        """Figures of another runtime, with that doubt, where neither a profile nor layers say anything of the usual.
+        """A profile of another runtime, else published figures, with that doubt, where not even layers are known.
 
-        Of a processor also where they do: nothing learnt on GPUs says how fast it is.
+        Of a processor also where they are: nothing learnt on GPUs says how fast it is.
         """
-        runtimes = {runtime for _, _, runtime in sources_of(model)}
-        told = USUAL_RUNTIME in runtimes or model in self.models() or model in models_with_layers()
-        if told and gpu not in processors():
-            return None
-        found = (self.published(model, gpu, p, r) for p in wanted for r in sorted(runtimes, key=_likeness))
-        other = next((profile for profile in found if profile), None)
+        own = sorted({profile.runtime for profile in self.for_model(model)}, key=_likeness)
+        published = sorted({runtime for _, _, runtime in sources_of(model)}, key=_likeness)
+        if found := self._first(model, gpu, wanted, own):
+            return found
+        told = bool(own) or USUAL_RUNTIME in published or architecture(model) in models_with_layers()
+        other = None if told and gpu not in processors() else self._first(model, gpu, wanted, published)
         return other and replace(other, doubts=(*other.doubts, _only_in(other)))
+
+    def _first(self, model: str, gpu: str, wanted: Sequence[str], runtimes: Sequence[str]) -> Profile | None:
+        found = (self.sources(model, gpu, precision, runtime) for precision, runtime in product(wanted, runtimes))
+        return next((sources[0] for sources in found if sources), None)
 
     def published(self, model: str, gpu: str, precision: str, runtime: str) -> Profile | None:
         """What was published of the model's architecture; None where it is not enough for a profile."""
@@ -147,9 +176,67 @@ class Library:
         return tuple(sorted({model for model, _, _ in self.profiles}))
 
     def for_model(self, name: str) -> tuple[Profile, ...]:
-        """All profiles of that very name, by GPU, then in order of preference of precision."""
-        found = (profile for (model, _, _), profile in self.profiles.items() if model == name)
-        return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision))))
+        """All profiles of the model's architecture, by GPU, then by preference of precision, the best first."""
+        wanted = architecture(name)
+        found = (profile for profile in self.profiles.values() if architecture(profile.model) == wanted)
+        return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision), _merit(p))))
+
+
+def _merit(profile: Profile) -> tuple[int, int, int, str]:
+    """Sorts the best source first; one that assumes what it was measured on comes last."""
+    tier = 0 if _is_measured(profile) else 2 if profile.latency_evidence is Evidence.ASSUMED else 1
+    newest = -date.fromisoformat(profile.as_of).toordinal()
+    return (tier, -len(profile.latency.x), newest, profile.model)
+
+
+def _is_measured(profile: Profile) -> bool:
+    """Whether its times were measured by whoever plans."""
+    return profile.latency_evidence in (Evidence.MEASURED, Evidence.FITTED)
+
+
+def _is_copy(one: Profile, other: Profile) -> bool:
+    """Whether both were read from one table: half of the figures of each are those of the other."""
+    first, second = _series(one), _series(other)
+    same = [batch for batch in first.keys() & second.keys() if isclose(first[batch], second[batch], rel_tol=ROUNDING)]
+    return 2 * len(same) >= min(len(first), len(second))
+
+
+def _same_work(one: Profile, other: Profile) -> bool:
+    """Whether both take as many operations, as they do at one input; whatever is not known may be the same."""
+    if not (one.flops_per_sample and other.flops_per_sample):
+        return True
+    return abs(log(one.flops_per_sample / other.flops_per_sample)) < SAME_WORK
+
+
+def _named_as(model: str, profile: Profile) -> Profile:
+    """The profile under the name that was asked for: two models of one architecture hold two sets of weights."""
+    if profile.model == model:
+        return profile
+    renamed = {profile.model: model}
+    layers = tuple(Layer(renamed.get(one.key, f"{model}: {one.key}"), one.weight_bytes) for one in profile.layers)
+    return replace(profile, model=model, layers=layers)
+
+
+def _doubted(best: Profile, others: Sequence[Profile]) -> Profile:
+    """The best source, as sure as others agree with it.
+
+    What was measured here is not doubted for what others saw, nor for a source that assumes its GPU.
+    """
+    compared = [other for other in others if other.latency_evidence is not Evidence.ASSUMED]
+    spreads = [best.source_spread, *(source_spread(_series(best), _series(other)) for other in compared)]
+    spread = max((one for one in spreads if one is not None), default=None)
+    if compared:
+        names = ", ".join(one.source for one in (best, *others))
+        best = replace(best, doubts=(*best.doubts, f"Sources differ by up to {spread or 0:.0%}: {names}"))
+    if spread is None or spread < SPREAD_MIN or _is_measured(best):
+        return replace(best, source_spread=spread)
+    # Of two draws from one distribution the difference has twice the variance of each.
+    error_sd = Interpolated((1.0,), (log1p(spread) / sqrt(2),))
+    return replace(best, source_spread=spread, doubt=Doubt(error_sd=error_sd))
+
+
+def _series(profile: Profile) -> dict[float, float]:
+    return dict(zip(profile.latency.x, profile.latency.y, strict=True))
 
 
 def _likeness(runtime: str) -> tuple[int, str]:

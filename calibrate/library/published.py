@@ -7,6 +7,7 @@ from itertools import groupby
 from math import exp, log
 from statistics import median
 
+from calibrate.library.held import held_numbers
 from calibrate.library.possible import check
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points, sources
@@ -21,8 +22,6 @@ LARGE_BATCH = 16
 """Two batch sizes are enough where one is 1 and the other is this or more: floor and slope are both seen."""
 SMALL_RANGE = 4
 """A series that ends here hides what larger batches would save."""
-HELD_SHARE = 0.5
-"""Of all that layers put out for a sample, at most so much is held at once: VGG-16, which holds most, 0.47."""
 LINK_SHARE = 0.77
 """Share of the host link at which weights load: the V100 of the Clockwork zoo reaches 12.29 of 16 GB/s."""
 
@@ -42,7 +41,7 @@ class PublishedSeries:
     source: str
     """Ids of its sources; rounds of MLPerf are one."""
     as_of: str
-    latency_s: Mapping[int, float]
+    latency_s: Mapping[float, float]
     """By batch size, ascending; the median where a source has several."""
 
     @property
@@ -71,12 +70,14 @@ class Sources:
     @property
     def spread(self) -> float | None:
         """How far others are from the best where both have a batch: 0.2 is 1.2 times or a 1.2th. None: no other."""
-        ratios = [
-            abs(log(other.latency_s[batch] / self.best.latency_s[batch]))
-            for other in self.series[1:]
-            for batch in other.latency_s.keys() & self.best.latency_s.keys()
-        ]
-        return exp(max(ratios)) - 1 if ratios else None
+        spreads = (source_spread(self.best.latency_s, other.latency_s) for other in self.series[1:])
+        return max((spread for spread in spreads if spread is not None), default=None)
+
+
+def source_spread(best: Mapping[float, float], other: Mapping[float, float]) -> float | None:
+    """How far the other is from the best at most: 10 and 12 ms at one batch size are 0.2. None: no batch in common."""
+    ratios = [abs(log(other[batch] / best[batch])) for batch in other.keys() & best.keys()]
+    return exp(max(ratios)) - 1 if ratios else None
 
 
 def sources_of(model: str) -> Mapping[Key, Sources]:
@@ -97,11 +98,12 @@ def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | 
     """The profile of a model by its best source; None where there is none, or where its weights are not known."""
     found = sources_of(model).get((gpu.name, precision, runtime))
     facts = names.facts_of(found.architecture, found.input) if found else None
-    if found is None or facts is None or facts.params is None or facts.activations is None:
+    held = held_numbers(found.architecture, found.input) if found else None
+    if found is None or facts is None or facts.params is None or held is None:
         return None
     best = found.best
     batches = tuple(best.latency_s)
-    held_bytes = HELD_SHARE * facts.activations * VALUE_BYTES[precision]
+    held_bytes = held * VALUE_BYTES[precision]
     profile = Profile(
         model=model,
         gpu=gpu.name,
@@ -167,8 +169,7 @@ def _day(as_of: str) -> str:
 def _assumptions(params: float, precision: str) -> tuple[str, ...]:
     return (
         f"Weights: {params / 1e6:.4g} M parameters x {WEIGHT_BYTES[precision]} bytes.",
-        f"Workspace is not published: taken as {HELD_SHARE:.0%} of all that layers put out, as no network"
-        " holds more at once.",
+        "Workspace is not published: taken as the most that layers hold at once, without libraries' own.",
         f"Load time is not published: taken as bytes over {LINK_SHARE:.0%} of the host link.",
         "Spread between runs is not published: taken as 0.",
     )

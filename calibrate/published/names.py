@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -21,7 +22,11 @@ SEQUENCE = re.compile(r"seq(\d+)")
 MIG = re.compile(r"\(?(?:\d+x)?(\d+g\.\d+gb)(?:\s+MIG)?\)?", re.IGNORECASE)
 SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\)|\(TM\)", re.IGNORECASE)
 VERSION = re.compile(r" (?:v?\d[\d.]*.*|CUDA.*|\(.*\))$")
+ATTACHED = re.compile(r"[_-]?\d[\d.]*$")
+"""A version without a blank before it: that of `TensorRT10`."""
 USUAL_SIZE = 224
+USUAL_ACTIVATIONS, ACTIVATIONS_POWER = 4e6, 0.75
+"""Numbers that a network of a billion multiply-adds puts out, and how they grow with those (timm's 1,400 networks)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +42,11 @@ class Architecture:
     """Multiply-adds of one sample."""
     activations: float | None
     """Numbers that its convolutions and products put out for one sample (timm's `macts`)."""
+    held: float | None = None
+    """Numbers besides weights that lie in memory at once, of a network whose layers were traced."""
 
 
+@cache
 def architecture(written: str) -> str:
     """The architecture's name: `resnet50` for `PyTorch/Classification/ConvNets/resnet50v1.5`."""
     return identity(written)[0]
@@ -56,8 +64,14 @@ def identity(written: str, size: str = "") -> tuple[str, str]:
     for known in (_well_known(), _by_key()):
         for candidate, named in candidates:
             if name := known.get(_key(candidate)):
-                return name, canonical_input(size) or named or usual_input(name)
+                return name, _input_of(name, size) or named or usual_input(name)
     return written, canonical_input(size)
+
+
+def _input_of(name: str, size: str) -> str:
+    """The input in the form that the architecture's has: `seq384` for the `384` of a network that reads tokens."""
+    given = canonical_input(size)
+    return f"seq{given}" if given.isdigit() and tokens(usual_input(name)) else given
 
 
 def gpu(written: str) -> str:
@@ -76,10 +90,17 @@ def processors() -> frozenset[str]:
     return frozenset(name for kind, name, _ in _rows("names.csv") if kind == "processor")
 
 
+def runtimes() -> set[str]:
+    """All that are known by name."""
+    return set(_spellings("runtime").values())
+
+
 def runtime(written: str) -> str:
     """The software that runs the model: `tensorrt` for `TensorRT 8.4.2, CUDA 11.6`."""
     spellings = _spellings("runtime")
-    return spellings.get(_key(written)) or spellings.get(_key(VERSION.sub("", written)), written)
+    plain = VERSION.sub("", written)
+    found = (spellings.get(_key(spelling)) for spelling in (written, plain, ATTACHED.sub("", plain)))
+    return next(filter(None, found), written)
 
 
 def precision(written: str) -> str:
@@ -100,6 +121,27 @@ def tokens(size: str) -> int | None:
     """128 of the input `seq128`; None where it is no sequence."""
     found = SEQUENCE.fullmatch(size)
     return int(found[1]) if found else None
+
+
+def grown(known: str, asked: str) -> float:
+    """How many times as much of an input there is: 448 over 224 pixels is 4, seq256 over seq128 is 2."""
+    before, after = (_extent(size) for size in (known, asked))
+    return after / before if before and after else 1.0
+
+
+def _extent(size: str) -> float:
+    """Pixels or tokens; 0 where they are not known."""
+    if found := tokens(size):
+        return float(found)
+    sides = size.split("x")
+    if not all(side.isdigit() for side in sides):
+        return 0.0
+    return float(prod(map(int, sides))) ** (2 if len(sides) == 1 else 1)
+
+
+def activations_of(counted: Architecture) -> float:
+    """Numbers that its layers put out; those of usual networks of as many operations where nobody counted them."""
+    return counted.activations or USUAL_ACTIVATIONS * ((counted.macs or 0.0) / 1e9) ** ACTIVATIONS_POWER
 
 
 def usual_input(name: str) -> str:

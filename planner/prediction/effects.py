@@ -44,8 +44,6 @@ OVERHEAD_S = {
 OVERHEAD_ELSE_S = 5e-3
 UNKNOWN = names.Architecture(name="", input="", params=3e7, macs=4e9, activations=1e7)
 """Stands for an architecture of which nothing is known, until its own effect corrects it."""
-USUAL_ACTIVATIONS, ACTIVATIONS_POWER = 4e6, 0.75
-"""Numbers that a network of a billion multiply-adds puts out, and how they grow with those (timm's 1,400 networks)."""
 FULL_AT = (-2.0, 0.0)
 """Half the logarithm of a billion multiply-adds for each multiprocessor, below which batches do not fill it."""
 VARIANT = re.compile(r"^(?:tf_|se_|legacy_|ese_|fix_|nvidia_|timm_|tiny_(?=yolo))|^se(?=res)")
@@ -149,18 +147,11 @@ def roofline(case: PredictedCase, gpu: GPU) -> CaseRoofline:
 
 def at_size(facts: names.Architecture, size: str) -> names.Architecture:
     """The architecture at another size of input: operations and activations grow with pixels, and with tokens."""
-    grown = _grown(facts.input, size)
+    grown = names.grown(facts.input, size)
     macs = (facts.macs or 0.0) * grown
-    usual = USUAL_ACTIVATIONS * (macs / 1e9) ** ACTIVATIONS_POWER
-    activations = facts.activations * grown if facts.activations else usual
-    return replace(facts, macs=macs, activations=activations, params=facts.params or UNKNOWN.params)
-
-
-def _grown(known: str, asked: str) -> float:
-    if known.isdigit() and asked.isdigit():
-        return (int(asked) / int(known)) ** 2
-    tokens, others = names.tokens(asked), names.tokens(known)
-    return tokens / others if tokens and others else 1.0
+    activations = facts.activations and facts.activations * grown
+    grown_facts = replace(facts, macs=macs, activations=activations, params=facts.params or UNKNOWN.params)
+    return replace(grown_facts, activations=names.activations_of(grown_facts))
 
 
 def peak_flops(gpu: GPU, precision: str) -> float:

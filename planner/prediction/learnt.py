@@ -144,7 +144,7 @@ class Learnt:
 
         PrecisionError where the GPU has no such arithmetic and nobody published any.
         """
-        published = asked == "fp8" or self.knows("work gpu precision", f"{gpu.name} {asked}")
+        published = self.knows("work gpu precision", f"{gpu.name} {asked}")
         return asked if published else computed_in(gpu, asked)
 
     @property

@@ -14,14 +14,14 @@ from math import exp, hypot, inf, log, log1p, log2
 
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
+from calibrate.library.held import held_numbers
 from calibrate.library.lookup import PRECISIONS, USUAL_RUNTIME, Library
-from calibrate.library.published import HELD_SHARE
 from calibrate.published import names
 from calibrate.published.points import points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
-from planner.prediction.effects import PredictedCase, at_size
+from planner.prediction.effects import PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
@@ -38,7 +38,7 @@ from planner.prediction.transfer import (
     measured_ratio,
     sheet_ratio,
 )
-from simulator.world.curves import Curve, Interpolated, LoadTime
+from simulator.world.curves import Curve, Erring, Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
 from simulator.world.precision import value_share, weight_share
@@ -51,8 +51,6 @@ PAST_SPREAD = 0.25
 """Of a curve past its largest measured batch: every form is off by 3 to 50 % there."""
 WORKSPACE_SPREAD = 0.15
 """Of workspace on another GPU: libraries choose other kernels, which need other room."""
-LIVE_COPIES = 2.0
-"""Workspace over the most activations that are alive at once: kernels' own room, and blocks that stand empty."""
 LOAD_SPREAD = 0.15
 """Of the share of its link that a copy reaches."""
 LINK_SHARE = 0.77
@@ -232,15 +230,25 @@ class Predictor:
 
         Of a runtime that is asked for, only what was learnt is told: profiles of one do not hold in another.
         """
-        measured = self.library.get(model, gpu, precision, runtime)
-        if measured is not None:
-            return measured
-        pair = self.predicted_pair(model, gpu, precision, runtime)
         key = (model, gpu, precision, runtime)
-        return None if pair is None else self._made.setdefault(key, pair.profile(self.quantile))
+        if key not in self._made:
+            self._made[key] = self._known(*key) or self._predicted(*key)
+        return self._made[key]
+
+    def _known(self, model: str, gpu: str, precision: str | None, runtime: str | None) -> Profile | None:
+        """The best source, at the quantile of what others make of it."""
+        best = self.library.get(model, gpu, precision, runtime)
+        if best is None or best.doubt is None:
+            return best
+        latency = Erring(best.latency, self.quantile, best.doubt.error_sd)
+        return replace(best, latency=latency, doubt=replace(best.doubt, quantile=self.quantile))
+
+    def _predicted(self, model: str, gpu: str, precision: str | None, runtime: str | None) -> Profile | None:
+        pair = self.predicted_pair(model, gpu, precision, runtime)
+        return None if pair is None else pair.profile(self.quantile)
 
     @cached_property
-    def _made(self) -> dict[PairKey, Profile]:
+    def _made(self) -> dict[PairKey, Profile | None]:
         return {}
 
     @cached_property
@@ -273,6 +281,8 @@ class Predictor:
         return self._by_learnt(model, gpu, precision, runtime)
 
     def _computes(self, gpu: GPU, precision: str) -> bool:
+        if precision not in PRECISIONS:
+            return False
         try:
             self.learnt.precision(gpu, precision)
         except PrecisionError:
@@ -316,11 +326,14 @@ class Predictor:
         yield from by_sheets
 
     def _sources(self, model: str, gpu: GPU, precision: str | None) -> list[Profile]:
-        """Profiles of the model on other GPUs, all at one precision."""
+        """The best profile of the model's architecture on each other GPU, all at one precision."""
         elsewhere = [p for p in self.library.for_model(model) if p.gpu != gpu.name]
+        # Only of what is known in no usual runtime, times in others tell something.
+        elsewhere = [p for p in elsewhere if p.runtime == USUAL_RUNTIME] or elsewhere
         if precision is None and elsewhere:
             precision = _preferred(elsewhere)
-        return [p for p in elsewhere if p.precision == precision and self._computes(gpu, p.precision)]
+        usable = [p for p in elsewhere if p.precision == precision and self._computes(gpu, p.precision)]
+        return list({p.gpu: p for p in reversed(usable)}.values())
 
     def _is_believed(self, pair: PredictedPair) -> bool:
         """Whether it reaches no more of its GPU's peak than models do, or than its source did there."""
@@ -511,14 +524,15 @@ class Predictor:
         )
 
     def _measured_ratio(self, source: Profile, gpu: GPU) -> Ratio | None:
-        """From every model with profiles on both GPUs at the precision, timed at the largest batch of both."""
-        pairs = [
-            self._pair(there, here)
-            for (model, name, precision), there in sorted(self.library.profiles.items())
-            if name == source.gpu and precision == source.precision
-            if (here := self.library.profiles.get((model, gpu.name, precision))) is not None
+        """From every architecture known on both GPUs at the precision, timed at the largest batch of both."""
+        probes = sorted({names.architecture(model) for model in self.library.models()})
+        known = [
+            (there[0], here[0])
+            for probe in probes
+            if (there := self.library.sources(probe, source.gpu, source.precision, source.runtime))
+            if (here := self.library.sources(probe, gpu.name, source.precision, source.runtime))
         ]
-        return measured_ratio(pairs) if pairs else None
+        return measured_ratio([self._pair(there, here) for there, here in known]) if known else None
 
     def _pair(self, source: Profile, target: Profile) -> Pair:
         batch = min(source.latency.x[-1], target.latency.x[-1])
@@ -557,19 +571,21 @@ class Predictor:
         return max((size for size in held if size is not None), default=None)
 
     def _footprint(self, model: str, gpu: GPU, precision: str) -> Footprint:
-        """One rule for every pair: what a profile of the model shows, in numbers of this precision; else its layers.
+        """One rule for every pair: a profile whose memory was measured, in numbers of this precision; else its layers.
 
         The profile is the same however the time is predicted, so two precisions differ by the size of numbers.
         """
+        facts = self._facts(model)
         known = self.library.for_model(model)
-        same = [p for p in known if p.precision == precision] or known
+        measured = [p for p in known if p.memory_evidence in (Evidence.MEASURED, Evidence.FITTED)]
+        usable = measured or ([] if facts else known)
+        same = [p for p in usable if p.precision == precision] or usable
 
         def strangeness(p: Profile) -> tuple[int, bool, float, str]:
             bandwidths = self.gpus[p.gpu].memory_bytes_per_s / gpu.memory_bytes_per_s if p.gpu in self.gpus else inf
             return PRECISIONS.index(p.precision), p.gpu != gpu.name, abs(log(bandwidths)), p.gpu
 
         source = min(same, key=strangeness, default=None)
-        facts = self._facts(model)
         workspace = partial(workspace_of, source, facts, precision)
         context_bytes = self._context_bytes(gpu)
         if source is None:
@@ -588,10 +604,12 @@ class Predictor:
     # From layers
 
     def _facts(self, model: str) -> Facts | None:
-        try:
-            return self.facts_of(model)
-        except FactsError:
-            return None
+        for name in dict.fromkeys((model, names.architecture(model))):
+            try:
+                return self.facts_of(name)
+            except FactsError:
+                continue
+        return None
 
     def _by_layers(self, model: str, gpu: GPU, precision: str, sources: list[Profile]) -> Iterator[PredictedPair]:
         precision = sources[0].precision if sources else precision
@@ -694,10 +712,10 @@ def _cores_apart(one: GPU, other: GPU) -> float:
 
 def _counted(model: str, precision: str) -> tuple[float, Callable[[float], Estimate]]:
     """Bytes of weights at 4 bytes a number and those that a batch needs, of an architecture known by its counts."""
-    counted = names.facts_of(*names.identity(model))
+    architecture, size = names.identity(model)
+    counted = names.facts_of(architecture, size)
     assert counted is not None  # which the time came from
-    activations = at_size(counted, counted.input).activations or 0.0
-    each = HELD_SHARE * 4 * value_share(precision) * activations
+    each = 4 * value_share(precision) * (held_numbers(architecture, size) or 0.0)
     return 4 * (counted.params or 0.0), lambda batch: around(each * batch, 2 * WORKSPACE_SPREAD)
 
 
@@ -707,7 +725,7 @@ def workspace_of(source: Profile | None, layers: Facts | None, precision: str, b
     Past the largest measured batch it grows with the activations of the layers, and no faster than the profile did:
     230 and 720 MB at batch 1 and 4, which libraries took at once, are no 10 GB at batch 64.
     """
-    each = inf if layers is None else LIVE_COPIES * value_share(precision) * layers.peak_activation_bytes_per_sample
+    each = inf if layers is None else value_share(precision) * layers.peak_activation_bytes_per_sample
     if source is None:
         return around(each * batch, 2 * WORKSPACE_SPREAD)
     scale = value_share(precision) / value_share(source.precision)
@@ -723,8 +741,9 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
     fit = profile.latency_fit
     half_90 = log1p(fit.band) if fit and fit.band is not None else band_log([])
     inside = profile.latency.covers(batch)
-    spread = half_90 / BAND_90 if inside else PAST_SPREAD
+    of_sources = profile.doubt.error_sd(batch) if profile.doubt else 0.0
     exact = batch in profile.latency.x
+    spread = hypot(of_sources, 0.0 if exact else half_90 / BAND_90)
     evidence = profile.latency_evidence if inside else weakest(profile.latency_evidence, Evidence.EXTRAPOLATED)
     room = workspace_of(profile, layers, profile.precision, batch)
     held = around(room.value, 0.0) if profile.workspace.covers(batch) else room
@@ -737,7 +756,7 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
         probes=(),
         evidence=evidence if exact else weakest(evidence, Evidence.FITTED),
         batch_size=int(batch),
-        latency_s=around(profile.latency(batch), 0.0 if exact else spread) if inside else _past(profile, batch, gpu),
+        latency_s=around(profile.latency(batch), spread) if inside else _past(profile, batch, gpu),
         memory_bytes=plus(profile.weight_bytes, held),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
     )

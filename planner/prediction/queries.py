@@ -4,13 +4,14 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
 from calibrate.layers.facts import FactsError, facts
-from calibrate.library.published import HELD_SHARE
+from calibrate.library.held import held_numbers
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
@@ -62,14 +63,18 @@ class QueryKnowledge:
     learnt: Learnt
     gpus: Mapping[str, GPU]
 
-    def answer(self, row: Mapping[str, str], place: str) -> QueryAnswer:
-        """One row by column; an empty cell means the usual. QueryError where a batch is no number."""
-        batch = batch_of(row.get("batch", ""), place)
-        case = self.case(row, batch)
+    def answer(self, row: Mapping[str, str]) -> QueryAnswer:
+        """One row by column; an empty cell means the usual."""
+        case = self.case(row)
         return QueryAnswer(reason=case) if isinstance(case, str) else self.of_case(case)
 
-    def case(self, row: Mapping[str, str], batch: int) -> PredictedCase | str:
+    def case(self, row: Mapping[str, str]) -> PredictedCase | str:
         """The case by canonical names, or why nothing can be said of it."""
+        if empty := [name for name in NEEDED if not row[name]]:
+            return f"{empty[0]} is empty. Name it"
+        batch = batch_of(row.get("batch", ""))
+        if batch is None:
+            return f"batch must be a whole number from 1 to {BATCH_MAX:,}, got `{row['batch'][:40]}`"
         gpu = names.gpu(row["gpu"])
         if gpu not in self.gpus:
             return f"GPU {row['gpu']} is not known.{perhaps(row['gpu'], self.gpus)}"
@@ -82,8 +87,8 @@ class QueryKnowledge:
         except PrecisionError:
             return f"GPU {gpu} computes nothing in {precision}"
         runtime = names.runtime(row.get("runtime", "")) or USUAL_RUNTIME
-        if not self.learnt.knows("overhead runtime", runtime):
-            return f"nothing was published of runtime {runtime}"
+        if runtime not in names.runtimes():
+            return f"runtime {runtime} is not known.{perhaps(runtime, names.runtimes())}"
         case = PredictedCase(
             gpu=gpu, architecture=architecture, input=size, precision=precision, runtime=runtime, batch=float(batch)
         )
@@ -136,32 +141,30 @@ def of_publications(same: Sequence[PublishedPoint]) -> Estimate:
 
 
 def memory_bytes(case: PredictedCase) -> int | None:
-    """Weights and a part of the activations; None where they are not known."""
+    """Weights, and what layers hold at once; None where they are not known."""
     known = case.counted or names.facts_of(case.architecture, case.input)
-    if known is None or known.params is None:
+    held = case.counted.held if case.counted else held_numbers(case.architecture, case.input)
+    if known is None or known.params is None or held is None:
         return None
-    size = VALUE_BYTES.get(case.precision, FP8_BYTES)
-    activations = HELD_SHARE * (known.activations or 0.0) * case.batch * size
+    activations = held * case.batch * VALUE_BYTES.get(case.precision, FP8_BYTES)
     return round(known.params * WEIGHT_BYTES.get(case.precision, FP8_BYTES) + activations)
 
 
-def batch_of(written: str, place: str) -> int:
-    """A whole number from 1; 1 where nothing is written."""
+def batch_of(written: str) -> int | None:
+    """A whole number from 1; 1 where nothing is written, None where it is no such number."""
     text = written.strip() or "1"
-    if not text.isdecimal() or not 1 <= int(text) <= BATCH_MAX:
-        raise QueryError(f"{place}: batch must be a whole number from 1 to {BATCH_MAX:,}, got `{text[:40]}`")
-    return int(text)
+    text = text.removesuffix(".0")
+    return int(text) if text.isdecimal() and len(text) < 9 and 1 <= int(text) <= BATCH_MAX else None
 
 
 def answers(path: Path, gpus: Mapping[str, GPU]) -> Iterator[QueryAnswer]:
     """An answer for each row, in order. QueryError where the table cannot be read."""
     known = QueryKnowledge(learnt(), gpus)
-    for line, row in read_queries(path):
-        yield known.answer(row, f"{path}:{line}")
+    yield from map(known.answer, read_queries(path))
 
 
-def read_queries(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Rows by column with their lines. Columns besides those asked for are left aside."""
+def read_queries(path: Path) -> list[dict[str, str]]:
+    """Rows by column. Columns besides those asked for are left aside."""
     try:
         text = read_text(path)
     except FileError as error:
@@ -176,10 +179,7 @@ def read_queries(path: Path) -> list[tuple[int, dict[str, str]]]:
     for cells in table:
         if not any(cell.strip() for cell in cells):
             continue
-        if len(cells) != len(header):
+        if len(cells) > len(header):
             raise QueryError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(header)}")
-        row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
-        if empty := [name for name in NEEDED if not row[name]]:
-            raise QueryError(f"{path}:{table.line_num}: {empty[0]} is empty. Name it")
-        rows.append((table.line_num, row))
+        rows.append({name: cell.strip() for name, cell in zip_longest(header, cells, fillvalue="")})
     return rows

@@ -185,7 +185,13 @@ def vendor_ceilings(gpu: GPU, precision: str) -> Ceilings:
     )
 
 
-TENSOR_RATES = {"tf32": (0.5, (8, 0)), "bf16": (1.0, (8, 0)), "amp-bf16": (1.0, (8, 0)), "int8": (2.0, (7, 5))}
+TENSOR_RATES = {
+    "tf32": (0.5, (8, 0)),
+    "bf16": (1.0, (8, 0)),
+    "amp-bf16": (1.0, (8, 0)),
+    "int8": (2.0, (7, 5)),
+    "fp8": (2.0, (8, 9)),
+}
 """Rates of matrix units over that of fp16, and the compute capability from which they have them."""
 
 
@@ -195,7 +201,7 @@ def peak_flops(gpu: GPU, precision: str) -> float:
     Vendors' tables agree on ratios: tf32 runs at half of fp16's rate on matrix units (from compute capability 8.0, as
     bf16 does at the same rate), int8 at twice that rate (from 7.5). A T4: 65 TFLOP/s fp16, 130 TOP/s int8.
     """
-    if precision not in VALUE_BYTES:
+    if precision not in VALUE_BYTES and precision not in TENSOR_RATES:
         raise PrecisionError(f"precision {precision}: is not known. Write one of {', '.join(VALUE_BYTES)}.")
     if gpu.cores:
         return _of_processor(gpu, precision)

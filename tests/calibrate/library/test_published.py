@@ -1,5 +1,8 @@
 """Profiles of published points: the best source, the others beside it, and what is not known said."""
 
+from dataclasses import replace
+from math import log, sqrt
+
 import pytest
 
 from calibrate.library.lookup import Library, find_profiles
@@ -7,7 +10,8 @@ from calibrate.library.published import MLPERF, profile_of, sources_of
 from calibrate.published import names
 from calibrate.published.points import points, sources
 from planner.catalog.offers import load_catalog
-from simulator.world.profile import Evidence
+from simulator.world.curves import Interpolated
+from simulator.world.profile import Evidence, Profile
 
 GPUS = load_catalog().gpus
 
@@ -101,6 +105,69 @@ def test_without_a_runtime_what_was_published_of_the_usual_one_counts():
     assert found.latency(256) == pytest.approx(named.latency(256), rel=0.04)
 
 
+@pytest.mark.parametrize("gpu", ["V100", "T4"])
+@pytest.mark.parametrize("name", ["nvidia_resnet50", "ResNet-50", "resnet50v1.5", "resnet50.a1_in1k"])
+def test_the_name_does_not_decide_which_source_is_used(name, gpu):
+    plain, other = (LIBRARY.get(model, gpu) for model in ("resnet50", name))
+    assert plain is not None
+    assert other is not None
+    assert other == replace(plain, model=name, layers=other.layers)
+    assert other.weight_bytes == plain.weight_bytes
+    assert {layer.key for layer in plain.layers}.isdisjoint({layer.key for layer in other.layers})
+
+
+def profile_with(factor: float, batches: int, evidence: Evidence = Evidence.PUBLISHED, **given: object) -> Profile:
+    shipped = LIBRARY.profiles["nvidia_resnet50", "V100", "fp32"]
+    x = shipped.latency.x[:batches]
+    latency = Interpolated(x, tuple(factor * y for y in shipped.latency.y[:batches]))
+    return replace(shipped, latency=latency, latency_evidence=evidence, **given)
+
+
+def library_of(*profiles: Profile) -> Library:
+    return Library(
+        {
+            (f"resnet50.run{i}_in1k", p.gpu, p.precision): replace(p, model=f"resnet50.run{i}_in1k")
+            for i, p in enumerate(profiles)
+        }
+    )
+
+
+def test_what_was_measured_here_comes_first_then_most_batches_then_the_newest():
+    few, many = profile_with(1.2, 3), profile_with(1.0, 9)
+    newer = profile_with(0.8, 9, as_of="2026-01-01")
+    measured = profile_with(1.1, 2, Evidence.MEASURED)
+    for profiles, best in [((few, many), many), ((many, newer), newer), ((many, newer, measured), measured)]:
+        found = library_of(*profiles).sources("resnet50", "V100", "fp32", "pytorch")
+        assert len(found) == len(profiles)
+        assert found[0].latency == best.latency
+
+
+def test_sources_that_differ_leave_that_much_in_doubt():
+    """1.2 times and 1: each is one of two draws, whose difference has twice the variance."""
+    found = library_of(profile_with(1.0, 9), profile_with(1.2, 3)).get("resnet50", "V100")
+    assert found is not None
+    assert found.source_spread == pytest.approx(0.2)
+    assert found.doubt is not None
+    assert found.doubt.error_sd(8) == pytest.approx(log(1.2) / sqrt(2))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [profile_with(1.01, 9), profile_with(1.0, 9, as_of="2026-01-01"), profile_with(1.5, 9, Evidence.ASSUMED)],
+    ids=["they agree", "a copy", "its GPU is assumed"],
+)
+def test_sources_that_say_the_same_or_nothing_leave_no_doubt(other):
+    found = library_of(profile_with(1.0, 9), other).get("resnet50", "V100")
+    assert found is not None
+    assert found.doubt is None
+
+
+def test_what_others_saw_is_no_doubt_of_what_was_measured_here():
+    found = library_of(profile_with(1.0, 3, Evidence.MEASURED), profile_with(1.5, 9)).get("resnet50", "V100")
+    assert found is not None
+    assert (found.latency_evidence, found.doubt) == (Evidence.MEASURED, None)
+
+
 def test_another_runtime_stands_in_with_that_doubt_only_where_nothing_else_is_known():
     found = LIBRARY.get("hrnet_w18", "T4")
     assert found is not None
@@ -114,7 +181,7 @@ def test_another_runtime_stands_in_with_that_doubt_only_where_nothing_else_is_kn
 
 def test_libraries_without_gpus_hold_only_their_profiles():
     alone = Library(LIBRARY.profiles)
-    assert alone.get("resnet50", "T4") is None
+    assert alone.get("hrnet_w18", "T4") is None
     assert alone.published_of("resnet50") == ()
 
 

@@ -231,7 +231,7 @@ ON_V100 = [profile(name, V100, 0.004, 0.001) for name in ("one", "two", "three")
 
 def test_what_was_measured_needs_no_prediction() -> None:
     known = Predictor(library(*ON_V100), CATALOG.gpus)
-    assert known.get("one", "V100") is ON_V100[0]
+    assert known.get("one", "V100") == ON_V100[0]
     exact, between, past = (known.predict("one", "V100", None, batch) for batch in (4, 3, 64))
     assert exact is not None
     assert between is not None
@@ -415,11 +415,11 @@ def test_no_time_is_below_operations_over_the_peak(gpu: str) -> None:
 
 
 def test_a_series_under_its_knee_rises_past_its_end() -> None:
-    """Published up to batch 4, 8.4 to 8.5 ms: a batch of 64 takes no 8.5 ms."""
-    told = Predictor(SHIPPED, CATALOG.gpus).predict("resnet50", "V100", "fp32", 64)
+    """Published up to batch 4, 24.8 to 26.7 ms: a batch of 64 takes no 27 ms."""
+    told = Predictor(SHIPPED, CATALOG.gpus).predict("resnet152", "V100", "fp32", 64)
     assert told is not None
     assert told.rule is PredictionRule.PROFILE
-    assert told.latency_s.value == pytest.approx(64 * 8.178e9 / (REACHED * 15.7e12), rel=0.05)
+    assert told.latency_s.value == pytest.approx(64 * 23.12e9 / (REACHED * 15.7e12), rel=0.05)
     assert told.latency_s.high / told.latency_s.low > 3
 
 
@@ -432,7 +432,7 @@ def test_a_layer_model_is_fitted_to_launches_not_passes() -> None:
     told = Predictor(SHIPPED, CATALOG.gpus).predict("lenet", "V100", "fp32", 1)
     assert told is not None
     assert told.rule is PredictionRule.LAYER_MODEL
-    assert 1e-5 < told.latency_s.low < told.latency_s.high < 1e-3
+    assert 1e-5 < told.latency_s.low < told.latency_s.high < 8.4e-3 / 2  # of a ResNet-50
 
 
 # What a plan makes of it
