@@ -529,8 +529,8 @@ class Predictor:
         known = [
             (there[0], here[0])
             for probe in probes
-            if (there := self.library.sources(probe, source.gpu, source.precision, source.runtime))
-            if (here := self.library.sources(probe, gpu.name, source.precision, source.runtime))
+            if (there := self.library.sources(probe, source.gpu, source.precision, USUAL_RUNTIME))
+            if (here := self.library.sources(probe, gpu.name, source.precision, USUAL_RUNTIME))
         ]
         return measured_ratio([self._pair(there, here) for there, here in known]) if known else None
 
@@ -571,14 +571,14 @@ class Predictor:
         return max((size for size in held if size is not None), default=None)
 
     def _footprint(self, model: str, gpu: GPU, precision: str) -> Footprint:
-        """One rule for every pair: a profile whose memory was measured, in numbers of this precision; else its layers.
+        """One rule for every pair: a profile whose memory somebody saw, in numbers of this precision; else its layers.
 
         The profile is the same however the time is predicted, so two precisions differ by the size of numbers.
         """
         facts = self._facts(model)
         known = self.library.for_model(model)
-        measured = [p for p in known if p.memory_evidence in (Evidence.MEASURED, Evidence.FITTED)]
-        usable = measured or ([] if facts else known)
+        observed = [p for p in known if p.memory_evidence.rank <= Evidence.FITTED.rank]
+        usable = observed or ([] if facts else known)
         same = [p for p in usable if p.precision == precision] or usable
 
         def strangeness(p: Profile) -> tuple[int, bool, float, str]:

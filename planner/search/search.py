@@ -198,8 +198,8 @@ class FleetSearch:
         First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
         to be carried, and back in halves: fleets between two steps may be left out.
         """
-        predicted = any(sized.profile.predicted for sized in self.question.sized.values())
-        effort = effort or (ESTIMATE if predicted else PROOF)
+        doubted = any(sized.profile.doubt for sized in self.question.sized.values())
+        effort = effort or (ESTIMATE if doubted else PROOF)
         excluded: list[Fleet] = []
         most_usd_per_hour = self.question.scenario.buy.max_cost or inf
         for _ in range(effort.first):

@@ -291,12 +291,20 @@ def test_train_rests_on_the_same_times_and_memory(
         assert option.memory_bytes - context_bytes == pytest.approx(shown.training.total.mid, rel=0.01)
 
 
-def test_memory_that_nobody_measured_is_what_layers_hold() -> None:
-    """The lecture saw ResNet-50 with 230 MB at batch 1, of which the framework held most: its layers hold 11 MB."""
+def test_growth_between_small_batches_is_not_drawn_on_without_end() -> None:
+    """ResNet-50 was seen with 230, 380 and 720 MB at batch 1, 2 and 4: its layers hold 11 MB a sample."""
     footprint = PREDICTOR.predicted_pair("resnet50", "A100-40GB", "fp32").footprint  # type: ignore[union-attr]
     each = facts("resnet50").peak_activation_bytes_per_sample
+    assert footprint.workspace(4).value == 720e6
+    assert footprint.workspace(64).value == pytest.approx(720e6 + 60 * each)
+    assert footprint.workspace(64).value < 0.25 * (720e6 + 60 * 170e6)
+
+
+def test_memory_that_nobody_saw_is_what_layers_hold() -> None:
+    footprint = PREDICTOR.predicted_pair("resnet18", "A100-40GB", "fp32").footprint  # type: ignore[union-attr]
+    each = facts("resnet18").peak_activation_bytes_per_sample
     assert [footprint.workspace(batch).value for batch in (1, 4, 64)] == [each, 4 * each, 64 * each]
-    assert footprint.weight_bytes == facts("resnet50").weight_bytes
+    assert footprint.weight_bytes == facts("resnet18").weight_bytes
 
 
 def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None:
