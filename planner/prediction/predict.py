@@ -524,15 +524,14 @@ class Predictor:
         )
 
     def _measured_ratio(self, source: Profile, gpu: GPU) -> Ratio | None:
-        """From every architecture known on both GPUs at the precision, timed at the largest batch of both."""
-        probes = sorted({names.architecture(model) for model in self.library.models()})
-        known = [
-            (there[0], here[0])
-            for probe in probes
-            if (there := self.library.sources(probe, source.gpu, source.precision, USUAL_RUNTIME))
-            if (here := self.library.sources(probe, gpu.name, source.precision, USUAL_RUNTIME))
+        """From every model with profiles on both GPUs at the precision, timed at the largest batch of both."""
+        pairs = [
+            self._pair(there, here)
+            for (model, name, precision), there in sorted(self.library.profiles.items())
+            if name == source.gpu and precision == source.precision
+            if (here := self.library.profiles.get((model, gpu.name, precision))) is not None
         ]
-        return measured_ratio([self._pair(there, here) for there, here in known]) if known else None
+        return measured_ratio(pairs) if pairs else None
 
     def _pair(self, source: Profile, target: Profile) -> Pair:
         batch = min(source.latency.x[-1], target.latency.x[-1])
