@@ -191,7 +191,7 @@ def _merit(profile: Profile) -> tuple[int, int, int, str]:
 
 def _is_measured(profile: Profile) -> bool:
     """Whether its times were measured by whoever plans."""
-    return profile.latency_evidence in (Evidence.MEASURED, Evidence.FITTED)
+    return profile.latency_evidence in (Evidence.MEASURED, Evidence.ELSEWHERE, Evidence.FITTED)
 
 
 def _is_copy(one: Profile, other: Profile) -> bool:

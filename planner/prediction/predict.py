@@ -41,7 +41,7 @@ from planner.prediction.transfer import (
 from simulator.world.curves import Curve, Erring, Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
-from simulator.world.precision import value_share, weight_share
+from simulator.world.precision import FACT_BYTES, value_share, weight_share
 from simulator.world.profile import Doubt, Evidence, Profile, weakest
 from simulator.world.signature import sizes
 
@@ -694,7 +694,12 @@ def counted(facts: Facts, name: str) -> names.Architecture:
     sides = facts.input_shape
     size = f"seq{sides[0]}" if len(sides) == 1 else names.canonical_input(sizes(sides[1:]))
     return names.Architecture(
-        name=name, input=size, params=facts.params, macs=facts.macs, activations=float(facts.outputs)
+        name=name,
+        input=size,
+        params=facts.params,
+        macs=facts.macs,
+        activations=float(facts.outputs),
+        held=facts.peak_activation_bytes_per_sample / FACT_BYTES,
     )
 
 

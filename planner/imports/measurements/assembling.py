@@ -8,8 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from calibrate.library.held import held_numbers
 from calibrate.library.lookup import PRECISIONS, SCHEMA, USUAL_RUNTIME, profile_name
-from calibrate.library.published import HELD_SHARE, LINK_SHARE
+from calibrate.library.published import LINK_SHARE
 from calibrate.published import names
 from planner.imports.measurements.formats import read_measurements
 from planner.imports.measurements.printed import PER_SAMPLE
@@ -20,6 +21,8 @@ from simulator.world.hardware import GPU
 from simulator.world.precision import VALUE_BYTES, WEIGHT_BYTES
 from simulator.world.profile import Evidence
 
+ALL_HELD = 0.5
+"""Of all that layers put out, at most so much lies in memory at once: VGG-16, which holds most, 0.47."""
 DIGEST = 16
 """Hexadecimal digits of a file's SHA-256 that a profile keeps: enough to tell it from any other."""
 WISHES = {
@@ -314,8 +317,9 @@ def _workspace(
     if measured:
         return measured, Evidence.ELSEWHERE, ()
     values = next((p.activations for p in points.values() if p.activations), known.activations if known else None)
-    each = HELD_SHARE * (values or 0) * VALUE_BYTES[precision]
-    rule = f"Memory of a batch was not measured: taken as {HELD_SHARE:.0%} of all that layers put out."
+    held = held_numbers(known.name, known.input) if known else None
+    each = (ALL_HELD * (values or 0) if held is None else held) * VALUE_BYTES[precision]
+    rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
     return {str(batch): round(each * batch) for batch in points}, Evidence.ASSUMED, [rule]
 
 

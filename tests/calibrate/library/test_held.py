@@ -9,7 +9,8 @@ from torch.utils._pytree import tree_leaves
 
 from calibrate.io.points import Settings
 from calibrate.library.held import held_numbers
-from calibrate.zoo.zoo import build, tensors
+from calibrate.zoo.built import tensors
+from calibrate.zoo.zoo import build
 from planner.catalog.offers import load_catalog
 from planner.prediction.learnt import learnt
 from planner.prediction.queries import QueryKnowledge
