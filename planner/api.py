@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planner.compare.diff import Diff
     from planner.compare.reprice import Repriced
     from planner.compare.speed_prices import SpeedPrice
+    from planner.imports.price_lists.lists import PriceImport
     from planner.io.load import Loaded
     from planner.io.traces import TraceSummary, TraceTable
     from planner.objects import Plan, Simulation
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from planner.questions.training.check import Check
     from planner.questions.validation.answer import Validation
     from planner.questions.validation.recording import Recording
+    from simulator.world.hardware import GPU
     from simulator.world.profile import Profile
 
 File = str | Path
@@ -508,6 +510,53 @@ def profiles_plot(
 
     library = knowledge(catalog, profiles)[1]
     return draw(library, model, gpu, precision, choice(Picture, "what", what), Path(out))
+
+
+def prices_import(
+    *files: File,
+    out: File = "catalog",
+    form: str | None = None,
+    provider: str | None = None,
+    region: str | None = None,
+    as_of: str | None = None,
+    catalog: Files = (),
+) -> "PriceImport":
+    """Price lists of others put into `out`/prices.csv, and what that changes."""
+    from planner.catalog.offers import load_catalog
+    from planner.imports.price_lists.lists import files_of, import_prices, read_source
+    from planner.model.choices import PriceListFormat
+
+    named = choice(PriceListFormat, "form", form) if form else None
+    found = files_of([Path(file) for file in files])
+    sources = [read_source(file, named, provider, region, as_of) for file in found]
+    return import_prices(sources, Path(out), load_catalog(paths(catalog)))
+
+
+def prices_refresh(*names: str, out: File = "catalog", url: str | None = None, catalog: Files = ()) -> "PriceImport":
+    """The same of public lists, **fetched from the internet**, from their own addresses or from `url`."""
+    from planner.catalog.offers import load_catalog
+    from planner.imports.price_lists.lists import import_prices
+    from planner.imports.price_lists.refresh import fetched
+    from planner.model.choices import PublicList
+
+    sources = [fetched(choice(PublicList, "names", name), url) for name in names]
+    return import_prices(sources, Path(out), load_catalog(paths(catalog)))
+
+
+def gpus_show(kind: str | None = None, *, catalog: Files = ()) -> "dict[str, GPU]":
+    """Kinds of GPU by name: all, or one."""
+    from planner.catalog.offers import load_catalog
+    from planner.imports.gpu_kinds import chosen
+
+    return chosen(load_catalog(paths(catalog)).gpus, kind)
+
+
+def gpus_add(kind: str, out: File = "catalog", *, catalog: Files = (), **figures: Any) -> Path:
+    """A kind of GPU put into `out`/gpus.yaml; `figures` are its keys there, such as `memory_gb=11`."""
+    from planner.catalog.offers import load_catalog
+    from planner.imports.gpu_kinds import add_kind
+
+    return add_kind(kind, figures, Path(out), load_catalog(paths(catalog)).gpus)
 
 
 def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[Instance]":

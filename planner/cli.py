@@ -14,7 +14,7 @@ from planner.commands.answers.open_page import open_page
 from planner.commands.answers.report import report
 from planner.commands.answers.reprice import reprice
 from planner.commands.calibrate import EVERYTHING_IS_PASSED_ON, calibrate, doctor
-from planner.commands.groups import merge, prices, profiles, trace
+from planner.commands.groups import gpus, merge, prices, profiles, trace
 from planner.commands.horizon import horizon
 from planner.commands.plan import plan
 from planner.commands.predict import predict
@@ -88,6 +88,7 @@ app.command(add_help_option=False, context_settings=EVERYTHING_IS_PASSED_ON)(cal
 app.command()(doctor)
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(prices.app, name="prices")
+app.add_typer(gpus.app, name="gpus")
 app.add_typer(trace.app, name="trace")
 app.add_typer(merge.app, name="merge")
 

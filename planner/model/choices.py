@@ -67,3 +67,26 @@ class MeasurementFormat(StrEnum):
     TIMM_JSON = "timm-json"
     TORCH_BENCHMARK = "torch-benchmark"
     CSV = "csv"
+
+
+class PriceListFormat(StrEnum):
+    """Price lists that are read."""
+
+    SKYPILOT = "skypilot"
+    GPUHUNT = "gpuhunt"
+    AWS = "aws"
+    AZURE = "azure"
+    INFRACOST = "infracost"
+    CSV = "csv"
+    PRICES = "prices"
+    """A prices.csv as plans take it."""
+
+
+class PublicList(StrEnum):
+    """Providers whose prices can be fetched."""
+
+    AWS = "aws"
+    AZURE = "azure"
+    GCP = "gcp"
+    LAMBDA = "lambda"
+    RUNPOD = "runpod"

@@ -1,5 +1,6 @@
 """The commands `planner prices`: what GPUs cost."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,10 +8,12 @@ import typer
 from planner import api
 from planner.console.options import Catalogs
 from planner.console.output import PLAIN, emit
+from planner.model.choices import PriceListFormat, PublicList
 from planner.units.writing import stdout_screen
 
 app = typer.Typer(help="What GPUs cost.", **PLAIN)
 Gpu = Annotated[str | None, typer.Option(metavar="KIND", help="Only with this kind of GPU.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for --catalog; its prices.csv takes them.")]
 Provider = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this provider.")]
 
 
@@ -51,3 +54,38 @@ def prices_status(catalog: Catalogs = None) -> None:
     from planner.show.text.listings import price_status
 
     emit(price_status(load_catalog(catalog or []), datetime.now(UTC).date(), stdout_screen()))
+
+
+@app.command("import")
+def prices_import(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Price lists, or folders of them.")],
+    out: Out = Path("catalog"),
+    form: Annotated[
+        PriceListFormat | None, typer.Option("--format", help="Which list, where content does not tell.")
+    ] = None,
+    provider: Annotated[str | None, typer.Option(metavar="NAME", help="Where a file's name does not say.")] = None,
+    region: Annotated[str | None, typer.Option(metavar="NAME", help="Where a list has none.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Its day; else that of the file.")] = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Put prices of SkyPilot, gpuhunt, AWS, Azure, Infracost or plain CSV into a catalog of yours; say what changed."""
+    from planner.show.text.price_lists import changes_text
+
+    made = api.prices_import(
+        *files, out=out, form=form, provider=provider, region=region, as_of=as_of, catalog=catalog or ()
+    )
+    emit(changes_text(made, stdout_screen()))
+
+
+@app.command("refresh")
+def prices_refresh(
+    names: Annotated[list[PublicList], typer.Argument(metavar="PROVIDER...", help="Whose prices are fetched.")],
+    out: Out = Path("catalog"),
+    url: Annotated[str | None, typer.Option(metavar="URL", help="Another address of the list.")] = None,
+    catalog: Catalogs = None,
+) -> None:
+    """Fetch public price lists from the internet into a catalog of yours, and say what changed."""
+    from planner.show.text.price_lists import changes_text
+
+    made = api.prices_refresh(*names, out=out, url=url, catalog=catalog or ())
+    emit(changes_text(made, stdout_screen()))

@@ -1,0 +1,63 @@
+"""The commands `planner gpus`: kinds of GPU, and those of one's own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs
+from planner.console.output import PLAIN, emit
+from planner.units.writing import stdout_screen
+
+app = typer.Typer(help="Kinds of GPU.", **PLAIN)
+
+
+@app.command("show")
+def gpus_show(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]")] = None,
+    catalog: Catalogs = None,
+) -> None:
+    """List kinds of GPU: memory, peaks, power and links."""
+    from planner.show.text.gpu_kinds import kinds_text
+
+    emit(kinds_text(api.gpus_show(kind, catalog=catalog or ()), stdout_screen()))
+
+
+@app.command("add")
+def gpus_add(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Its name, such as RTX-2080-Ti.")],
+    memory_gb: Annotated[float, typer.Option(metavar="GB")],
+    memory_bandwidth_gb_per_s: Annotated[float, typer.Option(metavar="GB/S")],
+    fp32_tflops: Annotated[float, typer.Option(metavar="N", help="Dense peak.")],
+    tdp_w: Annotated[float, typer.Option(metavar="W", help="Power limit.")],
+    idle_w: Annotated[float, typer.Option(metavar="W", help="Power while nothing runs.")],
+    pcie_gb_per_s: Annotated[float, typer.Option(metavar="GB/S", help="Host link, one direction.")],
+    source: Annotated[str, typer.Option(metavar="TEXT", help="Where the figures stand.")],
+    tensor_fp16_tflops: Annotated[float | None, typer.Option(metavar="N", help="With sums in fp32.")] = None,
+    tensor_tf32_tflops: Annotated[float | None, typer.Option(metavar="N")] = None,
+    tensor_int8_tops: Annotated[float | None, typer.Option(metavar="N")] = None,
+    nvlink_gb_per_s: Annotated[float | None, typer.Option(metavar="GB/S")] = None,
+    compute_capability: Annotated[str | None, typer.Option(metavar="N.N")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for --catalog.")] = Path("catalog"),
+    catalog: Catalogs = None,
+) -> None:
+    """Add a kind of GPU to a catalog of yours, as its data sheet states it."""
+    path = api.gpus_add(
+        kind,
+        out,
+        catalog=catalog or (),
+        memory_gb=memory_gb,
+        memory_bandwidth_gb_per_s=memory_bandwidth_gb_per_s,
+        fp32_tflops=fp32_tflops,
+        tensor_fp16_tflops=tensor_fp16_tflops,
+        tensor_tf32_tflops=tensor_tf32_tflops,
+        tensor_int8_tops=tensor_int8_tops,
+        tdp_w=tdp_w,
+        idle_w=idle_w,
+        pcie_gb_per_s=pcie_gb_per_s,
+        nvlink_gb_per_s=nvlink_gb_per_s,
+        compute_capability=compute_capability,
+        source=source,
+    )
+    emit(f"Wrote {path}: {kind}. Plan with it: --catalog {out}\n")

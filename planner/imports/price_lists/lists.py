@@ -1,0 +1,220 @@
+"""Lists: which tool wrote a price list, what it changes, and the prices.csv that plans take."""
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from calibrate.io.files import FileError, parse_json, read_bytes, replacing
+from planner.catalog.collect import text_of
+from planner.catalog.offers import Catalog
+from planner.catalog.price_table import COLUMNS
+from planner.imports.price_lists import readers
+from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, PriceListError, instance_name, joined
+from planner.model.choices import PriceKind, PriceListFormat
+
+TABLES: Mapping[PriceListFormat, tuple[tuple[str, ...], Callable[[ListFile, str], Any]]] = {
+    PriceListFormat.PRICES: (COLUMNS, readers.ours),
+    PriceListFormat.SKYPILOT: (readers.SKYPILOT, readers.skypilot),
+    PriceListFormat.GPUHUNT: (readers.GPUHUNT, readers.gpuhunt),
+    PriceListFormat.CSV: (readers.PLAIN, readers.plain),
+}
+DOCUMENTS: Mapping[PriceListFormat, tuple[frozenset[str], Callable[[ListFile, dict[str, Any]], Any]]] = {
+    PriceListFormat.AWS: (frozenset({"products", "terms"}), readers.aws),
+    PriceListFormat.AZURE: (frozenset({"Items"}), readers.azure),
+    PriceListFormat.INFRACOST: (frozenset({"projects"}), readers.infracost),
+}
+Said = tuple[ListFile, list[ListedPrice | str]]
+"""A list and its rows: prices, and names of what the catalog does not have."""
+PROVIDERS = {PriceListFormat.AWS: "aws", PriceListFormat.AZURE: "azure"}
+GENERIC = ("vms", "prices", "catalog", "index")
+"""Names of files that say no provider; their folder does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceDifference:
+    """A price that a list adds or changes."""
+
+    provider: str
+    region: str
+    instance: str
+    price_kind: PriceKind
+    old_usd_per_hour: float | None
+    """Upper end; None: there was none."""
+    new_usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceImport:
+    """What lists say beside what was known."""
+
+    path: Path
+    prices: int
+    """How many they hold of known kinds of GPU."""
+    changes: tuple[PriceDifference, ...]
+    unknown: tuple[str, ...]
+    """GPUs or instances that the catalog does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A list as it came: its bytes, its name, and what a person or a source says of it."""
+
+    name: str
+    raw: bytes
+    form: PriceListFormat | None = None
+    provider: str | None = None
+    region: str | None = None
+    as_of: str | None = None
+
+
+def files_of(paths: Sequence[Path]) -> list[Path]:
+    """The files; of folders, the CSV and JSON files in them."""
+    found = [file for path in paths for file in (_in_folder(path) if path.is_dir() else [path])]
+    if not found:
+        raise PriceListError(f"{paths[0]}: holds no .csv or .json. Name a folder of price lists.")
+    return found
+
+
+def _in_folder(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.suffix in (".csv", ".json"))
+
+
+def read_source(
+    path: Path, form: PriceListFormat | None, provider: str | None, region: str | None, as_of: str | None
+) -> SourceFile:
+    """A file of this machine; its date is that of the file where nobody says another."""
+    try:
+        raw = read_bytes(path)
+    except FileError as error:
+        raise PriceListError(f"{path}: {error}. Name a price list.") from None
+    day = as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    stem = path.stem if path.stem.lower() not in GENERIC else path.resolve().parent.name
+    return SourceFile(str(path), raw, form, provider or instance_name(stem).lower(), region, day)
+
+
+def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) -> PriceImport:
+    """Prices of lists put into `out`/prices.csv, in place of older ones of the same thing; others there stay."""
+    target = out / "prices.csv"
+    kept = _rows_of(target)
+    rows: dict[Key, tuple[str, ...]] = dict(kept)
+    found: dict[Key, ListedPrice] = {}
+    unknown: dict[str, None] = {}
+    for source in sources:
+        file, said = _read(source, catalog)
+        prices = joined(one for one in said if isinstance(one, ListedPrice))
+        unknown |= dict.fromkeys(one for one in said if isinstance(one, str))
+        digest = sha256(source.raw).hexdigest()[:16]
+        text = f"{Path(source.name).name} (sha256 {digest})"
+        rows |= {key: price.as_row(_day(file, source.as_of), text) for key, price in prices.items()}
+        found |= prices
+    if not found:
+        listed = f" that the catalog has; unknown: {', '.join(list(unknown)[:6])}" if unknown else ""
+        remedy = "Add kinds with `planner gpus add`, or name another list"
+        raise PriceListError(f"{sources[0].name}: no price of a GPU{listed}. {remedy}.")
+    changes = _changes(found, kept, catalog)
+    _write(text_of(sorted(rows.values())), target)
+    return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown))
+
+
+def _day(file: ListFile, written: str | None) -> str:
+    try:
+        return date.fromisoformat(written or "").isoformat()
+    except ValueError:
+        raise file.refuse(f"`{written}` is no date", "Write --as-of 2026-07-20") from None
+
+
+def _read(source: SourceFile, catalog: Catalog) -> Said:
+    file = ListFile(
+        source.name,
+        source.provider or "",
+        source.region or "any",
+        catalog.gpus.keys(),
+        catalog.instances,
+    )
+    try:
+        text = source.raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise file.refuse("is no text", KNOWN) from None
+    form = source.form
+    if text.lstrip()[:1] in ("{", "["):
+        return _document(file, source, form)
+    columns = next(csv.reader(text.splitlines()[:1]), [])
+    found = form or next((name for name, (needed, _) in TABLES.items() if set(needed) <= set(columns)), None)
+    if found is None or found not in TABLES:
+        raise file.refuse("is of no format that is known by its content", KNOWN)
+    return file, list(TABLES[found][1](file, text))
+
+
+KNOWN = f"Name its format with --format, one of {', '.join(PriceListFormat)}"
+
+
+def _document(file: ListFile, source: SourceFile, form: PriceListFormat | None) -> Said:
+    try:
+        data = parse_json(source.raw)
+    except FileError as error:
+        raise PriceListError(f"{file.path}{error.place}: {error}. Name another file.") from None
+    keys = data.keys() if isinstance(data, dict) else set()
+    found = form or next((name for name, (needed, _) in DOCUMENTS.items() if needed <= keys), None)
+    if found is None or found not in DOCUMENTS or not DOCUMENTS[found][0] <= keys:
+        raise file.refuse("is of no format that is known by its content", KNOWN)
+    named = ListFile(file.path, PROVIDERS.get(found, file.provider), file.region, file.gpus, file.instances)
+    try:
+        return named, list(DOCUMENTS[found][1](named, data))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise file.refuse(f"is no {found} list: {type(error).__name__} at {error}", "Download it again") from None
+
+
+def _rows_of(path: Path) -> dict[Key, tuple[str, ...]]:
+    """Rows of a prices.csv that is there."""
+    if not path.exists():
+        return {}
+    file = ListFile(str(path), "", "", (), ())
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except (FileError, UnicodeDecodeError):
+        raise file.refuse("is no prices.csv", "Name another folder with --out") from None
+    rows = (tuple(row[column] for column in COLUMNS) for _, row in readers.table_rows(file, text, COLUMNS))
+    kind = COLUMNS.index("price_kind")
+    return {(row[0], row[1], row[2], row[kind]): row for row in rows}
+
+
+def _changes(
+    found: Mapping[Key, ListedPrice], kept: Mapping[Key, Sequence[str]], catalog: Catalog
+) -> tuple[PriceDifference, ...]:
+    """Prices that are not as they were in the folder, else in the catalog."""
+    known = {
+        (one.provider, one.region, one.name, kind.value): price.usd_per_hour
+        for one in catalog.instances
+        for kind, price in one.prices.items()
+    }
+    high = COLUMNS.index("usd_per_hour_high")
+    known |= {key: float(row[high]) for key, row in kept.items()}
+    return tuple(
+        PriceDifference(
+            provider=price.provider,
+            region=price.region,
+            instance=price.instance,
+            price_kind=price.price_kind,
+            old_usd_per_hour=known.get(key),
+            new_usd_per_hour=price.high,
+        )
+        for key, price in sorted(found.items())
+        if key not in known or abs(known[key] / price.high - 1) > UNCHANGED
+    )
+
+
+UNCHANGED = 1e-5
+"""Share by which a price may differ and be the same, for lists are written with six digits."""
+
+
+def _write(text: str, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise PriceListError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out.") from None

@@ -1,0 +1,45 @@
+"""Refreshing: public price lists, fetched only when somebody asks."""
+
+from datetime import UTC, datetime
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from calibrate.io.files import LARGEST_BYTES
+from planner.imports.price_lists.lists import SourceFile
+from planner.imports.price_lists.rows import PriceListError
+from planner.model.choices import PublicList
+
+SKYPILOT = "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/v8"
+URLS = {
+    PublicList.AWS: (f"{SKYPILOT}/aws/vms.csv", "aws"),
+    PublicList.AZURE: (f"{SKYPILOT}/azure/vms.csv", "azure"),
+    PublicList.GCP: (f"{SKYPILOT}/gcp/vms.csv", "gcp"),
+    PublicList.LAMBDA: (f"{SKYPILOT}/lambda/vms.csv", "lambda"),
+    PublicList.RUNPOD: (f"{SKYPILOT}/runpod/vms.csv", "runpod"),
+}
+"""Address and provider of each list: SkyPilot's, which is made anew every few hours and needs no account."""
+PATIENCE_S = 60
+
+
+def fetch(url: str) -> bytes:
+    """What lies at an address; PriceListError, in one line, where nothing can be had."""
+    if not url.startswith(("https://", "http://")):
+        raise PriceListError(f"{url}: is no web address. Write one that begins with https://.")
+    try:
+        with urlopen(Request(url, headers={"User-Agent": "gpu-capacity-planner"}), timeout=PATIENCE_S) as answer:
+            raw: bytes = answer.read(LARGEST_BYTES + 1)
+    except (URLError, OSError, ValueError) as error:
+        if isinstance(error, HTTPError):  # an answer, which holds its connection
+            error.close()
+        why = " ".join(str(getattr(error, "reason", error)).split())[:200]
+        raise PriceListError(f"{url}: cannot be fetched: {why}. Download it, and `planner prices import` it.") from None
+    if len(raw) > LARGEST_BYTES:
+        raise PriceListError(f"{url}: holds more than {LARGEST_BYTES // 1_000_000} MB. Name the list of one region.")
+    return raw
+
+
+def fetched(name: PublicList, url: str | None) -> SourceFile:
+    """A public list as it is today, from its own address or another."""
+    known, provider = URLS[name]
+    address = url or known
+    return SourceFile(address, fetch(address), None, provider, None, datetime.now(UTC).date().isoformat())

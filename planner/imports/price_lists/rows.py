@@ -1,0 +1,130 @@
+"""Rows: what one hour of one instance costs, whichever list says so."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from calibrate.io.files import quoted
+from calibrate.published import names
+from planner.catalog.files import SaleStatus
+from planner.catalog.sold import Instance
+from planner.model.choices import PriceKind
+from simulator.errors import InputError
+
+GIB = 1.073741824
+"""GB of a GiB."""
+DEAREST_USD = 1e6
+"""An hour of no machine costs more."""
+Key = tuple[str, str, str, str]
+"""Provider, region, instance and kind of price."""
+
+
+class PriceListError(InputError):
+    """A price list that cannot be used; one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPrice:
+    """A row of prices.csv."""
+
+    provider: str
+    region: str
+    instance: str
+    gpu: str
+    gpu_count: int
+    host_memory_gb: str = ""
+    """As it is to be written; empty: not known."""
+    price_kind: PriceKind
+    low: float
+    """USD for an hour of the whole instance."""
+    high: float
+
+    @property
+    def key(self) -> Key:
+        """What the price is of."""
+        return (self.provider, self.region, self.instance, self.price_kind.value)
+
+    def as_row(self, as_of: str, source: str) -> tuple[str, ...]:
+        """The same by the columns of prices.csv."""
+        return (
+            self.provider,
+            self.region,
+            self.instance,
+            self.gpu,
+            str(self.gpu_count),
+            self.host_memory_gb,
+            SaleStatus.ACTIVE,
+            self.price_kind,
+            f"{self.low:.6g}",
+            f"{self.high:.6g}",
+            as_of,
+            source,
+            "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListFile:
+    """A file's name and what is known beside it."""
+
+    path: str
+    provider: str
+    """By option, else by the name of the file or its folder."""
+    region: str
+    """By option, where the file has none."""
+    gpus: Collection[str]
+    """Kinds of the catalog."""
+    instances: Collection[Instance]
+    """Of the catalog, for lists that name instances and not GPUs."""
+
+    def refuse(self, wrong: str, remedy: str, line: int = 0) -> PriceListError:
+        """An error that names file, line, value and remedy."""
+        return PriceListError(f"{self.path}{f':{line}' if line else ''}: {wrong}. {remedy}.")
+
+    def usd(self, value: object, line: int = 0) -> float | None:
+        """A price by the hour; None where there is none. PriceListError where it can be none."""
+        if value in (None, "", "null"):
+            return None
+        try:
+            price = float(str(value))
+        except ValueError:
+            price = -1.0
+        if price == 0:  # lists have it for what is not sold so
+            return None
+        if not 0 < price < DEAREST_USD:
+            raise self.refuse(f"a price must be a number above 0, got {quoted(str(value))}", "Mend the file", line)
+        return price
+
+    def kind(self, gpu: str, memory_gb: float | None = None) -> str | None:
+        """The kind as the catalog calls it; None where it has none. `A100` of 80 GB is `A100-80GB`."""
+        sized = [names.gpu(f"{gpu}-{memory_gb:.0f}GB")] if memory_gb else []
+        tried = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in self.gpus}
+        for name in (*sized, names.gpu(gpu)):
+            if known := tried.get(re.sub(r"[^a-z0-9]", "", name.lower())):
+                return known
+        return None
+
+    def fitted(self, provider: str, instance: str, gpu_count: int | None = None) -> tuple[str, int] | None:
+        """GPUs of an instance that the catalog has, or of its family where their number is said; None: not known."""
+        of_provider = [one for one in self.instances if one.provider == provider]
+        if same := next((one for one in of_provider if one.name == instance), None):
+            return same.gpu, same.gpu_count
+        family = instance.split(".", maxsplit=1)[0]
+        kinds = {one.gpu for one in of_provider if one.name.split(".", maxsplit=1)[0] == family}
+        return (kinds.pop(), gpu_count) if len(kinds) == 1 and gpu_count else None
+
+
+def instance_name(written: str) -> str:
+    """A name as scenarios may have it."""
+    return re.sub(r"[^A-Za-z0-9_.\-]+", "-", written).strip("-._")[:64]
+
+
+def joined(prices: Iterable[ListedPrice]) -> dict[Key, ListedPrice]:
+    """Prices by what they are of; of several zones the range at spot, else the dearest."""
+    found: dict[Key, ListedPrice] = {}
+    for price in prices:
+        known = found.setdefault(price.key, price)
+        high = max(known.high, price.high)
+        spot = price.price_kind is PriceKind.SPOT
+        found[price.key] = replace(known, low=min(known.low, price.low) if spot else high, high=high)
+    return found

@@ -1,0 +1,33 @@
+"""What price lists changed, as text."""
+
+from planner.imports.price_lists.lists import PriceDifference, PriceImport
+from planner.show.document import Changes, Document, Items, Section
+from planner.show.terminal import terminal
+from planner.units.writing import Screen, counted, names
+
+SHOWN = 20
+UNKNOWN_SHOWN = 6
+
+
+def changes_text(made: PriceImport, screen: Screen) -> str:
+    """`+` for prices that are new, `~` for others than before."""
+    new = sum(change.old_usd_per_hour is None for change in made.changes)
+    headline = (
+        f"{made.path}: {counted(made.prices, 'price')}, of which {new} new and {len(made.changes) - new} changed."
+    )
+    shown = [_line(change) for change in made.changes[:SHOWN]]
+    notes = [f"{len(made.changes) - SHOWN} more changed."] if len(made.changes) > SHOWN else []
+    if made.unknown:
+        listed = names(sorted(made.unknown), UNKNOWN_SHOWN)
+        notes.append(f"Left out, for the catalog has no such GPU or instance: {listed}.")
+    notes.append(f"Plan with them: --catalog {made.path.parent}")
+    sections = [Section("Changed", [Changes(shown)]), Section("", [Items(notes)])]
+    return terminal(Document(name="prices", headline=headline, sections=sections), screen) + "\n"
+
+
+def _line(change: PriceDifference) -> tuple[str, str]:
+    what = f"{change.instance}, {change.provider} {change.region}, {change.price_kind}"
+    if change.old_usd_per_hour is None:
+        return "+", f"{what}: ${change.new_usd_per_hour:.4g}/h"
+    relative = change.new_usd_per_hour / change.old_usd_per_hour - 1
+    return "~", f"{what}: ${change.old_usd_per_hour:.4g} -> ${change.new_usd_per_hour:.4g}/h ({relative:+.1%})"

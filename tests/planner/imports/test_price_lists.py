@@ -1,0 +1,291 @@
+"""Price lists of others, by file and from a server, become a prices.csv that plans take; kinds of GPU are added.
+
+Rows are of the lists as their makers publish them, each cut to a few lines.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from support.commands import planner
+
+from planner.catalog.offers import Catalog, load_catalog
+from planner.catalog.sold import Price
+from planner.model.choices import PriceKind
+
+SKYPILOT = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Region,SpotPrice,Price,Zone,GpuInfo
+g4dn.xlarge,T4,1.0,4.0,16.0,us-east-1,0.21,0.55,us-east-1a,"{'Gpus': [{'Name': 'T4'}]}"
+g4dn.xlarge,T4,1.0,4.0,16.0,us-east-1,0.25,0.55,us-east-1b,"{'Gpus': [{'Name': 'T4'}]}"
+p4de.24xlarge,A100-80GB,8.0,96.0,1152.0,us-east-1,,40.96,us-east-1a,
+inf2.xlarge,Inferentia2,1.0,4.0,16.0,us-east-1,,0.76,us-east-1a,
+m5.large,,,2.0,8.0,us-east-1,0.03,0.096,us-east-1a,
+"""
+GPUHUNT = """instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,gpu_vendor,flags
+gpu_1x_a10,us-east,0.75,30,200,1,A10,24.0,False,,nvidia,
+gpu_8x_a100,us-east,14.32,240,1800,8,A100,80.0,False,,nvidia,
+gpu_1x_a10,us-east,0.35,30,200,1,A10,24.0,True,,nvidia,
+cpu_4x,us-east,0.08,4,16,0,,,False,,,
+"""
+PLAIN = "provider,region,instance,gpu,gpu_count,usd_per_hour,price_kind\nhoster,berlin,box,T4,2,1.10,on-demand\n"
+AWS = {
+    "offerCode": "AmazonEC2",
+    "products": {
+        sku: {
+            "attributes": {
+                "instanceType": name,
+                "regionCode": "eu-west-1",
+                "operatingSystem": system,
+                "tenancy": "Shared",
+                "preInstalledSw": "NA",
+                "capacitystatus": "Used",
+                "gpu": gpus,
+                "memory": "16 GiB",
+            }
+        }
+        for sku, name, system, gpus in (
+            ("A", "g4dn.xlarge", "Linux", "1"),
+            ("B", "g4dn.xlarge", "Windows", "1"),
+            ("C", "g4dn.8xlarge", "Linux", "1"),  # its family is known, and the number of its GPUs said
+            ("D", "q9.large", "Linux", "2"),
+        )
+    },
+    "terms": {
+        "OnDemand": {
+            sku: {"t": {"priceDimensions": {"d": {"unit": "Hrs", "pricePerUnit": {"USD": usd}}}}}
+            for sku, usd in (("A", "0.587"), ("B", "0.9"), ("C", "2.43"), ("D", "3"))
+        },
+        "Reserved": {
+            "A": {
+                "t": {
+                    "termAttributes": {
+                        "LeaseContractLength": "1yr",
+                        "OfferingClass": "standard",
+                        "PurchaseOption": "No Upfront",
+                    },
+                    "priceDimensions": {"d": {"unit": "Hrs", "pricePerUnit": {"USD": "0.37"}}},
+                }
+            }
+        },
+    },
+}
+NC4AS = {
+    "currencyCode": "USD",
+    "retailPrice": 0.6,
+    "armRegionName": "uksouth",
+    "armSkuName": "Standard_NC4as_T4_v3",
+    "skuName": "NC4as T4 v3",
+    "productName": "Virtual Machines NCasT4 v3 Series",
+    "type": "Consumption",
+}
+AZURE = {
+    "Items": [
+        NC4AS,
+        {**NC4AS, "productName": "Virtual Machines NCasT4 v3 Series Windows", "retailPrice": 9},
+        {**NC4AS, "skuName": "NC4as T4 v3 Spot", "retailPrice": 0.1},
+        {**NC4AS, "skuName": "NC4as T4 v3 Low Priority", "retailPrice": 0.2},
+        {**NC4AS, "type": "Reservation", "reservationTerm": "1 Year", "retailPrice": 2628},
+    ]
+}
+INFRACOST = {
+    "projects": [
+        {
+            "breakdown": {
+                "resources": [
+                    {
+                        "name": "aws_instance.box",
+                        "costComponents": [
+                            {
+                                "name": "Instance usage (Linux/UNIX, on-demand, g4dn.xlarge)",
+                                "unit": "hours",
+                                "price": "0.587",
+                            }
+                        ],
+                    }
+                ]
+            }
+        }
+    ]
+}
+
+
+def imported(tmp_path: Path, name: str, content: object, *words: object) -> Catalog:
+    """The catalog with a list imported."""
+    (file := tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    code, _, said = planner("prices", "import", file, "--out", tmp_path / "mine", "--as-of", "2026-07-20", *words)
+    assert (code, said) == (0, "")
+    return load_catalog([tmp_path / "mine"])
+
+
+def prices(known: Catalog, provider: str, region: str, instance: str) -> dict[PriceKind, Price]:
+    [found] = [i for i in known.instances if (i.provider, i.region, i.name) == (provider, region, instance)]
+    return dict(found.prices)
+
+
+def test_skypilot_has_spot_by_zone(tmp_path: Path) -> None:
+    known = imported(tmp_path, "aws.csv", SKYPILOT)
+    found = prices(known, "aws", "us-east-1", "g4dn.xlarge")
+    assert found[PriceKind.ON_DEMAND].usd_per_hour == 0.55
+    assert found[PriceKind.SPOT].usd_per_hour_range == (0.21, 0.25)
+    assert found[PriceKind.ON_DEMAND].as_of == "2026-07-20"
+    [large] = [i for i in known.instances if i.name == "p4de.24xlarge" and i.region == "us-east-1"]
+    assert (large.gpu, large.gpu_count) == ("A100-80GB", 8)
+    assert large.host_memory_bytes == pytest.approx(1152 * 2**30, rel=1e-3)
+
+
+def test_gpuhunt_tells_gpus_by_memory(tmp_path: Path) -> None:
+    known = imported(tmp_path, "lambdalabs.csv", GPUHUNT)
+    assert {i.gpu for i in known.instances if i.provider == "lambdalabs"} == {"A10", "A100-80GB"}
+    assert prices(known, "lambdalabs", "us-east", "gpu_1x_a10")[PriceKind.SPOT].usd_per_hour == 0.35
+
+
+def test_aws_counts_linux_and_knows_families(tmp_path: Path) -> None:
+    known = imported(tmp_path, "index.json", AWS)
+    found = prices(known, "aws", "eu-west-1", "g4dn.xlarge")
+    assert {kind: price.usd_per_hour for kind, price in found.items()} == {
+        PriceKind.ON_DEMAND: 0.587,
+        PriceKind.RESERVED_1Y: 0.37,
+    }
+    assert prices(known, "aws", "eu-west-1", "g4dn.8xlarge")[PriceKind.ON_DEMAND].usd_per_hour == 2.43
+
+
+def test_azure_divides_reservations_by_their_hours(tmp_path: Path) -> None:
+    found = prices(imported(tmp_path, "prices.json", AZURE), "azure", "uksouth", "NC4as_T4_v3")
+    assert {kind: price.usd_per_hour for kind, price in found.items()} == {
+        PriceKind.ON_DEMAND: 0.6,
+        PriceKind.SPOT: 0.1,
+        PriceKind.RESERVED_1Y: pytest.approx(2628 / 8760),
+    }
+
+
+def test_infracost_and_plain(tmp_path: Path) -> None:
+    known = imported(tmp_path, "infracost.json", INFRACOST, "--region", "eu-west-1")
+    assert prices(known, "aws", "eu-west-1", "g4dn.xlarge")[PriceKind.ON_DEMAND].usd_per_hour == 0.587
+    known = imported(tmp_path, "own.csv", PLAIN)  # beside what was imported before
+    assert prices(known, "hoster", "berlin", "box")[PriceKind.ON_DEMAND].usd_per_hour == 1.10
+    assert prices(known, "aws", "eu-west-1", "g4dn.xlarge")[PriceKind.ON_DEMAND].usd_per_hour == 0.587
+
+
+def test_imported_again_nothing_changes(tmp_path: Path) -> None:
+    imported(tmp_path, "aws.csv", SKYPILOT)
+    before = (tmp_path / "mine" / "prices.csv").read_bytes()
+    code, shown, _ = planner(
+        "prices", "import", tmp_path / "aws.csv", "--out", tmp_path / "mine", "--as-of", "2026-07-20"
+    )
+    assert code == 0
+    assert not [line for line in shown.splitlines() if line.startswith(("+", "~"))]
+    assert (tmp_path / "mine" / "prices.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "a,b\n1,2\n",
+        "instance,gpu,gpu_count,usd_per_hour\nbox,T4,2\n",
+        "instance,gpu,gpu_count,usd_per_hour\nbox,T4,2,nan\n",
+        "instance,gpu,gpu_count,usd_per_hour\nbox,T4,2,-1\n",
+        "instance,gpu,gpu_count,usd_per_hour\nbox,T4,two,1\n",
+        "instance,gpu,gpu_count,usd_per_hour\nbox,T4,nan,1\n",
+        "instance,gpu,gpu_count,usd_per_hour\nbox,Voodoo,1,1\n",
+        "instance,gpu,gpu_count,usd_per_hour,price_kind\nbox,T4,1,1,free\n",
+        'instance,gpu,gpu_count,usd_per_hour\nbox,"T4,1,1\n',
+        "{",
+        "[]",
+        '{"Items": 3}',
+        '{"Items": [3]}',
+        '{"products": {"A": 1}, "terms": {}}',
+        '{"projects": [{"breakdown": {"resources": [{"costComponents": 4}]}}]}',
+        "\x00\x01",
+    ],
+)
+def test_damaged_lists_are_refused(tmp_path: Path, content: str) -> None:
+    (file := tmp_path / "list.csv").write_text(content)
+    code, shown, said = planner("prices", "import", file, "--out", tmp_path / "mine")
+    assert (code, shown, said.count("\n"), (tmp_path / "mine").exists()) == (2, "", 1, False), said
+
+
+class Lists(BaseHTTPRequestHandler):
+    """A server of price lists."""
+
+    def do_GET(self) -> None:
+        found = self.path == "/aws/vms.csv"
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        self.wfile.write(SKYPILOT.encode() if found else b"")
+
+    def log_message(self, *words: object) -> None:
+        """Nothing is logged."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Its address."""
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Lists)
+    thread = threading.Thread(target=served.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+    thread.join()
+
+
+def test_refresh_fetches_and_says_what_changed(tmp_path: Path, server: str) -> None:
+    words = ("prices", "refresh", "aws", "--out", tmp_path / "mine")
+    code, shown, said = planner(*words, "--url", f"{server}/aws/vms.csv")
+    assert (code, said) == (0, "")
+    changed = [line for line in shown.splitlines() if "g4dn.xlarge" in line and "on-demand" in line]
+    assert len(changed) == 1
+    assert "0.526" in changed[0]  # what is shipped
+    assert (
+        prices(load_catalog([tmp_path / "mine"]), "aws", "us-east-1", "g4dn.xlarge")[PriceKind.ON_DEMAND].usd_per_hour
+        == 0.55
+    )
+    for url in (f"{server}/nowhere", "http://127.0.0.1:1/x", "file:///etc/hostname", "http://"):
+        code, _, said = planner("prices", "refresh", "aws", "--out", tmp_path / "none", "--url", url)
+        assert (code, said.count("\n"), (tmp_path / "none").exists()) == (2, 1, False)
+
+
+KIND = {
+    "memory-gb": 11,
+    "memory-bandwidth-gb-per-s": 616,
+    "fp32-tflops": 13.4,
+    "tensor-fp16-tflops": 53.8,
+    "tdp-w": 250,
+    "idle-w": 20,
+    "pcie-gb-per-s": 16,
+    "source": "data sheet",
+}
+
+
+def add(kind: str, out: Path, **changed: object) -> tuple[int, str, str]:
+    options = KIND | {name.replace("_", "-"): value for name, value in changed.items()}
+    return planner(
+        "gpus", "add", kind, *(word for name, value in options.items() for word in (f"--{name}", value)), "--out", out
+    )
+
+
+def test_kinds_are_added_and_shown(tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    assert add("RTX-2080-Ti", out)[0] == 0
+    assert add("RTX-2070", out, memory_gb=8)[0] == 0
+    known = load_catalog([out]).gpus
+    assert (known["RTX-2080-Ti"].memory_bytes, known["RTX-2070"].memory_bytes) == (11e9, 8e9)
+    code, shown, _ = planner("gpus", "show", "rtx-2080-ti", "--catalog", out)
+    assert code == 0
+    assert "616" in shown
+    assert planner("gpus", "show")[0] == 0
+    before = (out / "gpus.yaml").read_bytes()
+    for kind, changed in (("T4", {}), ("RTX-2070", {}), ("X", {"memory_gb": -1}), ("X", {"idle_w": 999}), ("a b", {})):
+        code, _, said = add(kind, out, **changed)
+        assert (code, said.count("\n")) == (2, 1), said
+    assert (out / "gpus.yaml").read_bytes() == before
+    assert planner("gpus", "show", "Voodoo")[0] == 2
+
+
+def test_kinds_written_by_hand_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "gpus.yaml").write_text("source: me\ngpus: {}\n")
+    assert add("RTX-2070", tmp_path)[0] == 2
+    assert (tmp_path / "gpus.yaml").read_text() == "source: me\ngpus: {}\n"
