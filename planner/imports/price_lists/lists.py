@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import FileError, parse_json, read_bytes, replacing
-from planner.catalog.collect import text_of
+from calibrate.io.tables import csv_text
 from planner.catalog.offers import Catalog
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists import readers
@@ -116,7 +116,7 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         remedy = "Add kinds with `planner gpus add`, or name another list"
         raise PriceListError(f"{sources[0].name}: no price of a GPU{listed}. {remedy}.")
     changes = _changes(found, kept, catalog)
-    _write(text_of(sorted(rows.values())), target)
+    _write(csv_text(COLUMNS, sorted(rows.values())), target)
     return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown))
 
 
