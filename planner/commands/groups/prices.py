@@ -69,7 +69,7 @@ def prices_import(
     catalog: Catalogs = None,
 ) -> None:
     """Put prices of SkyPilot, gpuhunt, AWS, Azure, Infracost or plain CSV into a catalog of yours; say what changed."""
-    from planner.show.text.price_lists import changes_text
+    from planner.imports.price_lists.shown import changes_text
 
     made = api.prices_import(
         *files, out=out, form=form, provider=provider, region=region, as_of=as_of, catalog=catalog or ()
@@ -85,7 +85,7 @@ def prices_refresh(
     catalog: Catalogs = None,
 ) -> None:
     """Fetch public price lists from the internet into a catalog of yours, and say what changed."""
-    from planner.show.text.price_lists import changes_text
+    from planner.imports.price_lists.shown import changes_text
 
     made = api.prices_refresh(*names, out=out, url=url, catalog=catalog or ())
     emit(changes_text(made, stdout_screen()))

@@ -1,13 +1,12 @@
 """A profile as plain CSV: a row for each batch size, figures in people's units, all else in columns of its name."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
 from calibrate.io.files import FileError, parse_json, quoted
+from calibrate.io.tables import csv_text
 from calibrate.library.lookup import SCHEMA
 from planner.imports.measurements.record import Said, number, whole
 from planner.imports.measurements.tables import columns_of, rows_of
@@ -31,14 +30,12 @@ def text_of(raw: Mapping[str, Any]) -> str:
     """The CSV of a profile's JSON; `profile_json` reads it back."""
     shared = {key: value for key, value in _flat(raw) if key not in NOT_KEPT}
     weights = _weights(raw)
-    text = io.StringIO()
     series = [key for key in SERIES if key in raw]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["batch", *(SERIES[key] for key in series), *shared])
-    for batch in sorted({batch for key in series for batch in raw[key]}, key=int):
-        cells = [_cell(key, raw[key].get(batch), weights) for key in series]
-        writer.writerow([batch, *cells, *shared.values()])
-    return text.getvalue()
+    batches = sorted({batch for key in series for batch in raw[key]}, key=int)
+    rows = (
+        [batch, *(_cell(key, raw[key].get(batch), weights) for key in series), *shared.values()] for batch in batches
+    )
+    return csv_text(["batch", *(SERIES[key] for key in series), *shared], rows)
 
 
 def profile_json(said: Said) -> dict[str, Any]:
