@@ -11,8 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from calibrate.io.files import replacing
 from planner.catalog.files import GpuFile, read_all
 from planner.catalog.mig import SLICE
+from planner.show.document import Document, Rows, Section, Table
+from planner.show.terminal import terminal
 from planner.units.errors import dotted, message
 from planner.units.reading import perhaps
+from planner.units.writing import Screen, counted
 from simulator.errors import InputError
 from simulator.world.hardware import GPU
 
@@ -76,3 +79,31 @@ def _known(path: Path) -> dict[str, Any]:
     if errors:
         raise KindError("\n".join(errors))
     return dict(found[0].document.data)
+
+
+# As a table
+
+
+def kinds_text(gpus: Mapping[str, GPU], screen: Screen) -> str:
+    """A row for each kind; the source where one was asked for."""
+    rows = Rows([gpus[name] for name in sorted(gpus)])
+    columns = [
+        rows.words("GPU", "name"),
+        rows.figures("memory GB", lambda gpu: f"{gpu.memory_bytes / 1e9:g}"),
+        rows.figures("GB/s", lambda gpu: f"{gpu.memory_bytes_per_s / 1e9:g}"),
+        rows.figures("fp32 TFLOP/s", lambda gpu: _tera(gpu.fp32_flops)),
+        rows.figures("tf32", lambda gpu: _tera(gpu.tensor_tf32_flops)),
+        rows.figures("fp16", lambda gpu: _tera(gpu.tensor_fp16_flops)),
+        rows.figures("int8", lambda gpu: _tera(gpu.tensor_int8_flops)),
+        rows.figures("power W", lambda gpu: f"{gpu.tdp_w:g}"),
+        rows.figures("host GB/s", lambda gpu: f"{gpu.pcie_bytes_per_s / 1e9:g}"),
+    ]
+    headline = counted(len(gpus), "kind") + " of GPU, dense peaks."
+    only = next(iter(gpus.values())) if len(gpus) == 1 else None
+    if only:
+        headline = f"{only.name}: {only.source}."
+    return terminal(Document(name="gpus", headline=headline, sections=[Section("", [Table(columns)])]), screen) + "\n"
+
+
+def _tera(rate: float | None) -> str:
+    return f"{rate / 1e12:g}" if rate else "-"

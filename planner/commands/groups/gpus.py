@@ -19,7 +19,7 @@ def gpus_show(
     catalog: Catalogs = None,
 ) -> None:
     """List kinds of GPU: memory, peaks, power and links."""
-    from planner.show.text.gpu_kinds import kinds_text
+    from planner.imports.gpu_kinds import kinds_text
 
     emit(kinds_text(api.gpus_show(kind, catalog=catalog or ()), stdout_screen()))
 
