@@ -14,7 +14,7 @@ from calibrate.library.published import LINK_SHARE
 from calibrate.published import names
 from planner.imports.measurements.formats import read_measurements
 from planner.imports.measurements.printed import PER_SAMPLE
-from planner.imports.measurements.record import AGREE, Measurement, MeasurementError, Measurements
+from planner.imports.measurements.record import AGREE, Measurement, MeasurementError, Measurements, plain_name
 from planner.model.choices import MeasurementFormat
 from planner.units.reading import did_you_mean
 from simulator.world.hardware import GPU
@@ -195,7 +195,7 @@ def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
     sayings = [(CANONICAL[name](text), str(path)) for text, path in said.items()]
     if wish:
         sayings.append((CANONICAL[name](wish), WISHES[name].split(" ")[0]))
-    different = {_plain(text): (text, who) for text, who in sayings}
+    different = {plain_name(text): (text, who) for text, who in sayings}
     if len(different) > 1:
         (one, who), (other, whom), *_ = different.values()
         remedy = f"Name one with {WISHES[name]}" if name == "model" else "Files of one profile are of one thing"
@@ -203,18 +203,14 @@ def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
     return sayings[-1][0] if sayings else ""
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
     """The names that the catalog has; MeasurementError where it has none of them."""
-    kinds = {_plain(kind): kind for kind in gpus}
-    if _plain(facts["gpu"]) not in kinds:
+    kinds = {plain_name(kind): kind for kind in gpus}
+    if plain_name(facts["gpu"]) not in kinds:
         hint = did_you_mean(facts["gpu"], [kind for kind in gpus if "-MIG-" not in kind])
         remedy = f"{hint} Name another with --gpu, or add it: planner gpus add.".lstrip()
         raise MeasurementError(f"gpu: `{facts['gpu']}` is not in the catalog. {remedy}")
-    facts["gpu"] = kinds[_plain(facts["gpu"])]
+    facts["gpu"] = kinds[plain_name(facts["gpu"])]
     if facts["precision"] not in PRECISIONS:
         raise MeasurementError(f"precision: `{facts['precision']}` is not known. Write one of {', '.join(PRECISIONS)}.")
 

@@ -1,6 +1,7 @@
 """Records: what a file of another tool says, whichever tool it was."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -99,3 +100,8 @@ def agree(said: Said, one: float, other: float, what: str, line: int = 0) -> Non
     if abs(math.log(one / other)) > AGREE:
         wrong = f"says {what} twice, and not alike: {one:.4g} and {other:.4g}"
         raise said.refuse(wrong, "Measure it again", line)
+
+
+def plain_name(written: str) -> str:
+    """A name by its letters and digits: `RTX 2080 Ti` and `RTX-2080-Ti` are one."""
+    return re.sub(r"[^a-z0-9]", "", written.lower())

@@ -8,6 +8,7 @@ from calibrate.io.files import quoted
 from calibrate.published import names
 from planner.catalog.files import SaleStatus
 from planner.catalog.sold import Instance
+from planner.imports.measurements.record import plain_name
 from planner.model.choices import PriceKind
 from simulator.errors import InputError
 
@@ -98,9 +99,9 @@ class ListFile:
     def kind(self, gpu: str, memory_gb: float | None = None) -> str | None:
         """The kind as the catalog calls it; None where it has none. `A100` of 80 GB is `A100-80GB`."""
         sized = [names.gpu(f"{gpu}-{memory_gb:.0f}GB")] if memory_gb else []
-        tried = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in self.gpus}
+        tried = {plain_name(name): name for name in self.gpus}
         for name in (*sized, names.gpu(gpu)):
-            if known := tried.get(re.sub(r"[^a-z0-9]", "", name.lower())):
+            if known := tried.get(plain_name(name)):
                 return known
         return None
 
