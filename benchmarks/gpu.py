@@ -57,8 +57,8 @@ STEPS: Mapping[str, tuple[int, Sequence[str]]] = {
     "training": (
         300,
         (
-            "calibrate --models resnet50 --mode training --optimizers sgd --precision fp32,amp --batches 8,32,128"
-            " --until-memory-ends --seconds 0.5 --budget 200",
+            "calibrate --models resnet50 --mode inference,training --optimizers sgd --precision fp32,amp"
+            " --batches 8,32,128 --until-memory-ends --seconds 0.5 --budget 200",
             "planner train scenarios/training/lenet.yaml --measure --device {device}",
         ),
     ),
