@@ -15,6 +15,7 @@ from support.paths import ROOT
 import planner
 from calibrate.io import plot as pictures
 from calibrate.io.plot import PlotError
+from calibrate.io.points import COPIED_BYTES, PASSED_BYTES
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
 from planner.model.choices import Picture
@@ -427,3 +428,24 @@ def test_a_picture_that_cannot_be_written_is_one_line(tmp_path):
     pytest.importorskip("matplotlib")
     with pytest.raises(PlotError, match=r"cannot be written .* Name another file with --plot"):
         png.draw(tmp_path / "absent" / "study.png", [[GRAPH]])
+
+
+def test_what_was_probed_of_a_device_is_drawn_as_far_as_its_file_goes():
+    passed = {f"{size}_s": [size * (1e-9 if size > 1 << 15 else 1e-10)] for size in PASSED_BYTES[:4]}
+    ways = {"to_device_pinned": 25e9, "to_device_pageable": 6e9}
+    copied = {f"{way}_{size}_s": [size / rate] for way, rate in ways.items() for size in COPIED_BYTES[:3]}
+    probes = {
+        "knees": {"samples": passed, "details": {"knees_bytes": [1 << 15]}},
+        "copy": {"samples": copied},
+        "loader": {"values": {"workers_0_samples_per_s": 90.0, "workers_2_samples_per_s": 160.0}},
+    }
+    ((knees, copies, loading),) = profiles.device_charts({"probes": probes})
+    line, _, end = knees.marks
+    assert [y for _, y in line.points] == pytest.approx([0.1, 0.1, 1.0, 1.0])
+    assert (end.at, end.name) == (1 << 15, "a cache ends at 32 kB")
+    rates = {mark.name: {round(y, 6) for _, y in mark.points} for mark in copies.marks}
+    assert list(rates.values()) == [{25.0}, {6.0}]
+    assert loading.marks[0].points == [(0, 90.0), (2, 160.0)]
+    assert len(profiles.device_charts({"probes": {"copy": probes["copy"]}})[0]) == 1
+    with pytest.raises(PlotError, match="--what knees,copy,loader"):
+        profiles.device_charts({"gpu": {"name": "mine"}, "probes": {"idle": {}}})
