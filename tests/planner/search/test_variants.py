@@ -1,0 +1,53 @@
+"""Of several ways to run a model at one cost, the one with better evidence, then the more precise."""
+
+from dataclasses import dataclass, replace
+
+from support.planning import T4, demand, loaded, model, offer, profile, scenario
+
+from planner.placing.sizing import needs, size
+from planner.search.question import Question
+from planner.search.variants import on_best_evidence
+from simulator.world.profile import Evidence, Profile
+
+ASKED = scenario([replace(model("one"), precision=("fp32", "int8"))], {"one": (2, 10.0)})
+
+
+@dataclass(frozen=True)
+class TwoWays:
+    """The same model at two precisions, int8 as many times as fast."""
+
+    faster: float
+    evidence: Evidence
+
+    def get(self, name: str, gpu: str, precision: str | None = None, /) -> Profile | None:
+        slow = 1.0 if precision == "fp32" else 1 / self.faster
+        made = profile(name, T4, 0.0, 0.010 * slow)
+        return replace(made, precision=precision or "fp32", latency_evidence=self.evidence)
+
+
+def chosen(library: TwoWays) -> tuple[str, ...]:
+    """The precisions that are left of those listed."""
+
+    def asked(one):
+        need = needs(one, demand(one))
+        sized, _ = size(one, need, [offer(T4, 0.5)], library)
+        return Question(one, demand(one), need, (offer(T4, 0.5),), sized)
+
+    return on_best_evidence(loaded(ASKED).scenario, asked).models[0].precisions
+
+
+def test_the_more_precise_is_taken_where_nothing_is_saved() -> None:
+    assert chosen(TwoWays(2.0, Evidence.FITTED)) == ("fp32",)
+
+
+def test_what_saves_a_gpu_is_taken() -> None:
+    """At fp32 two cameras of 10 fps, 10 ms each, fit one GPU; ten times the work does not."""
+    heavy = replace(ASKED, streams=tuple(replace(s, rate=90.0) for s in ASKED.streams))
+
+    def asked(one):
+        need = needs(one, demand(one))
+        sized, _ = size(one, need, [offer(T4, 0.5)], TwoWays(4.0, Evidence.FITTED))
+        return Question(one, demand(one), need, (offer(T4, 0.5),), sized)
+
+    left = on_best_evidence(heavy, asked).models[0].precisions
+    assert left != ("fp32",)
