@@ -59,12 +59,22 @@ class TritonModel:
         return noted if noted in PRECISIONS else None
 
 
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """Models that a request passes through."""
+
+    name: str
+    steps: tuple[str, ...]
+    """Models by their names in the scenario; one that is asked twice stands twice."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
     """Contents of a model repository."""
 
     path: Path
     models: tuple[TritonModel, ...]
+    ensembles: tuple[Ensemble, ...]
     left_out: tuple[str, ...]
     """Folders that are not imported, each with its reason, without its full stop."""
     warnings: tuple[str, ...]
@@ -79,16 +89,30 @@ def read_repository(path: Path) -> Repository:
         raise RepositoryError(f"{path}: is one model. Name the directory above it.")
     models: list[TritonModel] = []
     left_out: list[str] = []
+    ensembles: list[Ensemble] = []
     for folder in sorted(path.glob("[!.]*/")):
         match read_model(folder):
             case str() as reason:
                 left_out.append(reason)
+            case Ensemble() as ensemble:
+                ensembles.append(ensemble)
             case model:
                 models.append(model)
     if not models:
-        raise RepositoryError(f"{path}: holds no model that GPUs serve. {why_none(path, left_out)}")
+        apart = [*left_out, *(f"{one.name}: is an ensemble" for one in ensembles)]
+        raise RepositoryError(f"{path}: holds no model that GPUs serve. {why_none(path, apart)}")
     refuse_namesakes(path, models)
-    return Repository(path=path, models=tuple(models), left_out=tuple(left_out), warnings=tuple(warnings_of(models)))
+    chained = tuple(
+        f"{one.name}: is an ensemble, which asks {names(one.steps, 8)} one after another; each has an SLO of its own"
+        for one in ensembles
+    )
+    return Repository(
+        path=path,
+        models=tuple(models),
+        ensembles=tuple(ensembles),
+        left_out=tuple(left_out),
+        warnings=(*warnings_of(models), *chained),
+    )
 
 
 def refuse_namesakes(path: Path, models: Sequence[TritonModel]) -> None:
@@ -108,7 +132,7 @@ def why_none(path: Path, left_out: Sequence[str]) -> str:
     return f"Left out: {' '.join(f'{reason}.' for reason in left_out[:3])}{more}"
 
 
-def read_model(folder: Path) -> TritonModel | str:
+def read_model(folder: Path) -> "TritonModel | Ensemble | str":
     """One model, or why it is left out."""
     if not (folder / CONFIG).exists():
         return f"{folder.name}: has no {CONFIG}. Triton may do without, this import does not: write one"
@@ -117,8 +141,7 @@ def read_model(folder: Path) -> TritonModel | str:
         where = f"{folder / CONFIG}: `name` must be `{folder.name}`, as its directory is called, got `{config.name}`"
         raise RepositoryError(f"{where}. Mend the file.")
     if config.ensemble:
-        steps = names([step or "?" for step in config.steps], 8)
-        return f"{folder.name}: is an ensemble, which is not supported; its models ({steps}) stand by themselves"
+        return Ensemble(folder.name, tuple(map(scenario_name, filter(None, config.steps))))
     if {group.kind for group in config.groups} == {"KIND_CPU"}:
         return f"{folder.name}: runs on processors only, and plans are about GPUs"
     version = newest(folder, config)
@@ -175,7 +198,30 @@ class ImportWishes:
 
 def wishes(repository: Repository, rates: Sequence[str], latencies: Sequence[str]) -> ImportWishes:
     """`10 rps` for every model, `resnet50=10 rps` for one; the latter count more."""
-    return ImportWishes(by_model(repository, "--rate", rate, rates), by_model(repository, "--slo", duration, latencies))
+    own, of_steps = step_rates(repository, rates)
+    of_all, of_one = ([text for text in own if ("=" in text) is named] for named in (False, True))
+    by_all, by_one = (by_model(repository, "--rate", rate, some) for some in (of_all, of_one))
+    return ImportWishes({**by_all, **of_steps, **by_one}, by_model(repository, "--slo", duration, latencies))
+
+
+def step_rates(repository: Repository, texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Rates that are none of an ensemble, and what ensembles ask of each of their models, together."""
+    steps = {one.name: one.steps for one in repository.ensembles}
+    own: list[str] = []
+    asked: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or name not in steps:
+            own.append(text)
+            continue
+        try:
+            requests_rps = rate(value)
+        except ValueError as error:
+            raise RepositoryError(f"--rate {text}: {error}") from None
+        for step in steps[name]:
+            asked[step] = asked.get(step, 0.0) + requests_rps
+    served = {model.name for model in repository.models}
+    return own, {step: f"{found:g} rps" for step, found in asked.items() if step in served}
 
 
 def by_model(repository: Repository, option: str, read: Quantity, texts: Sequence[str]) -> dict[str, str]:

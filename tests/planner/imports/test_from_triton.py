@@ -5,7 +5,7 @@ from support.paths import SCENARIOS
 from typer.testing import CliRunner
 
 from planner import cli
-from planner.imports.from_triton import RepositoryError, read_repository, scenario_name
+from planner.imports.from_triton import RepositoryError, read_repository, scenario_name, wishes
 from planner.imports.textproto import TextprotoError, parse
 from planner.imports.triton_config import FIELDS, INTEGERS, checked, read_config
 from planner.io.load import ScenarioError, load_scenario
@@ -209,8 +209,8 @@ def test_a_repository_is_read(tmp_path):
     assert by_name["resnet50"].weights_bytes == 1_000_000
     assert by_name["bert"].config.max_batch_size == 16
     assert [str(group) for group in by_name["bert"].config.groups] == ["1 on every GPU"]
-    assert [line.partition(":")[0] for line in found.left_out] == ["cpu", "pipe"]
-    assert "its models (resnet50, bert) stand by themselves" in found.left_out[1]
+    assert [line.partition(":")[0] for line in found.left_out] == ["cpu"]
+    assert [(one.name, one.steps) for one in found.ensembles] == [("pipe", ("resnet50", "bert"))]
     assert any("rate limiters are not simulated: bert" in line for line in found.warnings)
     assert any("sequence batching" in line and "asr" in line for line in found.warnings)
 
@@ -402,3 +402,17 @@ def test_an_exported_plan_can_be_imported_and_planned_again(tmp_path):
     assert "No profile is known of search: before `planner plan`, name one" in " ".join(said.split())
     assert "Next: planner plan" not in said
     assert "profile: mine # not known here" in (tmp_path / "mine.yaml").read_text()
+
+
+def test_an_ensembles_rate_is_that_of_its_steps(tmp_path):
+    for name, text in (("resnet50", 'backend: "onnxruntime"'), ("pipe", ENSEMBLE), ("twin", ENSEMBLE)):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(text)
+    repository = read_repository(tmp_path)
+    step = repository.ensembles[0].steps[0]
+    times = repository.ensembles[0].steps.count(step)
+    found = wishes(repository, ["1 rps", "pipe=10 rps", "twin=5 rps"], []).rates
+    assert found[step] == f"{15 * times} rps"
+    assert wishes(repository, [f"{step}=7 rps", "pipe=10 rps"], []).rates[step] == "7 rps"
+    with pytest.raises(RepositoryError):
+        wishes(repository, ["pipe=fast"], [])
