@@ -15,7 +15,7 @@ from time import perf_counter
 from benchmarks import fuzz, kills
 from benchmarks.commands import ROOT, CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
-from benchmarks.learnt import learnt_table, ratios_table
+from benchmarks.learnt import learnt_table, new_gpus_table, ratios_table
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
 from benchmarks.predictions import all_cases
@@ -178,6 +178,8 @@ def learnt() -> None:
     print("\n".join(learnt_table()))
     print("\nTimes of MLPerf's full batches at int8 in TensorRT over those of an A100 PCIe\n")
     print("\n".join(ratios_table()))
+    print("\nGPUs that nobody published, and with five models measured\n")
+    print("\n".join(new_gpus_table()))
 
 
 def truths() -> None:
