@@ -71,7 +71,7 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner, what measuring needs and development tools into .venv"
 	@$(INSTALL) -e '.[dev,plot]' nvidia-ml-py torch
-	@$(INSTALL) --no-deps torchvision
+	@$(INSTALL) --no-deps torchvision timm onnx
 	@touch .venv/plan.stamp $@
 
 .venv-export/stamp: | .venv/venv.stamp

@@ -142,6 +142,28 @@ def test_a_torchscript_file_is_one_layer_of_work(cache, tmp_path):
     assert "shape of its input is not known" in refusal("torchscript:m.pt")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hf:sentence-transformers/all-MiniLM-L6-v2",
+        "timm:vit_tiny_patch16_224.augreg_in21k_ft_in1k",
+        "torchvision:squeezenet1_1",
+        "ultralytics:yolo11n",
+    ],
+)
+def test_shipped_layers_are_what_the_command_gives(name):
+    from calibrate.layers import tracing
+
+    try:
+        versions = sources.installed(name)
+    except ZooError as error:
+        pytest.skip(str(error))
+    shipped = facts(name)
+    if versions != shipped.made_with:
+        pytest.skip(f"made with {shipped.made_with}")
+    assert to_document(tracing.look(name, None)) == to_document(shipped)
+
+
 # What cannot be had
 
 
