@@ -64,6 +64,8 @@ class Effort:
     """How often the last step is halved: after four, 1 % of work lies between fleets tried, less than most GPUs do."""
     thorough: bool = True
     """Whether a fleet that misses is packed again and again, and said to have missed."""
+    growth_max: float = inf
+    """No fleet is tried that must carry more times the work."""
 
 
 PROOF = Effort(first=12, halvings=4)
@@ -72,7 +74,7 @@ ESTIMATE = Effort(first=4, halvings=4)
 """Where times are predicted, so that a proof would be one of the predictions."""
 ALTERNATIVE = Effort(first=3, halvings=0)
 """For the next best, of which nothing is proven."""
-GLANCE = Effort(first=1, halvings=0, thorough=False)
+GLANCE = Effort(first=1, halvings=0, thorough=False, growth_max=1.5)
 """For kinds of GPU that are only set side by side."""
 
 
@@ -247,6 +249,8 @@ class FleetSearch:
             if best is None:
                 excluded.append(fleet)
                 low, high = high, high * STEP
+                if high > effort.growth_max:
+                    return None
         for _ in range(effort.halvings):
             middle = (low + high) / 2
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
@@ -350,11 +354,19 @@ class FleetSearch:
         trials = [best] if len(only) == 1 else []
         programs = [self.question.program(offered) for gpu, offered in by_gpu.items() if only != {gpu}]
         most = DEARER_MAX * best.cost_usd_per_hour
-        for place, program in enumerate(cheapest_first(programs, most)):
-            effort = ALTERNATIVE if place < KINDS_ALONE_MAX else GLANCE
+        for place, (bound, program) in enumerate(cheapest_first(programs, most)):
+            near = bound <= most
+            if not near and self._must_cut(program):
+                continue
+            effort = ALTERNATIVE if near and place < KINDS_ALONE_MAX else GLANCE
             if trial := self.best(program, Objective.COST, effort):
                 trials.append(trial)
         return sorted(trials, key=lambda t: (t.cost_usd_per_hour, candidate_name(t.candidate)))
+
+    def _must_cut(self, program: FleetProgram) -> bool:
+        """Whether some model fits no kind of GPU of a program as a whole."""
+        kinds, sized = {Kind.of(offer) for offer in program.offers}, self.question.sized
+        return any(not any((m, k) in sized and sized[m, k].batches[0] for k in kinds) for m in self.question.needs)
 
     def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
         """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
@@ -430,11 +442,11 @@ class FleetSearch:
         return (*warnings, cut_off) if self.cut_off else warnings
 
 
-def cheapest_first(programs: Sequence[FleetProgram], most_usd_per_hour: float) -> list[FleetProgram]:
+def cheapest_first(programs: Sequence[FleetProgram], most_usd_per_hour: float) -> list[tuple[float, FleetProgram]]:
     """Programs by what their fleets cost at least: the first few, and all that cost no more; none that cannot do it."""
     bounds = [(program.lower_bound_usd_per_hour(), program) for program in programs]
     carrying = sorted(((b, program) for b, program in bounds if b is not None), key=lambda pair: pair[0])
-    return [p for place, (b, p) in enumerate(carrying) if place < KINDS_SHOWN - 1 or b <= most_usd_per_hour]
+    return [(b, p) for place, (b, p) in enumerate(carrying) if place < KINDS_SHOWN - 1 or b <= most_usd_per_hour]
 
 
 def goal_of(objective: Objective, trial: Trial) -> float:

@@ -127,9 +127,10 @@ def doubts(plan: Plan) -> Items:
 
 
 def next_steps(plan: Plan) -> list[str]:
-    """The measurement that is worth most, and what another precision would save."""
+    """The measurement that is worth most, and another precision that would cost less."""
     steps = reasons.measure_next(plan)[:1]
-    for outlook in plan.precisions[:1]:
+    cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
+    for outlook in cheaper[:1]:
         line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))
         steps.append(f"Or at {line} What that costs in accuracy: -v.")
     return steps
