@@ -100,9 +100,12 @@ def other_precisions(
         scenario = _on_kinds_of(shown, scenario)
     largest = _largest_batches(question)
     libraries = {end: AlikeInBatches(predictor.at(end), largest) for end in End}
+    precisions_open = any(not model.precisions for model in scenario.models)
     for variant in OTHERS:
         other = _run_as(scenario, variant)
-        if other == scenario or all(_covers(variant, one) for one in running):
+        settled = variant.precision and not precisions_open
+        as_now = running and all(_covers(variant, one) for one in running)
+        if settled or as_now or other == scenario:
             continue
         ends = {end: ask(other, question.workload, catalog, libraries[end], shared)[0] for end in End}
         cheapest = _cheapest(ends) if all(one.served for one in ends.values()) else None

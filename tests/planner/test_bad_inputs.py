@@ -352,7 +352,7 @@ COMMANDS = {
     "no profiles": (["plan", "s.yaml", "--profiles", "none"], 2, ["none: is not a directory."]),
     "too little memory": (["plan", "s.yaml", "--set", OWN], 3, ["No feasible plan", "of 1.00 GB. Remedy: a GPU with"]),
     "too short an SLO": (
-        ["plan", "s.yaml", "--set", "models.0.slo.latency=1ms"],
+        ["plan", "s.yaml", "-v", "--set", "models.0.slo.latency=1ms"],
         3,
         ["No feasible plan", "one sample alone runs ", "Remedy: raise resnet50's latency SLO: "],
     ),

@@ -108,7 +108,7 @@ def test_the_edge_box_need_not_merge() -> None:
     bought = by(found, Merging.NONE, 1)
     assert bought.feasible
     assert bought.cost_usd_per_hour == pytest.approx(0.60)
-    assert any("products, hygiene, returns: layers are not known" in one.text for one in found.assumptions)
+    assert any("hygiene, returns: layers are not known" in one.text for one in found.assumptions)
     assert Code.TRAINING_COST_UNKNOWN not in {w.what.code for w in found.warnings}  # for nothing is trained
 
 
