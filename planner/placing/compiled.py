@@ -1,6 +1,7 @@
 """Strains as machine code: the duty cycles of `planner.placing.duty`, the same to the last bit, for whole models."""
 
 from math import ceil, inf, sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from planner.placing.duty import LOST_WEIGHT, USUAL_ROUNDS
+from simulator.machine_code import forget_stale
 
+forget_stale(Path(__file__))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -8,6 +8,7 @@ few seconds more the first time on a machine.
 
 from collections.abc import Callable, Iterator, Sequence
 from math import floor, inf, nan, sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from simulator.clock.metrics import IN_TIME_S, STRETCHES
 from simulator.clock.records import Outcome
 from simulator.clock.serving import ServingGpu
+from simulator.machine_code import forget_stale
 from simulator.rules.batching import EPSILON_S
 from simulator.rules.queues import Queue
 from simulator.rules.scheduling import RoundRobin
 from simulator.world.deployment import Drop
 
-# Numba keeps machine code by a function's name and line: rename named tuples that it takes only where lines move.
+forget_stale(Path(__file__))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

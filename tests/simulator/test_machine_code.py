@@ -1,0 +1,30 @@
+"""Machine code of an older source is forgotten, that of today's is kept."""
+
+from simulator.machine_code import forget_stale
+
+
+def test_code_is_kept_as_long_as_its_source(tmp_path):
+    source, kept = tmp_path / "compiled.py", tmp_path / "__pycache__"
+    source.write_text("one = 1\n")
+    forget_stale(source)
+    ours = [kept / "compiled.run-1.py311.nbi", kept / "compiled.run-1.py311.1.nbc"]
+    others = [kept / "compiled.cpython-311.pyc", kept / "other.run-1.py311.nbi"]
+    for file in (*ours, *others):
+        file.touch()
+    forget_stale(source)
+    assert all(file.exists() for file in (*ours, *others))
+    source.write_text("two = 2\n")
+    forget_stale(source)
+    assert not any(file.exists() for file in ours)
+    assert all(file.exists() for file in others)
+    ours[0].touch()
+    forget_stale(source)
+    assert ours[0].exists()
+
+
+def test_a_folder_that_cannot_be_written_is_left(tmp_path):
+    source = tmp_path / "compiled.py"
+    source.touch()
+    (tmp_path / "__pycache__").touch()  # a file, so that nothing can be kept
+    forget_stale(source)
+    assert (tmp_path / "__pycache__").is_file()
