@@ -1,4 +1,7 @@
-"""A sentence for each code. In braces stand subjects by number, all of them, or figures in the unit that follows."""
+"""A sentence for each code.
+
+In braces stand subjects by number, all or a `few` of them, `some` before the `last`, or figures in the unit that
+follows."""
 
 from collections.abc import Callable, Sequence
 from math import ceil, floor
@@ -186,7 +189,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "leave out `buy.retired` unless you still have access",
     ),
     Code.PREDICTED: (
-        "nobody measured {some}: the probability that the SLOs hold is as good as the bands of their predictions",
+        "nobody measured {few}: the probability that the SLOs hold is as good as the bands of their predictions",
         "measure with `planner calibrate` on such a GPU before you buy, and name the folder with `--profiles DIR`",
     ),
     Code.BATCHES_END: (
@@ -265,6 +268,7 @@ def said(template: Template, statement: Statement) -> str:
     figures = {name: Amount(value) for name, value in statement.figures.items()}
     words = {
         "all": ", ".join(subjects),
+        "few": names_and_more(subjects),
         "some": names_and_more(subjects[:-1]),
         "last": subjects[-1] if subjects else "",
         "text": statement.text,

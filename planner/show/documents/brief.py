@@ -74,7 +74,7 @@ def savings(best: Recommendation) -> str:
     if left := reasons.saving(best):
         most = f"{dollars(left)}/h ({share(left / best.cost_usd_per_hour)})"
         return f"Nothing under {dollars(bound)}/h can carry this, so at most {most} could still be saved."
-    return "Nothing cheaper can carry this." if best.predicted else "Proven: nothing cheaper can carry this."
+    return "Proven: nothing cheaper can carry this." if prose.proven(best) else "Nothing cheaper can carry this."
 
 
 def models(best: Recommendation) -> list[Block]:

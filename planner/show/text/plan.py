@@ -224,13 +224,21 @@ def bound_line(answer: Recommendation, rejections: Sequence[Rejection], headroom
     free = answer.lower_bound_full_usd_per_hour
     less = f" Without headroom the bound is {dollars(free)}/h." if free < bound * (1 - 1e-6) else ""
     if not saving(answer):
-        proven = "Cheapest" if answer.predicted else "Proven cheapest"
-        return f"{proven}{basis}{assumed(answer)}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
+        cheapest = "Proven cheapest" if proven(answer) else "Cheapest"
+        return (
+            f"{cheapest}{basis}{assumed(answer)}, {rules}: no placement under {dollars(bound)}/h can carry this.{less}"
+        )
     most = f"{dollars(saving(answer))}/h ({share(saving(answer) / answer.cost_usd_per_hour, 1)})"
     return (
         f"Cheapest found{basis}, {rules}. Nothing under {dollars(bound)}/h can carry this; what lies between was not "
         f"all searched, so at most {most} may still be saved.{less}"
     )
+
+
+def proven(answer: Recommendation) -> bool:
+    """Whether the search stopped only where nothing cheaper was left: not where speeds are in doubt."""
+    seen = answer.replayed
+    return not answer.predicted and not (seen and Drawn.SPEEDS in seen.drawn)
 
 
 def bound_basis(answer: Recommendation, rejections: Sequence[Rejection]) -> str:

@@ -9,6 +9,7 @@ from support.answers import ONE_GPU, PLAN
 
 from planner.io.store import StoreError, read_plan, to_json
 from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
+from planner.model.plan import PlanWarning
 from planner.model.scenario import Merging
 from planner.model.statement import Code, Statement
 from planner.words.candidates import candidate_name, machine_name, subject_name
@@ -21,6 +22,7 @@ from planner.words.statements import (
     WARNINGS,
     rejection_line,
     remedies,
+    warning,
 )
 
 TABLES = (REASONS, REMEDIES, ADDITIONS, WARNINGS, ASSUMPTIONS, MEASUREMENTS)
@@ -98,3 +100,16 @@ def test_a_plan_of_version_1_is_refused_in_one_line(tmp_path):
     path.write_text(json.dumps({**json.loads(to_json(PLAN)), "schema": "planner.plan/v1"}), encoding="utf-8")
     with pytest.raises(StoreError, match=r"has schema `planner\.plan/v1`.* Run `planner plan` again\.$"):
         read_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "named"),
+    [
+        (("a on T4",), "a on T4:"),
+        (("a on T4", "b on T4"), "a on T4, b on T4:"),
+        (tuple("abcdefg"), "a, b, c and 4 more:"),
+    ],
+)
+def test_all_that_nobody_measured_is_counted(pairs, named):
+    what, _ = warning(PlanWarning(what=Statement(code=Code.PREDICTED, subjects=pairs)))
+    assert named in what

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.answers import BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, VGG, YOLO
+from support.answers import BEST, INFEASIBLE, NO_ROOM, ONE_GPU, PLAN, POLICIES, REPLAYED, VGG, YOLO
 
 from planner.compare.gate import crossed, parse_condition
 from planner.io.store import StoreError, read_plan, to_json, write_answer, write_text
 from planner.model.candidate import MachineType, OnGpu
-from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Interval
+from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
 from planner.model.scenario import AccuracyRule
 from planner.model.statement import Code, Statement
 from planner.show.kept import render
@@ -134,6 +134,9 @@ def test_what_could_still_be_saved():
         models = tuple(replace(model, evidence=evidence) for model in BEST.models)
         at_bound = replace(BEST, models=models, lower_bound_usd_per_hour=6.12)
         assert bound_line(at_bound, (), 0.1).startswith(proven)
+    at_bound = replace(BEST, lower_bound_usd_per_hour=6.12)
+    drawn = replace(at_bound, replayed=replace(REPLAYED, drawn=(Drawn.SPEEDS,)))
+    assert bound_line(drawn, (), 0.1).startswith("Cheapest")  # of fleets with speeds in doubt not all are tried
     gap = replace(NO_ROOM, bottleneck=Bottleneck.PROFILE)
     assert "cheapest on GPUs that have profiles" in bound_line(replace(BEST, lower_bound_usd_per_hour=6.12), [gap], 0.1)
 
