@@ -19,8 +19,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from calibrate.io.files import read_json, replacing
 from calibrate.io.process import last_line
-from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced
+from calibrate.zoo.sources import ZooError, contents, how_to_name, in_home, is_sourced
 from simulator.errors import InputError
 from simulator.near import near_names
 from simulator.world.model import LayerFacts
@@ -342,7 +343,7 @@ def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
         raise FactsError(str(error)) from None
     name = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     path = cache_folder() / f"{name}{PACKED}"
-    with suppress(OSError, EOFError, ValueError, KeyError):  # not there, or damaged: made anew
+    with suppress(LookupError, TypeError, ValueError, AttributeError):  # not there, or damaged: made anew
         return _read(path)
     document = _run(model, "trace", input_shape)
     with suppress(OSError):  # what cannot be kept is traced again
@@ -352,20 +353,18 @@ def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
 
 def cache_folder() -> Path:
     """Where the user's programs keep what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-capacity-planner" / "layers"
+    return Path(os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")) / "gpu-capacity-planner" / "layers"
 
 
 def pack(document: Mapping[str, Any], path: Path) -> None:
     """Write a document, small, the same bytes each time, at once or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    part.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
-    part.replace(path)
+    with replacing(path) as file:
+        file.write(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
 
 
 def _read(path: Path) -> Facts:
-    content = path.read_bytes()
-    return from_document(json.loads(gzip.decompress(content) if path.name.endswith(PACKED) else content))
+    return from_document(read_json(path))
 
 
 @cache

@@ -8,12 +8,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from calibrate.io.files import FileError, read_text
 from simulator.near import near_names
 
 DATA = Path(__file__).parent / "data"
@@ -89,11 +91,16 @@ def contents(model: str) -> dict[str, str]:
 
 def file_of(model: str) -> Path:
     """The file of `onnx:detector.onnx`; ZooError where there is none."""
-    path = Path(model.partition(":")[2]).expanduser()
-    if not path.is_file():
+    path = in_home(model.partition(":")[2])
+    if not os.path.isfile(path):
         wrong = "is a folder" if path.is_dir() else "is not there"
         raise ZooError(f"{model}: the file {wrong}. Name one from the folder where the command runs.")
     return path
+
+
+def in_home(written: str) -> Path:
+    """A path whose `~` is the home of a user; as it was written where there is no such user."""
+    return Path(os.path.expanduser(written))
 
 
 def digest(model: str, path: Path) -> str:
@@ -121,8 +128,8 @@ def config_of(name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         known = known_configs()[name]
         return known["config"], known
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = json.loads(read_text(path))  # published ones hold `Infinity`, which `read_json` refuses
+    except (ValueError, RecursionError) as error:
         wrong = " ".join(str(error).split())
         raise ZooError(f"hf:{name}: {path} is no configuration: {wrong}. Fetch it again.") from None
     if not isinstance(config, dict) or "model_type" not in config:
@@ -132,8 +139,8 @@ def config_of(name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 def config_file(name: str) -> Path | None:
     """The file that holds a configuration; None where it is shipped. ZooError where it is not here."""
-    for path in (Path(name).expanduser(), Path(name).expanduser() / CONFIG):
-        if path.is_file():
+    for path in (in_home(name), in_home(name) / CONFIG):
+        if os.path.isfile(path):  # a name that can be no file's is none
             return path
     if name in known_configs():
         return None
@@ -144,11 +151,11 @@ def config_file(name: str) -> Path | None:
 
 def _fetched(name: str) -> Iterator[Path]:
     """Where Hugging Face's own tools keep the configuration of a model."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    home = Path(os.environ.get("HF_HOME") or in_home("~/.cache/huggingface"))
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
     main = hub / "refs" / "main"
-    if main.is_file():
-        yield from (hub / "snapshots" / main.read_text(encoding="utf-8").strip()).glob(CONFIG)
+    with suppress(FileError):  # not there, or damaged: any that was fetched
+        yield from (hub / "snapshots" / read_text(main).strip()).glob(CONFIG)
     yield from sorted((hub / "snapshots").glob(f"*/{CONFIG}"))
 
 

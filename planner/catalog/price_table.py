@@ -1,10 +1,12 @@
 """Prices as a table: a CSV file with a row for each instance and kind of price, read quickly and strictly."""
 
 import csv
+import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
+from calibrate.io.files import FileError, read_text
 from planner.catalog.files import SaleStatus
 from planner.catalog.sold import Instance, Price
 from planner.model.choices import PriceKind
@@ -41,13 +43,17 @@ def read_table(path: Path, gpus: Collection[str], errors: list[str]) -> dict[Key
 
 
 def _rows(path: Path, errors: list[str]) -> Iterator[tuple[int, Row]]:
-    with path.open(encoding="utf-8", newline="") as lines:
-        reader = csv.DictReader(lines)
+    try:
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
         if tuple(reader.fieldnames or ()) != COLUMNS:
             errors.append(f"{path}:1: the columns must be {','.join(COLUMNS)}. Write them in this order.")
             return
         for row in reader:
             yield reader.line_num, row
+    except FileError as error:
+        errors.append(f"{path}: {error}. Name a prices.csv, or leave it out.")
+    except csv.Error as error:
+        errors.append(f"{path}:{reader.line_num}: is no CSV: {error}. Mend the line.")
 
 
 def _wrong(row: Row, gpus: Collection[str]) -> str:

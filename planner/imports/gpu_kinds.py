@@ -1,14 +1,14 @@
 """Kinds of GPU that a person adds: an entry in a gpus.yaml of a catalog of their own."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from calibrate.io.files import replacing
+from calibrate.io.files import Fault, FileError, read_text, replacing
 from planner.catalog.files import GpuFile, read_all
 from planner.catalog.mig import SLICE
 from planner.show.document import Document, Rows, Section, Table
@@ -30,34 +30,53 @@ def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
     """Whole GPUs, or the one that is named."""
     if kind is None:
         return {name: gpu for name, gpu in gpus.items() if SLICE not in name}
-    found = next((name for name in gpus if name.lower() == kind.lower()), None)
+    found = _same(kind, gpus)
     if found is None:
         raise KindError(f"`{kind}` is not in the catalog.{perhaps(kind, gpus)} Add it: planner gpus add {kind}.")
     return {found: gpus[found]}
 
 
+def _same(kind: str, names: Iterable[str]) -> str | None:
+    """The name that is the same but for its capitals."""
+    return next((name for name in names if name.lower() == kind.lower()), None)
+
+
 def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str, GPU]) -> Path:
     """The file with the new kind, checked as plans read it before it is put in place of the old one."""
     path = out / "gpus.yaml"
-    if kind in gpus:
-        raise KindError(f"`{kind}` is in the catalog already. Name it otherwise, or write {path} by hand.")
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    if text and not text.startswith(MADE):
-        raise KindError(f"{path}: was not made by `planner gpus add`. Write the kind there, or name another --out.")
+    if known_as := _same(kind, gpus):
+        raise KindError(f"`{known_as}` is in the catalog already. Name it otherwise, or write {path} by hand.")
+    text = _text(path)
     known: dict[str, Any] = _known(path) if text else {"source": "added by hand", "gpus": {}}
-    if kind in known["gpus"]:
-        raise KindError(f"{path}: has `{kind}` already. Name it otherwise, or change it there.")
+    if text and text != _written(known):  # written anew, it would lose what a person wrote
+        wrong = "is not as `planner gpus add` writes it"
+        raise KindError(f"{path}: {wrong}. Write the kind there, or name another folder with --out.")
+    if known_as := _same(kind, known["gpus"]):
+        raise KindError(f"{path}: has `{known_as}` already. Name it otherwise, or change it there.")
     given = {name: value for name, value in figures.items() if value is not None}
-    kinds = {**known["gpus"], kind: given}
-    made = MADE + yaml.safe_dump({**known, "gpus": kinds}, sort_keys=False, allow_unicode=True)
-    _check({**known, "gpus": kinds})
+    more = {**known, "gpus": {**known["gpus"], kind: given}}
+    _check(more)
     try:
         out.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
-            file.write(made.encode())
+            file.write(_written(more).encode())
     except OSError as error:
         raise KindError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out.") from None
     return path
+
+
+def _text(path: Path) -> str:
+    """What stands in a file; nothing where there is none."""
+    try:
+        return read_text(path)
+    except FileError as error:
+        if error.fault is Fault.MISSING:
+            return ""
+        raise KindError(f"{path}{error.place}: {error}. Name another folder with --out.") from None
+
+
+def _written(data: Mapping[str, Any]) -> str:
+    return MADE + yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True)
 
 
 def _check(data: Mapping[str, Any]) -> None:
@@ -73,7 +92,7 @@ def _check(data: Mapping[str, Any]) -> None:
 
 
 def _known(path: Path) -> dict[str, Any]:
-    """What stands in a file that was made here."""
+    """The same as plans read it."""
     errors: list[str] = []
     found = read_all([path], GpuFile, errors)
     if errors:

@@ -14,6 +14,7 @@ from calibrate.layers.facts import FactsError, facts
 from calibrate.library.held import held_numbers
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
+from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
@@ -31,6 +32,9 @@ USUAL_PRECISION, USUAL_RUNTIME = "fp32", "pytorch"
 PRECISIONS = (*WEIGHT_BYTES, "fp8")
 BATCH_MAX = 1_000_000
 SOURCES_MAX = 3
+SIDE_MAX = 100_000
+DIGITS = 9
+"""Of a side of an input, which is too large with fewer."""
 ONE_SOURCE_SD = 0.1
 """Of ln(time) between publications of one case: of 733 cases a quarter differ by more than 16 %, a tenth by 36 %."""
 
@@ -95,8 +99,13 @@ class QueryKnowledge:
         known = names.facts_of(architecture, size)
         if (known and known.macs is not None) or self.learnt.nearness(case, self.gpus[gpu]) is not Nearness.NEW_MODEL:
             return case
+        if ":" in row["model"] and not is_sourced(row["model"]):
+            return f"model {row['model']} is code, which a table does not run. Ask `planner profile` of it"
+        sample = _sample(row.get("input", ""))
+        if sample and max(sample) > SIDE_MAX:
+            return f"input {row['input'][:40]} is too large: a side has at most {SIDE_MAX:,}"
         try:
-            layers = facts(row["model"], _sample(row.get("input", "")))
+            layers = facts(row["model"], sample)
         except FactsError as error:
             return f"nothing is known of model {row['model']}: no operations, no published time. {error}"
         own = counted(layers, architecture)
@@ -131,7 +140,7 @@ def _sample(written: str) -> tuple[int, ...] | None:
     """`3x640x640` as the shape of one sample; None for all that says less."""
     sides = written.lower().split("x")
     whole = len(sides) != 2 and all(side.isdecimal() for side in sides)
-    return tuple(map(int, sides)) if whole and len(sides) > 1 else None
+    return tuple(int(side[:DIGITS]) for side in sides) if whole and len(sides) > 1 else None
 
 
 def of_publications(same: Sequence[PublishedPoint]) -> Estimate:
@@ -170,16 +179,24 @@ def read_queries(path: Path) -> list[dict[str, str]]:
     except FileError as error:
         raise QueryError(f"{path}{error.place}: {error}. Name a CSV file with columns {', '.join(COLUMNS)}") from None
     table = csv.reader(io.StringIO(text, newline=""))
-    header = [cell.strip().lower() for cell in next(table, [])]
+    rows = []
+    try:
+        header = _header(path, next(table, []))
+        for cells in table:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) > len(header):
+                raise QueryError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(header)}")
+            rows.append({name: cell.strip() for name, cell in zip_longest(header, cells, fillvalue="")})
+    except csv.Error as error:
+        raise QueryError(f"{path}:{table.line_num}: is no CSV: {error}. Mend the line") from None
+    return rows
+
+
+def _header(path: Path, cells: Sequence[str]) -> list[str]:
+    header = [cell.strip().lower() for cell in cells]
     if missing := [name for name in NEEDED if name not in header]:
         raise QueryError(
             f"{path}:1: has no column {' and '.join(missing)}. Write a first line such as {','.join(COLUMNS)}"
         )
-    rows = []
-    for cells in table:
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) > len(header):
-            raise QueryError(f"{path}:{table.line_num}: has {len(cells)} cells, the first line has {len(header)}")
-        rows.append({name: cell.strip() for name, cell in zip_longest(header, cells, fillvalue="")})
-    return rows
+    return header

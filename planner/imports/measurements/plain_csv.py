@@ -44,13 +44,15 @@ def profile_json(said: Said) -> dict[str, Any]:
     if not rows:
         raise said.refuse("holds no row", "Write one for each batch size")
     first = rows[0][1]
+    if "batch" not in first:
+        raise said.refuse("has no column `batch`", "Write a row for each batch size", 1)
     by_batch = ("batch", *SERIES.values())
     shared = [column for column in first if column not in by_batch]
     for line, row in rows:
         if different := next((column for column in shared if row[column] != first[column]), None):
             raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
     raw = _nested(said, {column: first[column] for column in shared if first[column]})
-    weights = _weights(raw)
+    weights = _said_weights(said, raw)
     for key, column in SERIES.items():
         found = {
             str(whole(said, row["batch"], "batch", line)): _value(said, key, row[column], weights, line)
@@ -68,6 +70,13 @@ def _weights(raw: Mapping[str, Any]) -> Decimal:
     layers = raw.get("layers")
     whole_bytes = sum(layer["weight_bytes"] for layer in layers) if layers else raw.get("weight_bytes", 0)
     return Decimal(repr(whole_bytes))
+
+
+def _said_weights(said: Said, raw: Mapping[str, Any]) -> Decimal:
+    try:
+        return _weights(raw)
+    except (ArithmeticError, LookupError, TypeError):
+        raise said.refuse("weight_bytes or layers hold no number of bytes", "Leave them as exported", 2) from None
 
 
 def _cell(key: str, value: Any, weights: Decimal) -> str:
@@ -105,9 +114,11 @@ def _nested(said: Said, flat: Mapping[str, str]) -> dict[str, Any]:
     raw: dict[str, Any] = {}
     for name, written in flat.items():
         *outer, key = name.split(".")
-        place = raw
+        place: Any = raw
         for step in outer:
-            place = place.setdefault(step, {})
+            place = place.setdefault(step, {}) if isinstance(place, dict) else None
+        if not isinstance(place, dict):
+            raise said.refuse(f"has {quoted(name)} beside a column of what it is part of", "Keep one of them", 1)
         place[key] = written if name in TEXTS else _json(said, name, written)
     return raw
 

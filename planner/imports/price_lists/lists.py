@@ -142,11 +142,19 @@ def _read(source: SourceFile, catalog: Catalog) -> Said:
     form = source.form
     if text.lstrip()[:1] in ("{", "["):
         return _document(file, source, form)
-    columns = next(csv.reader(text.splitlines()[:1]), [])
-    found = form or next((name for name, (needed, _) in TABLES.items() if set(needed) <= set(columns)), None)
+    found = form or _table_form(text)
     if found is None or found not in TABLES:
         raise file.refuse("is of no format that is known by its content", KNOWN)
     return file, list(TABLES[found][1](file, text))
+
+
+def _table_form(text: str) -> PriceListFormat | None:
+    """The format whose columns a table has; None where there is none, or the first line is none of a table."""
+    try:
+        columns = next(csv.reader(text.splitlines()[:1]), [])
+    except csv.Error:
+        return None
+    return next((name for name, (needed, _) in TABLES.items() if set(needed) <= set(columns)), None)
 
 
 KNOWN = f"Name its format with --format, one of {', '.join(PriceListFormat)}"
@@ -177,9 +185,13 @@ def _rows_of(path: Path) -> dict[Key, tuple[str, ...]]:
         text = read_bytes(path).decode("utf-8-sig")
     except (FileError, UnicodeDecodeError):
         raise file.refuse("is no prices.csv", "Name another folder with --out") from None
-    rows = (tuple(row[column] for column in COLUMNS) for _, row in readers.table_rows(file, text, COLUMNS))
-    kind = COLUMNS.index("price_kind")
-    return {(row[0], row[1], row[2], row[kind]): row for row in rows}
+    found = {}
+    for line, row in readers.table_rows(file, text, COLUMNS):
+        if file.usd(row["usd_per_hour_high"], line) is None:
+            raise file.refuse("has no usd_per_hour_high", "Mend the line, or name another folder with --out", line)
+        key = (row["provider"], row["region"], row["instance"], row["price_kind"])
+        found[key] = tuple(row[column] for column in COLUMNS)
+    return found
 
 
 def _changes(

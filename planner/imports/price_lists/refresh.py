@@ -1,10 +1,11 @@
 """Refreshing: public price lists, fetched only when somebody asks."""
 
 from datetime import UTC, datetime
+from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from calibrate.io.files import LARGEST_BYTES
+from calibrate.io.files import LARGEST_BYTES, printable
 from planner.imports.price_lists.lists import SourceFile
 from planner.imports.price_lists.rows import PriceListError
 from planner.model.choices import PublicList
@@ -24,15 +25,16 @@ PATIENCE_S = 60
 def fetch(url: str) -> bytes:
     """What lies at an address; PriceListError, in one line, where nothing can be had."""
     if not url.startswith(("https://", "http://")):
-        raise PriceListError(f"{url}: is no web address. Write one that begins with https://.")
+        raise PriceListError(f"{printable(url)}: is no web address. Write one that begins with https://.")
     try:
         with urlopen(Request(url, headers={"User-Agent": "gpu-capacity-planner"}), timeout=PATIENCE_S) as answer:
             raw: bytes = answer.read(LARGEST_BYTES + 1)
-    except (URLError, OSError, ValueError) as error:
+    except (HTTPException, URLError, OSError, ValueError) as error:
         if isinstance(error, HTTPError):  # an answer, which holds its connection
             error.close()
         why = " ".join(str(getattr(error, "reason", error)).split())[:200]
-        raise PriceListError(f"{url}: cannot be fetched: {why}. Download it, and `planner prices import` it.") from None
+        remedy = "Download it, and `planner prices import` it"
+        raise PriceListError(f"{printable(url)}: cannot be fetched: {why}. {remedy}.") from None
     if len(raw) > LARGEST_BYTES:
         raise PriceListError(f"{url}: holds more than {LARGEST_BYTES // 1_000_000} MB. Name the list of one region.")
     return raw

@@ -1,6 +1,8 @@
 """Models by `source:name`: found, traced once, kept by content; and one clear line for all that cannot be had."""
 
+import gzip
 import json
+import resource
 import sys
 
 import pytest
@@ -89,13 +91,28 @@ def test_a_model_of_a_package_is_traced_once(cache, monkeypatch):
 
     traced_again = []
     monkeypatch.setattr(layer_facts, "_run", lambda *asked: traced_again.append(asked) or to_document(found))
-    kept.write_bytes(b"damaged")
-    layer_facts.sourced.cache_clear()
-    assert facts("torchvision:shufflenet_v2_x0_5").params == found.params
+    packed = kept.read_bytes()
+    middle = len(packed) // 2
+    damages = [b"damaged", packed[:middle], packed[:middle] + b"~~~~" + packed[middle + 4 :], gzip.compress(b"[3]")]
+    for damaged in damages:
+        kept.write_bytes(damaged)
+        layer_facts.sourced.cache_clear()
+        assert facts("torchvision:shufflenet_v2_x0_5").params == found.params
     monkeypatch.setattr(sources, "version", lambda package: "another")
     layer_facts.sourced.cache_clear()
     facts("torchvision:shufflenet_v2_x0_5")
-    assert [model for model, *_ in traced_again] == 2 * ["torchvision:shufflenet_v2_x0_5"]
+    assert [model for model, *_ in traced_again] == 5 * ["torchvision:shufflenet_v2_x0_5"]
+
+
+def test_what_does_not_fit_leaves_nothing(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            layer_facts.pack({"layers": list(range(1000))}, tmp_path / "x.json.gz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_input_is_traced_anew(cache):

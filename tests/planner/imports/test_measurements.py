@@ -8,6 +8,7 @@ lines of pytorch-image-models' results on an RTX 3090; torch-benchmark.txt was p
 vllm-serve.json and aiperf.json are cut from public runs.
 """
 
+import csv
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from support import paths
 from support.commands import planner
 
 from calibrate.io.files import lines_json
+from calibrate.io.tables import csv_text
 from calibrate.library.lookup import SHIPPED, find_profiles, read_profile
 from planner.catalog.offers import load_catalog
 from planner.imports.measurements import plain_csv
@@ -322,6 +324,34 @@ def test_exported_profiles_come_back_as_they_were(tmp_path: Path) -> None:
     (file := tmp_path / "detector.csv").write_text(table)
     (tmp_path / "made").rename(tmp_path / "before")
     assert imported(tmp_path, file) == first
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("batch", None),
+        ("weight_bytes", '"many"'),
+        ("weight_bytes", "true"),
+        ("weight_bytes", "[1]"),
+        ("layers", "5"),
+        ("layers", "[5]"),
+        ("layers", "[{}]"),
+        ("load", "5"),
+        ("model.x", "5"),
+    ],
+)
+def test_exported_profiles_that_were_damaged_are_refused(tmp_path: Path, column: str, cell: str | None) -> None:
+    words = ("--model", "detector", "--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt", "--input", 640)
+    imported(tmp_path, DATA / "plain.csv", *words, "--weights", "80 MB")
+    rows = list(
+        csv.DictReader(planner("profiles", "export", "detector", "--profiles", tmp_path / "made")[1].split("\n"))
+    )
+    for row in rows:
+        row.pop(column, None)
+        if cell is not None:
+            row[column] = cell
+    (file := tmp_path / "x.csv").write_text(csv_text(list(rows[0]), (row.values() for row in rows)))
+    refused(tmp_path, file)
 
 
 def test_every_shipped_profile_comes_back(tmp_path: Path) -> None:

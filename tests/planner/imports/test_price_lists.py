@@ -199,12 +199,32 @@ def test_imported_again_nothing_changes(tmp_path: Path) -> None:
         '{"products": {"A": 1}, "terms": {}}',
         '{"projects": [{"breakdown": {"resources": [{"costComponents": 4}]}}]}',
         "\x00\x01",
+        f"{'a' * 140_000},b\n1,2\n",
     ],
 )
 def test_damaged_lists_are_refused(tmp_path: Path, content: str) -> None:
     (file := tmp_path / "list.csv").write_text(content)
     code, shown, said = planner("prices", "import", file, "--out", tmp_path / "mine")
     assert (code, shown, said.count("\n"), (tmp_path / "mine").exists()) == (2, "", 1, False), said
+
+
+@pytest.mark.parametrize("price", ["cheap", "nan", "", "0", "-1"])
+def test_a_price_that_was_there_and_is_none_is_told(tmp_path: Path, price: str) -> None:
+    imported(tmp_path, "own.csv", PLAIN)
+    (old := tmp_path / "mine" / "prices.csv").write_text(
+        damaged := old.read_text().replace(",1.1,1.1,", f",1.1,{price},")
+    )
+    assert f",1.1,{price}," in damaged
+    code, shown, said = planner("prices", "import", tmp_path / "own.csv", "--out", tmp_path / "mine")
+    assert (code, shown, said.count("\n"), old.read_text()) == (2, "", 1, damaged)
+    assert said.startswith(f"{old}:2: ")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a" * 140_000])
+def test_a_catalogs_prices_that_are_no_table_are_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "prices.csv").write_bytes(content)
+    code, _, said = planner("gpus", "show", "--catalog", tmp_path)
+    assert (code, said.count("\n")) == (2, 1), said
 
 
 class Lists(BaseHTTPRequestHandler):
@@ -243,7 +263,7 @@ def test_refresh_fetches_and_says_what_changed(tmp_path: Path, server: str) -> N
         prices(load_catalog([tmp_path / "mine"]), "aws", "us-east-1", "g4dn.xlarge")[PriceKind.ON_DEMAND].usd_per_hour
         == 0.55
     )
-    for url in (f"{server}/nowhere", "http://127.0.0.1:1/x", "file:///etc/hostname", "http://"):
+    for url in (f"{server}/nowhere", "http://127.0.0.1:1/x", "file:///etc/hostname", "http://", "https://a b/"):
         code, _, said = planner("prices", "refresh", "aws", "--out", tmp_path / "none", "--url", url)
         assert (code, said.count("\n"), (tmp_path / "none").exists()) == (2, 1, False)
 
@@ -285,7 +305,31 @@ def test_kinds_are_added_and_shown(tmp_path: Path) -> None:
     assert planner("gpus", "show", "Voodoo")[0] == 2
 
 
+@pytest.mark.parametrize("kind", ["t4", "a100-80gb", "rtx-2070"])
+def test_a_kind_is_one_whatever_its_capitals(tmp_path: Path, kind: str) -> None:
+    assert add("RTX-2070", tmp_path)[0] == 0
+    assert add(kind, tmp_path)[0] == 2
+
+
 def test_kinds_written_by_hand_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "gpus.yaml").write_text("source: me\ngpus: {}\n")
     assert add("RTX-2070", tmp_path)[0] == 2
     assert (tmp_path / "gpus.yaml").read_text() == "source: me\ngpus: {}\n"
+
+
+def test_a_note_in_a_file_of_ours_is_not_lost(tmp_path: Path) -> None:
+    assert add("RTX-2070", tmp_path)[0] == 0
+    noted = (tmp_path / "gpus.yaml").read_text() + "# bought in May\n"
+    (tmp_path / "gpus.yaml").write_text(noted)
+    assert add("RTX-2080-Ti", tmp_path)[0] == 2
+    assert (tmp_path / "gpus.yaml").read_text() == noted
+
+
+def test_kinds_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "gpus.yaml").write_bytes(b"\xff\xfe")
+    (tmp_path / "b" / "gpus.yaml").mkdir(parents=True)
+    (tmp_path / "c").write_text("a file")
+    for name in "abc":
+        code, _, said = add("RTX-2070", tmp_path / name)
+        assert (code, said.count("\n")) == (2, 1), said

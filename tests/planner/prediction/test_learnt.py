@@ -106,6 +106,10 @@ def test_names_are_understood_as_published_tables_write_them(tmp_path: Path) -> 
         ("T4,resnet50,,,,many", "batch"),
         (",resnet50", "gpu"),
         ("T4,resnet50,,fp8,", "fp8"),
+        ("T4,os:getcwd,3x8x8,,,1", "os:getcwd"),
+        ("T4,onnx:~nosuch/x,,,,1", "~nosuch/x"),
+        ("T4,hf:~nosuch/x,,,,1", "~nosuch/x"),
+        (f"T4,onnx:x,{'9' * 5_000}x8x8,,,1", "too large"),
     ],
 )
 def test_what_cannot_be_predicted_has_a_reason_and_no_figures(tmp_path: Path, row: str, said: str) -> None:
@@ -129,6 +133,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
         ("", ":1:"),
         ("gpu,precision\nT4,fp32\n", ":1:"),
         ("gpu,model\nT4,resnet50,8\n", ":2:"),
+        (f"gpu,model\nT4,{'x' * 140_000}\n", ":2:"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused_by_line(tmp_path: Path, text: str, place: str) -> None:
