@@ -197,16 +197,20 @@ class ImportWishes:
 
 
 def wishes(repository: Repository, rates: Sequence[str], latencies: Sequence[str]) -> ImportWishes:
-    """`10 rps` for every model, `resnet50=10 rps` for one; the latter count more."""
-    own, of_steps = step_rates(repository, rates)
+    """`10 rps` for every model, `resnet50=10 rps` for one; the latter count more, and what ensembles ask is added."""
+    own, asked = step_rates(repository, rates)
     of_all, of_one = ([text for text in own if ("=" in text) is named] for named in (False, True))
     by_all, by_one = (by_model(repository, "--rate", rate, some) for some in (of_all, of_one))
-    return ImportWishes({**by_all, **of_steps, **by_one}, by_model(repository, "--slo", duration, latencies))
+    of_steps = {
+        step: f"{found + (rate(by_one[step]) if step in by_one else 0.0):.12g} rps" for step, found in asked.items()
+    }
+    return ImportWishes({**by_all, **by_one, **of_steps}, by_model(repository, "--slo", duration, latencies))
 
 
-def step_rates(repository: Repository, texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Rates that are none of an ensemble, and what ensembles ask of each of their models, together."""
+def step_rates(repository: Repository, texts: Sequence[str]) -> tuple[list[str], dict[str, float]]:
+    """Rates that are none of an ensemble, and requests per second of each model by ensembles, together."""
     steps = {one.name: one.steps for one in repository.ensembles}
+    served = {model.name for model in repository.models}
     own: list[str] = []
     asked: dict[str, float] = {}
     for text in texts:
@@ -218,10 +222,22 @@ def step_rates(repository: Repository, texts: Sequence[str]) -> tuple[list[str],
             requests_rps = rate(value)
         except ValueError as error:
             raise RepositoryError(f"--rate {text}: {error}") from None
-        for step in steps[name]:
-            asked[step] = asked.get(step, 0.0) + requests_rps
-    served = {model.name for model in repository.models}
-    return own, {step: f"{found:g} rps" for step, found in asked.items() if step in served}
+        for step in _models_of(name, steps):
+            if step in served:
+                asked[step] = asked.get(step, 0.0) + requests_rps
+    return own, asked
+
+
+def _models_of(name: str, steps: Mapping[str, Sequence[str]], above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Models that a request of an ensemble asks, those of ensembles in it too."""
+    if name in above:
+        raise RepositoryError(
+            f"--rate {name}: the ensemble asks itself, by {names((*above, name), 8)}. Mend its steps."
+        )
+    if name not in steps:
+        yield name
+    for step in steps.get(name, ()):
+        yield from _models_of(step, steps, (*above, name))
 
 
 def by_model(repository: Repository, option: str, read: Quantity, texts: Sequence[str]) -> dict[str, str]:

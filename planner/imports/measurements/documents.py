@@ -1,6 +1,7 @@
 """JSON: timm's benchmark, vLLM's, GenAI-Perf's and AIPerf's."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
@@ -60,7 +61,7 @@ def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
     version = data.get("aiperf_version")
     return Measurements(
         tool=f"AIPerf {version}" if version else "GenAI-Perf",
-        as_of=str(data.get("start_time", ""))[:10],
+        as_of=_day(data.get("start_time")),
         points=(
             Measurement(
                 batch=whole(said, batch, "batch_size") if batch is not None else None,
@@ -70,6 +71,14 @@ def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
         ),
         assumptions=("Times are whole requests of one client, its network too.",),
     )
+
+
+def _day(written: object) -> str:
+    """The day of a time in ISO's form; empty where it is none, as of a count of seconds."""
+    try:
+        return datetime.fromisoformat(str(written)).date().isoformat() if isinstance(written, str) else ""
+    except ValueError:
+        return ""
 
 
 def _flat(config: object, prefix: str = "") -> dict[str, Any]:

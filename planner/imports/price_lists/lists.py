@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from calibrate.io.files import FileError, parse_json, read_bytes, replacing
+from calibrate.io.files import FileError, parse_json, quoted, read_bytes, replacing
 from calibrate.io.tables import csv_text
 from planner.catalog.offers import Catalog
 from planner.catalog.price_table import COLUMNS
@@ -93,7 +93,14 @@ def read_source(
         raise PriceListError(f"{path}: {error}. Name a price list.") from None
     day = as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
     stem = path.stem if path.stem.lower() not in GENERIC else path.resolve().parent.name
-    return SourceFile(str(path), raw, form, provider or instance_name(stem).lower(), region, day)
+    seller = instance_name(stem).lower() if provider is None else _cleaned("--provider", provider)
+    return SourceFile(str(path), raw, form, seller, region and _cleaned("--region", region), day)
+
+
+def _cleaned(option: str, written: str) -> str:
+    if name := instance_name(written):
+        return name
+    raise PriceListError(f"{option} {quoted(written)}: has no letter and no digit. Write a name that has.")
 
 
 def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) -> PriceImport:
@@ -106,6 +113,9 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     for source in sources:
         file, said = _read(source, catalog)
         prices = joined(one for one in said if isinstance(one, ListedPrice))
+        if nameless := next((one for one in prices.values() if not (one.provider and one.instance)), None):
+            wrong = f"names no {'instance' if nameless.provider else 'provider'} by letters or digits"
+            raise file.refuse(wrong, "Mend the file, or write --provider")
         unknown |= dict.fromkeys(one for one in said if isinstance(one, str))
         digest = sha256(source.raw).hexdigest()[:16]
         text = f"{Path(source.name).name} (sha256 {digest})"

@@ -198,6 +198,8 @@ def _azure_kind(item: Mapping[str, Any], sku: str) -> tuple[PriceKind, int] | No
     """The kind of a price, and the hours that it pays for."""
     if item.get("type") == "Reservation":
         return AZURE_TERMS.get(str(item.get("reservationTerm")))
+    if item.get("type") != "Consumption":  # such as DevTestConsumption, for which one must subscribe
+        return None
     return (PriceKind.SPOT if sku.endswith("Spot") else PriceKind.ON_DEMAND), 1
 
 

@@ -413,6 +413,28 @@ def test_an_ensembles_rate_is_that_of_its_steps(tmp_path):
     times = repository.ensembles[0].steps.count(step)
     found = wishes(repository, ["1 rps", "pipe=10 rps", "twin=5 rps"], []).rates
     assert found[step] == f"{15 * times} rps"
-    assert wishes(repository, [f"{step}=7 rps", "pipe=10 rps"], []).rates[step] == "7 rps"
+    assert wishes(repository, [f"{step}=7 rps", "pipe=10 rps"], []).rates[step] == f"{7 + 10 * times} rps"
+    assert wishes(repository, ["pipe=1234567.8 rps"], []).rates[step] == f"{1234567.8 * times:.1f} rps"
     with pytest.raises(RepositoryError):
         wishes(repository, ["pipe=fast"], [])
+
+
+def step(model):
+    return f'step [{{ model_name: "{model}" model_version: -1 }}]'
+
+
+def ensemble(*models):
+    return f'platform: "ensemble" ensemble_scheduling {{ {" ".join(map(step, models))} }}'
+
+
+def test_an_ensemble_in_an_ensemble_hands_its_rate_on(tmp_path):
+    texts = {"a": 'backend: "onnxruntime"', "inner": ensemble("a"), "outer": ensemble("inner", "a", "inner")}
+    texts |= {"ring": ensemble("knot"), "knot": ensemble("ring")}
+    for name, text in texts.items():
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(text)
+    repository = read_repository(tmp_path)
+    assert wishes(repository, ["outer=10 rps"], []).rates == {"a": "30 rps"}
+    assert wishes(repository, ["outer=10 rps", "inner=5 rps", "a=1 rps"], []).rates == {"a": "36 rps"}
+    with pytest.raises(RepositoryError):
+        wishes(repository, ["ring=1 rps"], [])

@@ -5,11 +5,12 @@ The files in tests/data/imports are excerpts of real ones: trtexec.log is lines 
 model_analyzer.csv that of the guide to Kubernetes of Model Analyzer; mlperf-*.txt are summaries of NVIDIA's audit in
 mlcommons/inference_results_v0.5 (Xavier and 20 T4, ResNet-50); ultralytics.txt is of a public repository; timm.csv is
 lines of pytorch-image-models' results on an RTX 3090; torch-benchmark.txt was printed by torch.utils.benchmark here;
-vllm-serve.json and aiperf.json are cut from public runs.
+vllm-serve.json is cut from a public run, aiperf.json from the test data of another project.
 """
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,22 @@ def test_torch_benchmark_reads_batches_of_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["vllm-serve.json", "aiperf.json", "mlperf-server.txt"])
 def test_how_a_server_was_loaded_is_no_profile(tmp_path: Path, name: str) -> None:
     refused(tmp_path, DATA / name, *RESNET, "--gpu", "T4", "--precision", "fp16", "--batch", 1)
+
+
+@pytest.mark.parametrize(
+    ("start", "day"), [("2024-05-06T07:08:09", "2024-05-06"), ("soon", None), ("1712345678", None), (1712345678, None)]
+)
+def test_a_start_that_is_no_date_leaves_the_files_day(tmp_path: Path, start: object, day: str | None) -> None:
+    run = {
+        "request_latency": {"unit": "ms", "avg": 5.0},
+        "input_config": {"perf_analyzer": {"concurrency": 1}, "batch_size": 4},
+        "start_time": start,
+    }
+    (file := tmp_path / "run.json").write_text(json.dumps(run))
+    os.utime(file, (0, 1_000_000_000))
+    facts = ("--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt")
+    made = imported(tmp_path, file, *RESNET, *facts, "--weights", "80 MB", "--memory", "4 MB")
+    assert made["as_of"] == (day or "2001-09-09")
 
 
 def test_fixed_batches_of_a_language_model_are_kept_with_a_doubt(tmp_path: Path) -> None:

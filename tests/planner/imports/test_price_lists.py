@@ -1,6 +1,6 @@
 """Price lists of others, by file and from a server, become a prices.csv that plans take; kinds of GPU are added.
 
-Rows are of the lists as their makers publish them, each cut to a few lines.
+Lists are written by hand in the forms that their makers publish, a few lines each.
 """
 
 import json
@@ -86,6 +86,7 @@ AZURE = {
         {**NC4AS, "productName": "Virtual Machines NCasT4 v3 Series Windows", "retailPrice": 9},
         {**NC4AS, "skuName": "NC4as T4 v3 Spot", "retailPrice": 0.1},
         {**NC4AS, "skuName": "NC4as T4 v3 Low Priority", "retailPrice": 0.2},
+        {**NC4AS, "type": "DevTestConsumption", "retailPrice": 0.7},  # the dearest would count
         {**NC4AS, "type": "Reservation", "reservationTerm": "1 Year", "retailPrice": 2628},
     ]
 }
@@ -225,6 +226,21 @@ def test_a_catalogs_prices_that_are_no_table_are_told(tmp_path: Path, content: b
     (tmp_path / "prices.csv").write_bytes(content)
     code, _, said = planner("gpus", "show", "--catalog", tmp_path)
     assert (code, said.count("\n")) == (2, 1), said
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (PLAIN, ("--provider", "???")),
+        (PLAIN, ("--region", "???")),
+        (PLAIN.replace("hoster", "???"), ()),
+        (PLAIN.replace("box", "???"), ()),
+    ],
+)
+def test_names_without_a_letter_are_refused(tmp_path: Path, content: str, words: tuple[str, ...]) -> None:
+    (file := tmp_path / "list.csv").write_text(content)
+    code, shown, said = planner("prices", "import", file, "--out", tmp_path / "mine", *words)
+    assert (code, shown, said.count("\n"), (tmp_path / "mine").exists()) == (2, "", 1, False), said
 
 
 class Lists(BaseHTTPRequestHandler):
