@@ -157,7 +157,8 @@ class Replay:
         """Whether each SLO is met: True or False once the whole interval lies on one side.
 
         One of 100 % can be refuted but never proven; it counts as kept while not one request was late. Where phases are
-        drawn, the share of draws decides, and the mean over them must be no lower than the SLO.
+        drawn, the share of draws decides, and the mean over them must be no lower than the SLO. Where speeds are drawn,
+        only one of the draws is true, so their mean says nothing.
         """
         return {m: self._kept(m, need.slo.attainment) for m, need in self.needs.items()}
 
@@ -167,6 +168,8 @@ class Replay:
         if self.draws.mixed > 1:
             return self._kept_when_mixed(model, target)
         share = self.draws_kept[model]
+        if not self.draws.surely:
+            return self._enough(share) or (False if share.high < self.draws.share else None)
         if share.high < self.draws.share or self.attainment[model].high < target:
             return False
         return True if self._enough(share) and self._mean_low(model) >= target - 1e-9 else None
@@ -238,7 +241,8 @@ class Replay:
         drawn, also the share of draws that keep it over the share that is asked, whichever is less."""
         margin = self.attainment[model].mean - self.needs[model].slo.attainment
         if self.draws and self.draws.mixed == 1:
-            return min(margin, self.draws_kept[model].mean - self.draws.share)
+            kept = self.draws_kept[model].mean - self.draws.share
+            return min(margin, kept) if self.draws.surely else kept
         return margin
 
     @property
