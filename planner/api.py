@@ -441,7 +441,7 @@ def profiles_table(
     known, library = knowledge(catalog, profiles)
     groups = {"all": (), "lecture": LECTURE}
     named = [model for name in models for model in groups.get(name, (name,))]
-    return model_costs(library, known, batches, named, gpu, precision)
+    return model_costs(library, known, batches, named, gpu, precision, everything="all" in models)
 
 
 def profiles_device(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -30,6 +31,8 @@ CONVOLUTIONS = {"Conv": 1, "ConvTranspose": 1, "ConvInteger": 1, "QLinearConv": 
 """Which input of a node holds the kernel."""
 MATRICES = {"Gemm": (0, 1), "MatMul": (0, 1), "MatMulInteger": (0, 1), "QGemm": (0, 3), "QLinearMatMul": (0, 3)}
 """Which inputs of a node are multiplied."""
+WEIGHTS_MIN = 16
+"""Numbers of a constant that is a weight: fewer are a shape, axes, or a scale."""
 VALUE_BYTES = 4
 """Of a number, whatever the file keeps it in: facts are of 4-byte floats."""
 
@@ -104,7 +107,7 @@ def _graph(model: str, shape: tuple[int, ...] | None) -> Graph:
         loaded = onnx.load(str(path), load_external_data=False)
     except Exception as error:
         refuse(f"{model}: is no ONNX file, or a damaged one", error, "Export it again")
-    weights = {weight.name: weight for weight in loaded.graph.initializer}
+    weights = {weight.name: weight for weight in chain(loaded.graph.initializer, _constants(loaded.graph.node))}
     given = [value for value in loaded.graph.input if value.name not in weights]
     if not given:
         raise ZooError(f"{model}: its graph reads nothing. Export it again.")
@@ -126,6 +129,15 @@ def _graph(model: str, shape: tuple[int, ...] | None) -> Graph:
     )
 
 
+def _constants(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Tensors that exporters write as nodes, but for small ones: shapes, axes and scales are no weights."""
+    for node in nodes:
+        held = (one.t for one in node.attribute if node.op_type == "Constant" and one.name == "value")
+        for tensor in held:
+            if prod(tensor.dims) >= WEIGHTS_MIN:
+                yield type(tensor)(name=node.output[0], dims=tensor.dims, data_type=tensor.data_type)
+
+
 def _sizes(value: Any) -> tuple[int, ...] | None:
     """The shape of a value; None where it is not known."""
     if not value.type.tensor_type.HasField("shape"):
@@ -138,6 +150,8 @@ def _make_one_sample(model: str, value: Any, shape: tuple[int, ...] | None) -> N
     """Set the shape of an input: a batch of 1, and what is not fixed in the file as it is asked for."""
     sides = list(value.type.tensor_type.shape.dim)
     wanted = (1, *shape) if shape else (1, *(side.dim_value for side in sides[1:]))
+    if not sides:
+        raise ZooError(f"{model}: input {value.name} has no batch. Export it with one.")
     if len(wanted) != len(sides):
         raise ZooError(f"{model}: input {value.name} has {len(sides) - 1} sizes a sample, got {sizes(wanted[1:])}.")
     for i, (side, size) in enumerate(zip(sides, wanted, strict=True)):

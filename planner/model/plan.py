@@ -109,8 +109,8 @@ class PrecisionOutlook:
     """What the same models would cost at another precision or in another runtime, where the scenario leaves it open."""
 
     precision: str
+    """Empty, as `runtime`: the plan's own."""
     runtime: str = ""
-    """Empty: the plan's own."""
     evidence: Evidence = Evidence.ASSUMED
     """The weakest that it rests on."""
     candidate: Candidate

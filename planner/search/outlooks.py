@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
+from calibrate.layers.facts import full_name, has_layers
 from calibrate.library.lookup import PRECISIONS
 from planner.catalog.offers import Catalog, offers
 from planner.model.candidate import Candidate
@@ -17,6 +18,7 @@ from planner.replay.answer import evidence
 from planner.replay.trial import Trial
 from planner.replay.warnings import of_precisions
 from planner.search.question import Question, ask
+from planner.units.reading import HOURS_PER_MONTH
 from planner.words.candidates import machines_name
 from simulator.world.curves import Interpolated
 from simulator.world.profile import Evidence, Profile, weakest
@@ -26,7 +28,6 @@ SWANSON = {End.LOW: 0.3, End.VALUE: 0.4, End.HIGH: 0.3}
 """Weights of the 10, 50 and 90 % points by which they tell a mean (Megill, An Introduction to Risk Analysis, 1977)."""
 MEASURE_MINUTES = 10.0
 """A machine is up within five, and the lecture's whole set of models is measured within five more."""
-HOURS_PER_MONTH = 730.0
 OUTLOOKS_MAX = 3
 """What a person compares at a glance."""
 OTHERS = (
@@ -112,7 +113,7 @@ def other_precisions(
         if cheapest:
             candidate, cost = cheapest
             yield PrecisionOutlook(
-                precision=variant.precision or " and ".join(now),
+                precision=variant.precision or "",
                 runtime=variant.runtime or "",
                 evidence=weakest(*(one.profile.latency_evidence for one in ends[End.VALUE].sized.values())),
                 candidate=candidate,
@@ -278,7 +279,17 @@ def _worthiest(
     saved = {key: saved_usd_per_hour(key, sized) for key, sized in pairs.items()}
     key = max(saved, key=lambda key: (saved[key], key[0]))
     why = Statement(code=Code.WIDEST_BAND, figures={"usd_per_hour": saved[key]})
-    yield _measurement(question, catalog, pairs[key], why, HOURS_PER_MONTH * saved[key])
+    sized_at = {end: ends[end][key] for end in End if key in ends[end]}
+    yield _measurement(question, catalog, pairs[key], why, HOURS_PER_MONTH * _fleets_saved(question, key, sized_at))
+
+
+def _fleets_saved(question: Question, key: tuple[str, Kind], ends: Mapping[End, Sized]) -> float:
+    """Dollars an hour of whole machines to be expected once a pair's time is known: fractions of GPUs are not sold."""
+    _, now = _fleet(question)
+    known = {end: _fleet(replace(question, sized={**question.sized, key: sized}))[1] for end, sized in ends.items()}
+    # An end at which no fleet is allowed changes nothing.
+    saved = sum(SWANSON[end] * (now - usd) for end, usd in known.items() if not isnan(usd))
+    return 0.0 if isnan(saved) else max(0.0, saved)
 
 
 def _weakest(question: Question, catalog: Catalog, shown: Trial) -> Iterator[Measurement]:
@@ -305,8 +316,11 @@ def _measurement(
 ) -> Measurement:
     profile = sized.profile
     spec = next(model for model in question.scenario.models if model.name == sized.model)
-    own = spec.factory if spec.factory and not spec.profile else ""
-    named = f"--model {own} --input {'x'.join(map(str, spec.input))}" if own else f"--models {profile.model}"
+    made_by = spec.made_by or spec.name
+    full = full_name(made_by) if not spec.profile and has_layers(made_by) else made_by
+    sourced = ":" in full and not spec.profile
+    named = f"--model {full}" if sourced else f"--models {profile.model}"
+    shape = f" --input {'x'.join(map(str, spec.input))}" if sourced and spec.input else ""
     precision = f" --precision {profile.precision}" if profile.precision != PRECISIONS[0] else ""
     device = "cpu" if catalog.gpus[profile.gpu].cores else "cuda:0"
     offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
@@ -315,7 +329,7 @@ def _measurement(
         model=sized.model,
         gpu=profile.gpu,
         why=why,
-        command=f"planner calibrate --device {device} {named}{precision}",
+        command=f"planner calibrate --device {device} {named}{shape}{precision}",
         minutes=MEASURE_MINUTES,
         usd=cheapest * MEASURE_MINUTES / 60,
         worth_usd_per_month=worth_usd_per_month,

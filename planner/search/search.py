@@ -2,10 +2,10 @@
 
 import platform
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from itertools import chain
 from math import inf
@@ -15,7 +15,7 @@ from planner.io.load import Loaded, workload
 from planner.model.candidate import Candidate
 from planner.model.plan import NOTHING_TRIED, Plan, PlanWarning, Recommendation, Rejection
 from planner.model.progress import Progress, silent
-from planner.model.scenario import Objective
+from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.fleets import GPUS_MAX, Fleet, FleetProgram, cost_usd_per_hour, gpu_count, machines_of
@@ -34,7 +34,7 @@ from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.placement import Miss, OnFleet, within_headroom
 from planner.search.question import Question, ask, predictor_of
 from planner.search.rejections import misfit, missed_slo, replayed, too_dear, too_few_machines, too_many
-from planner.search.variants import on_best_evidence
+from planner.search.variants import DIGITS, Goal, on_best_evidence
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_line
 from simulator.errors import InputError
@@ -106,10 +106,14 @@ def plan_of_one_way(
     """The answer to a scenario whose names are known, with these layers stored once."""
     scenario = loaded.scenario
     demand = workload(loaded)
-    in_variants = on_best_evidence(scenario, lambda asked: ask(asked, demand, catalog, library, shared)[0])
-    question, rejections = ask(in_variants, demand, catalog, library, shared)
-    search = FleetSearch(question, progress or silent, rejections)
-    best = search.best(question.program(), scenario.objective) if question.served else None
+
+    def search_for(asked: Scenario) -> FleetSearch:
+        question, rejections = ask(asked, demand, catalog, library, shared)
+        return FleetSearch(question, progress or silent, rejections)
+
+    ways = _Ways(search_for)
+    search = ways.search(on_best_evidence(scenario, lambda asked: ways.search(asked).question, ways.goal))
+    question, best = search.question, ways.best(search.question.scenario)
     shown = best or search.closest()
     if shown and shown.met:
         best = shown
@@ -153,6 +157,28 @@ def plan_of_one_way(
         latency=histograms(slo_s, shown.replay.latencies),
         timeline=shown.replay.timeline,
     )
+
+
+class _Ways:
+    """Searches for a scenario with its models in some variant each, every one done once."""
+
+    def __init__(self, search: "Callable[[Scenario], FleetSearch]") -> None:
+        self.search = cache(search)
+        self.best = cache(self._best)
+
+    def _best(self, asked: Scenario) -> Trial | None:
+        search = self.search(asked)
+        return search.best(search.question.program(), asked.objective) if search.question.served else None
+
+    def goal(self, asked: Scenario) -> Goal | None:
+        """What the objective wants little of, and then the cost, of the best fleet; None where none meets every SLO."""
+        best = self.best(asked)
+        if best is None:
+            return None
+        goal, cost = goal_of(asked.objective, best), best.cost_usd_per_hour
+        return (
+            (round(goal, DIGITS),) if asked.objective is Objective.COST else (round(goal, DIGITS), round(cost, DIGITS))
+        )
 
 
 def recommended(question: Question, shown: Trial) -> Recommendation:

@@ -324,7 +324,7 @@ def test_another_precision_is_priced_in_plan_and_explain(tmp_path: Path) -> None
     settled = plan(
         replace(loaded, scenario=load_scenario(path).scenario), CATALOG, LIBRARY, created_at="2026-11-22T00:00:00"
     )
-    assert {one.precision for one in settled.precisions} <= {"fp32"}
+    assert {one.precision for one in settled.precisions} <= {""}
     assert all(one.runtime for one in settled.precisions)
 
 

@@ -103,8 +103,11 @@ def model_costs(
     models: Sequence[str] = (),
     gpu: str | None = None,
     precision: str | None = None,
+    *,
+    everything: bool = False,
 ) -> ModelCosts:
-    """All models, or some, on the GPUs they have profiles for, or on one: there, what nobody measured is predicted."""
+    """All models, or some unless `everything`, on the GPUs they have profiles for, or on one: there, what nobody
+    measured is predicted."""
     known = sorted({*library.models(), *models_with_layers()})
     _demand_known(gpu, list(catalog.gpus), "GPU")
     for model in models:
@@ -112,9 +115,10 @@ def model_costs(
             _demand_known(model, known, "model")
     kinds = [gpu] if gpu else sorted({profile.gpu for profile in library.profiles.values()})
     predictor = Predictor(library, catalog.gpus)
+    shown = known if everything else _in_all_settings(library, models) or known
     rows = [
         row
-        for model, kind in product(_in_all_settings(library, models) or known, kinds)
+        for model, kind in product(shown, kinds)
         for row in _rows(predictor, model, kind, precision, batches, predicts=gpu is not None)
     ]
     origins = list(Origin)

@@ -179,7 +179,7 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
     fleet = f"{candidate_name(outlook.candidate)} for {dollars(cost.value)}/h{spread}"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
-    return f"{outlook.precision}{engine}{wants}: {fleet}{against}.{accuracies}"
+    return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 
 
 def measure_next(plan: Plan) -> list[str]:

@@ -81,6 +81,23 @@ def test_a_weight_that_two_nodes_use_is_held_once(save):
     assert [layer.weights_read_bytes for layer in found.layers] == [64, 64]
 
 
+def test_weights_in_constant_nodes_are_weights(save):
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    constant = helper.make_node("Constant", [], ["w"], value=weight("", 16, 5))
+    given, put_out = [value("x", 1, 16)], [value("y", 1, 5)]
+    inside = onnx_graph.read(save([constant, product], given, put_out), None)
+    assert inside.params == 16 * 5
+    assert inside.layers == onnx_graph.read(save([product], given, put_out, [weight("w", 16, 5)]), None).layers
+    assert inside.peak_activation_bytes_per_sample == 4 * (16 + 5)
+
+
+def test_an_input_without_sizes_is_refused(save):
+    scalar = save([helper.make_node("Relu", ["x"], ["y"])], [value("x")], [value("y")])
+    for shape in (None, (3, 8)):
+        with pytest.raises(ZooError, match="input x has no batch"):
+            onnx_graph.read(scalar, shape)
+
+
 @pytest.mark.parametrize(
     ("shape", "said"),
     [

@@ -1,9 +1,11 @@
-"""Of several ways to run a model at one cost, the one with better evidence, then the more precise."""
+"""Of several ways to run a model the cheapest that was replayed; at one cost the one with better evidence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from support.planning import T4, demand, loaded, model, offer, profile, scenario
 
+from planner.model.scenario import Objective, Scenario
 from planner.placing.sizing import needs, size
 from planner.search.question import Question
 from planner.search.variants import on_best_evidence
@@ -25,7 +27,7 @@ class TwoWays:
         return replace(made, precision=precision or "fp32", latency_evidence=self.evidence)
 
 
-def chosen(library: TwoWays) -> tuple[str, ...]:
+def chosen(library: TwoWays, replayed: Callable[[Scenario], tuple[float, ...]] = lambda _: (0.5,)) -> tuple[str, ...]:
     """The precisions that are left of those listed."""
 
     def asked(one):
@@ -33,7 +35,7 @@ def chosen(library: TwoWays) -> tuple[str, ...]:
         sized, _ = size(one, need, [offer(T4, 0.5)], library)
         return Question(one, demand(one), need, (offer(T4, 0.5),), sized)
 
-    return on_best_evidence(loaded(ASKED).scenario, asked).models[0].precisions
+    return on_best_evidence(loaded(ASKED).scenario, asked, replayed).models[0].precisions
 
 
 def test_the_more_precise_is_taken_where_nothing_is_saved() -> None:
@@ -49,5 +51,29 @@ def test_what_saves_a_gpu_is_taken() -> None:
         sized, _ = size(one, need, [offer(T4, 0.5)], TwoWays(4.0, Evidence.FITTED))
         return Question(one, demand(one), need, (offer(T4, 0.5),), sized)
 
-    left = on_best_evidence(heavy, asked).models[0].precisions
+    left = on_best_evidence(heavy, asked, lambda _: None).models[0].precisions
     assert left != ("fp32",)
+
+
+def test_what_is_cheaper_once_replayed_is_taken() -> None:
+    """Both are sized for one GPU; at fp32 two turn out to be needed."""
+
+    def replayed(one: Scenario) -> tuple[float, ...]:
+        return (1.0,) if one.models[0].precisions == ("fp32",) else (0.5,)
+
+    assert chosen(TwoWays(2.0, Evidence.FITTED), replayed) != ("fp32",)
+
+
+def test_variants_are_compared_by_the_objective() -> None:
+    """Eight GPUs in a box cost less than one elsewhere, so that at either precision the box is cheapest."""
+    heavy = replace(ASKED, streams=tuple(replace(s, rate=90.0) for s in ASKED.streams), objective=Objective.GPUS)
+    offered = [offer(T4, 0.5), offer(T4, 0.4, 8, "box")]
+
+    def asked(one: Scenario) -> Question:
+        need = needs(one, demand(one))
+        sized, _ = size(one, need, offered, TwoWays(4.0, Evidence.FITTED))
+        return Question(one, demand(one), need, tuple(offered), sized)
+
+    assert on_best_evidence(heavy, asked, lambda _: None).models[0].precisions != ("fp32",)
+    cheapest = replace(heavy, objective=Objective.COST)
+    assert on_best_evidence(cheapest, asked, lambda _: None).models[0].precisions == ("fp32",)

@@ -9,7 +9,7 @@ from support.random_worlds import doubted, world
 from simulator.clock import run
 from simulator.clock.metrics import finished_latency_s, summarise
 from simulator.clock.worlds import Arrivals, WorldFigures, Worlds
-from simulator.world.deployment import Deployment, Failures
+from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Workload, draw
 
 DURATION_S, WARMUP_S = 5.0, 0.5
@@ -56,6 +56,16 @@ def test_what_fails_is_replayed_on_the_clock(monkeypatch: pytest.MonkeyPatch) ->
     deployment, workload = world(7)
     failing = replace(deployment, failures=Failures(mean_time_between_s=2.0, recovery_s=1.0))
     compare(worlds(failing, workload).seen(1), failing, workload, 1)
+
+
+@pytest.mark.parametrize("routing", [Routing.LEAST_OUTSTANDING, Routing.SHARED, "one that is new"])
+def test_only_requests_that_are_dealt_in_turn_are_dealt_by_machine_code(routing: Routing) -> None:
+    pytest.importorskip("numba")
+    deployment, workload = world(next(n for n in range(50) if any(len(s.replicas) > 1 for s in world(n)[0].services)))
+    dealt = replace(deployment, scheduling=Scheduling.ROUND_ROBIN)
+    routed = replace(dealt, services=tuple(replace(one, routing=routing) for one in dealt.services))
+    assert worlds(dealt, workload)._plain is not None
+    assert worlds(routed, workload)._plain is None
 
 
 def test_arrivals_are_drawn_once_while_they_are_kept() -> None:
