@@ -222,22 +222,29 @@ def step_rates(repository: Repository, texts: Sequence[str]) -> tuple[list[str],
             requests_rps = rate(value)
         except ValueError as error:
             raise RepositoryError(f"--rate {text}: {error}") from None
-        for step in _models_of(name, steps):
+        for step, times in _models_of(name, steps).items():
             if step in served:
-                asked[step] = asked.get(step, 0.0) + requests_rps
+                asked[step] = asked.get(step, 0.0) + times * requests_rps
     return own, asked
 
 
-def _models_of(name: str, steps: Mapping[str, Sequence[str]], above: tuple[str, ...] = ()) -> Iterator[str]:
-    """Models that a request of an ensemble asks, those of ensembles in it too."""
-    if name in above:
-        raise RepositoryError(
-            f"--rate {name}: the ensemble asks itself, by {names((*above, name), 8)}. Mend its steps."
-        )
-    if name not in steps:
-        yield name
-    for step in steps.get(name, ()):
-        yield from _models_of(step, steps, (*above, name))
+def _models_of(name: str, steps: Mapping[str, Sequence[str]]) -> Counter[str]:
+    """Models that a request of an ensemble asks, those of ensembles in it too, and how often."""
+    known: dict[str, Counter[str]] = {}
+
+    def asked(one: str, above: tuple[str, ...]) -> Counter[str]:
+        if one in above:
+            path = names((*above, one), 8)
+            raise RepositoryError(f"--rate {name}: the ensemble asks itself, by {path}. Mend its steps.")
+        if one not in steps:
+            return Counter([one])
+        if one not in known:
+            known[one] = Counter()
+            for step, times in Counter(steps[one]).items():
+                known[one] += Counter({model: n * times for model, n in asked(step, (*above, one)).items()})
+        return known[one]
+
+    return asked(name, ())
 
 
 def by_model(repository: Repository, option: str, read: Quantity, texts: Sequence[str]) -> dict[str, str]:
