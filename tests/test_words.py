@@ -62,6 +62,8 @@ def test_no_code_takes_our_own_text_apart():
     ("line", "count"),
     [
         ("rejection_line(no).partition(':')", 1),
+        ("return no.startswith(MADE)", 1),
+        ("return no.startswith(END)", 0),
         ("said = rejection_line(no); return said.strip().startswith('No')", 1),
         ("for said in map(str.strip, [rejection_line(no)]): pass", 0),
         ("for said in [rejection_line(no)]: return 'GPU' in said", 1),
@@ -82,6 +84,9 @@ def test_text_that_is_taken_apart_is_found(tmp_path, line, count):
     (tmp_path / "made.py").write_text(
         f"""
 from planner.words.statements import rejection_line
+
+MADE = "# Kinds of GPU of your own."
+END = ".json"
 
 class MadeError(ValueError): ...
 

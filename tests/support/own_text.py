@@ -127,15 +127,16 @@ class Function:
                 return self.ours(value)
         return False
 
-    def cuts(self) -> Iterator[ast.AST]:
-        """Where it takes such text apart, or asks what stands in it."""
+    def cuts(self, sentences: frozenset[str]) -> Iterator[ast.AST]:
+        """Where it takes such text apart, asks what stands in it, or looks for one of the `sentences`."""
         for node in ast.walk(self.node):
             match node:
                 case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in CUTS | MATCHES and args:
                     subjects = args if name in MATCHES - CUTS else [value, *(args if name == "split" else [])]
                     place_in_list = name in SEARCHES and not any(isinstance(arg, ast.Constant) for arg in args)
                     ending = name in ENDINGS and any(map(is_ending, args))
-                    if ending or (any(map(self.ours, subjects)) and not place_in_list):
+                    sought = name in CUTS and any(last_name(arg) in sentences for arg in args)
+                    if ending or sought or (any(map(self.ours, subjects)) and not place_in_list):
                         yield node
                 case ast.Compare(ops=[ast.In() | ast.NotIn()], left=ast.Constant(value=str()), comparators=[value]):
                     if self.ours(value):
@@ -147,6 +148,20 @@ def is_ending(node: ast.AST) -> bool:
     constants = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
     added = any(isinstance(one, ast.Attribute) and one.attr == "suffix" for one in ast.walk(node))
     return added or any(map(UNIT.fullmatch, constants))
+
+
+def sentences_of(tree: ast.Module) -> frozenset[str]:
+    """Names of a module's constants that hold three words or more."""
+    constants = (node for node in tree.body if isinstance(node, ast.Assign))
+    return frozenset(
+        name
+        for node in constants
+        if isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and len(node.value.value.split()) > 2
+        for target in node.targets
+        for name in stored(target)
+    )
 
 
 def last_name(node: ast.AST) -> str:
@@ -173,9 +188,9 @@ def taken_apart(files: list[Path], root: Path) -> Iterator[Place]:
     trees = {file: ast.parse(text) for file, text in texts.items()}
     errors = own_errors(trees.values())
     for file, tree in trees.items():
-        makers = makers_of(tree)
+        makers, sentences = makers_of(tree), sentences_of(tree)
         functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
         for function in functions:
-            for node in Function(function, makers, errors).cuts():
+            for node in Function(function, makers, errors).cuts(sentences):
                 code = ast.get_source_segment(texts[file], node) or ""
                 yield Place(file.relative_to(root).as_posix(), function.name, node.lineno, " ".join(code.split()))
