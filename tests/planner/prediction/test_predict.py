@@ -16,6 +16,7 @@ from benchmarks.__main__ import PARTS
 from benchmarks.predictions import FILES, Case, all_cases, layer_spread, pixels, rows, t4_from_v100, table
 from calibrate.layers.facts import facts
 from calibrate.library.lookup import Library, find_profiles
+from calibrate.zoo.sources import is_sourced
 from planner import api, cli
 from planner.compare.gate import weak
 from planner.io.store import read_plan, write_answer
@@ -482,6 +483,15 @@ def test_profiles_go_before_predictions_and_cheaper_gpus_are_named() -> None:
     cost = found.outlooks[0].cost_usd_per_hour
     assert cost.low <= cost.value <= cost.high
     assert cost.value < found.recommendation.cost_usd_per_hour
+
+
+@pytest.mark.parametrize("named", ["timm:resnet50d.ra2_in1k", "resnet50d.ra2_in1k"])
+def test_a_measurement_is_asked_for_as_calibrate_knows_the_model(named: str) -> None:
+    one = replace(model("one", 0.2), model=named)
+    found = asked_of(scenario([one], CAMERAS, buy=BuySpec(gpus=("L4",))), ONE)
+    words = found.measure_next[0].command.split()
+    assert words[-2:] == ["--model", "timm:resnet50d.ra2_in1k"]
+    assert is_sourced(words[-1]), "calibrate refuses other names"
 
 
 def test_what_no_measured_gpu_can_do_others_might() -> None:
