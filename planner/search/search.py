@@ -72,7 +72,7 @@ PROOF = Effort(first=12, halvings=4)
 """Where an answer among the first fleets is proven to be the cheapest."""
 ESTIMATE = Effort(first=4, halvings=4)
 """Where times are predicted, so that a proof would be one of the predictions."""
-ALTERNATIVE = Effort(first=3, halvings=0, growth_max=2.0)
+ALTERNATIVE = Effort(first=3, halvings=0, growth_max=3.0)
 """For the next best, of which nothing is proven."""
 GLANCE = Effort(first=1, halvings=0, thorough=False, growth_max=1.5)
 """For kinds of GPU that are only set side by side."""
