@@ -38,7 +38,7 @@ VALUE_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Graph:
+class OnnxGraph:
     """A graph with the shape of every value."""
 
     nodes: Sequence[Any]
@@ -58,7 +58,7 @@ class Graph:
 
 
 @dataclass
-class Held:
+class OnnxActivations:
     """Activations that are in memory, node after node."""
 
     left: dict[str, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def read(model: str, shape: tuple[int, ...] | None) -> Facts:
 # The graph
 
 
-def _graph(model: str, shape: tuple[int, ...] | None) -> Graph:
+def _graph(model: str, shape: tuple[int, ...] | None) -> OnnxGraph:
     import onnx
 
     path = file_of(model)
@@ -119,7 +119,7 @@ def _graph(model: str, shape: tuple[int, ...] | None) -> Graph:
         refuse(f"{model}: shapes cannot be inferred", error, "Export it again, or simplify it with onnxsim")
     names = onnx.TensorProto.DataType.Name
     values = [*given, *loaded.graph.value_info, *loaded.graph.output]
-    return Graph(
+    return OnnxGraph(
         nodes=loaded.graph.node,
         shapes={value.name: found for value in values if (found := _sizes(value)) is not None}
         | {name: tuple(weight.dims) for name, weight in weights.items()},
@@ -168,7 +168,7 @@ def _make_one_sample(model: str, value: Any, shape: tuple[int, ...] | None) -> N
 # Its layers
 
 
-def _layers(model: str, graph: Graph) -> Iterator[LayerWork]:
+def _layers(model: str, graph: OnnxGraph) -> Iterator[LayerWork]:
     taken: set[str] = set()
     names: dict[str, int] = {}
     for node in graph.nodes:
@@ -184,7 +184,7 @@ def _layers(model: str, graph: Graph) -> Iterator[LayerWork]:
         yield _layer(name if names[name] == 1 else f"{name}.{names[name]}", node, graph, taken)
 
 
-def _layer(name: str, node: Any, graph: Graph, taken: set[str]) -> LayerWork:
+def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork:
     held = [value for value in node.input if value in graph.weights]
     own = [value for value in held if value not in taken]
     taken.update(own)
@@ -213,7 +213,7 @@ def _layer(name: str, node: Any, graph: Graph, taken: set[str]) -> LayerWork:
     )
 
 
-def _signature(node: Any, weights: Sequence[str], graph: Graph) -> Signature:
+def _signature(node: Any, weights: Sequence[str], graph: OnnxGraph) -> Signature:
     named = {attribute.name: attribute for attribute in node.attribute}
     geometry = tuple(
         (ours, sizes(named[theirs].ints) or str(named[theirs].i))
@@ -231,7 +231,7 @@ def _type(written: str) -> str:
     return FLOAT32 if written == "float" else written
 
 
-def _products(node: Any, graph: Graph) -> Iterator[Product]:
+def _products(node: Any, graph: OnnxGraph) -> Iterator[Product]:
     if node.op_type in CONVOLUTIONS:
         yield _convolution(node, graph)
     elif node.op_type in MATRICES:
@@ -243,7 +243,7 @@ def _products(node: Any, graph: Graph) -> Iterator[Product]:
             yield Product(steps, inner, columns, directions)
 
 
-def _convolution(node: Any, graph: Graph) -> Product:
+def _convolution(node: Any, graph: OnnxGraph) -> Product:
     """Weights are out x in/groups x kernel; of a transposed one, in x out/groups x kernel."""
     outputs, inner, *kernel = graph.shapes[node.input[CONVOLUTIONS[node.op_type]]]
     groups = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
@@ -253,7 +253,7 @@ def _convolution(node: Any, graph: Graph) -> Product:
     return Product(prod(graph.shapes[node.output[0]][2:]), inner * prod(kernel), outputs // groups, groups)
 
 
-def _matrix(node: Any, graph: Graph) -> Product:
+def _matrix(node: Any, graph: OnnxGraph) -> Product:
     left, right = (graph.shapes[node.input[i]] for i in MATRICES[node.op_type])
     flags = {attribute.name: attribute.i for attribute in node.attribute}
     *outer, rows, inner = (1, *left) if len(left) == 1 else left
@@ -267,9 +267,9 @@ def _matrix(node: Any, graph: Graph) -> Product:
     return Product(rows, inner, columns, max(prod(outer), prod(right[:-2])), batched=True)
 
 
-def _peak_bytes(graph: Graph) -> int:
+def _peak_bytes(graph: OnnxGraph) -> int:
     """The most that activations hold at once, each from where it is written to where it is read last."""
-    held = Held()
+    held = OnnxActivations()
     for node in graph.nodes:
         for value in node.input:
             held.left[value] = held.left.get(value, 0) + 1
@@ -287,6 +287,6 @@ def _peak_bytes(graph: Graph) -> int:
     return held.peak_bytes
 
 
-def _release(node: Any, held: Held) -> None:
+def _release(node: Any, held: OnnxActivations) -> None:
     for value in node.input:
         held.use(value)

@@ -30,7 +30,7 @@ class ZooError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ModelSource:
     """Where models come from by name, or from a file."""
 
     package: str
@@ -41,13 +41,13 @@ class Source:
     """Named where it binds whoever serves the model."""
 
 
-SOURCES: Mapping[str, Source] = {
-    "torchvision": Source(package="torchvision", example="torchvision:efficientnet_v2_s"),
-    "timm": Source(package="timm", example="timm:convnext_tiny.fb_in1k"),
-    "hf": Source(package="transformers", example="hf:bert-base-uncased"),
-    "ultralytics": Source(package="ultralytics", example="ultralytics:yolo11s", licence="AGPL-3.0"),
-    "onnx": Source(package="onnx", example="onnx:detector.onnx", is_file=True),
-    "torchscript": Source(package="torch", example="torchscript:model.pt", is_file=True),
+SOURCES: Mapping[str, ModelSource] = {
+    "torchvision": ModelSource(package="torchvision", example="torchvision:efficientnet_v2_s"),
+    "timm": ModelSource(package="timm", example="timm:convnext_tiny.fb_in1k"),
+    "hf": ModelSource(package="transformers", example="hf:bert-base-uncased"),
+    "ultralytics": ModelSource(package="ultralytics", example="ultralytics:yolo11s", licence="AGPL-3.0"),
+    "onnx": ModelSource(package="onnx", example="onnx:detector.onnx", is_file=True),
+    "torchscript": ModelSource(package="torch", example="torchscript:model.pt", is_file=True),
 }
 ULTRALYTICS = ("yolo", "rtdetr")
 """Beginnings of the names of Ultralytics' models."""

@@ -31,7 +31,7 @@ def on_best_evidence(
         if len(model.variants) == 1:
             continue
         ways = [scenario, *(_with(scenario, model, *variant) for variant in model.variants)]
-        served = [_Way(question, model.name) for question in map(asked, ways) if question.served]
+        served = [_SearchedVariant(question, model.name) for question in map(asked, ways) if question.served]
         if served:
             scenario = _least(sorted(served, key=lambda way: way.standing), replayed).question.scenario
     return scenario
@@ -45,7 +45,7 @@ def _with(scenario: Scenario, model: ModelSpec, precision: str | None, runtime: 
 
 
 @dataclass(frozen=True)
-class _Way:
+class _SearchedVariant:
     """A scenario with a model in one variant."""
 
     question: Question
@@ -89,7 +89,7 @@ class _Way:
         return tuple(round(one, DIGITS) for one in least) < goal
 
 
-def _least(best_first: Iterable[_Way], replayed: Callable[[Scenario], Goal | None]) -> _Way:
+def _least(best_first: Iterable[_SearchedVariant], replayed: Callable[[Scenario], Goal | None]) -> _SearchedVariant:
     """The first of the ways with the least once replayed; the very first where none meets every SLO."""
     first, *others = best_first
     best, least = first, replayed(first.question.scenario) or (inf,)

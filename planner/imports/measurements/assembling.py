@@ -14,7 +14,7 @@ from calibrate.library.published import LINK_SHARE
 from calibrate.published import names
 from planner.imports.measurements.formats import read_measurements
 from planner.imports.measurements.printed import PER_SAMPLE
-from planner.imports.measurements.record import AGREE, Measurement, MeasurementError, Measurements, plain_name
+from planner.imports.measurements.record import AGREE, MeasurementError, Measurements, ToolMeasurement, plain_name
 from planner.model.choices import MeasurementFormat
 from planner.units.reading import did_you_mean
 from simulator.world.hardware import GPU
@@ -149,7 +149,7 @@ def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
     return replace(file, said=replace(file.said, points=tuple(points)))
 
 
-def _of_one(file: MeasuredFile, points: list[Measurement], fact: str, wish: str | None) -> list[Measurement]:
+def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: str | None) -> list[ToolMeasurement]:
     """Points whose fact is what was wished, where the file has several."""
     found = {CANONICAL[fact](point.facts[fact]): point.facts[fact] for point in points if point.facts.get(fact)}
     if len(found) < 2:
@@ -250,9 +250,9 @@ def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architectur
 # Points of one GPU, one for each batch
 
 
-def _by_batch(read: Sequence[MeasuredFile], added: Added) -> dict[int, Measurement]:
+def _by_batch(read: Sequence[MeasuredFile], added: Added) -> dict[int, ToolMeasurement]:
     """Points by batch; of two that agree the longer, with what either knows of memory."""
-    found: dict[int, tuple[Measurement, str]] = {}
+    found: dict[int, tuple[ToolMeasurement, str]] = {}
     for file in read:
         for one in file.said.points:
             point = _of_one_gpu(file, one, added)
@@ -263,7 +263,7 @@ def _by_batch(read: Sequence[MeasuredFile], added: Added) -> dict[int, Measureme
     return {batch: found[batch][0] for batch in sorted(found)}
 
 
-def _of_one_gpu(file: MeasuredFile, point: Measurement, added: Added) -> Measurement:
+def _of_one_gpu(file: MeasuredFile, point: ToolMeasurement, added: Added) -> ToolMeasurement:
     """The point with its batch, as one GPU of the system had it."""
     count = (added.gpu_count or 1) if file.said.by_gpus else 1
     batch = point.batch or added.batch or 0
@@ -276,7 +276,7 @@ def _of_one_gpu(file: MeasuredFile, point: Measurement, added: Added) -> Measure
     return replace(point, batch=batch // count)
 
 
-def _joined(batch: int, one: Measurement, first: str, other: Measurement, second: str) -> Measurement:
+def _joined(batch: int, one: ToolMeasurement, first: str, other: ToolMeasurement, second: str) -> ToolMeasurement:
     longer, shorter = sorted((one, other), key=lambda point: point.latency_s, reverse=True)
     if longer.latency_s > shorter.latency_s * (1 + AGREE):
         times = f"{one.latency_s * 1e3:.4g} ms in {first}, {other.latency_s * 1e3:.4g} ms in {second}"
@@ -296,7 +296,7 @@ def _weights(points: Any, precision: str, added: Added, known: names.Architectur
 
 
 def _workspace(
-    points: Mapping[int, Measurement],
+    points: Mapping[int, ToolMeasurement],
     precision: str,
     weight_bytes: float,
     added: Added,
@@ -319,7 +319,7 @@ def _workspace(
     return {str(batch): round(each * batch) for batch in points}, Evidence.ASSUMED, [rule]
 
 
-def _held(point: Measurement, batch: int, weight_bytes: float) -> float | None:
+def _held(point: ToolMeasurement, batch: int, weight_bytes: float) -> float | None:
     if point.total_bytes is None:
         return point.workspace_bytes
     if point.total_bytes <= weight_bytes:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
+from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
 from planner.imports.measurements.tables import ALONE, timm_point
 
 SERVED = ("ttft", "tpot", "itl", "time_to_first_token", "inter_token_latency", "tokens_per_second")
@@ -40,7 +40,7 @@ def read_vllm(said: Said, data: Mapping[str, Any]) -> Measurements:
         found = sum(times) / len(times)
         agree(said, mean_s, found, "avg_latency in s")
         spread = (sum((one - found) ** 2 for one in times) / len(times)) ** 0.5 / found
-    point = Measurement(latency_s=mean_s, spread=spread, facts={"runtime": "vllm"})
+    point = ToolMeasurement(latency_s=mean_s, spread=spread, facts={"runtime": "vllm"})
     return Measurements(tool="vllm bench latency", points=(point,), doubts=(STATIC,))
 
 
@@ -63,7 +63,7 @@ def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
         tool=f"AIPerf {version}" if version else "GenAI-Perf",
         as_of=_day(data.get("start_time")),
         points=(
-            Measurement(
+            ToolMeasurement(
                 batch=whole(said, batch, "batch_size") if batch is not None else None,
                 latency_s=number(said, latency.get("avg"), "request_latency.avg") / 1e3,
                 facts={"model": str(model)} if model else {},

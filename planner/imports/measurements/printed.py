@@ -4,7 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from calibrate.io.files import quoted
-from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
+from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
 
 # MLPerf's mlperf_log_summary.txt
 
@@ -42,17 +42,17 @@ def read_mlperf(said: Said) -> Measurements:
 NO_TOKENS = "Plans are about batches of fixed work"
 
 
-def _offline(said: Said, said_by: dict[str, str]) -> Measurement:
+def _offline(said: Said, said_by: dict[str, str]) -> ToolMeasurement:
     """Of one sample; the batch multiplies it."""
     rate = number(said, said_by.get("samples per second"), "Samples per second")
-    return Measurement(latency_s=1 / rate, column=PER_SAMPLE)
+    return ToolMeasurement(latency_s=1 / rate, column=PER_SAMPLE)
 
 
 PER_SAMPLE = "throughput"
 """Column of a time for each sample, of batches whose size is not stated."""
 
 
-def _stream(said: Said, said_by: dict[str, str], scenario: str) -> Measurement:
+def _stream(said: Said, said_by: dict[str, str], scenario: str) -> ToolMeasurement:
     mean_ns = number(said, said_by.get("mean latency (ns)"), "Mean latency (ns)")
     rate = said_by.get("qps w/o loadgen overhead")
     batch = whole(said, said_by.get("samples_per_query", said_by.get("samples per query")), "samples_per_query")
@@ -61,7 +61,7 @@ def _stream(said: Said, said_by: dict[str, str], scenario: str) -> Measurement:
             raise said.refuse(f"is a single stream with {batch} samples a query", "Mend the file")
         if rate:
             agree(said, mean_ns * NANO, 1 / number(said, rate, "QPS w/o loadgen overhead"), "the latency in s")
-    return Measurement(batch=batch, latency_s=mean_ns * NANO)
+    return ToolMeasurement(batch=batch, latency_s=mean_ns * NANO)
 
 
 # Ultralytics' `benchmark`
@@ -105,7 +105,7 @@ def read_ultralytics(said: Said) -> Measurements:
     )
 
 
-def _row(said: Said, line: int, text: str, shared: dict[str, str]) -> Measurement | None:
+def _row(said: Said, line: int, text: str, shared: dict[str, str]) -> ToolMeasurement | None:
     row = ROW.match(text.translate(BORDERS))
     if not row or row["time"] in FAILED or "imgsz" in text:
         return None
@@ -114,7 +114,7 @@ def _row(said: Said, line: int, text: str, shared: dict[str, str]) -> Measuremen
         rate = number(said, fps, "FPS", line)
         if abs(rate * time_ms / 1e3 - 1) > max(PLACES, 0.006 / time_ms):
             raise said.refuse(f"{time_ms:g} ms are no {rate:g} FPS", "Measure it again", line)
-    return Measurement(
+    return ToolMeasurement(
         line=line,
         batch=1,
         latency_s=time_ms / 1e3,
@@ -140,7 +140,7 @@ def read_torch_benchmark(said: Said) -> Measurements:
     if not unit or unit[1] not in UNITS:
         raise said.refuse("does not say which unit its times are in", "Save all that `Compare.print()` says")
     heads: list[str] = []
-    points: list[Measurement] = []
+    points: list[ToolMeasurement] = []
     for line, coloured in said.lines:
         text = COLOURS.sub("", coloured)
         label, *cells = [cell.strip() for cell in text.split("|")]
@@ -155,13 +155,13 @@ def read_torch_benchmark(said: Said) -> Measurements:
     return Measurements(tool="torch.utils.benchmark", points=tuple(points))
 
 
-def _cells(said: Said, line: int, label: str, cells: dict[str, str], unit_s: float) -> list[Measurement]:
+def _cells(said: Said, line: int, label: str, cells: dict[str, str], unit_s: float) -> list[ToolMeasurement]:
     batch = BATCH.search(label)
     if not batch:
         wrong = f"the row `{label[:40]}` names no batch size"
         raise said.refuse(wrong, "Give each Timer a sub_label such as `batch 8`", line)
     return [
-        Measurement(
+        ToolMeasurement(
             line=line,
             batch=whole(said, batch[1], "the batch", line),
             latency_s=number(said, value.strip("()! "), head, line) * unit_s,

@@ -35,7 +35,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class ToolMeasurement:
     """A batch that was timed."""
 
     line: int = 0
@@ -65,7 +65,7 @@ class Measurements:
 
     tool: str
     """With its version, where the file has it."""
-    points: tuple[Measurement, ...]
+    points: tuple[ToolMeasurement, ...]
     as_of: str = ""
     """ISO date; empty: the file does not say."""
     by_gpus: bool = False

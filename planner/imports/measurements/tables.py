@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
+from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
 
 Row = Mapping[str, str]
 MICRO = 1e-6
@@ -53,7 +53,7 @@ def read_perf_analyzer(said: Said) -> Measurements:
         _not_above(said, time_s, row, line)
         batch = row.get("Batch Size") or row.get("Batch")
         points.append(
-            Measurement(
+            ToolMeasurement(
                 line=line,
                 batch=whole(said, batch, "Batch Size", line) if batch else None,
                 latency_s=time_s,
@@ -95,7 +95,7 @@ def read_model_analyzer(said: Said) -> Measurements:
         if row.get("Concurrency") != ALONE:
             continue
         points.append(
-            Measurement(
+            ToolMeasurement(
                 line=line,
                 batch=whole(said, row.get("Batch"), "Batch", line),
                 latency_s=number(said, row[column], column, line) / 1e3,
@@ -113,7 +113,7 @@ def read_model_analyzer(said: Said) -> Measurements:
 TIMM = ("model", "infer_batch_size", "infer_step_time", "infer_samples_per_sec")
 
 
-def timm_point(said: Said, row: Mapping[str, object], line: int = 0) -> Measurement:
+def timm_point(said: Said, row: Mapping[str, object], line: int = 0) -> ToolMeasurement:
     """A model at a batch size; step time and rate are one figure twice."""
     batch = whole(said, row.get("infer_batch_size"), "infer_batch_size", line)
     step_s = number(said, row.get("infer_step_time"), "infer_step_time", line) / 1e3
@@ -123,7 +123,7 @@ def timm_point(said: Said, row: Mapping[str, object], line: int = 0) -> Measurem
     if size := row.get("infer_img_size"):
         pixels = whole(said, size, "infer_img_size", line)
         facts["input"] = f"3x{pixels}x{pixels}"
-    return Measurement(
+    return ToolMeasurement(
         line=line,
         batch=batch,
         latency_s=step_s,
@@ -160,7 +160,7 @@ def read_plain(said: Said) -> Measurements:
             raise said.refuse(f"has the column `{min(unknown)}`, which is not known", "Leave it out", 1)
         memory, weights = row.get("memory_mb"), row.get("weight_mb")
         points.append(
-            Measurement(
+            ToolMeasurement(
                 line=line,
                 batch=whole(said, row["batch"], "batch", line),
                 latency_s=number(said, row["latency_ms"], "latency_ms", line) / 1e3,

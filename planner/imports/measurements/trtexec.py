@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from statistics import fmean, pstdev
 from typing import Any
 
-from planner.imports.measurements.record import Measurement, Measurements, Said, agree, number, whole
+from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
 
 STARTED = re.compile(r"&&&& RUNNING TensorRT\.trtexec \[TensorRT v(\d+)\].*? # (.*)")
 ENDED = re.compile(r"&&&& (PASSED|FAILED) TensorRT\.trtexec")
@@ -55,7 +55,7 @@ def read_log(said: Said) -> Measurements:
         tool=f"trtexec {_version(said, started[1])}",
         as_of=_day(said),
         points=(
-            Measurement(
+            ToolMeasurement(
                 batch=_batch(said, dimensions),
                 latency_s=time_ms / 1e3,
                 facts=_facts(said, started[2], dimensions),
@@ -149,7 +149,7 @@ def read_times(said: Said, runs: list[Any]) -> Measurements:
         times.append(time_ms / 1e3)
     mean_s = fmean(times)
     spread = pstdev(times) / mean_s if len(times) > 1 else None
-    point = Measurement(latency_s=mean_s, spread=spread, facts={"runtime": "tensorrt"})
+    point = ToolMeasurement(latency_s=mean_s, spread=spread, facts={"runtime": "tensorrt"})
     return Measurements(tool="trtexec --exportTimes", points=(point,), assumptions=(OVERLAP,))
 
 
@@ -172,5 +172,7 @@ def read_layers(said: Said, entries: list[Any]) -> Measurements:
             wrong = f"timeMs is {time_ms:g}, and {count} runs of averageMs are {count * average_ms:g}"
             raise said.refuse(wrong, "Export it again")
         total_ms += average_ms
-    point = Measurement(latency_s=number(said, total_ms, "the sum of averageMs") / 1e3, facts={"runtime": "tensorrt"})
+    point = ToolMeasurement(
+        latency_s=number(said, total_ms, "the sum of averageMs") / 1e3, facts={"runtime": "tensorrt"}
+    )
     return Measurements(tool="trtexec --exportProfile", points=(point,), assumptions=(OVERLAP, LAYER_BY_LAYER))
