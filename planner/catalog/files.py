@@ -1,7 +1,7 @@
 """Files of the catalog: gpus.yaml and prices.yaml as they stand on disk, checked, each error at its line."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from enum import StrEnum
@@ -18,6 +18,7 @@ from planner.model.choices import PriceKind
 from planner.model.scenario import Name
 from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
 from planner.units.reading import did_you_mean
+from simulator.world.hardware import GPU
 
 Place = tuple[str | int, ...]
 """Where something stands in a document: keys and indices, outermost first."""
@@ -205,11 +206,13 @@ class CatalogFile:
         if name not in known:
             self.say(where, f"`{name}` is not known.{instead(name, known)}")
 
-    def expect_gpu(self, where: Place, name: str, known: Collection[str]) -> None:
-        """Notes an error where a kind of GPU is not known; slices are hinted at only where one was meant."""
-        if name not in known:
-            whole = {kind for kind in known if "-MIG-" not in kind}
-            self.say(where, f"`{name}` is not known.{instead(name, whole)}")
+    def expect_gpus(self, gpus: Mapping[str, GPU]) -> None:
+        """Notes an error for each machine whose kind of GPU is not known; whole kinds are hinted at."""
+        whole = {kind for kind, gpu in gpus.items() if not gpu.mig_profile}
+        for part in ("instances", "purchases"):
+            for i, entry in enumerate(getattr(self.entries, part)):
+                if entry.gpu not in gpus:
+                    self.say((part, i, "gpu"), f"`{entry.gpu}` is not known.{instead(entry.gpu, whole)}")
 
     def source(self, where: Place, name: str) -> SourceEntry | None:
         """The source of that name; where there is none an error is noted."""

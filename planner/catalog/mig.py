@@ -27,6 +27,7 @@ def _slice(gpu: GPU, row: Mapping[str, str]) -> GPU:
         gpu,
         name=f"{gpu.name}{SLICE}{row['profile']}",
         chip=gpu.chip or gpu.name,
+        mig_profile=row["profile"],
         memory_bytes=round(float(row["memory_gb"]) * 1e9),
         memory_bytes_per_s=gpu.memory_bytes_per_s * memory,
         fp32_flops=gpu.fp32_flops * arithmetic,

@@ -289,13 +289,13 @@ def _unknown_names(catalog: Catalog, buy: BuySpec) -> Iterator[tuple[Steps, str]
     named += [(("buy", "own", i, "gpu"), machine.gpu, known["gpus"]) for i, machine in enumerate(buy.own)]
     for place, name, names in named:
         if name not in names:
-            hint = _which_gpu(name, names) if names is known["gpus"] else instead(name, names)
+            hint = _which_gpu(name, catalog.gpus) if names is known["gpus"] else instead(name, names)
             yield place, f"`{name}` is not in the catalog.{hint}"
 
 
-def _which_gpu(name: str, known: Collection[str]) -> str:
+def _which_gpu(name: str, gpus: Mapping[str, GPU]) -> str:
     """A hint at the kind that was meant, or at how another is made known."""
-    known = [kind for kind in known if SLICE not in kind or SLICE in name]
+    known = [kind for kind, gpu in gpus.items() if not gpu.mig_profile or SLICE in name]
     listed = f" Known: {', '.join(sorted(known))}. Others go into gpus.yaml of a --catalog directory."
     return perhaps(name, known) or listed
 
@@ -331,8 +331,10 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
         raise CatalogError("\n".join(errors))
     gpus = _first_wins([_gpus(file) for file in gpu_files])
     gpus = gpus | {name: gpu for name, gpu in slices(SHIPPED / "mig.csv", gpus).items() if name not in gpus}
+    for file in price_files:
+        file.expect_gpus(gpus)
     instances = _first_wins([_layer(place, price_files, gpus, errors) for place in places])
-    purchases = _first_wins([_purchases(file, gpus) for file in price_files])
+    purchases = _first_wins([_purchases(file) for file in price_files])
     if errors:
         raise CatalogError("\n".join(errors))
     return Catalog(
@@ -345,7 +347,7 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
 
 def _layer(place: Path, files: Sequence[CatalogFile], gpus: Collection[str], errors: list[str]) -> dict[Key, Instance]:
     """Instances of a directory: of its prices.yaml and its prices.csv."""
-    known = [_instances(file, gpus) for file in files if file.path.parent == place]
+    known = [_instances(file) for file in files if file.path.parent == place]
     table = place / "prices.csv"
     listed = read_table(table, gpus, errors) if table.exists() else {}
     return _with_newer(_first_wins(known), listed)
@@ -376,8 +378,7 @@ def load_prices(path: Path) -> tuple[Instance, ...]:
     errors = [] if file.exists() else [f"{file}: no such file. Name a file like the shipped prices.yaml."]
     found: list[Instance] = []
     for read in read_all([file], PriceFile, errors):
-        kinds = {entry.gpu for entry in (*read.entries.instances, *read.entries.purchases)}
-        found += _instances(read, kinds).values()
+        found += _instances(read).values()
     if errors:
         raise CatalogError("\n".join(errors))
     return tuple(found)
@@ -437,11 +438,10 @@ def _assumed(files: Sequence[CatalogFile]) -> Iterator[Statement]:
         seen |= new.keys()
 
 
-def _instances(file: CatalogFile, gpus: Collection[str]) -> dict[Key, Instance]:
+def _instances(file: CatalogFile) -> dict[Key, Instance]:
     found: dict[Key, Instance] = {}
     for i, entry in enumerate(file.entries.instances):
         where = ("instances", i)
-        file.expect_gpu((*where, "gpu"), entry.gpu, gpus)
         key = (entry.provider, entry.region, entry.instance)
         if key in found:
             file.say(where, f"{entry.instance} of {entry.provider} {entry.region} is listed twice. Keep one.")
@@ -482,11 +482,10 @@ def _hourly(kind: PriceKind, entry: PriceEntry) -> float:
     return entry.usd_per_hour or entry.usd_per_hour_high or 0.0
 
 
-def _purchases(file: CatalogFile, gpus: Mapping[str, GPU]) -> dict[str, Purchase]:
+def _purchases(file: CatalogFile) -> dict[str, Purchase]:
     found: dict[str, Purchase] = {}
     for i, entry in enumerate(file.entries.purchases):
         where = ("purchases", i)
-        file.expect_gpu((*where, "gpu"), entry.gpu, gpus)
         if source := file.source(where, entry.source):
             found[entry.machine] = Purchase(
                 machine=entry.machine,

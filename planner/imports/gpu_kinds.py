@@ -10,7 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from calibrate.io.files import Fault, FileError, read_text, replacing
 from planner.catalog.files import GpuFile, read_all
-from planner.catalog.mig import SLICE
 from planner.show.document import Document, Rows, Section, Table
 from planner.show.terminal import terminal
 from planner.units.errors import dotted, message
@@ -29,7 +28,7 @@ class KindError(InputError):
 def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
     """Whole GPUs, or the one that is named."""
     if kind is None:
-        return {name: gpu for name, gpu in gpus.items() if SLICE not in name}
+        return {name: gpu for name, gpu in gpus.items() if not gpu.mig_profile}
     found = _same(kind, gpus)
     if found is None:
         raise KindError(f"`{kind}` is not in the catalog.{perhaps(kind, gpus)} Add it: planner gpus add {kind}.")

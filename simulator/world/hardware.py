@@ -13,6 +13,8 @@ class GPU:
     name: str
     chip: str = ""
     """That of other kinds too: `A100` of the A100-80GB-PCIe; empty: its own."""
+    mig_profile: str = ""
+    """Of a slice: `1g.10gb`; empty: a whole GPU."""
     memory_bytes: int
     """Device memory."""
     memory_bytes_per_s: float

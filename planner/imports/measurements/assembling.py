@@ -207,7 +207,7 @@ def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
     """The names that the catalog has; MeasurementError where it has none of them."""
     kinds = {plain_name(kind): kind for kind in gpus}
     if plain_name(facts["gpu"]) not in kinds:
-        hint = did_you_mean(facts["gpu"], [kind for kind in gpus if "-MIG-" not in kind])
+        hint = did_you_mean(facts["gpu"], [kind for kind, gpu in gpus.items() if not gpu.mig_profile])
         remedy = f"{hint} Name another with --gpu, or add it: planner gpus add.".lstrip()
         raise MeasurementError(f"gpu: `{facts['gpu']}` is not in the catalog. {remedy}")
     facts["gpu"] = kinds[plain_name(facts["gpu"])]
