@@ -8,9 +8,13 @@ from typing import Any
 
 from planner.questions.validation.speed import RehearsedSpeed
 
-SCHEMA = "planner.validation/v1"
+SCHEMA = "planner.validation/v2"
 ROUNDING = 1e-6
 """Figures that differ by less, relatively, are the same."""
+SAME = 0.02
+"""Actions whose times are within this of the profile's, on average, explain nothing."""
+EXPLAINS = 0.2
+"""Least share of an error that names its cause: less is within the chance of the few runs it is told from."""
 MODEL_METRICS = (
     "p50_s",
     "p95_s",
@@ -56,6 +60,8 @@ class Timing:
     """Expected against actual."""
     spread: float
     """Standard deviation of actual over expected."""
+    expected_spread: float | None
+    """The same as rehearsals or profile state it; None of loads."""
 
 
 class CauseKind(StrEnum):
@@ -80,6 +86,16 @@ class Cause:
     """Whose; empty of the harness."""
     share: float
     """Of the error: 1 where nothing is left of it, below 0 where it grows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErringFigure:
+    """A figure and how far it errs."""
+
+    name: str
+    """Of the model, or of the device."""
+    metric: str
+    error: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +175,10 @@ class Validation:
     overhead: Overhead
     causes: tuple[Cause, ...]
     """Whatever differed from what was expected, with the share of the largest error that it explains; most first."""
-    largest_error: str
-    """The figure that errs most, in a sentence."""
-    likely_cause: str
-    """The first of `causes` in a sentence, or that it was chance."""
+    largest_error: ErringFigure | None
+    """The figure that errs most; None where none can be compared."""
+    likely_cause: Cause | None
+    """The first of `causes`; None where it explains too little, and chance of one run is as likely."""
 
 
 def error_of(metric: str, simulated: float, measured: float) -> float:

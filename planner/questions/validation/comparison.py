@@ -17,7 +17,7 @@ from planner.questions.validation.answer import (
     Validation,
     error_of,
 )
-from planner.questions.validation.explaining import Explanation, explained, timings
+from planner.questions.validation.explaining import causes_of, largest_error, likely, timings
 from planner.questions.validation.harness import harness_of, overhead
 from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, OtherCosts, simulated
@@ -51,7 +51,8 @@ def validate(
     def changed(other: Basis, changes: OtherCosts) -> tuple[Compared, ...]:
         return compared_rows(recording, simulated(recording, other, CAUSE_REPLICATIONS, changes))
 
-    explanation = explained(recording, rows, times, basis, changed) if causes else Explanation("", "")
+    worst = largest_error(rows)
+    found = causes_of(worst, recording, rows, times, basis, changed) if causes and worst else ()
     *models, device = rows
     return Validation(
         scenario=recording.scenario,
@@ -72,9 +73,9 @@ def validate(
         speeds=speeds,
         coverage=coverage(rows),
         overhead=overhead(recording),
-        causes=explanation.causes,
-        largest_error=explanation.largest_error,
-        likely_cause=explanation.likely_cause,
+        causes=found,
+        largest_error=worst,
+        likely_cause=likely(found),
     )
 
 

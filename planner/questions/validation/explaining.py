@@ -1,4 +1,4 @@
-"""Why measured and simulated differ: the largest error, the times of all actions, and the most likely cause.
+"""Why measured and simulated differ: the largest error, the times of all actions, and what explains most of it.
 
 A cause is found by simulating the run once more with one part of it as it was: how much of the error goes then.
 """
@@ -11,11 +11,13 @@ import numpy as np
 
 from calibrate.serving.served import Actions
 from planner.questions.validation.answer import (
+    EXPLAINS,
     ROUNDING,
-    SHARES,
+    SAME,
     Cause,
     CauseKind,
     Compared,
+    ErringFigure,
     Timing,
     error_of,
 )
@@ -26,42 +28,14 @@ from planner.questions.validation.speed import RehearsedSpeed, of_size
 from planner.questions.validation.takes import take_of
 from simulator.world.workload import Floats
 
-SAME = 0.02
-"""Actions whose times are within this of the profile's, on average, explain nothing."""
 SPREAD_OVER_STATED = 1.5
 """Spread over the stated one from which run times count as uneven."""
 SPREAD_MIN = 0.01
 """Spread on top of that, so that a profile that states none does not make all run times uneven."""
-EXPLAINS = 0.2
-"""Least share of an error that names its cause: less is within the chance of the few runs it is told from."""
 AS_EXPECTED = OtherCosts(certain=True)
 """What a cause is told from: draws of errors would only blur it."""
 Simulate = Callable[[Basis, OtherCosts], Sequence[Compared]]
 """Every row, simulated with other costs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The largest error and its most likely cause, each in a sentence."""
-
-    largest_error: str
-    likely_cause: str
-    causes: tuple[Cause, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ErringFigure:
-    """The figure that errs most."""
-
-    row: int
-    """Number of its row."""
-    name: str
-    metric: str
-    error: float
-
-    def simulated(self, rows: Sequence[Compared]) -> float:
-        """The figure as simulated."""
-        return rows[self.row].simulated[self.metric]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,38 +46,37 @@ class Suspect:
     model: str
     basis: Basis
     changes: OtherCosts
-    text: str
 
 
-def explained(
-    recording: Recording, rows: Sequence[Compared], times: Sequence[Timing], basis: Basis, simulate: Simulate
-) -> Explanation:
-    """The figure of all models and the device that errs most, and why."""
-    errors = [
-        ErringFigure(number, row.name, metric, error)
-        for number, row in enumerate(rows)
+def largest_error(rows: Sequence[Compared]) -> ErringFigure | None:
+    """The figure of all models and the device that errs most; None where none can be compared."""
+    figures = [
+        ErringFigure(name=row.name, metric=metric, error=error)
+        for row in rows
         for metric, error in row.error.items()
         if isfinite(error)
     ]
-    if not errors:
-        return Explanation("No figure can be compared: nothing finished.", "Run it longer, or at less load.")
-    worst = max(errors, key=lambda one: abs(one.error))
+    return max(figures, key=lambda one: abs(one.error), default=None)
+
+
+def causes_of(
+    worst: ErringFigure,
+    recording: Recording,
+    rows: Sequence[Compared],
+    times: Sequence[Timing],
+    basis: Basis,
+    simulate: Simulate,
+) -> tuple[Cause, ...]:
+    """Whatever was not as expected, with the share of the largest error that it explains, the most first."""
     if abs(worst.error) < ROUNDING:
-        return Explanation("No figure errs.", "None.")
-    unit = "points" if worst.metric in SHARES else "%"
-    direction = "less" if worst.error < 0 else "more"
-    size = figure(abs(worst.error) * 100)
-    found = weighed(worst, rows, list(suspects(recording, times, basis, worst.name)), basis, simulate)
-    return Explanation(
-        largest_error=f"{worst.metric} of {worst.name}: simulated {size} {unit} {direction} than measured.",
-        likely_cause=cause_text(found),
-        causes=tuple(Cause(kind=one.kind, model=one.model, share=share) for one, share in found),
-    )
+        return ()
+    found = list(suspects(recording, times, basis, worst.name))
+    return weighed(worst, rows, found, basis, simulate)
 
 
-def figure(value: float) -> str:
-    """Three digits, or all of a large number: `2.51`, `1,770`."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+def likely(causes: Sequence[Cause]) -> Cause | None:
+    """The first cause; None where it explains so little that chance is as likely."""
+    return causes[0] if causes and causes[0].share >= EXPLAINS else None
 
 
 # Times of actions
@@ -132,7 +105,17 @@ def timing(recording: Recording, groups: Sequence[Actions], speeds: Sequence[Reh
         actual_s=float(actual_s.mean()),
         error=error_of("", float(expected_s.mean()), float(actual_s.mean())),
         spread=float(ratios.std()),
+        expected_spread=stated_spread(recording, groups[0].model, speeds) if groups[0].kind == "run" else None,
     )
+
+
+def stated_spread(recording: Recording, model: str, speeds: Sequence[RehearsedSpeed]) -> float:
+    """Spread of a model's batches as its rehearsals have it; without any, as its profile states it."""
+    rehearsed_cv = next((speed.cv for speed in speeds if speed.cv is not None), None)
+    if rehearsed_cv is not None:
+        return rehearsed_cv
+    services = recording.result.deployment.services
+    return next(one.replicas[0].profile.latency_cv for one in services if one.model == model)
 
 
 def expected(recording: Recording, actions: Actions, speeds: Sequence[RehearsedSpeed]) -> Floats:
@@ -155,19 +138,29 @@ def factor(speed: RehearsedSpeed, actions: Actions, size: int) -> float:
 
 def weighed(
     worst: ErringFigure, rows: Sequence[Compared], found: Sequence[Suspect], basis: Basis, simulate: Simulate
-) -> list[tuple[Suspect, float]]:
+) -> tuple[Cause, ...]:
     """Suspects with the share of the error that goes where each is simulated as it was, the most first.
 
     Simulated 1.0 s, measured 1.4 s, and 1.3 s with the run times as they were: they explain 0.75 of the error.
     """
     if not found:
-        return []
-    row = rows[worst.row]
+        return ()
+    row = row_of(worst, rows)
     missing = row.measured[worst.metric] - row.simulated[worst.metric]
-    before = worst.simulated(simulate(basis, AS_EXPECTED))
-    shares = [(worst.simulated(simulate(one.basis, one.changes)) - before) / missing for one in found]
-    known = [(one, share) for one, share in zip(found, shares, strict=True) if isfinite(share)]
-    return sorted(known, key=lambda entry: -entry[1])
+    before = row_of(worst, simulate(basis, AS_EXPECTED)).simulated[worst.metric]
+    others = [row_of(worst, simulate(one.basis, one.changes)).simulated[worst.metric] for one in found]
+    shares = [(simulated - before) / missing for simulated in others]
+    causes = [
+        Cause(kind=one.kind, model=one.model, share=share)
+        for one, share in zip(found, shares, strict=True)
+        if isfinite(share)
+    ]
+    return tuple(sorted(causes, key=lambda cause: -cause.share))
+
+
+def row_of(figure: ErringFigure, rows: Sequence[Compared]) -> Compared:
+    """The row of the model or device that a figure is of."""
+    return next(row for row in rows if row.name == figure.name)
 
 
 def suspects(recording: Recording, times: Sequence[Timing], basis: Basis, name: str) -> Iterator[Suspect]:
@@ -183,15 +176,14 @@ def suspects(recording: Recording, times: Sequence[Timing], basis: Basis, name: 
 
 def of_times(recording: Recording, times: Sequence[Timing], basis: Basis) -> Iterator[Suspect]:
     """Actions that took longer or less than expected, and batches whose times spread more."""
-    stated = {service.model: service.replicas[0].profile.latency_cv for service in recording.result.deployment.services}
     for one in times:
         if abs(one.error) > SAME:
             changes = as_they_were(recording, one, basis)
-            yield Suspect(CauseKind(one.kind), one.model, basis, changes, times_text(one))
-        cv = next((speed.cv for speed in basis.speeds if speed.cv is not None), stated[one.model])
-        if one.kind == "run" and one.spread > SPREAD_OVER_STATED * cv + SPREAD_MIN:
+            yield Suspect(CauseKind(one.kind), one.model, basis, changes)
+        stated = one.expected_spread
+        if stated is not None and one.spread > SPREAD_OVER_STATED * stated + SPREAD_MIN:
             changes = OtherCosts(cv={one.model: one.spread}, certain=True)
-            yield Suspect(CauseKind.SPREAD, one.model, basis, changes, spread_text(one, cv))
+            yield Suspect(CauseKind.SPREAD, one.model, basis, changes)
 
 
 def as_they_were(recording: Recording, one: Timing, basis: Basis) -> OtherCosts:
@@ -214,34 +206,4 @@ def of_harness(recording: Recording, basis: Basis) -> Iterator[Suspect]:
     if not real.batches or not rehearsed(recording):
         return
     other = Basis(speeds=basis.speeds, harness=of_actions(recording.actions))
-    text = f"The harness took {real.mean_s * 1e3:.3g} ms for each batch, {real.share * 100:.2g} % of the time."
-    yield Suspect(CauseKind.HARNESS, "", other, AS_EXPECTED, text)
-
-
-def times_text(one: Timing) -> str:
-    """`Batches of lenet took 12 % longer than expected: 1.12 ms instead of 1 ms on average (594).`"""
-    actions = "Batches" if one.kind == "run" else "Loads"
-    share = figure(abs(one.actual_s / one.expected_s - 1) * 100)
-    direction = "longer" if one.actual_s > one.expected_s else "less"
-    return (
-        f"{actions} of {one.model} took {share} % {direction} than expected: {one.actual_s * 1e3:.4g} ms instead "
-        f"of {one.expected_s * 1e3:.4g} ms on average ({one.count})."
-    )
-
-
-def spread_text(one: Timing, cv: float) -> str:
-    """`Batches of lenet took 21 % more or less each time, where 5 % was expected.`"""
-    return (
-        f"Batches of {one.model} took {one.spread * 100:.3g} % more or less each time, where "
-        f"{cv * 100:.3g} % was expected."
-    )
-
-
-def cause_text(found: Sequence[tuple[Suspect, float]]) -> str:
-    """The first cause in a sentence, with the share that it explains; chance where none explains enough."""
-    if not found:
-        return f"No action differs from what was expected by more than {SAME * 100:.0f} %: chance of one run."
-    suspect, share = found[0]
-    if share < EXPLAINS:
-        return "Nothing that differs from what was expected explains it: chance of one run."
-    return f"{suspect.text} That explains {min(share, 1) * 100:.0f} % of the error."
+    yield Suspect(CauseKind.HARNESS, "", other, AS_EXPECTED)

@@ -135,7 +135,7 @@ def test_a_kept_run_is_compared_without_torch(bench: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=bench)
     assert done.returncode == 0, done.stderr
     raw = json.loads(done.stdout)
-    assert raw["schema"] == "planner.validation/v1"
+    assert raw["schema"] == "planner.validation/v2"
     assert [model["name"] for model in raw["models"]] == ["one", "two"]
     assert raw["overhead"]["batches"] > 0
 

@@ -781,7 +781,7 @@ def test_errors_are_relative_or_points() -> None:
 
 def test_json_has_the_same_metrics_on_both_sides(found: Validation) -> None:
     raw = json.loads(render(found, Format.JSON, Screen()))
-    assert raw["schema"] == "planner.validation/v1"
+    assert raw["schema"] == "planner.validation/v2"
     for row in raw["models"]:
         assert set(row) == {"name", "measured", "simulated", "error", "intervals"}
         assert all(set(row[part]) == set(MODEL_METRICS) for part in ("measured", "simulated", "error", "intervals"))
