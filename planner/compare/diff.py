@@ -11,13 +11,13 @@ from planner.compare.gate import INFEASIBLE, ConditionError, GateCondition
 from planner.io.store import StoreError
 from planner.model.candidate import Candidate
 from planner.model.plan import Interval, Plan, Recommendation, Rejection
+from planner.model.statement import Code, Statement
 from planner.questions.studies.results import SCHEMA as STUDY
 from planner.questions.training.plan import SCHEMA as TRAINING
 from planner.units.writing import dollars, names
 from planner.words.candidates import candidate_name
-from planner.words.statements import rejection_reason
 
-DIFF = "planner.diff/v1"
+DIFF = "planner.diff/v2"
 ASKED_APART = 0.01
 """Rates that were asked count as changed beyond this share: another seed alone moves them by less."""
 EQUAL = 1e-8
@@ -79,6 +79,15 @@ class FigureChange:
     verdict: FigureVerdict
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What helps to read a difference."""
+
+    what: Statement
+    rejection: Rejection | None = None
+    """Why the fleet it is about was not taken."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
     """What differs."""
@@ -89,7 +98,7 @@ class Diff:
     """Whether both met the same arrivals: differences are then the answers' own."""
     changes: tuple[Difference, ...]
     figures: tuple[FigureChange, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     schema: str = field(default=DIFF)
 
     def section(self, name: str) -> list[Difference]:
@@ -268,19 +277,19 @@ def judge(old: Interval, new: Interval, apart: Interval) -> FigureVerdict:
     return FigureVerdict.NOISE if not exact(apart) and apart.low <= 0 <= apart.high else FigureVerdict.DIFFERS
 
 
-# In words
+# Notes
 
 
-def notes(old: Answer, new: Answer) -> Iterator[str]:
+def notes(old: Answer, new: Answer) -> Iterator[Note]:
     """What helps to read the difference."""
     if old.side.feasible != new.side.feasible:
-        yield "Feasible before, no longer." if old.side.feasible else "Not feasible before, feasible now."
+        yield Note(Statement(code=Code.NO_LONGER_FEASIBLE if old.side.feasible else Code.FEASIBLE_NOW))
     if old.arrivals and new.arrivals and figures_of_parts(old) != figures_of_parts(new):
-        yield chance(met_the_same(old, new), old)
+        yield Note(chance(met_the_same(old, new), old))
     if old.source and new.source:
         yield from fleets(old.source, new.source)
     if old.arrivals and has_hidden_changes(old, new):
-        yield "The scenario's text, or its --set, is another: not all of what changed in it need show here."
+        yield Note(Statement(code=Code.HIDDEN_CHANGES))
 
 
 def figures_of_parts(answer: Answer) -> dict[Key, Interval]:
@@ -295,33 +304,31 @@ def has_hidden_changes(old: Answer, new: Answer) -> bool:
     return old.inputs.get("scenario_sha256") != new.inputs.get("scenario_sha256")
 
 
-def chance(same: bool, old: Answer) -> str:
+def chance(same: bool, old: Answer) -> Statement:
     """How far intervals may be trusted for differences."""
     if old.arrivals and old.side.schema == STUDY:
-        demand = f"seed {old.arrivals.seed}, so points of the same demand met the same arrivals (common random numbers)"
-        return f"Both draw from {demand}." if same else "The studies draw from different seeds, or differ in more."
-    if same:
-        return (
-            "Both met the same arrivals (common random numbers), so chance moves both alike: what is called within"
-            " noise may be real, what differs surely does."
-        )
-    return "They met different arrivals: a difference within noise may be theirs."
+        seed = Statement(code=Code.SAME_SEED, subjects=(str(old.arrivals.seed),))
+        return seed if same else Statement(code=Code.OTHER_SEEDS)
+    return Statement(code=Code.SAME_ARRIVALS if same else Code.OTHER_ARRIVALS)
 
 
-def fleets(old: Plan, new: Plan) -> Iterator[str]:
+def fleets(old: Plan, new: Plan) -> Iterator[Note]:
     """What became of the older fleet, and what the newer one was before."""
     was, now = old.recommendation, new.recommendation
     if was.candidate == now.candidate or not was.models or not now.models:
         return
-    old_name, new_name = candidate_name(was.candidate), candidate_name(now.candidate)
-    if other := alternative(new, was.candidate):
-        yield f"The old fleet, {old_name}, still meets every SLO, at {dollars(other.cost_usd_per_hour)}/h."
-    elif no := rejection_of(new, was.candidate):
-        yield f"The old fleet, {old_name}, is rejected now: {rejection_reason(no)}."
-    if other := alternative(old, now.candidate):
-        yield f"The new fleet, {new_name}, met every SLO before too, at {dollars(other.cost_usd_per_hour)}/h."
-    elif no := rejection_of(old, now.candidate):
-        yield f"The new fleet, {new_name}, was rejected before: {rejection_reason(no)}."
+    yield from fleet_notes(was.candidate, new, Code.OLD_FLEET_MEETS, Code.OLD_FLEET_REJECTED)
+    yield from fleet_notes(now.candidate, old, Code.NEW_FLEET_MET, Code.NEW_FLEET_REJECTED)
+
+
+def fleet_notes(candidate: Candidate, plan: Plan, meets: Code, rejected: Code) -> Iterator[Note]:
+    """What a plan says of a fleet that it does not recommend; nothing where it does not name it."""
+    fleet = (candidate_name(candidate),)
+    if other := alternative(plan, candidate):
+        figures = {"cost_usd_per_hour": other.cost_usd_per_hour}
+        yield Note(Statement(code=meets, subjects=fleet, figures=figures))
+    elif no := rejection_of(plan, candidate):
+        yield Note(Statement(code=rejected, subjects=fleet), no)
 
 
 def alternative(plan: Plan, candidate: Candidate) -> Recommendation | None:

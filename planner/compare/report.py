@@ -8,7 +8,8 @@ from planner.compare.reprice import Repriced, relative
 from planner.model.plan import Interval
 from planner.show.document import Block, Changes, Document, Rows, Section, Table, Text
 from planner.show.forms import written
-from planner.units.writing import Format, Screen, counted, decimals, dollars, percent, share
+from planner.units.writing import Format, Screen, counted, decimals, dollars, names, percent, share
+from planner.words.statements import note, warning_line
 
 SHOWN = 24
 """Rows of a table; `--format json` has all."""
@@ -219,7 +220,7 @@ def document(diff: Diff) -> Document:
     return Document(
         name=f"{diff.old.path} and {diff.new.path}",
         headline="No difference." if diff.nothing else summary(diff),
-        lead=[Changes(sides), *map(Text, diff.notes)],
+        lead=[Changes(sides), *(Text(note(one.what, one.rejection)) for one in diff.notes)],
         sections=[*change_sections(diff), *figure_sections(diff), Section("", [Text(rest)])],
     )
 
@@ -323,11 +324,33 @@ def reprice_document(repriced: Repriced) -> Document:
     return Document(
         name=repriced.plan,
         headline=reprice_headline(repriced),
-        lead=list(map(Text, repriced.notes)),
+        lead=list(map(Text, reprice_notes(repriced))),
         sections=[
             Section("Machines", [Table(by_machine)]),
             Section("Fleets", [Table(by_fleet), more(repriced.fleets)]),
         ],
+    )
+
+
+def reprice_notes(repriced: Repriced) -> Iterator[str]:
+    """What one should know before believing the new costs."""
+    if repriced.cheaper:
+        cost = next(one.new_usd_per_hour for one in repriced.fleets if one.label == repriced.cheaper)
+        yield f"Cheaper now, and meets every SLO too: {repriced.cheaper} at {dollars(cost)}/h."
+    elif repriced.feasible and repriced.rivals:
+        yield f"None of the {repriced.rivals} other fleets that met every SLO is cheaper at these prices."
+    if repriced.unpriced:
+        yield f"Left out, for want of a price in {repriced.prices}: {names(repriced.unpriced)}."
+    for warning in repriced.warnings:
+        line = warning_line(warning)
+        yield f"{line[0].upper()}{line[1:]}."
+    yield from (f"Source: {source}." for source in repriced.sources)
+    lost = repriced.never_replayed
+    never = f" {lost} candidates were rejected for their old price and never replayed." if lost else ""
+    yield (
+        "Only what was replayed is compared: another fleet may be cheaper at these prices, and what nothing can"
+        f" beat is not known.{never} To search anew: planner plan SCENARIO --catalog DIR, with a prices.yaml in"
+        " DIR."
     )
 
 

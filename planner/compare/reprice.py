@@ -28,12 +28,10 @@ from planner.model.scenario import BuySpec
 from planner.model.statement import Code, Statement
 from planner.search.search import oldest_price, pareto
 from planner.units.reading import HOURS_PER_MONTH, did_you_mean
-from planner.units.writing import dollars, names
 from planner.words.candidates import candidate_name
-from planner.words.statements import warning_line
 from simulator.errors import InputError
 
-REPRICE = "planner.reprice/v1"
+REPRICE = "planner.reprice/v2"
 PRICED = frozenset({Bottleneck.COST, Bottleneck.PRICE})
 """What stood in the way of a candidate only at the old prices."""
 
@@ -83,7 +81,15 @@ class Repriced:
     """Recommended first, then alternatives, then rejected ones whose machines all have a price."""
     cheaper: str | None
     """Label of the cheapest alternative, where it costs less now than what is recommended; it met every SLO."""
-    notes: tuple[str, ...]
+    rivals: int
+    """Alternatives that have a price here."""
+    unpriced: tuple[str, ...]
+    """Alternatives that have none."""
+    never_replayed: int
+    """Candidates that were rejected for their old price, and never replayed."""
+    warnings: tuple[PlanWarning, ...]
+    sources: tuple[str, ...]
+    """Of the new prices."""
     schema: str = field(default=REPRICE)
 
 
@@ -385,7 +391,11 @@ class Repricing:
             machines=tuple(self.machine_changes()),
             fleets=tuple(self.fleet_changes()),
             cheaper=candidate_name(self.cheaper.candidate) if self.cheaper else None,
-            notes=tuple(self.notes()),
+            rivals=len(self.alternatives),
+            unpriced=tuple(candidate_name(old.candidate) for old, new in self.others if new is None),
+            never_replayed=len(self.plan.rejections) - len(self.kept),
+            warnings=tuple(self.warnings()),
+            sources=tuple(self.prices.sources(self.best)),
         )
 
     def machine_changes(self) -> Iterator[PriceChange]:
@@ -422,29 +432,6 @@ class Repricing:
             if isinstance(no.subject, Candidate) and old is not None and new is not None:
                 yield fleet_change(no.subject, "rejected", old, new)
 
-    def notes(self) -> Iterator[str]:
-        """What one should know before believing the new costs."""
-        unpriced = [candidate_name(old.candidate) for old, new in self.others if new is None]
-        rivals = len(self.others) - len(unpriced)
-        if self.cheaper:
-            name, cost = candidate_name(self.cheaper.candidate), dollars(self.cheaper.cost_usd_per_hour)
-            yield f"Cheaper now, and meets every SLO too: {name} at {cost}/h."
-        elif self.best.feasible and rivals:
-            yield f"None of the {rivals} other fleets that met every SLO is cheaper at these prices."
-        if unpriced:
-            yield f"Left out, for want of a price in {self.prices.path}: {names(unpriced)}."
-        for warning in self.warnings():
-            line = warning_line(warning)
-            yield f"{line[0].upper()}{line[1:]}."
-        for source in self.prices.sources(self.best):
-            yield f"Source: {source}."
-        lost = len(self.plan.rejections) - len(self.kept)
-        never = f" {lost} candidates were rejected for their old price and never replayed." if lost else ""
-        yield (
-            "Only what was replayed is compared: another fleet may be cheaper at these prices, and what nothing can"
-            f" beat is not known.{never} To search anew: planner plan SCENARIO --catalog DIR, with a prices.yaml in"
-            " DIR."
-        )
 
 
 def usd_per_hour(answer: Recommendation) -> float:

@@ -102,6 +102,18 @@ class Code(StrEnum):
     MIGHT_DO_IT = "might-do-it"
     WIDEST_BAND = "widest-band"
     LEAST_ROOM = "least-room"
+    # What helps to read a difference
+    NO_LONGER_FEASIBLE = "no-longer-feasible"
+    FEASIBLE_NOW = "feasible-now"
+    SAME_ARRIVALS = "same-arrivals"
+    OTHER_ARRIVALS = "other-arrivals"
+    SAME_SEED = "same-seed"
+    OTHER_SEEDS = "other-seeds"
+    OLD_FLEET_MEETS = "old-fleet-meets"
+    OLD_FLEET_REJECTED = "old-fleet-rejected"
+    NEW_FLEET_MET = "new-fleet-met"
+    NEW_FLEET_REJECTED = "new-fleet-rejected"
+    HIDDEN_CHANGES = "hidden-changes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,6 +258,22 @@ MEASUREMENTS: dict[Code, Template] = {
     "more than for any other model here",
     Code.LEAST_ROOM: "among the models that are only {0}, it has the least room",
 }
+NOTES: dict[Code, Template] = {
+    Code.NO_LONGER_FEASIBLE: "Feasible before, no longer",
+    Code.FEASIBLE_NOW: "Not feasible before, feasible now",
+    Code.SAME_ARRIVALS: "Both met the same arrivals (common random numbers), so chance moves both alike: what is called "
+    "within noise may be real, what differs surely does",
+    Code.OTHER_ARRIVALS: "They met different arrivals: a difference within noise may be theirs",
+    Code.SAME_SEED: "Both draw from seed {0}, so points of the same demand met the same arrivals (common random "
+    "numbers)",
+    Code.OTHER_SEEDS: "The studies draw from different seeds, or differ in more",
+    Code.OLD_FLEET_MEETS: "The old fleet, {0}, still meets every SLO, at {cost_usd_per_hour:usd}/h",
+    Code.OLD_FLEET_REJECTED: "The old fleet, {0}, is rejected now",
+    Code.NEW_FLEET_MET: "The new fleet, {0}, met every SLO before too, at {cost_usd_per_hour:usd}/h",
+    Code.NEW_FLEET_REJECTED: "The new fleet, {0}, was rejected before",
+    Code.HIDDEN_CHANGES: "The scenario's text, or its --set, is another: not all of what changed in it need show here",
+}
+"""What helps to read a difference."""
 
 
 def said(template: Template, statement: Statement) -> str:
@@ -333,6 +349,12 @@ def assumption_line(one: Statement) -> str:
 def measurement(why: Statement) -> str:
     """Why a measurement would narrow the answer."""
     return said(MEASUREMENTS[why.code], why)
+
+
+def note(what: Statement, rejection: Rejection | None = None) -> str:
+    """What helps to read a difference, with why a fleet was rejected."""
+    why = f": {rejection_reason(rejection)}" if rejection else ""
+    return f"{said(NOTES[what.code], what)}{why}."
 
 
 def names_and_more(items: tuple[str, ...]) -> str:

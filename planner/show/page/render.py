@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from calibrate.io.files import MADE, FileError, demand_ours
@@ -16,6 +17,7 @@ from planner.show.charts.blocks import PALETTE
 from planner.show.document import Document, View, visible
 
 FOLDER = Path(__file__).parent
+CODE = MarkdownIt("zero").enable("backticks")
 
 
 def page(document: Document) -> str:
@@ -49,11 +51,8 @@ def zipped(columns: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
 
 
 def code(text: str) -> Markup:
-    """The words between backticks as code: `planner calibrate`."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:  # one is without its partner
-        return Markup("{}").format(text)
-    return Markup("").join(Markup("<code>{}</code>" if i % 2 else "{}").format(part) for i, part in enumerate(parts))
+    """Markdown of which only code is marked: `planner calibrate` between backticks."""
+    return Markup(CODE.renderInline(text))
 
 
 def check_page(out: Path) -> None:

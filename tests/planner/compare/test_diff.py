@@ -17,6 +17,7 @@ from planner.compare.report import SHOWN, figure_text, render
 from planner.io.store import StoreError, to_json, write_answer
 from planner.model.plan import NOTHING_TRIED, Interval
 from planner.model.simulation import Simulation
+from planner.model.statement import Code
 from planner.questions.studies.results import PointAnswer
 from planner.questions.training.plan import TrainingOption
 from planner.units.writing import Format, Screen
@@ -104,7 +105,8 @@ def test_what_changed_is_told(tmp_path):
     assert cost.relative == pytest.approx(0.5)
     assert cost.overlap is None
     assert not diff.same_arrivals
-    assert any("met every SLO before too, at $9.18/h" in note for note in diff.notes)
+    (before,) = [note.what for note in diff.notes if note.what.code is Code.NEW_FLEET_MET]
+    assert before.figures["cost_usd_per_hour"] == pytest.approx(9.18)
     gpus = figure(diff, "gpu_count")
     assert (gpus.difference.mean, gpus.relative) == (1, pytest.approx(0.5))
 
@@ -363,7 +365,7 @@ def test_losing_feasibility_makes_every_condition_hold(tmp_path):
     conditions = [parse_change("cost>+50%"), parse_change("infeasible")]
     diff = differ(tmp_path, PLAN, INFEASIBLE)
     assert len(crossed(diff, conditions)) == 2
-    assert "Feasible before, no longer." in diff.notes
+    assert Code.NO_LONGER_FEASIBLE in {note.what.code for note in diff.notes}
     assert crossed(differ(tmp_path, INFEASIBLE, PLAN), conditions) == []
     nothing = replace(PLAN, recommendation=NOTHING_TRIED, alternatives=(), pareto=())
     assert len(crossed(differ(tmp_path, PLAN, nothing), conditions)) == 2
@@ -405,7 +407,7 @@ def test_the_command(tmp_path):
     assert done.exit_code == 4
     assert "--fail-on cost>+5%: it went from $6.12/h to $9.18/h (+50.0 %)." in done.stderr
     data = json.loads(done.stdout)
-    assert data["schema"] == "planner.diff/v1"
+    assert data["schema"] == "planner.diff/v2"
     assert {"sign": "~", "section": "inputs", "what": "seed", "attribute": "", "old": 1, "new": 2} in data["changes"]
     plain = CliRunner().invoke(cli.app, ["diff", str(old), str(new), "--format", "md"])
     assert plain.exit_code == 0

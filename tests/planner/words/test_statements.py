@@ -17,6 +17,7 @@ from planner.words.statements import (
     ADDITIONS,
     ASSUMPTIONS,
     MEASUREMENTS,
+    NOTES,
     REASONS,
     REMEDIES,
     WARNINGS,
@@ -25,7 +26,7 @@ from planner.words.statements import (
     warning,
 )
 
-TABLES = (REASONS, REMEDIES, ADDITIONS, WARNINGS, ASSUMPTIONS, MEASUREMENTS)
+TABLES = (REASONS, REMEDIES, ADDITIONS, WARNINGS, ASSUMPTIONS, MEASUREMENTS, NOTES)
 T4 = Machines(provider="aws", region="us-east-1", instance="g4dn.xlarge", gpu="T4", gpu_count=1, count=2)
 V100 = Machines(provider="azure", region="eastus", instance="NC24s_v3", gpu="V100", gpu_count=4, count=1)
 
