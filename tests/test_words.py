@@ -78,6 +78,10 @@ def test_no_code_takes_our_own_text_apart():
         ("return [name for name in no.figures if name.endswith('_flops')]", 1),
         ("return no.model.removesuffix(no.settings.suffix if no.settings else '')", 1),
         ("return no.path.suffix.removeprefix('.')", 0),
+        ("return [kind for kind in no.kinds if '-MIG-' not in kind]", 1),
+        ("return [kind for kind in no.kinds if SLICE in kind]", 1),
+        ("return [kind for kind in no.kinds if kind in MADE]", 0),
+        ("return no.text.split('`')", 1),
     ],
 )
 def test_text_that_is_taken_apart_is_found(tmp_path, line, count):

@@ -18,8 +18,6 @@ HELD = frozenset(
         "gpu_kind",
         "headline",
         "label",
-        "largest_error",
-        "likely_cause",
         "message",
         "note",
         "notes",
@@ -37,6 +35,8 @@ HELD = frozenset(
 """Fields that hold sentences, labels or names of ours."""
 GIVEN = frozenset(["gpu", "gpu_kind", "runtime"])
 """Parameters that hold such names."""
+KINDS = GIVEN | {"kind"}
+"""Variables that hold such names."""
 UNIT = re.compile(r"(_[a-z]+)+")
 """The end of a figure's name."""
 CUTS = frozenset(
@@ -138,16 +138,21 @@ class Function:
                     sought = name in CUTS and any(last_name(arg) in sentences for arg in args)
                     if ending or sought or (any(map(self.ours, subjects)) and not place_in_list):
                         yield node
-                case ast.Compare(ops=[ast.In() | ast.NotIn()], left=ast.Constant(value=str()), comparators=[value]):
-                    if self.ours(value):
+                case ast.Compare(ops=[ast.In() | ast.NotIn()], left=part, comparators=[value]) if is_text(part):
+                    if self.ours(value) or last_name(value) in KINDS:
                         yield node
 
 
 def is_ending(node: ast.AST) -> bool:
-    """Whether it is what a name of ours ends with: a unit, or what settings add to a model's."""
+    """Whether it is what a name of ours ends with, or what stands around it: a unit, settings, a backtick."""
     constants = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
     added = any(isinstance(one, ast.Attribute) and one.attr == "suffix" for one in ast.walk(node))
-    return added or any(map(UNIT.fullmatch, constants))
+    return added or any(one == "`" or UNIT.fullmatch(one) for one in constants)
+
+
+def is_text(node: ast.AST) -> bool:
+    """Whether it is a text, or a constant by its name."""
+    return (isinstance(node, ast.Constant) and isinstance(node.value, str)) or last_name(node).isupper()
 
 
 def sentences_of(tree: ast.Module) -> frozenset[str]:
