@@ -433,7 +433,6 @@ class Repricing:
                 yield fleet_change(no.subject, "rejected", old, new)
 
 
-
 def usd_per_hour(answer: Recommendation) -> float:
     """Of the whole fleet."""
     return answer.cost_usd_per_hour

@@ -261,8 +261,8 @@ MEASUREMENTS: dict[Code, Template] = {
 NOTES: dict[Code, Template] = {
     Code.NO_LONGER_FEASIBLE: "Feasible before, no longer",
     Code.FEASIBLE_NOW: "Not feasible before, feasible now",
-    Code.SAME_ARRIVALS: "Both met the same arrivals (common random numbers), so chance moves both alike: what is called "
-    "within noise may be real, what differs surely does",
+    Code.SAME_ARRIVALS: "Both met the same arrivals (common random numbers), so chance moves both alike: what is "
+    "called within noise may be real, what differs surely does",
     Code.OTHER_ARRIVALS: "They met different arrivals: a difference within noise may be theirs",
     Code.SAME_SEED: "Both draw from seed {0}, so points of the same demand met the same arrivals (common random "
     "numbers)",

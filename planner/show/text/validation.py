@@ -213,7 +213,9 @@ def other_times(one: Timing) -> str:
 def uneven_times(one: Timing) -> str:
     """`Batches of lenet took 21 % more or less each time, where 5 % was expected.`"""
     expected = f"{(one.expected_spread or 0) * 100:.3g} %"
-    return f"Batches of {one.model} took {one.spread * 100:.3g} % more or less each time, where {expected} was expected."
+    return (
+        f"Batches of {one.model} took {one.spread * 100:.3g} % more or less each time, where {expected} was expected."
+    )
 
 
 def three_digits(value: float) -> str:

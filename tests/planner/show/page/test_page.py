@@ -317,7 +317,7 @@ def test_the_command_writes_a_page(folder, tmp_path, capsys, monkeypatch):
     ("text", "told"),
     [
         ("{}", "has no `schema`"),
-        ('{"schema": "planner.validation/v2"}', "has schema `planner.validation/v1`"),
+        ('{"schema": "planner.validation/v2"}', "has schema `planner.validation/v2`"),
         ('{"schema": "planner.plan/v2"}', "Run `planner plan` again"),
         ('{"schema": "planner.study/v2"}', "Run `planner study` again"),
         ("[1", "is not JSON"),
