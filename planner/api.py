@@ -650,7 +650,7 @@ def export(plan: "planner.model.plan.Plan | File", to: str, out: File, *, force:
 
 def from_triton(repository: File, *, rates: Sequence[str] = (), slos: Sequence[str] = (), profiles: Files = ()) -> str:
     """The text of a scenario made of a Triton model repository: `rates=["10 rps", "resnet50=20 rps"]`."""
-    from planner.imports.from_triton import read
+    from planner.imports.serving.from_triton import read
 
     return read(Path(repository), rates, slos, knowledge((), profiles)[1]).text()
 
@@ -678,11 +678,16 @@ def trace_import(
     return import_trace(Path(file), Path(out), rate_rps, duration_s, function, column)
 
 
-def init(*, training: bool = False) -> str:
-    """The text of a commented scenario to start from."""
+def init(source: File | None = None, *, training: bool = False, profiles: Files = ()) -> str:
+    """The text of a commented scenario to start from; with `source`, of what another tool serves by that file."""
     from planner.io.starter import starter
 
-    return starter(training=training)
+    if source is None:
+        return starter(training=training)
+    from planner.imports.serving.formats import read
+    from planner.imports.serving.scenario_text import Import
+
+    return Import(read(Path(source)), knowledge((), profiles)[1]).text()
 
 
 def schema(*, training: bool = False) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def from_triton(
     """Make a scenario of an existing Triton model repository."""
     from planner.catalog.knowledge import knowledge
     from planner.console.output import emit
-    from planner.imports.from_triton import check_free, read
+    from planner.imports.serving.from_triton import read
+    from planner.imports.serving.scenario_text import check_free
     from planner.io.store import write_text
     from planner.show.terminal import terminal
     from planner.units.writing import stdout_screen

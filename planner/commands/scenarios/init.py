@@ -6,20 +6,51 @@ from typing import Annotated
 import typer
 
 from planner import api
+from planner.console.options import Profiles
 from planner.console.output import emit
 
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("scenario.yaml"),
     training: Annotated[bool, typer.Option("--training", help="Of a training, for `planner train`.")] = False,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="OTHER",
+            help="Of what is served now: the file of a DeepStream application, a Savant module, a KServe "
+            "InferenceService or a Ray Serve config.",
+        ),
+    ] = None,
+    profiles: Profiles = None,
 ) -> None:
     """Write a commented scenario to start from."""
     from planner.io.store import StoreError, write_text
 
     if file.exists():
         raise StoreError(f"{file}: exists already. Name another file.")
-    write_text(api.init(training=training), file)
-    emit(f"Wrote {file}. Next: planner {'train' if training else 'plan'} {file}\n")
+    if source is None:
+        write_text(api.init(training=training), file)
+        emit(f"Wrote {file}. Next: planner {'train' if training else 'plan'} {file}\n")
+        return
+    if training:
+        raise typer.BadParameter("--training: goes without --from, whose files say nothing of training.")
+    emit(f"{imported(source, file, profiles)}\n")
+
+
+def imported(source: Path, file: Path, profiles: list[Path] | None) -> str:
+    """What a file of another tool says, written as a scenario; what is still to be done."""
+    from planner.catalog.knowledge import knowledge
+    from planner.imports.serving.formats import read
+    from planner.imports.serving.scenario_text import Import
+    from planner.io.store import write_text
+    from planner.show.terminal import terminal
+    from planner.units.writing import stdout_screen
+
+    made = Import(read(source), knowledge(None, profiles)[1])
+    write_text(made.text(), file)
+    next_step = f"Fill in what is missing, then: planner plan {file}"
+    return f"{terminal(made.document(), stdout_screen())}\nWrote {file}. {next_step}"
 
 
 def schema(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrate.io.files import FileError, read_text
-from planner.imports.textproto import Message, TextprotoError, TextprotoValue, parse
+from planner.imports.serving.textproto import Message, TextprotoError, TextprotoValue, parse
 from planner.io.strict_yaml import MAX_BYTES
 from planner.units.reading import did_you_mean
 

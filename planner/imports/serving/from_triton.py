@@ -3,7 +3,6 @@
 The repository says neither how often each model is asked nor its SLO: whoever imports it says that.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,20 +10,17 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from calibrate.io.files import printable
 from calibrate.io.reader import NAME
 from calibrate.library.lookup import PRECISIONS, Library
-from planner.imports.triton_config import TritonConfig, read_config
-from planner.io.store import StoreError
-from planner.show.document import Column, Document, Items, Rows, Section, Table, Text
+from planner.imports.serving.found import TODO, scenario_name
+from planner.imports.serving.scenario_text import comment, commented, overview, quoted, wait
+from planner.imports.serving.triton_config import TritonConfig, read_config
+from planner.show.document import Column, Document, Rows
 from planner.units.reading import Quantity, did_you_mean, duration, rate
 from planner.units.writing import counted, names
 from simulator.errors import InputError
 
 CONFIG = "config.pbtxt"
-TODO = "TODO"
-"""Stands in the scenario where only its reader knows; `planner plan` refuses it, line by line."""
-PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]*")
 NOTE_BYTES = 4096
 """Smaller files are notes and placeholders, not models."""
 CODE = ("python",)
@@ -149,11 +145,6 @@ def read_model(folder: Path) -> "TritonModel | Ensemble | str":
     return TritonModel(name=scenario_name(folder.name), config=config, weights_bytes=size, version=version)
 
 
-def scenario_name(name: str) -> str:
-    """A model's name as a scenario may have it: letters, digits, `-`, `_` and `.`, at most 64."""
-    return name if NAME.fullmatch(name) else re.sub(r"[^A-Za-z0-9_.\-]", "-", name).lstrip("_.-")[:64] or "model"
-
-
 def newest(folder: Path, config: TritonConfig) -> int | None:
     """Number of the newest version that is served; directories whose names begin with 0 are none."""
     there = [int(p.name) for p in folder.iterdir() if p.is_dir() and re.fullmatch(r"[1-9]\d{0,17}", p.name)]
@@ -271,7 +262,7 @@ def short_waits(repository: Repository, wished: ImportWishes) -> None:
     for model in repository.models:
         latency = wished.latencies.get(model.name)
         if latency and model.config.max_queue_delay_s >= duration(latency):
-            limit = f"{written(model.config.max_queue_delay_s)}, which a batch may wait by its {CONFIG}"
+            limit = f"{wait(model.config.max_queue_delay_s)}, which a batch may wait by its {CONFIG}"
             raise RepositoryError(f"--slo {model.name}={latency}: must be above {limit}. Allow more.")
 
 
@@ -307,41 +298,32 @@ class Import:
     def text(self) -> str:
         """A commented scenario."""
         repository = self.repository
-        models = counted(len(repository.models), "model")
-        lines = [
-            "# yaml-language-server: $schema=scenario.schema.json",
-            "#",
-            f"# Made by `planner from-triton` of {models} in {comment(repository.path.name)}.",
-            "# The repository says how models are batched, but not how often they are asked, nor their SLOs.",
+        said = [
+            f"Made by `planner from-triton` of {counted(len(repository.models), 'model')} in {repository.path.name}.",
+            "The repository says how models are batched, but not how often they are asked, nor their SLOs.",
         ]
         if self.missing:
-            lines.append(f"# Write what you know where {TODO} stands: {', '.join(self.missing)}.")
-        lines += [f"# Left out: {comment(line)}" for line in repository.left_out]
-        lines += [f"# {comment(line)}" for line in repository.warnings]
-        lines += ["", f"name: {quoted(repository.path.resolve().name)}", "", "models:"]
-        for model in repository.models:
-            lines += model_lines(model, self.wished, self.profiled[model.name])
-        lines += ["", *STREAMS]
-        for model in repository.models:
-            rate = self.wished.rates.get(model.name, TODO)
-            lines.append(f"  - {{model: {quoted(model.name)}, poisson: {rate}}}")
-        return "\n".join([*lines, "", *BUY, ""])
+            said.append(f"Write what you know where {TODO} stands: {', '.join(self.missing)}.")
+        said += [f"Left out: {line}" for line in repository.left_out]
+        rates = {model.name: self.wished.rates.get(model.name, TODO) for model in repository.models}
+        return commented(
+            [*said, *repository.warnings],
+            repository.path.resolve().name,
+            [line for one in repository.models for line in model_lines(one, self.wished, self.profiled[one.name])],
+            [f"  - {{model: {quoted(name)}, poisson: {rate}}}" for name, rate in rates.items()],
+        )
 
     def document(self) -> Document:
         """Models, what was left out, and what is still to be written."""
         repository = self.repository
         todo = ", ".join(self.missing)
         missing = f"Still to be written where {TODO} stands: {todo} (--rate, --slo)." if todo else ""
-        return Document(
-            name=repository.path.name,
-            headline=f"{counted(len(repository.models), 'model')} of {repository.path}",
-            lead=[Table(self.columns())],
-            sections=[
-                Section("Left out", [Items([f"{reason}." for reason in repository.left_out])]),
-                Section("Not in the scenario", [Items([f"{warning}." for warning in repository.warnings])]),
-                Section("", [Text(missing)]),
-                Section("", [Text(self.unprofiled)]),
-            ],
+        return overview(
+            repository.path.name,
+            f"{counted(len(repository.models), 'model')} of {repository.path}",
+            self.columns(),
+            (repository.left_out, repository.warnings),
+            (missing, self.unprofiled),
         )
 
     def columns(self) -> list[Column]:
@@ -351,7 +333,7 @@ class Import:
             rows.words("model", lambda m: m.name),
             rows.words("backend", lambda m: m.config.backend or "-"),
             rows.figures("batch", lambda m: str(m.config.max_batch_size)),
-            rows.figures("wait", lambda m: written(m.config.max_queue_delay_s)),
+            rows.figures("wait", lambda m: wait(m.config.max_queue_delay_s)),
             rows.words("instances", lambda m: "; ".join(map(str, m.config.groups)) or "1 on every GPU"),
             rows.figures("on disk", lambda m: megabytes(m.weights_bytes) if m.weights_bytes else "-"),
             rows.words("profile", lambda m: m.profile if self.profiled[m.name] else "none"),
@@ -373,18 +355,6 @@ def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Li
 # The scenario
 
 
-STREAMS = (
-    "# Of each model all that is asked together; `poisson` for people, `rate` and `count` for cameras.",
-    "streams:",
-)
-BUY = (
-    "# What may be rented; for machines of your own write `own`, and nothing is rented.",
-    "buy:",
-    "  price: on-demand # or spot, reserved-1y, reserved-3y",
-    "  # own: [{name: server, gpu: A10G, gpu_count: 2, price: $1.20/h}]",
-)
-
-
 def model_lines(model: TritonModel, wished: ImportWishes, profiled: bool) -> Iterator[str]:
     """One model of the scenario, below what Triton says of it."""
     yield f"  # {comment(described(model.config))}."
@@ -401,7 +371,7 @@ def model_lines(model: TritonModel, wished: ImportWishes, profiled: bool) -> Ite
         yield f"    precision: {model.precision}"
     yield f"    slo: {{latency: {wished.latencies.get(model.name, TODO)}, attainment: 99 %}}"
     if model.config.max_queue_delay_s:
-        yield f"    max_queue_delay: {written(model.config.max_queue_delay_s)}"
+        yield f"    max_queue_delay: {wait(model.config.max_queue_delay_s)}"
 
 
 def described(config: TritonConfig) -> str:
@@ -416,37 +386,10 @@ def described(config: TritonConfig) -> str:
         parts.append(f"batches up to {config.max_batch_size}")
     parts += [str(group) for group in config.groups] or ["1 on every GPU"]
     if config.timeout_s:
-        parts.append(f"given up or put last after {written(config.timeout_s)}")
+        parts.append(f"given up or put last after {wait(config.timeout_s)}")
     return ", ".join(parts)
 
 
 def megabytes(size_bytes: float) -> str:
     """`97.5 MB`."""
     return f"{size_bytes / 1e6:,.1f} MB"
-
-
-def written(seconds: float) -> str:
-    """A wait in the unit Triton keeps: `5 ms`, `100 us`."""
-    micro = round(seconds * 1e6)
-    if micro % 1_000_000 == 0:
-        return f"{micro / 1e6:g} s"
-    if micro % 1000 == 0:
-        return f"{micro / 1e3:g} ms"
-    return f"{micro} us"
-
-
-def quoted(text: str) -> str:
-    """A word as YAML takes it for a text."""
-    plain = PLAIN.fullmatch(text) and text.lower() not in ("true", "false", "null")
-    return text if plain else json.dumps(text, ensure_ascii=True)
-
-
-def comment(text: str) -> str:
-    """A text that cannot break its line."""
-    return printable(text)
-
-
-def check_free(path: Path) -> None:
-    """StoreError where a file stands already."""
-    if path.exists():
-        raise StoreError(f"{path}: exists already. Name another file with -o.")

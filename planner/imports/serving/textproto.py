@@ -1,6 +1,6 @@
 """Protocol buffers in their text form (protobuf.dev/reference/protobuf/textformat-spec), small and strict.
 
-Knows the grammar alone: `planner.imports.triton_config` knows the fields. Extensions and `Any` are refused.
+Knows the grammar alone: `planner.imports.serving.triton_config` knows the fields. Extensions and `Any` are refused.
 """
 
 import re

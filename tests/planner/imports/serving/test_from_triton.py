@@ -5,9 +5,9 @@ from support.paths import SCENARIOS
 from typer.testing import CliRunner
 
 from planner import cli
-from planner.imports.from_triton import RepositoryError, read_repository, scenario_name, wishes
-from planner.imports.textproto import TextprotoError, parse
-from planner.imports.triton_config import FIELDS, INTEGERS, checked, read_config
+from planner.imports.serving.from_triton import RepositoryError, read_repository, scenario_name, wishes
+from planner.imports.serving.textproto import TextprotoError, parse
+from planner.imports.serving.triton_config import FIELDS, INTEGERS, checked, read_config
 from planner.io.load import ScenarioError, load_scenario
 
 RESNET = """# ONNX, as in the server's own examples
@@ -231,7 +231,7 @@ def test_names_become_names_of_a_scenario(name):
 
 
 def read_name(name):
-    from planner.imports.from_triton import NAME
+    from planner.imports.serving.from_triton import NAME
 
     return NAME.fullmatch(name)
 
@@ -342,7 +342,7 @@ def test_no_file_is_written_over(tmp_path):
 
     out = tmp_path / "s.yaml"
     out.write_text("mine")
-    with pytest.raises(StoreError, match=r"exists already\. Name another file with -o\."):
+    with pytest.raises(StoreError, match=r"exists already\. Name another file\."):
         run("from-triton", repository(tmp_path / "repo", resnet50=RESNET), "-o", out)
     assert out.read_text() == "mine"
 

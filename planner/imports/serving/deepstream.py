@@ -1,0 +1,295 @@
+"""DeepStream: the file of `deepstream-app`, as a key file or YAML, and the configurations of its models beside it.
+
+Keys are those of NVIDIA's `deepstream_config_file_parser.c` and of the nvinfer plugin's properties.
+"""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.imports.serving.found import (
+    TODO,
+    Found,
+    FoundModel,
+    FoundStream,
+    ServingError,
+    bare_name,
+    distinct_names,
+    engine_precision,
+)
+from planner.imports.serving.parts import Part, key_file, text_of, yaml_documents
+from planner.imports.serving.textproto import Message, parse
+from planner.units.writing import counted
+
+PRIMARY = re.compile(r"primary-gie\d*")
+SECONDARY = re.compile(r"secondary-gie\d*")
+SOURCES = re.compile(r"source(\d+|-list|-attr-all)?")
+DRAWN = re.compile(r"application|tests|osd|tiled-display|tiler|sink\d*|message-converter|message-consumer\d*|img-save")
+"""Groups that draw, write and send: no work of models."""
+LOOKS = re.compile(rf"{PRIMARY.pattern}|{SECONDARY.pattern}|{SOURCES.pattern}|streammux")
+CAMERAS = (1, 5)
+"""Types of sources that say how many frames they give: cameras at this machine."""
+NETWORK_MODES = {0: "fp32", 1: "int8", 2: "fp16"}
+TRITON = 1
+"""The plugin that asks Triton, nvinferserver."""
+MODEL_KEYS = (
+    "onnx-file",
+    "tlt-encoded-model",
+    "uff-file",
+    "model-file",
+    "custom-network-config",
+    "model-engine-file",
+)
+"""Where a configuration names the model, the clearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Cameras of one kind."""
+
+    count: int
+    rate_fps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One model of the application: its group, and the properties in its own configuration."""
+
+    group: Part
+    own: Mapping[str, Part]
+    """Empty where its configuration is not here."""
+    triton_model: str = ""
+
+    def part(self, key: str) -> Part:
+        """What the application says, else what its own configuration says."""
+        here = self.group.at(key)
+        return here if here.value is not None else self.own.get(key, here)
+
+    @property
+    def key(self) -> str:
+        """`secondary-gie0`."""
+        return str(self.group.steps[-1])
+
+    @property
+    def file(self) -> str:
+        """What its model is called in its files; of the configuration where nothing else names it."""
+        named = [self.own[key] for key in MODEL_KEYS if key in self.own]
+        part = next(iter([*named, self.group.at("model-engine-file")]))
+        return self.triton_model or part.word() or self.config or self.key
+
+    @property
+    def config(self) -> str:
+        """The file of its configuration."""
+        return self.group.at("config-file").word() or self.group.at("config-file-path").word()
+
+    @property
+    def precision(self) -> str:
+        """That of its engine, else the one that an engine is made for; empty where neither is said."""
+        mode = self.part("network-mode").whole()
+        return engine_precision(self.part("model-engine-file").word()) or NETWORK_MODES.get(mode or 0, "")
+
+    @property
+    def each(self) -> int:
+        """It looks at one frame of so many."""
+        return 1 + (self.part("interval").whole() or 0)
+
+
+def looks_like(document: Part) -> bool:
+    """True of the file of an application."""
+    return isinstance(document.value, dict) and any(map(LOOKS.fullmatch, document.value))
+
+
+def read(document: Part) -> Found:
+    """Models and sources of an application."""
+    groups = document.parts()
+    on = {name: group for name, group in groups.items() if _is_on(group)}
+    models = [_inference(group) for name, group in on.items() if PRIMARY.fullmatch(name) or SECONDARY.fullmatch(name)]
+    if not models:
+        off = [name for name in groups if name not in on and (PRIMARY.fullmatch(name) or SECONDARY.fullmatch(name))]
+        why = f"off are {', '.join(off)}" if off else "there is no `primary-gie`"
+        raise ServingError(f"{document.path}: runs no model: {why}. Name the file of an application that does.")
+    names = distinct_names([bare_name(model.file) for model in models])
+    named = dict(zip(names, models, strict=True))
+    wait_s = (on["streammux"].at("batched-push-timeout").number(-1) or 0.0) / 1e6 if "streammux" in on else 0.0
+    return Found(
+        path=document.path,
+        tool="a DeepStream application",
+        models=tuple(_model(name, model, wait_s) for name, model in named.items()),
+        streams=tuple(_streams(named, on)),
+        left_out=tuple(_left_out(groups, on)),
+        warnings=tuple(_warnings(named)),
+    )
+
+
+def _is_on(group: Part) -> bool:
+    enabled = group.parts().get("enable")
+    return enabled is None or enabled.word() not in ("0", "false", "False")
+
+
+def _inference(group: Part) -> Inference:
+    """A group with its configuration, where that is here."""
+    name = group.at("config-file").word() or group.at("config-file-path").word()
+    path = group.path.parent / name
+    if not name or not path.is_file():
+        return Inference(group, {})
+    if group.at("plugin-type").whole() == TRITON:
+        return Inference(group, {}, _triton_model(path))
+    return Inference(group, _properties(path))
+
+
+def _properties(path: Path) -> Mapping[str, Part]:
+    """The group `property` of a configuration of nvinfer."""
+    for document in read_either(path):
+        return document.at("property").parts()
+    return {}
+
+
+def read_either(path: Path) -> list[Part]:
+    """A key file, or the documents of a YAML file."""
+    first = next((line.strip() for line in text_of(path).splitlines() if line.strip()[:1] not in ("", "#")), "")
+    return [key_file(path)] if first.startswith("[") else yaml_documents(path)
+
+
+def _triton_model(path: Path) -> str:
+    """The model that a configuration of nvinferserver asks Triton for; empty where it names none."""
+    message = parse(text_of(path), str(path))
+    for name in ("infer_config", "backend", "triton"):
+        message = _inside(message, name)
+    named = message.get("model_name")
+    return str(named.values[0].value) if named else ""
+
+
+def _inside(message: Message, name: str) -> Message:
+    found = message.get(name)
+    value = found.values[0].value if found and found.values else {}
+    return value if isinstance(value, dict) else {}
+
+
+def _model(name: str, model: Inference, wait_s: float) -> FoundModel:
+    batch = model.part("batch-size").whole()
+    first = bool(PRIMARY.fullmatch(model.key))
+    return FoundModel(
+        name=name,
+        notes=tuple(_notes(model, batch)),
+        source=_source(model),
+        batch_size=batch,
+        precision=model.precision,
+        max_queue_delay_s=wait_s if first and batch != 1 and wait_s > 0 else 0.0,
+    )
+
+
+def _notes(model: Inference, batch: int | None) -> Iterator[str]:
+    server = "asked of Triton" if model.triton_model else "TensorRT"
+    batches = f", batches up to {batch}" if batch else ""
+    yield f"{model.key}: {model.file.rpartition('/')[2]}, {server}{batches}"
+    if model.config and not model.own and not model.triton_model:
+        yield f"Its configuration is not here: {model.config}"
+
+
+def _source(model: Inference) -> str:
+    """The ONNX file where it is here, else the name of what is served."""
+    onnx = model.own.get("onnx-file")
+    if onnx and (path := onnx.path.parent / onnx.word()).is_file():
+        return f"onnx:{path}"
+    return bare_name(model.file)
+
+
+# Who asks
+
+
+def _streams(named: Mapping[str, Inference], on: Mapping[str, Part]) -> Iterator[FoundStream]:
+    sources = list(_sources(on))
+    for name, model in named.items():
+        if PRIMARY.fullmatch(model.key):
+            yield from (_of_cameras(name, model, one) for one in sources or [Sources(1, None)])
+        else:
+            yield _of_objects(name, model, named)
+
+
+def _of_cameras(name: str, model: Inference, sources: Sources) -> FoundStream:
+    seen = f", one frame in {model.each} of each (interval {model.each - 1})" if model.each > 1 else ""
+    rate = f"{sources.rate_fps / model.each:g} fps" if sources.rate_fps else TODO
+    return FoundStream(
+        model=name,
+        notes=(f"{counted(sources.count, 'source')}{seen}",),
+        count=sources.count,
+        kind="rate",
+        rate=rate,
+    )
+
+
+def _of_objects(name: str, model: Inference, named: Mapping[str, Inference]) -> FoundStream:
+    """A secondary model is asked once for each object that another finds."""
+    wanted = model.part("operate-on-gie-id").whole()
+    ids = {other: one.part("gie-unique-id").whole() for other, one in named.items() if one is not model}
+    finder = next((other for other, number in ids.items() if number == wanted), "another model")
+    classes = model.part("operate-on-class-ids").word().rstrip(";")
+    of_class = f" of class {classes.replace(';', ', ')}" if classes else ""
+    return FoundStream(
+        model=name,
+        notes=(f"Asked for each object{of_class} that {finder} finds: its frames a second times objects in a frame",),
+    )
+
+
+def _sources(on: Mapping[str, Part]) -> Iterator[Sources]:
+    """Sources of the same rate together."""
+    counts: Counter[float | None] = Counter()
+    for name, group in on.items():
+        if name == "source-list":
+            counts[None] += _listed(group)
+        elif name == "source" and group.at("csv-file-path").value is not None:
+            counts.update(_of_table(group.path.parent / group.at("csv-file-path").word()))
+        elif re.fullmatch(r"source\d+", name):
+            counts[_rate_fps(group)] += _count(group)
+    yield from (Sources(count, rate) for rate, count in counts.items())
+
+
+def _listed(group: Part) -> int:
+    listed = [uri for uri in group.at("list").word().split(";") if uri.strip()]
+    return len(listed) or group.at("num-source-bins").whole(1) or 1
+
+
+def _count(group: Part) -> int:
+    return group.at("num-sources").whole(1) or 1
+
+
+def _rate_fps(group: Part) -> float | None:
+    """Frames a second that reach the models; None where the source decides."""
+    frames, seconds = (group.at(f"camera-fps-{key}").number() for key in ("n", "d"))
+    if group.at("type").whole() not in CAMERAS or not frames:
+        return None
+    kept = max(1, group.at("drop-frame-interval").whole() or 1)
+    return frames / (seconds or 1.0) / kept
+
+
+def _of_table(path: Path) -> Mapping[float | None, int]:
+    """How many sources a CSV file lists; one where the file is not here."""
+    if not path.is_file():
+        return {None: 1}
+    rows = list(csv.DictReader(text_of(path).splitlines()))
+    counts = [row.get("num-sources") or "1" for row in rows if (row.get("enable") or "1").strip() != "0"]
+    if wrong := next((count for count in counts if not re.fullmatch(r"\s*[1-9]\d{0,5}\s*", count)), None):
+        raise ServingError(f"{path}: `num-sources` must be a whole number from 1, got `{wrong[:40]}`. Mend the file.")
+    return {None: sum(map(int, counts))}
+
+
+# What stays out
+
+
+def _left_out(groups: Mapping[str, Part], on: Mapping[str, Part]) -> Iterator[str]:
+    drawn = [name for name in on if DRAWN.fullmatch(name)]
+    for name in groups:
+        if name not in on and LOOKS.fullmatch(name):
+            yield f"{name}: is off"
+        elif name in on and not LOOKS.fullmatch(name) and name not in drawn:
+            yield f"{name}: its work is not planned"
+
+
+def _warnings(named: Mapping[str, Inference]) -> Iterator[str]:
+    secondary: Sequence[str] = [name for name, model in named.items() if SECONDARY.fullmatch(model.key)]
+    if secondary:
+        yield "models that look at what another found have streams and SLOs of their own, not one with its"
+    yield "decoding, scaling and drawing share the GPU with the models, and are not planned: `headroom` leaves room"

@@ -1,0 +1,123 @@
+"""KServe: predictors of InferenceServices, whatever other objects the manifest holds."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingError, bare_name, distinct_names
+from planner.imports.serving.parts import Part
+from planner.units.writing import counted
+
+GROUP = "serving.kserve.io/"
+SERVICE = "InferenceService"
+TREES = ("sklearn", "xgboost", "lightgbm", "pmml", "catboost")
+"""Formats of models that are no networks, and run on processors."""
+FORMATS = ("huggingface", "onnx", "paddle", "pytorch", "tensorflow", "triton", *TREES)
+"""Keys by which older manifests say the format."""
+VERSION = re.compile(r"/v?\d+$")
+"""The end of an address that is a version of a model, not its name."""
+NAMES = ("--model_id", "--model-id")
+"""Options by which KServe's server of Hugging Face models is told which one."""
+GPU_RESOURCES = ("nvidia.com/", "amd.com/gpu")
+
+
+def looks_like(document: Part) -> bool:
+    """True of any object of KServe."""
+    return document.at("apiVersion").value is not None and document.at("apiVersion").word().startswith(GROUP)
+
+
+def read(documents: Sequence[Part]) -> Found:
+    """Models of all services in a manifest."""
+    services = [one for one in documents if looks_like(one) and one.at("kind").word() == SERVICE]
+    others = [one for one in documents if one not in services]
+    served = [one for one in services if _format(one) not in TREES]
+    path = documents[0].path
+    if not served:
+        found = "only models that are no networks" if services else f"no {SERVICE}"
+        raise ServingError(f"{path}: holds {found}. Name a manifest with one that serves a network.")
+    names = distinct_names([one.at("metadata", "name").word("model") for one in served])
+    return Found(
+        path=path,
+        tool="a KServe manifest",
+        models=tuple(_model(name, one) for name, one in zip(names, served, strict=True)),
+        streams=tuple(FoundStream(model=name) for name in names),
+        left_out=(
+            *(f"{_name(one)}: is {_format(one)}, which runs on processors" for one in services if one not in served),
+            *(f"{one.at('kind').word('an object')} {_name(one)}: is no {SERVICE}" for one in others),
+            *(line for one in served for line in _beside(one)),
+        ),
+    )
+
+
+def _name(document: Part) -> str:
+    return document.at("metadata", "name").word("without a name")
+
+
+def _format(document: Part) -> str:
+    """`huggingface`, `onnx`, ...; `container` where an image of somebody's own serves."""
+    predictor = document.at("spec", "predictor")
+    if named := predictor.at("model", "modelFormat", "name").word():
+        return named
+    return next((name for name in FORMATS if predictor.at(name).value is not None), "container")
+
+
+def _server(document: Part) -> Part:
+    """What says where the model lies and what it gets."""
+    predictor, name = document.at("spec", "predictor"), _format(document)
+    if name == "container":
+        return predictor.at("containers", 0)
+    return predictor.at("model") if predictor.at("model").value is not None else predictor.at(name)
+
+
+def _model(name: str, document: Part) -> FoundModel:
+    batcher = document.at("spec", "predictor", "batcher")
+    batch = batcher.at("maxBatchSize").whole(1)
+    return FoundModel(
+        name=name,
+        notes=tuple(_notes(document, batch)),
+        source=_source(document),
+        batch_size=batch,
+        max_queue_delay_s=(batcher.at("maxLatency").number() or 0.0) / 1e3,
+    )
+
+
+def _notes(document: Part, batch: int | None) -> Iterator[str]:
+    server, predictor = _server(document), document.at("spec", "predictor")
+    where = server.at("storageUri").word() or server.at("image").word()
+    of_file = f" of {where}" if where else ""
+    batches = f", batches up to {batch}" if batch else ""
+    yield f"{_format(document)}{of_file}{batches}"
+    replicas = {key: predictor.at(f"{key}Replicas").whole() for key in ("min", "max")}
+    said = [f"{key}Replicas {count}" for key, count in replicas.items() if count is not None]
+    yield ", ".join([_gpus(server), *said])
+
+
+def _gpus(server: Part) -> str:
+    limits = server.at("resources", "limits").parts()
+    asked = [(key, part.word()) for key, part in limits.items() if key.startswith(GPU_RESOURCES)]
+    if not asked:
+        return "asks for no GPU"
+    return " and ".join(f"asks for {count} {key}" for key, count in asked)
+
+
+def _source(document: Part) -> str:
+    """`hf:bert-base-uncased` where the server gets it from there; else the name of its folder."""
+    server = _server(document)
+    options = [part.word() for part in server.at("args").items()]
+    for option, after in pairwise([*options, ""]):
+        key, equals, value = option.partition("=")
+        if key in NAMES and (value or after):
+            return f"hf:{value if equals else after}"
+    uri = server.at("storageUri").word()
+    if uri.startswith("hf://"):
+        return f"hf:{uri.removeprefix('hf://').partition(':')[0]}"
+    return bare_name(VERSION.sub("", uri.rstrip("/")))
+
+
+def _beside(document: Part) -> Iterator[str]:
+    for part in ("transformer", "explainer"):
+        if document.at("spec", part).value is not None:
+            yield f"{part} of {_name(document)}: runs code of its own, which is not planned"
+    containers = document.at("spec", "predictor", "containers").items()
+    if _format(document) == "container" and len(containers) > 1:
+        yield f"{counted(len(containers) - 1, 'further container')} of {_name(document)}: run code of their own"

@@ -1,0 +1,111 @@
+"""Ray Serve: deployments of a config for `serve deploy`, also inside a RayService of Kubernetes."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingError, distinct_names
+from planner.imports.serving.parts import Part, parsed
+
+SERVICE = "RayService"
+NESTED = "serveConfigV2"
+"""Key of a RayService under which the config stands as a text."""
+LANGUAGE_MODELS = "ray.serve.llm"
+FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def looks_like(document: Part) -> bool:
+    """True of a config, or of an object that holds one."""
+    return isinstance(document.at("applications").value, list) or document.at("kind").value == SERVICE
+
+
+def read(documents: Sequence[Part]) -> Found:
+    """Deployments that get GPUs."""
+    config = _config(next(one for one in documents if looks_like(one)))
+    applications = config.at("applications").items()
+    deployments = [(app, one) for app in applications for one in app.at("deployments").items()]
+    served = [(app, one) for app, one in deployments if _gets_gpu(one)]
+    left_out = tuple(_left_out(applications, [one for _, one in served]))
+    if not served:
+        why = " ".join(f"{line}." for line in left_out[:3]) or "it has no applications."
+        raise ServingError(f"{config.path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
+    names = distinct_names([_called(app, one) for app, one in served])
+    return Found(
+        path=config.path,
+        tool="a Ray Serve config",
+        models=tuple(_model(name, app, one) for name, (app, one) in zip(names, served, strict=True)),
+        streams=tuple(FoundStream(model=name) for name in names),
+        left_out=left_out,
+    )
+
+
+def _config(document: Part) -> Part:
+    """The config itself."""
+    text = document.at("spec", NESTED)
+    if document.at("kind").value != SERVICE:
+        return document
+    if not isinstance(text.value, str):
+        raise text.error(f"a text with the config of a {SERVICE}")
+    inner = parsed(document.path, text.value)
+    return Part(document.path, inner, inner.data)
+
+
+def _gets_gpu(deployment: Part) -> bool:
+    """True where it asks for GPUs, or says nothing of what it gets: then its code decides."""
+    options = deployment.at("ray_actor_options")
+    return options.value is None or bool(options.at("num_gpus").number())
+
+
+def _called(application: Part, deployment: Part) -> str:
+    """The deployment's name; the application's where each has but one."""
+    alone = len(application.at("deployments").items()) == 1
+    own = application.at("name").word() if alone else ""
+    return own or deployment.at("name").word("model")
+
+
+def _model(name: str, application: Part, deployment: Part) -> FoundModel:
+    settings = deployment.at("user_config")
+    factory = application.at("args", "factory").word()
+    return FoundModel(
+        name=name,
+        notes=tuple(_notes(application, deployment)),
+        source=factory if FACTORY.fullmatch(factory) else "",
+        input_shape=_shape(application) if FACTORY.fullmatch(factory) else (),
+        batch_size=settings.at("max_batch_size").whole(1),
+        max_queue_delay_s=settings.at("batch_wait_timeout_s").number() or 0.0,
+    )
+
+
+def _shape(application: Part) -> tuple[int, ...]:
+    return tuple(side.whole(1) or 1 for side in application.at("args", "shape").items())
+
+
+def _notes(application: Part, deployment: Part) -> Iterator[str]:
+    options = deployment.at("ray_actor_options")
+    gpus = options.at("num_gpus").word()
+    kind = options.at("accelerator_type").word()
+    asked = f"{gpus} GPU for each replica" if gpus else "what a replica gets stands in its code"
+    of_kind = f", on {kind}" if kind else ""
+    yield f"{deployment.at('name').word('without a name')} of {application.at('import_path').word()}: {asked}{of_kind}"
+    if said := ", ".join(_replicas(deployment)):
+        yield said
+
+
+def _replicas(deployment: Part) -> Iterator[str]:
+    scaled = deployment.at("autoscaling_config")
+    for part in (deployment.at("num_replicas"), scaled.at("min_replicas"), scaled.at("max_replicas")):
+        if part.value is not None:
+            yield f"{part.steps[-1]} {part.word()}"
+    if (most := deployment.at("max_ongoing_requests")).value is not None:
+        yield f"{most.word()} requests at once"
+
+
+def _left_out(applications: Sequence[Part], served: Sequence[Part]) -> Iterator[str]:
+    for application in applications:
+        name = application.at("name").word("an application without a name")
+        if application.at("import_path").word().startswith(LANGUAGE_MODELS):
+            yield f"{name}: generates tokens, which this import does not read"
+        elif not application.at("deployments").items():
+            yield f"{name}: names no deployments, its code does"
+        for deployment in application.at("deployments").items():
+            if deployment not in served:
+                yield f"{deployment.at('name').word('a deployment')} of {name}: asks for no GPU"

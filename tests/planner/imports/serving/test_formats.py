@@ -1,0 +1,459 @@
+"""Files of DeepStream, Savant, KServe and Ray Serve become scenarios; damaged ones end in one line each.
+
+The texts were written for these tests, with the keys that real files have: those of deepstream_app_tao_configs and of
+deepstream-test5 in NVIDIA/DeepStream, of the samples in insight-platform/Savant, of docs/samples/v1beta1 in
+kserve/kserve, and of the documentation of Serve in ray-project/ray. All real files there were read by hand, too.
+"""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from support.commands import planner
+
+from planner.imports.serving.formats import read
+from planner.imports.serving.found import TODO, Found, ServingError, bare_name, distinct_names, engine_precision
+from planner.io.load import ScenarioError, load_scenario
+
+DEEPSTREAM = """
+# of two cameras and a detector with a classifier
+[application]
+enable-perf-measurement=1
+[source0]
+enable=1
+type=4
+uri=rtsp://door/1
+num-sources=1
+[source1]
+enable=1
+type=3
+uri=file:///streams/%d.mp4
+num-sources=3
+[source2]
+enable=0
+type=4
+uri=rtsp://door/2
+[streammux]
+batch-size=4
+batched-push-timeout=40000
+[primary-gie]
+enable=1
+batch-size=4
+interval=4
+gie-unique-id=1
+config-file=detector.txt
+[tracker]
+enable=1
+ll-lib-file=/opt/nvidia/deepstream/deepstream/lib/libnvds_nvmultiobjecttracker.so
+[secondary-gie0]
+enable=1
+model-engine-file=../models/resnet18_vehiclemakenet_pruned.onnx_b16_gpu0_int8.engine
+batch-size=16
+gie-unique-id=4
+operate-on-gie-id=1
+operate-on-class-ids=0;2;
+config-file=makes.txt
+[secondary-gie1]
+enable=0
+config-file=types.txt
+[sink0]
+enable=1
+type=4
+"""
+DETECTOR = """
+[property]
+onnx-file=../models/yolo11s.onnx
+model-engine-file=../models/yolo11s.onnx_b4_gpu0_fp16.engine
+batch-size=1
+network-mode=0
+"""
+SAVANT = """
+name: ${oc.env:MODULE_NAME, 'plates'}
+parameters:
+  batch_size: 4
+  detector: yolo11s
+  shape: [3, 640, 640]
+pipeline:
+  elements:
+    - element: nvinfer@detector
+      name: ${parameters.detector}
+      model:
+        format: onnx
+        model_file: ${parameters.detector}.onnx
+        batch_size: ${parameters.batch_size}
+        interval: 1
+        input: {shape: "${parameters.shape}"}
+    - group:
+        init_condition: {expr: a, value: a}
+        elements:
+          - element: nvtracker
+          - element: nvinfer@attribute_model
+            name: lpr
+            model:
+              model_file: ${oc.env:MODELS, /models}/ocrnet-vit.onnx
+              precision: int8
+              batch_size: 16
+              input: {object: "${parameters.detector}.car"}
+    - element: pyfunc
+      module: samples.overlay
+      class_name: Overlay
+"""
+KSERVE = """
+apiVersion: v1
+kind: Secret
+metadata: {name: token}
+---
+apiVersion: "serving.kserve.io/v1beta1"
+kind: "InferenceService"
+metadata:
+  name: sentiment
+spec:
+  predictor:
+    minReplicas: 1
+    maxReplicas: 4
+    batcher: {maxBatchSize: 32, maxLatency: 50}
+    model:
+      modelFormat: {name: huggingface}
+      args: [--model_name=sentiment, --model_id=bert-base-uncased, --task=fill_mask]
+      resources: {limits: {cpu: "4", nvidia.com/gpu: "1"}}
+  transformer:
+    containers: [{name: kserve-container, image: tokenizer}]
+---
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: iris}
+spec: {predictor: {sklearn: {storageUri: gs://models/iris}}}
+---
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: pictures}
+spec:
+  predictor:
+    onnx: {storageUri: "gs://models/resnet50"}
+"""
+RAY = """
+proxy_location: EveryNode
+applications:
+- name: app1
+  route_prefix: /
+  import_path: app:app
+  deployments:
+  - name: VideoEncoder
+    num_replicas: auto
+    max_ongoing_requests: 2
+    autoscaling_config: {min_replicas: 1, max_replicas: 32}
+    user_config: {max_batch_size: 8, batch_wait_timeout_s: 0.01}
+    ray_actor_options: {num_cpus: 2.0, num_gpus: 0.5, accelerator_type: T4}
+  - name: MultiDecoder
+    ray_actor_options: {num_cpus: 1.0}
+- name: hidden
+  import_path: other:app
+- name: chat
+  import_path: ray.serve.llm:build_openai_app
+  args: {llm_configs: []}
+"""
+TEXTS = {"app.txt": DEEPSTREAM, "module.yml": SAVANT, "services.yaml": KSERVE, "serve.yaml": RAY}
+
+
+def found(folder: Path, text: str, name: str = "file") -> Found:
+    """What is found in a file of this text."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return read(path)
+
+
+def as_yaml(text: str) -> str:
+    """A key file as the YAML that DeepStream takes instead."""
+    groups: dict[str, dict[str, str]] = {}
+    for line in filter(None, text.splitlines()):
+        if line.startswith("["):
+            group = groups.setdefault(line.strip("[]"), {})
+        elif not line.startswith("#"):
+            key, _, value = line.partition("=")
+            group[key] = yaml.safe_load(value)
+    return yaml.safe_dump(groups, sort_keys=False)
+
+
+def service(predictor: str) -> str:
+    """A manifest of one service."""
+    head = "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: a}\n"
+    return f"{head}spec:\n  predictor: {{{predictor}}}\n"
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Found:
+    (tmp_path / "detector.txt").write_text(DETECTOR)
+    return found(tmp_path, DEEPSTREAM, "app.txt")
+
+
+# DeepStream
+
+
+def test_models_of_a_deepstream_application(application: Found) -> None:
+    detector, makes = application.models
+    assert (detector.name, detector.source, detector.batch_size) == ("yolo11s", "yolo11s", 4)
+    assert (detector.precision, detector.max_queue_delay_s) == ("fp16", 0.04)  # the engine counts, not network-mode
+    assert (makes.name, makes.precision, makes.batch_size) == ("resnet18_vehiclemakenet_pruned", "int8", 16)
+    assert makes.max_queue_delay_s == 0
+    assert makes.notes[-1] == "Its configuration is not here: makes.txt"
+
+
+def test_sources_ask_the_primary_model_and_objects_the_secondary(application: Found) -> None:
+    cameras, objects = application.streams
+    assert (cameras.model, cameras.count, cameras.kind, cameras.rate) == ("yolo11s", 4, "rate", TODO)
+    assert "one frame in 5" in cameras.notes[0]
+    assert (objects.model, objects.kind) == ("resnet18_vehiclemakenet_pruned", "poisson")
+    assert "of class 0, 2 that yolo11s finds" in objects.notes[0]
+
+
+def test_what_is_off_or_is_no_model_is_listed(application: Found) -> None:
+    assert set(application.left_out) == {
+        "source2: is off",
+        "secondary-gie1: is off",
+        "tracker: its work is not planned",
+    }
+
+
+def test_yaml_says_the_same_as_the_key_file(application: Found, tmp_path: Path) -> None:
+    other = found(tmp_path, as_yaml(DEEPSTREAM), "app.yml")
+    assert (other.models, other.streams, set(other.left_out)) == (
+        application.models,
+        application.streams,
+        set(application.left_out),
+    )
+
+
+def test_an_onnx_file_that_is_here_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "detector.txt").write_text(DETECTOR.replace("../models", "models"))
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "yolo11s.onnx").write_bytes(b"onnx")
+    assert found(tmp_path, DEEPSTREAM).models[0].source == f"onnx:{tmp_path / 'models' / 'yolo11s.onnx'}"
+
+
+@pytest.mark.parametrize(
+    ("sources", "streams"),
+    [
+        ("[source0]\nenable=1\ntype=1\ncamera-fps-n=30\ncamera-fps-d=1", [(1, "6 fps")]),
+        ("[source0]\nenable=1\ntype=5\ncamera-fps-n=30\ndrop-frame-interval=2", [(1, "3 fps")]),
+        ("[source-list]\nlist=a;b;c;\n[source-attr-all]\nenable=1\ntype=3", [(3, TODO)]),
+        ("[source-list]\nnum-source-bins=2", [(2, TODO)]),
+        ("[source]\ncsv-file-path=sources.csv", [(5, TODO)]),
+        ("[source]\ncsv-file-path=elsewhere.csv", [(1, TODO)]),
+        ("[application]\nenable-perf-measurement=1", [(1, TODO)]),
+    ],
+)
+def test_sources_are_counted_as_deepstream_does(tmp_path: Path, sources: str, streams: list[tuple[int, str]]) -> None:
+    (tmp_path / "sources.csv").write_text("enable,type,uri,num-sources\n1,3,file:a,4\n0,3,file:b,9\n1,4,rtsp://c,1\n")
+    text = f"{sources}\n[primary-gie]\nenable=1\ninterval=4\nmodel-engine-file=yolo11s.engine\n"
+    assert [(one.count, one.rate) for one in found(tmp_path, text).streams] == streams
+
+
+def test_a_model_asked_of_triton_goes_by_its_name_there(tmp_path: Path) -> None:
+    (tmp_path / "triton.txt").write_text('infer_config { backend { triton { model_name: "peoplenet" version: -1 } } }')
+    text = "[primary-gie]\nenable=1\nplugin-type=1\nbatch-size=4\nconfig-file=triton.txt"
+    (model,) = found(tmp_path, text).models
+    assert (model.name, model.source, model.batch_size) == ("peoplenet", "peoplenet", 4)
+
+
+# Savant, KServe, Ray Serve
+
+
+def test_a_savant_module(tmp_path: Path) -> None:
+    module = found(tmp_path, SAVANT)
+    detector, plates = module.models
+    assert (detector.name, detector.source, detector.batch_size, detector.precision) == (
+        "yolo11s",
+        "yolo11s",
+        4,
+        "fp16",
+    )
+    assert (plates.name, plates.source, plates.batch_size, plates.precision) == ("lpr", "ocrnet-vit", 16, "int8")
+    assert "input 3x640x640" in detector.notes[0]
+    frames, objects = module.streams
+    assert (frames.kind, objects.kind) == ("rate", "poisson")
+    assert "one frame in 2" in frames.notes[0]
+    assert "each car that yolo11s finds" in objects.notes[0]
+    assert module.left_out == ("nvtracker: its work is not planned", "pyfunc samples.overlay: its work is not planned")
+
+
+def test_a_kserve_manifest(tmp_path: Path) -> None:
+    manifest = found(tmp_path, KSERVE)
+    sentiment, pictures = manifest.models
+    assert (sentiment.name, sentiment.source, sentiment.batch_size) == ("sentiment", "hf:bert-base-uncased", 32)
+    assert sentiment.max_queue_delay_s == 0.05
+    assert sentiment.notes[1] == "asks for 1 nvidia.com/gpu, minReplicas 1, maxReplicas 4"
+    assert (pictures.name, pictures.source, pictures.notes[1]) == ("pictures", "resnet50", "asks for no GPU")
+    assert set(manifest.left_out) == {
+        "iris: is sklearn, which runs on processors",
+        "Secret token: is no InferenceService",
+        "transformer of sentiment: runs code of its own, which is not planned",
+    }
+
+
+@pytest.mark.parametrize(
+    ("predictor", "source"),
+    [
+        ("model: {modelFormat: {name: huggingface}, storageUri: 'hf://BAAI/bge-m3:main'}", "hf:BAAI/bge-m3"),
+        ("model: {modelFormat: {name: huggingface}, args: [--model_id, BAAI/bge-m3]}", "hf:BAAI/bge-m3"),
+        ("pytorch: {storageUri: 'gs://models/resnet50/'}", "resnet50"),
+        ("containers: [{image: mine}]", ""),
+    ],
+)
+def test_what_kserve_serves(tmp_path: Path, predictor: str, source: str) -> None:
+    assert found(tmp_path, service(predictor)).models[0].source == source
+
+
+def test_a_ray_serve_config(tmp_path: Path) -> None:
+    config = found(tmp_path, RAY)
+    (model,) = config.models
+    assert (model.name, model.batch_size, model.max_queue_delay_s) == ("VideoEncoder", 8, 0.01)
+    assert model.notes == (
+        "VideoEncoder of app:app: 0.5 GPU for each replica, on T4",
+        "num_replicas auto, min_replicas 1, max_replicas 32, 2 requests at once",
+    )
+    assert config.left_out == (
+        "MultiDecoder of app1: asks for no GPU",
+        "hidden: names no deployments, its code does",
+        "chat: generates tokens, which this import does not read",
+    )
+
+
+def test_a_ray_service_holds_a_config(tmp_path: Path) -> None:
+    inside = "\n".join(f"    {line}" for line in RAY.splitlines())
+    service = f"apiVersion: ray.io/v1\nkind: RayService\nspec:\n  serveConfigV2: |\n{inside}\n"
+    assert found(tmp_path, service).models == found(tmp_path, RAY).models
+
+
+def test_a_plan_exported_to_ray_serve_comes_back(tmp_path: Path) -> None:
+    from support.answers import PLAN
+
+    from planner.exports.fleet import machines
+    from planner.exports.ray_serve import serve_files
+
+    text = serve_files(PLAN, machines(PLAN.recommendation))["serve_config.yaml"]
+    back = {model.name: model for model in found(tmp_path, text).models}
+    asked = {model.name: model for model in PLAN.recommendation.models}
+    assert back.keys() == asked.keys()
+    assert [back[name].max_queue_delay_s for name in back] == [asked[name].max_queue_delay_s for name in back]
+
+
+# The scenario
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_scenario_loads_once_its_reader_wrote_what_only_they_know(tmp_path: Path, name: str) -> None:
+    path, out = tmp_path / name, tmp_path / "s.yaml"
+    path.write_text(TEXTS[name], encoding="utf-8")
+    code, shown, said = planner("init", out, "--from", path)
+    assert (code, said) == (0, "")
+    assert f"Wrote {out}." in shown
+    text = out.read_text(encoding="utf-8")
+    with pytest.raises(ScenarioError, match="must be a duration, got `TODO`"):
+        load_scenario(out)
+    for key, value in (("latency", "100 ms"), ("rate", "5 fps"), ("poisson", "2 rps")):
+        text = text.replace(f"{key}: {TODO}", f"{key}: {value}")
+    out.write_text(text, encoding="utf-8")
+    scenario = load_scenario(out).scenario
+    models = read(path).models
+    assert [(one.name, one.max_queue_delay) for one in scenario.models] == [
+        (one.name, one.max_queue_delay_s) for one in models
+    ]
+    assert {stream.model for stream in scenario.streams} == {model.name for model in models}
+
+
+def test_what_is_known_by_its_file_is_planned(tmp_path: Path) -> None:
+    path, out = tmp_path / "module.yml", tmp_path / "s.yaml"
+    path.write_text(SAVANT, encoding="utf-8")
+    assert planner("init", out, "--from", path)[0] == 0
+    text = out.read_text(encoding="utf-8")
+    assert "perhaps" not in text.partition("name: lpr")[0]
+    assert "# model: NAME" in text.partition("name: lpr")[2]  # ocrnet-vit is none that is known
+
+
+def test_no_file_is_written_over(tmp_path: Path) -> None:
+    path, out = tmp_path / "module.yml", tmp_path / "s.yaml"
+    path.write_text(SAVANT, encoding="utf-8")
+    out.write_text("mine")
+    code, _, said = planner("init", out, "--from", path)
+    assert (code, out.read_text()) == (2, "mine")
+    assert "exists already" in said
+
+
+# Damaged and foreign files
+
+
+PRIMARY = "[primary-gie]\nenable=1\n"
+DAMAGED = [
+    ("", "is empty. Name a DeepStream application"),
+    ("models:\n- name: a\n", "is none that is read. Name a DeepStream application, a Savant module"),
+    ("[property]\nonnx-file=a.onnx\n", "It configures one model: name the file of the application that runs it."),
+    ("[primary-gie]\nenable 1\n", ":2: must be `key=value`, got `enable 1`. Mend the file."),
+    ("# a\n[primary-gie]\nenable=0\n", "runs no model: off are primary-gie"),
+    ("[source0]\nenable=1\n", "runs no model: there is no `primary-gie`"),
+    (
+        f"{PRIMARY}batch-size=many\n",
+        ":3:12: `primary-gie.batch-size` must be a whole number, got `many`. Mend the file.",
+    ),
+    (f"{PRIMARY}interval=-1\n", ":3:10: `primary-gie.interval` must be a whole number of at least 0, got `-1`."),
+    ("primary-gie: [1]\n", ":1:14: `primary-gie` must be a mapping of keys to values, got a list. Mend the file."),
+    ("primary-gie: {a: 1\n", "is not YAML"),
+    ("primary-gie: {enable: 1, enable: 0}\n", "key `enable` is given twice"),
+    ("primary-gie: !run {enable: 1}\n", "has the tag `!run`"),
+    ("pipeline: {elements: [{element: pyfunc}]}\n", "runs no model: no element is `nvinfer@...`"),
+    ("pipeline: {elements: [{element: nvinfer@detector, name: a, model: {batch_size: 0}}]}\n", "at least 1, got 0"),
+    ("apiVersion: serving.kserve.io/v1alpha1\nkind: ServingRuntime\n", "holds no InferenceService"),
+    (KSERVE.partition("---\n")[2].partition("---\n")[2].partition("---\n")[0], "only models that are no networks"),
+    ("applications: []\n", "names no deployment on a GPU"),
+    ("applications: [{name: a, deployments: [{name: b, ray_actor_options: {num_gpus: all}}]}]", "must be a number"),
+    ("kind: RayService\nspec: {}\n", "`spec.serveConfigV2` must be a text with the config of a RayService"),
+    ("a: 1\n---\nb: 2\n---\nprimary-gie: [\n", "is not YAML"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), DAMAGED, ids=[said[:40] for _, said in DAMAGED])
+def test_a_file_that_cannot_be_imported_ends_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path, out = tmp_path / "file", tmp_path / "s.yaml"
+    path.write_text(text, encoding="utf-8")
+    code, shown, told = planner("init", out, "--from", path)
+    assert (code, shown, told.count("\n"), out.exists()) == (2, "", 1, False)
+    assert told.startswith(str(path))
+    assert said in told
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for path, said in (
+        (tmp_path / "none", "no such file"),
+        (tmp_path, "`planner from-triton` reads a model repository"),
+    ):
+        with pytest.raises(ServingError, match=said):
+            read(path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ServingError, match="is not UTF-8"):
+        read(tmp_path / "bytes")
+
+
+def test_the_place_in_a_later_document_is_that_in_the_file(tmp_path: Path) -> None:
+    text = f"kind: Secret\n---\n{service('onnx: {}, minReplicas: some')}"
+    with pytest.raises(ServingError, match=r"file:7:\d+: `spec.predictor.minReplicas` must be a whole number"):
+        found(tmp_path, text)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "precision"),
+    [
+        ("../models/yolo11s.onnx_b4_gpu0_fp16.engine", "yolo11s", "fp16"),
+        ("resnet18_trafficcamnet_pruned.etlt_b1_gpu0_int8.engine", "resnet18_trafficcamnet_pruned", "int8"),
+        ("yolo11s.engine", "yolo11s", ""),
+        ("C:\\models\\yolov8n.onnx", "yolov8n", ""),
+        ("efficientnet_b0", "efficientnet_b0", ""),
+    ],
+)
+def test_a_model_goes_by_its_file(file: str, name: str, precision: str) -> None:
+    assert (bare_name(file), engine_precision(file)) == (name, precision)
+
+
+def test_namesakes_are_numbered() -> None:
+    assert distinct_names(["a", "a", "a-2", "a", "b c"]) == ["a", "a-2", "a-2-2", "a-3", "b-c"]
