@@ -16,7 +16,18 @@ from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.checked import adapter, written
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
-from planner.model.scenario import Phase, Scenario, StreamSpec, one_source, own_model, reuse, sending
+from planner.model.scenario import (
+    MODEL_KEYS,
+    Merging,
+    Phase,
+    Scenario,
+    StreamSpec,
+    graph,
+    one_source,
+    own_model,
+    reuse,
+    sending,
+)
 from planner.units.errors import UNKNOWN_KEY, Steps, Wrong, dotted, keys_of, message, mistakes, shown
 from planner.units.reading import did_you_mean, written_duration
 from simulator.errors import InputError
@@ -305,11 +316,11 @@ class ScenarioReader:
 
     def check_times(self, scenario: Scenario) -> None:
         """Notes durations that leave nothing to serve or to judge."""
-        for i, model in enumerate(scenario.models):
+        for model in scenario.with_stages.models:
             wait_s, slo_s = model.max_queue_delay, model.slo.latency
             if wait_s >= slo_s:
                 limit = f"must be below the latency of the SLO, {slo_s:g} s, got {wait_s:g} s. Make it shorter."
-                self.report(("models", i, "max_queue_delay"), limit)
+                self.report((*scenario.place(model.name), "max_queue_delay"), limit)
         longest_s = JITTER_MAX * (scenario.horizon or HORIZON_S)
         for i, stream in enumerate(scenario.streams):
             if stream.jitter > longest_s:
@@ -325,12 +336,12 @@ class ScenarioReader:
         rates_rps = demand.rates_rps()
         replayed_s = RAREST_S if scenario.horizon is None else scenario.horizon * scenario.replications
         within_s = min(replayed_s, RAREST_S)
-        rare = [i for i, model in enumerate(scenario.models) if rates_rps[model.name] * within_s < 1]
-        for i in rare:
-            seen = f"is asked {rates_rps[scenario.models[i].name]:.3g} times a second"
+        rare = [asked.name for asked in scenario.asked if rates_rps[asked.name] * within_s < 1]
+        for name in rare:
+            seen = f"is asked {rates_rps[name]:.3g} times a second"
             seldom = f"less than once in {written_duration(within_s)}: nothing to judge it by"
             remedy = "Raise the rate" + (" or the horizon" if within_s < RAREST_S else "")
-            self.report(("models", i), f"{seen}, {seldom}. {remedy}, or leave the model out.")
+            self.report(scenario.place(name), f"{seen}, {seldom}. {remedy}, or leave the model out.")
         if not rare:
             self.check_requests(scenario, horizon_s(scenario, demand), sum(rates_rps.values()))
 
@@ -427,13 +438,17 @@ def place(data: Any, path: Steps, value: Any) -> None:
 
 def structure(data: dict[str, Any]) -> Iterator[Wrong]:
     """Errors between the parts of a scenario: names, references, and keys that go together."""
-    models, streams = mappings(data, "models"), mappings(data, "streams")
-    names = [entry["name"] for _, entry in models if isinstance(entry.get("name"), str)]
+    models, streams, pipelines = (mappings(data, key) for key in ("models", "streams", "pipelines"))
+    names = [entry["name"] for _, entry in (*models, *pipelines) if isinstance(entry.get("name"), str)]
     asked = {str(entry.get("model")) for _, entry in streams}
+    yield from nothing_to_serve(data)
     yield from names_of_models(models, asked)
+    yield from names_of_pipelines(pipelines, models, asked)
     yield from names_in_streams(streams, names)
     for i, entry in models:
         yield from below(("models", i), own_model(entry))
+    for i, entry in pipelines:
+        yield from below(("pipelines", i), graph(entry))
     for i, entry in streams:
         yield from below(("streams", i), sending(entry))
     for key, rule in (("accuracy", reuse), ("sharing", one_source)):
@@ -454,6 +469,41 @@ def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str
             hint = f"Add a stream with `model: {name}` or leave the model out."
             yield ("models", i, "name"), f"no stream asks `{name}`. {hint}"
         seen.add(name)
+
+
+def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Scenarios without models, and merging where pipelines ask for their own."""
+    if data.get("pipelines"):
+        if data.get("merging", Merging.NONE) != Merging.NONE:
+            yield ("merging",), "goes only with `models`, not with `pipelines`. Leave one of them out."
+    elif "models" not in data:
+        yield ("models",), "is missing. Add it."
+    elif data["models"] == []:
+        yield ("models",), "must not be empty. Add at least one item."
+
+
+def names_of_pipelines(
+    pipelines: Sequence[tuple[int, dict[str, Any]]], models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]
+) -> Iterator[Wrong]:
+    """Pipelines of the name of something else, those that no stream asks, and those that run no model."""
+    taken = {str(entry.get("name")) for _, entry in models}
+    for i, entry in pipelines:
+        name = entry.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in taken:
+            yield ("pipelines", i, "name"), f"`{name}` is the name of another model or pipeline. Name them apart."
+        elif asked and name not in asked:
+            hint = f"Add a stream with `model: {name}` or leave the pipeline out."
+            yield ("pipelines", i, "name"), f"no stream asks `{name}`. {hint}"
+        taken.add(name)
+        stages = mappings(entry, "stages")
+        for k, stage in stages:
+            if f"{name}.{stage.get('name')}" in taken:
+                where = ("pipelines", i, "stages", k, "name")
+                yield where, f"`{name}.{stage['name']}` is the name of a model. Rename one of them."
+        if stages and not any(stage.get(key) for _, stage in stages for key in MODEL_KEYS):
+            yield ("pipelines", i, "stages"), "run no model: there is nothing to plan GPUs for. Add one that does."
 
 
 def names_in_streams(streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]) -> Iterator[Wrong]:

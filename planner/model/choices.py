@@ -90,3 +90,14 @@ class PublicList(StrEnum):
     GCP = "gcp"
     LAMBDA = "lambda"
     RUNPOD = "runpod"
+
+
+class Codec(StrEnum):
+    """Ways in which video is packed, with ten bits for a colour where that takes an engine another time."""
+
+    H264 = "h264"
+    HEVC = "hevc"
+    HEVC_10BIT = "hevc-10bit"
+    VP9 = "vp9"
+    VP9_10BIT = "vp9-10bit"
+    AV1 = "av1"

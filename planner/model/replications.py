@@ -95,7 +95,7 @@ def requests_needed(attainment: float, confidence: float) -> int:
 
 def longest_slo_s(scenario: Scenario) -> float:
     """The longest latency of an SLO."""
-    return max(spec.slo.latency for spec in scenario.models)
+    return max(spec.slo.latency for spec in scenario.asked)
 
 
 def warmup_s(scenario: Scenario) -> float:
@@ -126,7 +126,7 @@ def _judged_in(scenario: Scenario, workload: Workload, replications: int) -> flo
     confidence = confidence_of(1 if replications == 1 else len(looks_at(scenario, workload)))
     rates_rps = workload.rates_rps()
     wanted_s = workload.longest_recording_s
-    for spec in scenario.models:
+    for spec in scenario.asked:
         # Arrivals are random: three standard deviations more than needed are rarely too few.
         needed = requests_needed(spec.slo.attainment, confidence)
         wanted_s = max(wanted_s, (needed + 3 * sqrt(needed)) / (replications * rates_rps[spec.name]))

@@ -1,0 +1,99 @@
+"""Splitting: the SLO of a pipeline as budgets of its stages, so that its work costs least (Nexus, SOSP'19).
+
+Nexus finds budgets of a tree by a dynamic program over steps of time. Here they come of an integer program over the
+batches themselves, which needs no steps and holds for joins too, where branches wait for one another.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+SHORTER_S = 1e-9
+"""Cost of a second on the way through a pipeline: of splits that cost the same, the quickest."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Choice:
+    """One way to do the work of a stage: a batch size on a kind of GPU."""
+
+    time_s: float
+    """From an item's arrival until its batch is done, at most."""
+    cost: float
+    """Of all the stage's work, a second: in dollars, or in GPUs."""
+
+
+Before = Mapping[str, Sequence[str]]
+"""Stages that come right before each stage; none: frames enter there."""
+
+
+def least_cost(before: Before, choices: Mapping[str, Sequence[Choice]], slo_s: float) -> dict[str, Choice] | None:
+    """A choice for each stage, so that no way through the pipeline takes longer than its SLO, at least cost in all;
+    None where even the quickest choices take longer.
+
+    Two stages one after the other, each in 10 ms at a cost of 3 or 20 ms at 2: with 30 ms one of them is quick, 5.
+    """
+    ways = [(stage, choice) for stage, each in choices.items() for choice in worth_it(each)]
+    stages = list(before)
+    number = {stage: len(ways) + i for i, stage in enumerate(stages)}
+    rows, lower, upper = [], [], []
+
+    def add(cells: Mapping[int, float], low: float, high: float) -> None:
+        row = np.zeros(len(ways) + len(stages))
+        row[list(cells)] = list(cells.values())
+        rows.append(row)
+        lower.append(low)
+        upper.append(high)
+
+    for stage in stages:
+        mine = {i: choice for i, (name, choice) in enumerate(ways) if name == stage}
+        add(dict.fromkeys(mine, 1.0), 1, 1)
+        for earlier in before[stage] or (None,):
+            begun = {} if earlier is None else {number[earlier]: -1.0}
+            took = {i: -choice.time_s for i, choice in mine.items()}
+            add({number[stage]: 1.0} | begun | took, 0, inf)
+    costs = [choice.cost for _, choice in ways] + [SHORTER_S] * len(stages)
+    found = milp(
+        np.array(costs),
+        constraints=LinearConstraint(np.array(rows), lower, upper),
+        integrality=np.array([1] * len(ways) + [0] * len(stages)),
+        bounds=Bounds(0, [1] * len(ways) + [slo_s] * len(stages)),
+    )
+    if found.x is None:
+        return None
+    return {stage: choice for (stage, choice), taken in zip(ways, found.x, strict=False) if taken > 0.5}
+
+
+def worth_it(choices: Sequence[Choice]) -> list[Choice]:
+    """The choices that no other beats in both time and cost."""
+    kept: list[Choice] = []
+    for choice in sorted(choices):
+        if not kept or choice.cost < kept[-1].cost:
+            kept.append(choice)
+    return kept
+
+
+def budgets_s(before: Before, times_s: Mapping[str, float], slo_s: float) -> dict[str, float]:
+    """Each stage's part of the SLO: its time on the longest way that leads through it.
+
+    Stages of 10 and 20 ms and an SLO of 60 ms: 20 and 40 ms. No way through the pipeline has more than the SLO, for no
+    stage on it has a larger part than on this way.
+    """
+    until_s = longest_s(before, times_s)
+    following = {stage: [other for other, earlier in before.items() if stage in earlier] for stage in before}
+    onward_s = longest_s(following, times_s)
+    return {stage: slo_s * took / (until_s[stage] + onward_s[stage] - took) for stage, took in times_s.items()}
+
+
+def longest_s(before: Before, times_s: Mapping[str, float]) -> dict[str, float]:
+    """The longest time from the first stage to the end of each."""
+    known: dict[str, float] = {}
+
+    def until(stage: str) -> float:
+        if stage not in known:
+            known[stage] = times_s[stage] + max(map(until, before[stage]), default=0.0)
+        return known[stage]
+
+    return {stage: until(stage) for stage in before}

@@ -1,0 +1,127 @@
+"""Stages: how many items each stage of a pipeline has of one frame, and how that varies."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, floor
+
+import numpy as np
+
+from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from simulator.world.workload import Floats
+
+ITEMS_MAX = 2000
+"""Items of one frame above which chances are added up in one."""
+RARE = 1e-9
+"""Chance of a number of items that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The number of items that a frame has at one stage."""
+
+    mean: float
+    chances: Floats
+    """Of 0, 1, 2, ... items."""
+
+    @property
+    def variance(self) -> float:
+        """Of the number."""
+        numbers = np.arange(len(self.chances))
+        seen = float(numbers @ self.chances)
+        return float(numbers**2 @ self.chances) - seen**2
+
+    def least_share(self, frames: float) -> float:
+        """Share of all items that such a share of the frames has at least: those with few of them.
+
+        Of 1 and 3 items, one as often as the other, half of the frames has a quarter of the items.
+        """
+        if not self.mean:
+            return frames
+        up_to = np.minimum(np.cumsum(self.chances), frames)
+        counted = np.diff(up_to, prepend=0.0)
+        return min(frames, float(np.arange(len(counted)) @ counted) / self.mean)
+
+
+ONE = Items(1.0, np.array([0.0, 1.0]))
+
+
+def in_order(pipeline: PipelineSpec) -> Iterator[StageSpec]:
+    """The stages, each after all that come before it."""
+    left = {stage.name: stage for stage in pipeline.stages}
+    while left:
+        ready = [one for one in left.values() if not any(edge.stage in left for edge in one.after)]
+        yield from ready
+        for stage in ready:
+            del left[stage.name]
+
+
+@lru_cache(maxsize=64)
+def items_of(pipeline: PipelineSpec) -> Mapping[str, Items]:
+    """Items of each stage by its name. A stage after several runs once a frame, if any item came to it at all."""
+    items: dict[str, Items] = {}
+    for stage in in_order(pipeline):
+        match stage.after:
+            case ():
+                items[stage.name] = ONE
+            case (edge,):
+                items[stage.name] = after(items[edge.stage], edge)
+            case several:
+                items[stage.name] = joined([after(items[edge.stage], edge) for edge in several])
+    return items
+
+
+def joined(arrived: Sequence[Items]) -> Items:
+    """Once, but for frames of which nothing came: at most as many as have none on the way where that is rarest."""
+    none = min(float(one.chances[0]) for one in arrived)
+    return Items(1 - none, np.array([none, 1 - none]))
+
+
+def after(items: Items, edge: EdgeSpec) -> Items:
+    """Items behind one edge: each item before it that goes this way brings a number of its own.
+
+    The chances of a sum of so many numbers are found by adding one at a time.
+    """
+    each = chances_of(edge.fan_out)
+    if edge.share < 1:
+        each = each * edge.share
+        each[0] += 1 - edge.share
+    found, some = np.zeros(ITEMS_MAX), np.ones(1)
+    for chance in items.chances:
+        found[: len(some)] += chance * some
+        some = np.convolve(some, each)[:ITEMS_MAX]
+    return Items(items.mean * edge.share * mean_of(edge.fan_out), trimmed(found))
+
+
+def trimmed(chances: Floats) -> Floats:
+    """Without the numbers beyond all that are likely."""
+    known = np.flatnonzero(chances > RARE)
+    return chances[: known[-1] + 1] if len(known) else chances[:1]
+
+
+def mean_of(fan_out: FanOutSpec) -> float:
+    """Mean number of items."""
+    return sum(fan_out.counts) / len(fan_out.counts) if fan_out.counts else fan_out.mean
+
+
+def chances_of(fan_out: FanOutSpec) -> Floats:
+    """Chances of 0, 1, 2, ... items."""
+    mean = fan_out.mean
+    if fan_out.counts:
+        return np.bincount(fan_out.counts) / len(fan_out.counts)
+    if fan_out.poisson:
+        return _by_ratio(np.exp(-mean), lambda n: mean / n, mean)
+    if fan_out.geometric:
+        return _by_ratio(1 / (1 + mean), lambda _: mean / (1 + mean), mean)
+    chances = np.zeros(ceil(mean) + 1)
+    chances[floor(mean)] += 1 - mean % 1
+    chances[ceil(mean)] += mean % 1
+    return chances
+
+
+def _by_ratio(first: float, ratio: Callable[[int], float], mean: float) -> Floats:
+    """Chances that follow from one another, up to those that hardly ever occur."""
+    chances = [float(first)]
+    while len(chances) < ITEMS_MAX and (len(chances) <= mean or chances[-1] > RARE):
+        chances.append(chances[-1] * ratio(len(chances)))
+    return np.array(chances)

@@ -1,0 +1,197 @@
+"""Pipelines in scenarios: what is read, and what is refused, each with its place in one line."""
+
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from planner.io.load import ScenarioError, load_text, schema, workload
+from planner.io.strict_yaml import parse
+from planner.model.choices import Codec
+from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from planner.objects import Scenario
+from simulator.errors import InputError
+
+CROSSING = """\
+pipelines:
+  - name: crossing
+    slo: {latency: 300 ms, attainment: 95 %}
+    ordered: true
+    stages:
+      - {name: decode, decode: h264, resolution: 1280x720}
+      - {name: detect, model: yolo11s, precision: fp16, after: decode}
+      - {name: track, host: 2 ms, after: detect}
+      - {name: classify, model: resnet50, after: {stage: detect, fan_out: {mean: 3.2, poisson: true}}}
+      - {name: plates, model: resnet18, after: [{stage: detect, share: 30 %, fan_out: 2}]}
+      - {name: answer, host: 0.2 ms, after: [track, classify, plates]}
+streams:
+  - {model: crossing, count: 40, rate: 10 fps}
+"""
+
+
+def read(text: str, *overrides: str) -> PipelineSpec:
+    return load_text(text, Path("made.yaml"), overrides).scenario.pipelines[0]
+
+
+def refusals(old: str, new: str) -> list[str]:
+    assert old in CROSSING
+    with pytest.raises(ScenarioError) as refused:
+        read(CROSSING.replace(old, new, 1))
+    return list(refused.value.problems)
+
+
+def test_stages_and_the_ways_between_them_are_read() -> None:
+    pipeline = read(CROSSING)
+    stages = {stage.name: stage for stage in pipeline.stages}
+    assert (pipeline.slo.latency, pipeline.slo.attainment, pipeline.ordered) == (0.3, 0.95, True)
+    assert (stages["decode"].decode, stages["decode"].resolution) == (Codec.H264, (1280, 720))
+    assert stages["detect"].after == (EdgeSpec(stage="decode"),)
+    assert stages["classify"].after == (EdgeSpec(stage="detect", fan_out=FanOutSpec(mean=3.2, poisson=True)),)
+    assert stages["plates"].after == (EdgeSpec(stage="detect", fan_out=FanOutSpec(mean=2.0), share=0.3),)
+    assert [edge.stage for edge in stages["answer"].after] == ["track", "classify", "plates"]
+    assert stages["track"].host == 0.002
+
+
+def test_streams_ask_a_pipeline_by_its_name() -> None:
+    demand = workload(load_text(CROSSING, Path("made.yaml"), ()))
+    assert demand.rates_rps() == {"crossing": 400.0}
+
+
+def test_the_schema_knows_the_shorter_forms() -> None:
+    jsonschema.validate(parse(CROSSING).data, schema())
+
+
+def test_a_part_can_be_changed_by_its_name() -> None:
+    assert read(CROSSING, "pipelines[crossing].stages[track].host=3 ms").stages[2].host == 0.003
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "after: decode}",
+            "after: [decode, track]}",
+            "made.yaml:8:42: pipelines[0].stages[2].after: runs in a circle: track -> detect -> track. "
+            "Leave one `after` of them out.",
+        ),
+        (
+            "{name: decode, decode: h264, resolution: 1280x720}",
+            "{name: decode, decode: h264, after: decode}",
+            "made.yaml:6:45: pipelines[0].stages[0].after: runs in a circle: decode -> decode. "
+            "Leave one `after` of them out.",
+        ),
+        (
+            "after: decode}",
+            "after: decoder}",
+            "made.yaml:7:64: pipelines[0].stages[1].after: no stage is called `decoder`. Did you mean `decode`?",
+        ),
+        (
+            "fan_out: 2}",
+            "fan_out: -2}",
+            "made.yaml:10:87: pipelines[0].stages[4].after[0].fan_out.mean: must be above 0, got -2.",
+        ),
+        (
+            "{mean: 3.2, poisson: true}",
+            "{mean: 3.2, poisson: true, geometric: true}",
+            "made.yaml:9:113: pipelines[0].stages[3].after.fan_out.geometric: cannot stand beside `poisson`: counts "
+            "vary in one way. Keep one of them.",
+        ),
+        (
+            "share: 30 %",
+            "share: 130 %",
+            "made.yaml:10:72: pipelines[0].stages[4].after[0].share: must be between 0 and 1, got 130 %. "
+            "Write e.g. `0.95` or `95 %`.",
+        ),
+        (
+            "name: plates",
+            "name: track",
+            "made.yaml:10:16: pipelines[0].stages[4].name: `track` is the name of another stage. Name them apart.",
+        ),
+        (
+            "decode: h264",
+            "decode: h246",
+            "made.yaml:6:32: pipelines[0].stages[0].decode: must be one of h264, ",
+        ),
+        (
+            "resolution: 1280x720",
+            "resolution: big",
+            "made.yaml:6:50: pipelines[0].stages[0].resolution: must be width x height. Write e.g. `1920x1080`.",
+        ),
+        (
+            "host: 2 ms, after",
+            "host: 2 ms, copy: 6 MB, after",
+            "made.yaml:8:41: pipelines[0].stages[2].copy: cannot stand beside `host`: a stage does one thing. "
+            "Make two stages of it.",
+        ),
+        (
+            "{name: track, host: 2 ms, after: detect}",
+            "{name: track, after: detect}",
+            "made.yaml:8:9: pipelines[0].stages[2]: does nothing. Give one of `model`, `decode`, `host` and `copy`.",
+        ),
+        (
+            "host: 2 ms, after",
+            "host: 2 ms, precision: fp16, after",
+            "made.yaml:8:46: pipelines[0].stages[2].precision: goes only with `model`, not with `host`. Leave it out.",
+        ),
+        (
+            "model: crossing,",
+            "model: crossings,",
+            "made.yaml:13:13: streams[0].model: no model is called `crossings`. Did you mean `crossing`?",
+        ),
+        (
+            "ordered: true",
+            "orderd: true",
+            "made.yaml:4:5: pipelines[0].orderd: unknown key. Did you mean `ordered`? Known: ",
+        ),
+        (
+            "streams:",
+            "merging: auto\nstreams:",
+            "made.yaml:12:10: merging: goes only with `models`, not with `pipelines`. Leave one of them out.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(old: str, new: str, line: str) -> None:
+    found = refusals(old, new)
+    assert any(one.startswith(line) for one in found), found
+    assert all("\n" not in one for one in found)
+
+
+def test_a_stage_behind_a_circle_is_never_reached() -> None:
+    found = refusals("after: decode}", "after: [decode, track]}")
+    assert sum("is never reached" in one for one in found) == 3
+
+
+def test_a_pipeline_without_stream_is_refused() -> None:
+    text = CROSSING.replace("streams:", "models:\n  - {name: vgg16, slo: {latency: 1 s}}\nstreams:")
+    with pytest.raises(
+        ScenarioError, match=re.escape("no stream asks `crossing`. Add a stream with `model: crossing`")
+    ):
+        read(text.replace("{model: crossing,", "{model: vgg16,"))
+
+
+def test_names_of_stages_and_models_differ() -> None:
+    text = CROSSING.replace("pipelines:", "models:\n  - {name: crossing.detect, slo: {latency: 1 s}}\npipelines:")
+    with pytest.raises(ScenarioError, match=re.escape("`crossing.detect` is the name of a model")):
+        read(f"{text}  - {{model: crossing.detect, rate: 1 fps}}\n")
+
+
+def test_a_pipeline_of_stations_alone_is_refused() -> None:
+    text = CROSSING.replace("model: yolo11s, precision: fp16", "host: 1 ms").replace("model: resnet50", "host: 1 ms")
+    with pytest.raises(ScenarioError, match=re.escape("run no model")):
+        read(text.replace("model: resnet18", "host: 1 ms"))
+
+
+def test_pipelines_are_checked_in_python_too() -> None:
+    one = StageSpec(name="detect", model="yolo11s")
+    made = Scenario(
+        pipelines=[PipelineSpec(name="p", slo={"latency": "1 s"}, stages=(one,))],
+        streams=[{"model": "p", "rate": "10 fps"}],
+    )
+    assert made.pipelines[0].stages == (one,)
+    with pytest.raises(InputError, match=re.escape("StageSpec: does nothing")):
+        StageSpec(name="idle")
+    with pytest.raises(InputError, match=re.escape("no stage is called `detekt`. Did you mean `detect`?")):
+        PipelineSpec(
+            name="p", slo={"latency": "1 s"}, stages=(one, StageSpec(name="x", host="1 ms", after=("detekt",)))
+        )
