@@ -9,8 +9,9 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from calibrate.io.files import Fault, FileError, read_text, replacing
+from planner.catalog.decoding import decode_rates
 from planner.catalog.files import GpuFile, read_all
-from planner.show.document import Document, Rows, Section, Table
+from planner.show.document import Column, Document, Rows, Section, Table
 from planner.show.terminal import terminal
 from planner.units.errors import dotted, message
 from planner.units.reading import perhaps
@@ -115,12 +116,27 @@ def kinds_text(gpus: Mapping[str, GPU], screen: Screen) -> str:
         rows.figures("int8", lambda gpu: _tera(gpu.tensor_int8_flops)),
         rows.figures("power W", lambda gpu: f"{gpu.tdp_w:g}"),
         rows.figures("host GB/s", lambda gpu: f"{gpu.pcie_bytes_per_s / 1e9:g}"),
+        rows.figures("decoders", lambda gpu: "-" if gpu.decoders is None else str(gpu.decoders)),
     ]
     headline = counted(len(gpus), "kind") + " of GPU, dense peaks."
+    sections = [Section("", [Table(columns)])]
     only = next(iter(gpus.values())) if len(gpus) == 1 else None
     if only:
         headline = f"{only.name}: {only.source}."
-    return terminal(Document(name="gpus", headline=headline, sections=[Section("", [Table(columns)])]), screen) + "\n"
+        sections.append(Section("Video of 1920x1080 that its engines decode", [Table(_decoding(only))]))
+    return terminal(Document(name="gpus", headline=headline, sections=sections), screen) + "\n"
+
+
+def _decoding(gpu: GPU) -> list[Column]:
+    """A row for each codec that is known of it."""
+    rows = Rows(list(decode_rates(gpu)))
+    return [
+        rows.words("codec", "codec"),
+        rows.figures("frames/s", lambda rate: f"{rate.fps:,.0f}"),
+        rows.figures("streams of 30 fps", lambda rate: str(rate.streams(30))),
+        rows.words("evidence", "evidence"),
+        rows.words("source", "source", wide=True),
+    ]
 
 
 def _tera(rate: float | None) -> str:

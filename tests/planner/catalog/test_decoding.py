@@ -1,0 +1,113 @@
+"""Decoding: rates as published, by engine and codec, and streams that were seen to run end to end."""
+
+import csv
+
+import pytest
+from support.paths import PUBLIC
+
+from planner.catalog.decoding import decode_fps, decode_rates, stream_bytes
+from planner.catalog.offers import load_catalog
+from planner.model.choices import Codec
+from simulator.world.profile import Evidence
+
+GPUS = load_catalog().gpus
+SHARED = PUBLIC / "published" / "video-decode.csv"
+ENGINES = {
+    "T4": ("Turing", 2),
+    "A10": ("Ampere", 2),
+    "L4": ("Ada", 4),
+    "RTX-PRO-6000-BSE": ("Blackwell", 4),
+    "Jetson-Thor-T5000": ("Jetson Thor", 2),
+}
+"""Five GPUs: whose engine each has, and how many of them."""
+CODECS = {
+    "H.264": Codec.H264,
+    "HEVC": Codec.HEVC,
+    "HEVC Main10": Codec.HEVC_10BIT,
+    "VP9": Codec.VP9,
+    "VP9 10 bit": Codec.VP9_10BIT,
+    "AV1": Codec.AV1,
+}
+# Frames a second of one engine at 1920x1080: NVIDIA Video Codec SDK 13.0, NVDEC application note.
+PUBLISHED = [
+    ("T4", Codec.H264, 771),
+    ("A10", Codec.HEVC, 1415),
+    ("L4", Codec.AV1, 1018),
+    ("RTX-PRO-6000-BSE", Codec.H264, 2172),
+    ("Jetson-Thor-T5000", Codec.VP9_10BIT, 1016),
+]
+END_TO_END = [
+    ("Jetson-Orin-Nano", Codec.HEVC, 13),
+    ("Jetson-Orin-Nano", Codec.H264, 8),
+    ("Jetson-Orin-NX-16GB", Codec.HEVC, 16),
+    ("Jetson-Orin-NX-16GB", Codec.H264, 13),
+    ("H100", Codec.HEVC, 229),
+    ("H100", Codec.H264, 148),
+    ("L40S", Codec.H264, 15),
+]
+"""Streams of 1080p at 30 fps that ran through detection, tracking and classification: NVIDIA's DeepStream and VSS."""
+
+
+@pytest.mark.parametrize(("gpu", "codec", "fps"), PUBLISHED)
+def test_rates_are_those_published(gpu, codec, fps):
+    rate = decode_fps(GPUS[gpu], codec)
+    assert (rate.fps_per_engine, rate.engines, rate.evidence) == (fps, ENGINES[gpu][1], Evidence.PUBLISHED)
+    assert rate.fps == rate.engines * fps
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the published table is not here")
+@pytest.mark.parametrize("gpu", ENGINES)
+def test_decoding_limits_agree_with_the_published_table(gpu):
+    engine, count = ENGINES[gpu]
+    with SHARED.open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["gpu_or_architecture"] == engine]
+    assert len(rows) >= 5
+    for row in rows:
+        rate = decode_fps(GPUS[gpu], CODECS[row["codec"]])
+        assert rate.fps == count * float(row["value"])
+        assert rate.streams(30) == pytest.approx(count * float(row["streams_1080p30"]), abs=1)
+    assert len(list(decode_rates(GPUS[gpu]))) == len(rows)
+
+
+def test_a_t4_decodes_51_streams_and_no_av1():
+    assert decode_fps(GPUS["T4"], Codec.H264).streams(30) == 51
+    assert decode_fps(GPUS["T4"], Codec.AV1) is None
+
+
+@pytest.mark.parametrize(("gpu", "codec", "streams"), END_TO_END)
+def test_what_ran_end_to_end_was_decoded(gpu, codec, streams):
+    assert decode_fps(GPUS[gpu], codec).streams(30) >= streams
+
+
+def test_module_data_sheets_say_how_many_streams_a_jetson_decodes():
+    # Whole modules, HEVC, 1080p at 30 fps.
+    said = {"Jetson-AGX-Orin-64GB": 22, "Jetson-AGX-Orin-32GB": 18, "Jetson-AGX-Xavier": 52}
+    assert {gpu: decode_fps(GPUS[gpu], Codec.HEVC).streams(30) for gpu in said} == said
+
+
+def test_what_nobody_published_of_a_gpu_is_assumed():
+    assert decode_fps(GPUS["A100-80GB"], Codec.HEVC).evidence is Evidence.ASSUMED  # by Turing's, at another clock
+    assert decode_fps(GPUS["RTX3060"], Codec.HEVC).evidence is Evidence.ASSUMED  # its engines are recalled
+    assert decode_fps(GPUS["MI300X"], Codec.HEVC) is None
+    assert decode_fps(GPUS["CPU-Ice-Lake-4c"], Codec.H264) is None
+
+
+def test_slices_have_their_own_engines_or_none():
+    def engines(name):
+        return decode_fps(GPUS[name], Codec.H264).engines
+
+    assert (engines("A100-80GB-MIG-1g.10gb"), engines("A100-80GB-MIG-3g.40gb"), engines("A100-80GB")) == (0, 2, 5)
+    assert decode_fps(GPUS["A100-80GB-MIG-1g.10gb"], Codec.H264).streams(1) == 0
+
+
+def test_other_resolutions_count_by_their_pixels():
+    full, quarter = decode_fps(GPUS["L4"], Codec.H264), decode_fps(GPUS["L4"], Codec.H264, 3840, 2160)
+    assert quarter.fps == pytest.approx(full.fps / 4)
+    assert (full.evidence, quarter.evidence) == (Evidence.PUBLISHED, Evidence.EXTRAPOLATED)
+    assert stream_bytes(3840, 2160) == 4 * stream_bytes()
+
+
+def test_counting_pixels_errs_by_half_at_most_where_somebody_measured():
+    # An RTX 4090 was seen to decode 543.4 frames/s of HEVC at 2688x1520, 35 % less than its pixels say.
+    counted = decode_fps(GPUS["RTX4090"], Codec.HEVC, 2688, 1520).fps
+    assert 543.4 <= counted <= 1.6 * 543.4
