@@ -1,5 +1,5 @@
-"""`python -m benchmarks [memory] [speed] [rules] [commands] [fits] [predictions] [studies]`; all where none is named;
-and `fuzz`, `kills`, which take an hour.
+"""`python -m benchmarks [memory] [speed] [rules] [pipelines] [commands] [fits] [predictions] [studies]`;
+all where none is named; and `fuzz`, `kills`, which take an hour.
 
 Prints one table for each question and whether the targets are met.
 """
@@ -18,6 +18,7 @@ from benchmarks.fits import series, summary, table
 from benchmarks.learnt import learnt_table, new_gpus_table, ratios_table
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
+from benchmarks.pipelines import Crossings, frames_per_s
 from benchmarks.predictions import all_cases
 from benchmarks.predictions import table as predicted_table
 from benchmarks.speed import Series, measure
@@ -100,6 +101,13 @@ def rules() -> None:
     runs = ((name, measure(load, (10**5,)).largest) for name, load in loads.items())
     rows = ([n, f"{r.mean_batch:.1f}", f"{r.requests_per_s:,.0f}", f"{r.ratio:.2f}"] for n, r in runs)
     show("What rules cost; for information", columns, rows)
+
+
+def pipelines() -> None:
+    """Frames that are decoded, looked at and followed by crops; no targets."""
+    found = ((gpu_count, *frames_per_s(Crossings(gpu_count), 20_000)) for gpu_count in (1, 8))
+    rows = ([str(gpu_count), f"{frames:,}", f"{speed:,.0f}", f"{6 * speed:,.0f}"] for gpu_count, frames, speed in found)
+    show("Frames of a pipeline, six items each", ["GPUs", "frames", "frames/s", "items/s"], rows)
 
 
 def memory() -> None:
@@ -212,6 +220,7 @@ PARTS = {
     "memory": memory,
     "speed": speed,
     "rules": rules,
+    "pipelines": pipelines,
     "commands": commands,
     "fits": fits,
     "predictions": predictions,

@@ -25,10 +25,10 @@ from simulator.clock.metrics import Summary, summarise
 from simulator.clock.run import cut, simulate, stages
 from simulator.clock.stability import drain
 from simulator.rules.queues import Stage
-from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Service, SwapPolicy
+from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Replica, Service, SwapPolicy
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.profile import Profile
-from simulator.world.workload import FixedRate, Workload
+from simulator.world.workload import SLO, FixedRate, Workload
 
 LOOKED_AT = 30
 """Placements looked at for each that is replayed: most do not fit or are too busy."""

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service, SwapPolicy
+from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service, SwapPolicy
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Evidence, Profile
-from simulator.world.workload import Poisson, Stream, Workload
+from simulator.world.workload import SLO, Poisson, Stream, Workload
 
 FLOOR_S, SLOPE_S = 0.004, 0.0005
 """A batch of n takes 4 ms + n x 0.5 ms."""
@@ -67,11 +67,11 @@ class Load:
 
     def _service(self, name: str, devices: tuple[Device, ...]) -> Service:
         batching = BatchingPolicy(self.batch_size_max)
-        replicas = tuple(Replica(profile=_profile(name), devices=(d.id,), batching=batching) for d in devices)
+        replicas = tuple(Replica(profile=profile(name), devices=(d.id,), batching=batching) for d in devices)
         return Service(model=name, slo=SLO(2 * self.model_count * run_s(8)), drop=self.drop, replicas=replicas)
 
 
-def _profile(name: str) -> Profile:
+def profile(name: str) -> Profile:
     return Profile(
         model=name,
         gpu=V100.name,

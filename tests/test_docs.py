@@ -31,10 +31,10 @@ from simulator.rules.memory import Residency
 from simulator.rules.scheduling import split
 from simulator.world import deployment, profile
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Service
+from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Service
 from simulator.world.model import Layer
 from simulator.world.profile import Evidence, Profile, WeightSource
-from simulator.world.workload import FixedRate, Poisson, Stream
+from simulator.world.workload import SLO, FixedRate, Poisson, Stream
 
 CONCEPTS = ROOT / "docs" / "concepts.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -16,13 +16,13 @@ from planner.model.plan import Bottleneck, Rejection
 from planner.model.scenario import ModelSpec, Scenario
 from planner.model.statement import Code, Statement
 from simulator.clock.run import cut
-from simulator.world.deployment import SLO, Drop
+from simulator.world.deployment import Drop
 from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.model import Layer
 from simulator.world.precision import weight_share
 from simulator.world.profile import Profile
 from simulator.world.sharing import NOTHING_SHARED, Merged, merged_layers
-from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Trace, Workload
+from simulator.world.workload import SLO, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
 STAGES_MAX = 16
 """GPUs of the largest machines there are to rent."""

@@ -4,7 +4,7 @@ Every definition stands as a formula in `docs/concepts.md`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
 from operator import add
@@ -13,7 +13,10 @@ import numpy as np
 from scipy import special
 
 from simulator.clock.records import Batches, Outcome, Requests, SimulationResult
+from simulator.flow.figures import StageMetrics, StationMetrics, times
+from simulator.world.deployment import Deployment
 from simulator.world.hardware import GPU
+from simulator.world.pipelines import Station
 from simulator.world.power import busy_by_size_w
 from simulator.world.profile import Profile
 from simulator.world.workload import Floats
@@ -95,13 +98,17 @@ class Summary:
     """All metrics of one replication."""
 
     models: dict[str, ModelMetrics]
+    """Pipelines and their stages among them, by the names that `SimulationResult.requests` has."""
     devices: dict[str, DeviceMetrics]
+    stages: dict[str, StageMetrics] = field(default_factory=dict)
+    """Of pipelines."""
+    stations: dict[str, StationMetrics] = field(default_factory=dict)
 
 
 def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
     """Metrics of one replication. Requests that arrived in the first `warmup_s` seconds are left out."""
     deployment = result.deployment
-    slo_s = {service.model: service.slo.latency_s for service in deployment.services}
+    slo_s = slos_s(deployment)
     gpus = {device.id: device.gpu for device in deployment.devices}
     profiles = {
         (service.model, device): replica.profile
@@ -116,6 +123,8 @@ def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
         worked = _worked(batches, gpus[batches.device], profile, result.duration_s)
         by_device[batches.device].append(worked)
         by_model.setdefault(batches.model, []).append(worked)
+    for pipeline in deployment.pipelines:
+        by_model[pipeline.name] = [one for s in pipeline.stages for one in by_model.get(pipeline.name_of(s), ())]
     models = {
         model: _tally(requests, by_model[model], slo_s[model], warmup_s, result.duration_s).metrics(
             result.duration_s - warmup_s
@@ -123,7 +132,47 @@ def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
         for model, requests in result.requests.items()
     }
     devices = {name: _device(result, gpus[name], name, worked) for name, worked in by_device.items()}
-    return Summary(models, devices)
+    stages = {name: _stage(result, name, warmup_s) for name in result.frames if name in result.requests}
+    stations = {station.id: _station(result, station) for station in deployment.stations}
+    return Summary(models, devices, stages, stations)
+
+
+def slos_s(deployment: Deployment) -> dict[str, float]:
+    """By which requests are late, by model, pipeline and stage. Items of a stage at stations have their pipeline's."""
+    of_services = {service.model: service.slo.latency_s for service in deployment.services}
+    of_pipelines = {pipeline.name: pipeline.slo.latency_s for pipeline in deployment.pipelines}
+    of_stages = {
+        pipeline.name_of(stage): pipeline.slo_of(stage).latency_s
+        for pipeline in deployment.pipelines
+        for stage in pipeline.stages
+    }
+    return of_stages | of_pipelines | of_services
+
+
+def _stage(result: SimulationResult, name: str, warmup_s: float) -> StageMetrics:
+    items, frame = result.requests[name], result.frames[name]
+    first = int(items.arrival_s.searchsorted(warmup_s))
+    items, frame = items.since(first), frame[first:]
+    done = items.outcome == FINISHED
+    came_s, start_s, finish_s = items.arrival_s[done], items.start_s[done], items.finish_s[done]
+    frame_came_s = result.requests[_pipeline_of(result.deployment, name)].arrival_s[frame[done]]
+    return StageMetrics(
+        items_per_s=len(items.arrival_s) / (result.duration_s - warmup_s),
+        lost_fraction=_ratio(int(np.count_nonzero(items.outcome == DROPPED)), len(items.arrival_s)),
+        waiting=times(start_s - came_s),
+        service=times(finish_s - start_s),
+        since_arrival=times(finish_s - frame_came_s),
+    )
+
+
+def _pipeline_of(deployment: Deployment, name: str) -> str:
+    return next(one.name for one in deployment.pipelines if name in map(one.name_of, one.stages))
+
+
+def _station(result: SimulationResult, station: Station) -> StationMetrics:
+    use, end_s = result.stations[station.id], result.duration_s
+    worked_s = total((np.minimum(use.finish_s, end_s) - np.minimum(use.start_s, end_s)).tolist())
+    return StationMetrics(utilization=worked_s / (station.servers * end_s), items=len(use.start_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,9 +438,11 @@ def accuracy(
     last in-time result of its source, which is right half as often for every `half_life_s` between the two frames.
     Frames from 0 to 4 s, of which those at 0, 1 and 3 are in time, with base 1 and half-life 1 s: (3 + 0.5 + 0.5) / 5.
     """
-    slo_s = {service.model: service.slo.latency_s for service in result.deployment.services}
+    slo_s = slos_s(result.deployment)
     found = {}
     for model, requests in result.requests.items():
+        if model not in base:
+            continue
         good = requests.finish_s - requests.arrival_s <= slo_s[model] + IN_TIME_S
         judged = (requests.arrival_s >= warmup_s) & (requests.arrival_s + slo_s[model] <= result.duration_s)
         right = good.astype(float) if half_life_s is None else _reused(requests, good, half_life_s)

@@ -1,13 +1,13 @@
 """What happened, as columns. Time stamps and counts only; `simulator.clock.metrics` derives everything else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.world.deployment import Deployment
-from simulator.world.workload import Floats, Sources
+from simulator.world.workload import Demand, Floats, Sources
 
 
 class Outcome(IntEnum):
@@ -40,6 +40,28 @@ class Requests:
             self.finish_s[first:],
             self.outcome[first:],
         )
+
+
+def settled(demand: Demand, start_s: Floats, finish_s: Floats, end_s: float, lost_s: Floats | None = None) -> Requests:
+    """Requests of which it is known when each began, will be done or was given up; NaN: not yet."""
+    begun, done = start_s <= end_s, finish_s <= end_s
+    outcome = np.full(len(start_s), Outcome.WAITING, dtype=np.int8)
+    outcome[begun] = Outcome.RUNNING
+    outcome[done] = Outcome.FINISHED
+    start_s, finish_s = np.where(begun, start_s, np.nan), np.where(done, finish_s, np.nan)
+    if lost_s is not None:
+        lost = ~np.isnan(lost_s)
+        outcome[lost] = Outcome.DROPPED
+        start_s[lost], finish_s[lost] = lost_s[lost], np.nan
+    return Requests(demand.arrival_s, demand.source, start_s, finish_s, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class StationUse:
+    """Items that a station took, in their order; some may end past the end of the simulation."""
+
+    start_s: Floats
+    finish_s: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +125,12 @@ class SimulationResult:
     """By device."""
     wall_s: float
     """Real time the simulation took."""
+    frames: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    """By stage of a pipeline, as `requests` name it: the frame that each of its items is of."""
+    stations: dict[str, StationUse] = field(default_factory=dict)
+    """By station."""
 
     @property
     def request_count(self) -> int:
-        """Requests that arrived."""
-        return sum(len(r.arrival_s) for r in self.requests.values())
+        """Requests that arrived; of a pipeline, frames."""
+        return sum(len(r.arrival_s) for name, r in self.requests.items() if name not in self.frames)

@@ -13,9 +13,12 @@ import simpy
 
 from simulator.clock.drivers import Ahead, Clocked, DelayedAhead, DelayedClocked, Delays
 from simulator.clock.link import Link
-from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult
+from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult, StationUse, settled
 from simulator.clock.serving import ServingGpu
-from simulator.errors import InputError
+from simulator.errors import DeploymentError
+from simulator.flow.checking import check_pipelines, once
+from simulator.flow.flow import Flow, OpenPipeline
+from simulator.flow.stages import ModelStage, OpenStage, SharedStageQueue, StageQueue, StationStage
 from simulator.rules.queues import FormedQueue, Front, Outage, Queue, Router, SharedQueue, Stage
 from simulator.rules.scheduling import split
 from simulator.world.curves import by_size
@@ -52,10 +55,6 @@ class Compiled:
         import_module("simulator.clock.compiled").serve(gpu)
 
 
-class DeploymentError(InputError):
-    """A deployment that cannot exist; the text names the place, the value, the rule and the remedy."""
-
-
 def simulate(
     deployment: Deployment,
     workload: Workload,
@@ -90,7 +89,7 @@ def replicate(
         deployment=deployment,
         duration_s=duration_s,
         seed=seed,
-        requests={model: world.requests(model) for model in demand},
+        requests=world.requests_by_name(),
         batches=world.batches(),
         loads=tuple(load for gpu in world.gpus.values() for load in gpu.loads),
         stalls=tuple(stall for gpu in world.gpus.values() for stall in gpu.stalls),
@@ -99,6 +98,8 @@ def replicate(
             for name, gpu in world.gpus.items()
         },
         wall_s=perf_counter() - began_s,
+        frames={name: stage.frame_by_place for name, stage in world.flow.stages.items()},
+        stations=world.station_uses(),
     )
 
 
@@ -106,11 +107,15 @@ def check(deployment: Deployment, workload: Workload) -> None:
     """Refuse what cannot be run. Raises DeploymentError."""
     devices = {device.id: device for device in deployment.devices}
     hosts = {host.id: host for host in deployment.hosts}
-    served = {service.model for service in deployment.services}
+    staged = {pipeline.name_of(stage) for pipeline in deployment.pipelines for stage in pipeline.stages}
+    asked = [service.model for service in deployment.services] + [pipeline.name for pipeline in deployment.pipelines]
     once("device or host", [device.id for device in deployment.devices] + [host.id for host in deployment.hosts])
-    once("service", [service.model for service in deployment.services])
+    once("service or pipeline", asked)
+    check_pipelines(deployment)
     for stream in workload.streams:
-        if stream.model not in served:
+        if stream.model in staged:
+            raise DeploymentError(f"workload: stream asks {stream.model!r}, a stage. Ask its pipeline.")
+        if stream.model not in asked:
             raise DeploymentError(f"workload: stream asks {stream.model!r}, which no service answers. Add a service.")
     for device in deployment.devices:
         if device.host not in hosts:
@@ -157,12 +162,6 @@ def _check_host_memory(host: Host, weight_bytes: int) -> None:
             f"{host.id}: weights of its models take {weight_bytes / 1e9:.2f} GB, host memory is "
             f"{host.memory_bytes / 1e9:.2f} GB. Place fewer models there or take a host with more memory."
         )
-
-
-def once(what: str, names: Sequence[str]) -> None:
-    """Refuse names that stand for two things."""
-    if twice := [name for name, n in Counter(names).items() if n > 1]:
-        raise DeploymentError(f"deployment: names must differ, got {what} {twice[0]!r} twice. Rename one.")
 
 
 def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_s: float | None) -> list[Stage]:
@@ -229,19 +228,24 @@ class World:
 
     def __init__(self, deployment: Deployment, demand: Mapping[str, Demand], duration_s: float, seed: int) -> None:
         self.deployment = deployment
-        self.demand = demand
+        self.demand = dict(demand)
         self.duration_s = duration_s
         self.env = simpy.Environment()
         noise, failing = np.random.SeedSequence([seed, 1]).spawn(2)
         self.outages = self._outages(failing)
+        self.flow = Flow(deployment, demand, seed, self.env, self.outages)
         self.queues: dict[str, list[list[Queue]]] = {}
         """By model: the queues of each replica, one for each stage."""
         self.places: dict[str, list[np.ndarray]] = {}
         """By model: which requests each replica got; known at the end only where routers or replicas decide."""
         self.routers: dict[str, Router] = {}
         self.on_device: dict[str, list[Queue]] = {device.id: [] for device in deployment.devices}
+        models = self.flow.models
         for service in deployment.services:
-            self._place(service)
+            if service.model in models:
+                self._place_stage(service, models[service.model])
+            else:
+                self._place(service)
         self.gpus = self._gpus(noise)
 
     def _outages(self, failing: np.random.SeedSequence) -> dict[str, list[Outage]]:
@@ -259,26 +263,57 @@ class World:
         chains = []
         front = Front(demand.arrival_s) if service.routing is Routing.SHARED and not alone else None
         for replica, places in zip(service.replicas, shares, strict=True):
-            waiting = front or (demand.arrival_s if alone else demand.arrival_s[places]).data
-            chains.append(self._chain(service, replica, waiting))
+            parts = self._parts(service, replica)
+            rules = replica.batching, service.slo.latency_s, service.drop
+            if front:
+                first: Queue = SharedQueue(parts[0], front, *rules)
+            else:
+                first = Queue(parts[0], (demand.arrival_s if alone else demand.arrival_s[places]).data, *rules)
+            chains.append(self._chain(replica, parts, first))
         self.queues[service.model] = chains
         self.places[service.model] = shares
         if service.routing is Routing.LEAST_OUTSTANDING and not alone:
-            hosts = {device.id: device.host for device in self.deployment.devices}
-            away = [self.outages[hosts[replica.devices[0]]] for replica in service.replicas]
-            first = [chain[0] for chain in chains]
-            self.routers[service.model] = Router(demand.arrival_s.data, first, away)
+            self._add_router(service, demand.arrival_s.data, [chain[0] for chain in chains])
 
-    def _chain(self, service: Service, replica: Replica, waiting: Sequence[float] | Front) -> list[Queue]:
+    def _add_router(self, service: Service, times: Sequence[float], first: Sequence[Queue]) -> Router:
+        hosts = {device.id: device.host for device in self.deployment.devices}
+        away = [self.outages[hosts[replica.devices[0]]] for replica in service.replicas]
+        self.routers[service.model] = Router(times, first, away)
+        return self.routers[service.model]
+
+    def _place_stage(self, service: Service, stage: ModelStage) -> None:
+        """The same for a stage of a pipeline, whose requests come as others are answered."""
+        alone = len(service.replicas) == 1
+        front = Front(np.array(stage.came_s)) if service.routing is Routing.SHARED and not alone else None
+        chains: list[list[Queue]] = []
+        first: list[StageQueue] = []
+        for replica in service.replicas:
+            parts = self._parts(service, replica)
+            rules = replica.batching, stage.deadline_s, service.drop
+            queue = SharedStageQueue(parts[0], front, *rules) if front else StageQueue(parts[0], (), *rules)
+            chain = self._chain(replica, parts, queue)
+            chain[-1].answered = queue.end_batch
+            first.append(queue)
+            chains.append(chain)
+        self.queues[service.model] = chains
+        if alone:
+            stage.open_alone(first[0])
+        elif front:
+            stage.open_shared(first, front)
+        elif service.routing is Routing.LEAST_OUTSTANDING:
+            stage.open_routed(first, self._add_router(service, stage.came_s, first))
+        else:
+            stage.open_in_turn(first, [replica.share for replica in service.replicas])
+
+    def _parts(self, service: Service, replica: Replica) -> list[Stage]:
         link = min(d.gpu.link_bytes_per_s for d in self.deployment.devices if d.id in replica.devices)
-        parts = stages(service, replica, self.deployment.swap, link)
-        slo_s = service.slo.latency_s
-        rules = replica.batching, slo_s, service.drop
-        chain: list[Queue] = [
-            SharedQueue(parts[0], waiting, *rules) if isinstance(waiting, Front) else Queue(parts[0], waiting, *rules)
-        ]
+        return stages(service, replica, self.deployment.swap, link)
+
+    def _chain(self, replica: Replica, parts: Sequence[Stage], first: Queue) -> list[Queue]:
+        """The queues of a replica's GPUs, one behind the other."""
+        chain = [first]
         for stage in parts[1:]:
-            following = FormedQueue(stage, replica.batching, slo_s)
+            following = FormedQueue(stage, replica.batching, first.slo_s)
             chain[-1].next_stage = following
             chain.append(following)
         if len(parts) > 1:
@@ -325,6 +360,7 @@ class World:
                 Compiled.serve(gpu)
                 continue
             self._driver(gpu, links[gpu.device.host], delay).start()
+        self.flow.start()
         self.env.run(until=self.duration_s)
         for gpu in self.gpus.values():
             gpu.end_stall()
@@ -336,13 +372,43 @@ class World:
         return DelayedClocked(self.env, gpu, link, delays) if gpu.clocked else DelayedAhead(gpu, link, delays)
 
     def _settle_places(self) -> None:
-        """Which requests each replica got, where routers or replicas decided."""
+        """Which requests each replica got, where routers, replicas or pipelines decided."""
+        for name, stage in self.flow.models.items():
+            self.demand[name] = stage.demand
+            self.places[name] = stage.dealt_places
         for model, router in self.routers.items():
             router.route(self.duration_s)
             self.places[model] = [np.frombuffer(sent, dtype=np.int64) for sent in router.sent]
         for model, chains in self.queues.items():
             taken = [queue.taken for queue, *_ in chains if isinstance(queue, SharedQueue)]
             self.places[model] = [np.frombuffer(t, dtype=np.int64) for t in taken] or self.places[model]
+
+    def requests_by_name(self) -> dict[str, Requests]:
+        """The columns of all that was asked, and of the stages of pipelines."""
+        found: dict[str, Requests] = {}
+        stages = self.flow.models
+        for name in self.demand:
+            if name in self.flow.pipelines:
+                found |= self._requests_of_pipeline(self.flow.pipelines[name])
+            elif name not in stages:
+                found[name] = self.requests(name)
+        return found
+
+    def _requests_of_pipeline(self, one: OpenPipeline) -> dict[str, Requests]:
+        """Of its frames and, one after another, of its stages."""
+        stages = {name: self._requests_of_stage(name, stage) for name, stage in one.stages.items()}
+        begun_s = np.full(len(one.frames.arrival_s), np.nan)
+        for name in one.first:
+            start_s = stages[name].start_s
+            begun_s[: len(start_s)] = np.fmin(begun_s[: len(start_s)], start_s)
+        answered_s, lost_s = one.frames.columns(one.pipeline.ordered)
+        frames = settled(one.frames.demand, begun_s, answered_s, self.duration_s, lost_s)
+        return {one.pipeline.name: frames, **stages}
+
+    def _requests_of_stage(self, name: str, stage: OpenStage) -> Requests:
+        if isinstance(stage, StationStage):
+            return settled(stage.demand, np.array(stage.start_s), np.array(stage.finish_s), self.duration_s)
+        return self.requests(name)
 
     def requests(self, model: str) -> Requests:
         """The columns of one model's requests."""
@@ -375,6 +441,10 @@ class World:
         values: tuple[np.ndarray, ...] = (start_s, ends_s, state)
         for column, value in zip(columns, values, strict=True):
             column[index] = np.repeat(value, count)
+
+    def station_uses(self) -> dict[str, StationUse]:
+        """What each station did."""
+        return {one.station.id: StationUse(np.array(one.start_s), np.array(one.finish_s)) for one in self.flow.stations}
 
     def batches(self) -> tuple[Batches, ...]:
         """The batches of every queue, dropped rows left out, failed attempts marked."""

@@ -199,7 +199,8 @@ class ServingGpu:
         # Names of its own and no calls that can be spared: most GPUs run ahead of the clock, a batch in 2 microseconds.
         clock, driver, swaps, book = self.clock, self.driver, self.swaps, self.book
         take, queues, noise = self.agenda.take, self.queues, self.noise
-        at_once = self.known and not swaps
+        known = self.known
+        at_once = known and not swaps
         while (now := clock.now) < self.horizon_s:
             if now >= self.failure_s:
                 yield from self.recover()
@@ -237,6 +238,8 @@ class ServingGpu:
             yield driver.run(queue, count, service_s)
             if swaps:
                 self.vacate()
+            if not known:
+                queue.answered(clock.now)
 
     def prepare(self, queue: Queue) -> Steps[bool]:
         """Let others draw first, bring in what `queue` lacks. Returns whether its batch may run."""

@@ -15,6 +15,7 @@ import numpy as np
 from simulator.clock.metrics import outstanding
 from simulator.clock.records import Requests
 from simulator.clock.run import World, stages
+from simulator.flow.rates import held_up, service_rates_rps, station_loads
 from simulator.world.deployment import Deployment, Drop, Service
 from simulator.world.workload import Demand, Workload, draw, scaled
 
@@ -50,34 +51,40 @@ def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workl
     Nothing is dropped, fails or varies: only means count here. One model at 90 rps in batches of 1 that take 10 ms is
     offered 0.9 erlangs and drains; at 100 rps it does not. Pipelines are another matter: their first stage forms the
     batches of all, so what comes evenly fills the later ones with small batches, and what comes in bursts does not.
-    There requests come as in `traffic`, brought to the same rates.
+    There requests come as in `traffic`, brought to the same rates. Stages of `deployment.pipelines` count as models of
+    their own, each asked as often as its items come; those at stations grow where these are offered all they can do.
     """
-    calm = calmed(deployment)
+    if not deployment.services:
+        return Drain(tuple(held_up(deployment, rates_rps, ())), 0.0)
+    calm, frames_rps = calmed(deployment), rates_rps
+    rates_rps = service_rates_rps(deployment, rates_rps)
     waiting = {s.model: BACKLOG * sum(r.batching.max_batch_size for r in s.replicas) for s in calm.services}
     round_s = longest_round_s(calm)
     rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
     duration_s = rounds * round_s
+    demand: dict[str, Demand] = {}
     if traffic is not None and any(len(r.devices) > 1 for s in calm.services for r in s.replicas):
         demand = in_bursts(traffic, rates_rps, duration_s, waiting)
-    else:
-        demand = {
-            model: evenly(rate, duration_s, waiting[model], (i * GOLDEN) % 1.0)
-            for i, (model, rate) in enumerate(rates_rps.items())
-        }
+    demand |= {
+        model: evenly(rate, duration_s, waiting[model], (i * GOLDEN) % 1.0)
+        for i, (model, rate) in enumerate(rates_rps.items())
+        if model not in demand
+    }
     world = World(calm, demand, duration_s, seed=0)
     world.run()
     growing = [model for model in demand if _grows(world.requests(model), waiting[model], duration_s)]
-    return Drain(tuple(growing), duration_s)
+    return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
 
 
 def calmed(deployment: Deployment) -> Deployment:
-    """The deployment without drops, failures and noise."""
+    """The deployment without drops, failures and noise; stages of pipelines as models of their own."""
 
     def service(one: Service) -> Service:
         replicas = tuple(replace(r, profile=replace(r.profile, latency_cv=0.0)) for r in one.replicas)
         return replace(one, replicas=replicas, drop=Drop.NEVER)
 
-    return replace(deployment, services=tuple(map(service, deployment.services)), failures=None)
+    services = tuple(map(service, deployment.services))
+    return replace(deployment, services=services, failures=None, pipelines=(), stations=())
 
 
 def longest_round_s(deployment: Deployment) -> float:
@@ -103,7 +110,8 @@ def in_bursts(
 ) -> dict[str, Demand]:
     """So many requests at once, and then as `traffic` has them, its gaps shrunk or stretched to the rates."""
     usual_rps = traffic.rates_rps()
-    streams = [scaled(Workload((s,)), rates_rps[s.model] / usual_rps[s.model]).streams[0] for s in traffic.streams]
+    asked = [stream for stream in traffic.streams if stream.model in rates_rps]
+    streams = [scaled(Workload((s,)), rates_rps[s.model] / usual_rps[s.model]).streams[0] for s in asked]
     drawn = draw(Workload(tuple(streams)), duration_s, seed=0)
     return {
         model: Demand(
@@ -122,7 +130,12 @@ def _grows(requests: Requests, waiting: int, duration_s: float) -> bool:
 
 
 def compute_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> float:
-    """Share of its time that the busiest GPU computes in full batches. 90 rps in batches of 1 that take 10 ms: 0.9."""
+    """Share of its time that the busiest GPU computes in full batches, or that the busiest stations work.
+
+    90 rps in batches of 1 that take 10 ms: 0.9.
+    """
+    loads = station_loads(deployment, rates_rps)
+    rates_rps = service_rates_rps(deployment, rates_rps)
     busy = {device.id: 0.0 for device in deployment.devices}
     for service in deployment.services:
         shares = sum(replica.share for replica in service.replicas)
@@ -130,7 +143,7 @@ def compute_load(deployment: Deployment, rates_rps: Mapping[str, float]) -> floa
             batches_per_s = rates_rps[service.model] * replica.share / shares / replica.batching.max_batch_size
             for name, stage in zip(replica.devices, stages(service, replica, deployment.swap, None), strict=True):
                 busy[name] += batches_per_s * stage.service_s[-1]
-    return max(busy.values())
+    return max(*busy.values(), *loads.values(), 0.0)
 
 
 def offered_load(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None = None) -> float:

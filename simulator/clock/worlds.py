@@ -14,9 +14,9 @@ from simulator.clock.metrics import Summary, Tally, device_metrics, finished_lat
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import Compiled, World, noise_by_queue, replicate
 from simulator.clock.stability import compute_load, drain
+from simulator.rules.speeds import Speeds
 from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import drawn
-from simulator.world.speeds import Speeds
 from simulator.world.workload import Demand, Floats, Workload, draw
 
 KEPT_BYTES = 2**28
@@ -122,7 +122,7 @@ class Worlds:
     def _plain(self) -> "PlainWorlds | None":
         """All GPUs in machine code; None where somebody can disturb one of them, or a router decides."""
         dealt = all(s.routing is Routing.ROUND_ROBIN or len(s.replicas) == 1 for s in self.deployment.services)
-        if self.deployment.failures is not None or not dealt:
+        if self.deployment.failures is not None or self.deployment.pipelines or not dealt:
             return None
         template = World(self.deployment, {}, self.duration_s, seed=0)
         plain = all(gpu.plain or not gpu.queues for gpu in template.gpus.values())

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
 
-import numpy as np
-
 from simulator.rules.batching import arrived, close_at, first_kept
 from simulator.rules.scheduling import least_outstanding
 from simulator.world.deployment import BatchingPolicy, Drop
@@ -68,6 +66,10 @@ def _nobody() -> None:
     """No GPU waits for the queue yet."""
 
 
+def _nothing(_now_s: float) -> None:
+    """Nothing follows from a batch."""
+
+
 class Queue:
     """Requests that wait for one replica."""
 
@@ -93,6 +95,8 @@ class Queue:
         """When the link to the next stage has carried all that was handed over."""
         self.wake: Callable[[], None] = _nobody
         """Tells the GPU that something is coming."""
+        self.answered: Callable[[float], None] = _nothing
+        """Tells that the batch which began first is done."""
 
     def answer_after(self, answer_s: Sequence[float]) -> None:
         """Times from the start of a batch to its answer, by its size: those of a pipeline's later stages included."""
@@ -118,16 +122,20 @@ class Queue:
         """Apply the drop rule to what has arrived by `now_s`, for a batch that could start at `start_s`."""
         if self.drop is None:
             return
-        met_from_s = start_s + self.longest_s - self.slo_s
-        if self.drop is Drop.LATE and self.head < len(self.times) and self.times[self.head] >= met_from_s:
-            return  # the usual case, seen at a glance: the oldest request would be in time even in the longest batch
-        head = first_kept(self.times, self.head, len(self.times), now_s, start_s, self.drop, self.slo_s, self.answer_s)
+        head = self.first_kept(now_s, start_s, self.drop)
         if head == self.head:
             return
         ready_s = self.ready_at() if self.policy.max_queue_delay_s else inf
         self.leave(now_s, nan, head - self.head)
         if ready_s <= now_s and self.batch_size(now_s):
             self.rest = head, max(ready_s, self.times[head])
+
+    def first_kept(self, now_s: float, start_s: float, drop: Drop) -> int:
+        """Where the queue begins once the drop rule has been applied."""
+        met_from_s = start_s + self.longest_s - self.slo_s
+        if drop is Drop.LATE and self.head < len(self.times) and self.times[self.head] >= met_from_s:
+            return self.head  # the usual case, seen at a glance: the oldest would be in time even in the longest batch
+        return first_kept(self.times, self.head, len(self.times), now_s, start_s, drop, self.slo_s, self.answer_s)
 
     def batch_size(self, now_s: float) -> int:
         """Requests in a batch that starts now."""
@@ -194,7 +202,7 @@ class Front:
     """A queue from which several replicas draw. What is before `head` has been drawn."""
 
     def __init__(self, arrival_s: Floats) -> None:
-        self._arrival_s = arrival_s
+        self._arrival_s = array("d", arrival_s.tobytes())
         self.times = array("d", arrival_s.tobytes())
         self.places = array("q", range(len(arrival_s)))
         """Which request each of `times` belongs to."""
@@ -209,13 +217,19 @@ class Front:
         self.head += count
         return drawn
 
+    def add(self, times_s: Sequence[float]) -> None:
+        """More requests come, later than all others."""
+        self.places.extend(range(len(self.places), len(self.places) + len(times_s)))
+        self.times.extend(times_s)
+        self._arrival_s.extend(times_s)
+
     def put_back(self, places: array[int]) -> None:
         """Let requests that were drawn wait again, in order of arrival, and tell all replicas."""
         older = bisect_left(self.places, places[-1], self.head)
         waiting = array("q", sorted([*places, *self.places[self.head : older]]))
         self.head -= len(places)
         self.places[self.head : older] = waiting
-        self.times[self.head : older] = array("d", self._arrival_s[np.asarray(waiting)].tobytes())
+        self.times[self.head : older] = array("d", [self._arrival_s[place] for place in waiting])
         for view in self.views:
             view.wake()
 

@@ -4,15 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from simulator.world.hardware import Device, Host
+from simulator.world.pipelines import Pipeline, Station
 from simulator.world.profile import Profile, WeightSource
-
-
-@dataclass(frozen=True, slots=True)
-class SLO:
-    """An SLO: at least `attainment` of all requests answered within `latency_s`."""
-
-    latency_s: float
-    attainment: float = 0.99
+from simulator.world.workload import SLO
 
 
 class Drop(StrEnum):
@@ -128,6 +122,10 @@ class Deployment:
     scheduling: Scheduling = Scheduling.ROUND_ROBIN
     swap: SwapPolicy = field(default_factory=SwapPolicy)
     failures: Failures | None = None
+    pipelines: tuple[Pipeline, ...] = ()
+    """Each asked by its name, as a model is."""
+    stations: tuple[Station, ...] = ()
+    """Where stages of pipelines run that are not models."""
 
     @property
     def doubted(self) -> bool:
@@ -138,4 +136,4 @@ class Deployment:
     def is_fixed(self) -> bool:
         """Whether, speeds being known, the same arrivals always end the same way: nothing fails or varies."""
         noisy = any(replica.profile.latency_cv for service in self.services for replica in service.replicas)
-        return self.failures is None and not noisy
+        return self.failures is None and not noisy and all(pipeline.is_fixed for pipeline in self.pipelines)

@@ -57,6 +57,14 @@ Arrivals = FixedRate | Poisson | Gamma | Trace
 
 
 @dataclass(frozen=True, slots=True)
+class SLO:
+    """An SLO: at least `attainment` of all requests answered within `latency_s`."""
+
+    latency_s: float
+    attainment: float = 0.99
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """`count` independent sources of one kind, all asking one model."""
 

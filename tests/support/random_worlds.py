@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service
+from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Doubt, Evidence, Profile
-from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Workload
+from simulator.world.workload import SLO, FixedRate, Gamma, Poisson, Stream, Workload
 
 KIND = GPU(
     name="any",

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Drop, Replica, Routing, Service
+from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Replica, Routing, Service
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Evidence, Profile
+from simulator.world.workload import SLO
 
 CARD = GPU(
     name="round",

@@ -8,11 +8,12 @@ from planner.io.load import Loaded, workload
 from planner.model.scenario import ModelSpec, Scenario, ValidateSpec
 from planner.placing.sizing import Profiles, context_of
 from planner.questions.validation.speed import BySize, of_size
-from simulator.clock.run import DeploymentError, check
-from simulator.world.deployment import SLO, BatchingPolicy, Deployment, Replica, Service
+from simulator.clock.run import check
+from simulator.errors import DeploymentError
+from simulator.world.deployment import BatchingPolicy, Deployment, Replica, Service
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.profile import Profile
-from simulator.world.workload import Workload, scaled
+from simulator.world.workload import SLO, Workload, scaled
 
 HOST = "host"
 

@@ -24,7 +24,8 @@ from planner.questions.validation.written import (
     impossible_run,
 )
 from simulator.clock.records import Batches, Load, MemoryUse, Requests, SimulationResult, Stall
-from simulator.clock.run import DeploymentError, check
+from simulator.clock.run import check
+from simulator.errors import DeploymentError
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.profile import Profile

@@ -24,7 +24,7 @@ from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, 
 from planner.questions.validation.speed import speed_of
 from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted
-from simulator.clock.run import DeploymentError
+from simulator.errors import DeploymentError
 from simulator.world.hardware import GPU
 from simulator.world.profile import Profile
 from simulator.world.workload import Demand, draw

@@ -16,10 +16,10 @@ from planner.placing.sizing import Kind, Need, Sized, design_work, least_work, m
 from planner.search.search import evaluate
 from planner.words.candidates import subject_name
 from planner.words.statements import rejection_remedy
-from simulator.world.deployment import SLO, Drop
+from simulator.world.deployment import Drop
 from simulator.world.model import Layer
 from simulator.world.profile import Profile
-from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Trace, draw
+from simulator.world.workload import SLO, FixedRate, Gamma, Poisson, Stream, Trace, draw
 
 V100_KIND = Kind.of(offer(V100, 3.06))
 

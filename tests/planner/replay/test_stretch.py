@@ -7,8 +7,8 @@ from support.planning import demand, model, scenario
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Need
 from planner.replay.stretch import REPEATS_S, SETTLES, doubled, repeat_s, settling_s, stretch
-from simulator.world.deployment import SLO, Deployment
-from simulator.world.workload import Arrivals, FixedRate, Poisson, Stream, Workload
+from simulator.world.deployment import Deployment
+from simulator.world.workload import SLO, Arrivals, FixedRate, Poisson, Stream, Workload
 
 
 def need(arrivals: Arrivals, dispersion: float) -> dict[str, Need]:

@@ -12,7 +12,8 @@ from support import worlds
 
 from simulator.clock.link import Link, fair_rates
 from simulator.clock.records import SimulationResult
-from simulator.clock.run import DeploymentError, cut, simulate
+from simulator.clock.run import cut, simulate
+from simulator.errors import DeploymentError
 from simulator.rules.batching import arrived, close_at, first_kept
 from simulator.rules.memory import Residency, eviction_order
 from simulator.rules.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware, least_outstanding, split

@@ -11,12 +11,12 @@ from scipy import stats
 from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.deployment import SLO, Deployment, Replica, Service
+from simulator.world.deployment import Deployment, Replica, Service
 from simulator.world.doubt import DrawnSpeeds, drawn
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
 from simulator.world.profile import Doubt, Evidence, Profile
-from simulator.world.workload import FixedRate, Stream, Workload
+from simulator.world.workload import SLO, FixedRate, Stream, Workload
 
 WORLDS = 4000
 CONFIDENCE = 0.999

@@ -47,7 +47,8 @@ from planner.units.writing import Format, Screen
 from simulator.clock.drivers import Delays
 from simulator.clock.metrics import summarise
 from simulator.clock.records import Outcome, SimulationResult
-from simulator.clock.run import DeploymentError, simulate
+from simulator.clock.run import simulate
+from simulator.errors import DeploymentError
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Scheduling
 from simulator.world.model import Layer

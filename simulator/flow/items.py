@@ -1,0 +1,86 @@
+"""Items: what follows from each frame at each stage, drawn before the clock: every deployment meets the same."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.world.pipelines import Edge, FanOut, FanOutKind, Pipeline, PipelineStage, StationWork, in_order
+from simulator.world.workload import Floats
+
+Counts = NDArray[np.int64]
+FAN_OUTS, TIMES = 2, 3
+"""Streams of random numbers, beside those of arrivals and of GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageItems:
+    """All items of one stage, were no frame lost, numbered in the order of their frames."""
+
+    frame: Counts
+    """Of each item."""
+    begins: Counts | None = None
+    """Of a stage after one other: what follows from item i there begins at `begins[i]`, and ends before the next."""
+    joined: Counts | None = None
+    """Of a join, by frame: its item, -1 where it does not run."""
+
+
+def draw_items(pipeline: Pipeline, frame_count: int, seed: int) -> dict[str, StageItems]:
+    """By stage. What an edge draws depends on the seed, the two names and what came before alone."""
+    drawn: dict[str, StageItems] = {}
+    for stage in in_order(pipeline.stages):
+        counts = [
+            _follow(edge, len(drawn[edge.source].frame), _rng(seed, FAN_OUTS, pipeline.name_of(stage), edge.source))
+            for edge in stage.after
+        ]
+        drawn[stage.name] = _items(counts, [drawn[edge.source] for edge in stage.after], frame_count)
+    return drawn
+
+
+def draw_work_s(pipeline: Pipeline, stage: PipelineStage, work: StationWork, count: int, seed: int) -> Floats:
+    """Times of so many items at a station of speed 1."""
+    if not work.cv:
+        return np.full(count, work.service_s)
+    rng = _rng(seed, TIMES, pipeline.name_of(stage))
+    return rng.gamma(work.cv**-2, work.service_s * work.cv**2, count)
+
+
+def _rng(seed: int, stream: int, *names: str) -> np.random.Generator:
+    return np.random.default_rng([seed, stream, crc32("\n".join(names).encode())])
+
+
+def _items(counts: Sequence[Counts], before: Sequence[StageItems], frame_count: int) -> StageItems:
+    """The items of a stage, of those before it and the numbers that follow from each."""
+    if not before:
+        return StageItems(np.arange(frame_count))
+    if len(before) == 1:
+        return StageItems(np.repeat(before[0].frame, counts[0]), begins=np.concatenate([[0], np.cumsum(counts[0])]))
+    came = np.zeros(frame_count)
+    for items, of_item in zip(before, counts, strict=True):
+        came += np.bincount(items.frame, weights=of_item, minlength=frame_count)
+    frame = np.flatnonzero(came)
+    joined = np.full(frame_count, -1)
+    joined[frame] = np.arange(len(frame))
+    return StageItems(frame, joined=joined)
+
+
+def _follow(edge: Edge, count: int, rng: np.random.Generator) -> Counts:
+    """How many items follow from each of `count`."""
+    counts = fan_outs(edge.fan_out, count, rng)
+    return counts if edge.share == 1 else np.where(rng.random(count) < edge.share, counts, 0)
+
+
+def fan_outs(fan_out: FanOut, count: int, rng: np.random.Generator) -> Counts:
+    """So many draws. Of a fixed 2.5 half are 2 and half 3, at random."""
+    match fan_out.kind:
+        case FanOutKind.FIXED:
+            whole = int(fan_out.mean)
+            return whole + (rng.random(count) < fan_out.mean - whole).astype(np.int64)
+        case FanOutKind.POISSON:
+            return rng.poisson(fan_out.mean, count)
+        case FanOutKind.GEOMETRIC:
+            return rng.geometric(1 / (1 + fan_out.mean), count) - 1
+        case FanOutKind.TABLE:
+            return np.resize(np.array(fan_out.counts, dtype=np.int64), count)

@@ -1,0 +1,281 @@
+"""Stages on the clock: where the items of each wait, and what follows when they are done."""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
+from math import isnan
+
+import numpy as np
+import simpy
+
+from simulator.flow.frames import Frames
+from simulator.flow.items import Counts, StageItems
+from simulator.flow.stations import OpenStation, least_busy
+from simulator.rules.batching import EPSILON_S
+from simulator.rules.queues import Front, Queue, Router, SharedQueue
+from simulator.rules.scheduling import split
+from simulator.world.deployment import Drop
+from simulator.world.workload import Demand, Floats
+
+
+class OpenStage(ABC):
+    """A stage of a pipeline on the clock. Each of its items has a place: that in the order in which they came."""
+
+    def __init__(self, frames: Frames, items: StageItems) -> None:
+        self.frames = frames
+        self.frame: list[int] = items.frame.tolist()
+        """Of each item that may come."""
+        self.items: list[int] = []
+        """By place."""
+        self.came_s: list[float] = []
+        """By place: when it came to this stage."""
+        self.following: list[tuple[OpenStage, list[int]]] = []
+        """Stages after this one, and where the items begin there that follow from each of these."""
+        self.joins: list[Join] = []
+
+    def take(self, items: Sequence[int], now_s: float) -> None:
+        """Items come, all at once."""
+        first = len(self.items)
+        self.items.extend(items)
+        self.came_s.extend(repeat(now_s, len(items)))
+        self.send(first, now_s)
+
+    @abstractmethod
+    def send(self, first: int, now_s: float) -> None:
+        """Bring those from the place `first` on to where they wait."""
+
+    def answer(self, places: Sequence[int], now_s: float) -> None:
+        """Items are done. What follows from them comes to the next stages, unless their frame is lost."""
+        frame, is_lost = self.frame, self.frames.is_lost
+        done = [item for item in map(self.items.__getitem__, places) if not is_lost[frame[item]]]
+        if not done:
+            return
+        frames = [frame[item] for item in done]
+        self.frames.count_done(frames, now_s)
+        for stage, begins in self.following:
+            items = list(chain.from_iterable(range(begins[item], begins[item + 1]) for item in done))
+            if items:
+                stage.take(items, now_s)
+        for join in self.joins:
+            join.count_done(frames, now_s)
+
+    def lose(self, places: Sequence[int], now_s: float) -> None:
+        """Items are given up, and their frames with them."""
+        self.frames.lose((self.frame[self.items[place]] for place in places), now_s)
+
+    @property
+    def frame_by_place(self) -> Counts:
+        """Which frame each item is of."""
+        return np.array([self.frame[item] for item in self.items], dtype=np.int64)
+
+    @property
+    def demand(self) -> Demand:
+        """Its items as requests."""
+        return Demand(np.array(self.came_s), self.frames.demand.source[self.frame_by_place])
+
+
+class Join:
+    """What a stage waits for that follows several."""
+
+    def __init__(self, stage: OpenStage, joined: Counts, before: Sequence[StageItems]) -> None:
+        self.stage = stage
+        self.joined: list[int] = joined.tolist()
+        """By frame: its item, -1 for none."""
+        whole = np.zeros(len(joined), dtype=np.int64)
+        for items in before:
+            whole += np.bincount(items.frame, minlength=len(joined))
+        self.left: list[int] = whole.tolist()
+        """By frame: items before it that are not done."""
+
+    def count_done(self, frames: Sequence[int], now_s: float) -> None:
+        """An item before it is done, of each of these frames."""
+        left, joined = self.left, self.joined
+        ready = []
+        for frame in frames:
+            left[frame] -= 1
+            if not left[frame] and joined[frame] >= 0:
+                ready.append(joined[frame])
+        if ready:
+            self.stage.take(ready, now_s)
+
+
+class StationStage(OpenStage):
+    """A stage whose items are worked on at stations."""
+
+    def __init__(
+        self,
+        frames: Frames,
+        items: StageItems,
+        work_s: Floats,
+        stations: Sequence[OpenStation],
+        homes: Mapping[int, int],
+        env: simpy.Environment,
+    ) -> None:
+        super().__init__(frames, items)
+        self.work_s: list[float] = work_s.tolist()
+        """By item."""
+        self.stations = stations
+        self.homes = homes
+        """By source: the number of the station where it stays; empty: each item goes where least is outstanding."""
+        self.env = env
+        self.start_s: list[float] = []
+        """By place."""
+        self.finish_s: list[float] = []
+
+    def send(self, first: int, now_s: float) -> None:
+        """Stations take them at once. Those that will end together do so in one event."""
+        ends: dict[float, list[tuple[int, OpenStation]]] = {}
+        for place in range(first, len(self.items)):
+            item = self.items[place]
+            station = self._station(item, now_s)
+            start_s, finish_s = station.take(now_s, self.work_s[item])
+            self.start_s.append(start_s)
+            self.finish_s.append(finish_s)
+            ends.setdefault(finish_s, []).append((place, station))
+        for finish_s, together in ends.items():
+            end = self.env.timeout(max(0.0, finish_s - self.env.now), together)
+            end.callbacks.append(self._end)
+
+    def _station(self, item: int, now_s: float) -> OpenStation:
+        if self.homes:
+            return self.stations[self.homes[int(self.frames.demand.source[self.frame[item]])]]
+        return least_busy(self.stations, now_s)
+
+    def _end(self, end: simpy.Event) -> None:
+        together: list[tuple[int, OpenStation]] = end.value or []
+        for _, station in together:
+            station.outstanding -= 1
+        self.answer([place for place, _ in together], self.env.now)
+
+
+class ModelStage(OpenStage):
+    """A stage that is a model: its items wait in the queues of replicas."""
+
+    def __init__(self, frames: Frames, items: StageItems, deadline_s: float, *, fed_by_source: bool) -> None:
+        super().__init__(frames, items)
+        self.deadline_s = deadline_s
+        """From the arrival of the frame."""
+        self.queues: list[StageQueue] = []
+        self.owner: list[int] = []
+        """By place: the queue it goes to, where that is known from the start."""
+        self.lines: list[tuple[list[float], list[int]]] = []
+        """When the items of each queue came, and their places, where these are dealt in turn."""
+        self.router: Router | None = None
+        self.front: Front | None = None
+        if fed_by_source:
+            self.items = list(range(len(self.frame)))
+            self.came_s = list(frames.arrival_s)
+
+    def frame_came_s(self, place: int) -> float:
+        """When the frame of an item arrived."""
+        return self.frames.arrival_s[self.frame[self.items[place]]]
+
+    def open_alone(self, queue: "StageQueue") -> None:
+        """One queue holds all."""
+        queue.times = self.came_s
+        self._open([queue], [range(len(self.frame))])
+
+    def open_in_turn(self, queues: Sequence["StageQueue"], shares: Sequence[float]) -> None:
+        """Queues get items in turn, by shares."""
+        owner = np.empty(len(self.frame), dtype=np.int64)
+        for number, places in enumerate(split(len(self.frame), shares)):
+            owner[places] = number
+        self.owner = owner.tolist()
+        self.lines = [([], []) for _ in queues]
+        for queue, (came_s, _) in zip(queues, self.lines, strict=True):
+            queue.times = came_s
+        self._open(queues, [places for _, places in self.lines])
+        self._deal(0)
+
+    def open_routed(self, queues: Sequence["StageQueue"], router: Router) -> None:
+        """A router knows the queue with the least outstanding work."""
+        self.router = router
+        self._open(queues, router.sent)
+
+    def open_shared(self, queues: Sequence["StageQueue"], front: Front) -> None:
+        """All draw from one."""
+        self.front = front
+        self._open(queues, [front.places for _ in queues])
+
+    def _open(self, queues: Sequence["StageQueue"], places: Sequence[Sequence[int]]) -> None:
+        self.queues = list(queues)
+        for queue, of_queue in zip(queues, places, strict=True):
+            queue.open(self, of_queue)
+
+    def send(self, first: int, now_s: float) -> None:
+        """Queues get them at once, and wake their GPUs."""
+        queues = self.queues
+        if self.front:
+            self.front.add(self.came_s[first:])
+        elif self.router:
+            self.router.route(now_s)
+        elif self.lines:
+            queues = self._deal(first)
+        for queue in queues:
+            queue.wake()
+
+    @property
+    def dealt_places(self) -> list[Counts]:
+        """By queue: the places of its items, where they are dealt in turn or one queue holds all."""
+        dealt: list[Sequence[int]] = [places for _, places in self.lines]
+        return [np.array(places, dtype=np.int64) for places in dealt or [range(len(self.items))]]
+
+    def _deal(self, first: int) -> list["StageQueue"]:
+        """To each queue what is its own; the queues that got something."""
+        owners = self.owner[first : len(self.items)]
+        for place, owner in enumerate(owners, first):
+            came_s, places = self.lines[owner]
+            came_s.append(self.came_s[place])
+            places.append(place)
+        return [self.queues[owner] for owner in dict.fromkeys(owners)]
+
+
+class StageQueue(Queue):
+    """Items of a stage that wait for one replica. They are as old as their frames."""
+
+    of: ModelStage
+    places: Sequence[int]
+    """Beside `times`: the place of each in its stage."""
+    running: deque[Sequence[int]]
+    """Those in batches that run, or are on their way through the GPUs of the replica."""
+
+    def open(self, of: ModelStage, places: Sequence[int]) -> None:
+        """Wait for items of a stage."""
+        self.of, self.places, self.running = of, places, deque()
+
+    def oldest_s(self) -> float:
+        return self.of.frame_came_s(self.places[self.head])
+
+    def first_kept(self, now_s: float, start_s: float, drop: Drop) -> int:
+        """As of any queue, but one after another: the deadline is the frame's, and frames may overtake each other."""
+        first, most = self.head, len(self.answer_s) - 1
+        present = bisect_right(self.times, now_s, first)
+        if drop is not Drop.LATE:
+            first = max(first, present - most)
+        if drop is Drop.NEWEST:
+            return first
+        while first < present and self._is_late(first, start_s + self.answer_s[min(present - first, most)]):
+            first += 1
+        return first
+
+    def _is_late(self, waiting: int, answer_s: float) -> bool:
+        deadline_s = self.of.frame_came_s(self.places[waiting]) + self.slo_s
+        return deadline_s < answer_s - EPSILON_S
+
+    def leave(self, start_s: float, finish_s: float, count: int) -> None:
+        places = self.places[self.head : self.head + count]
+        super().leave(start_s, finish_s, count)
+        if isnan(finish_s):
+            self.of.lose(places, start_s)
+        else:
+            self.running.append(places)
+
+    def end_batch(self, now_s: float) -> None:
+        """The batch that began first is done, on all GPUs of the replica."""
+        self.of.answer(self.running.popleft(), now_s)
+
+
+class SharedStageQueue(StageQueue, SharedQueue):
+    """The same where several replicas draw from one queue."""

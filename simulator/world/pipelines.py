@@ -1,0 +1,186 @@
+"""Pipelines: the stages that a frame passes, each a model or work at a station, with one SLO from arrival to answer.
+
+A pipeline is asked like a model. A stage that is a model is a service of its own, named `PIPELINE.STAGE`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from simulator.world.workload import SLO
+
+DECODE = "decode"
+"""The kind of station at which a source stays: a decoder holds the frames that later ones refer to."""
+
+
+class FanOutKind(StrEnum):
+    """How numbers of items spread around their mean."""
+
+    FIXED = "fixed"
+    """None: always the same. Of a mean of 2.5, two or three at random."""
+    POISSON = "poisson"
+    GEOMETRIC = "geometric"
+    """On 0, 1, 2 and so on: most have few, some have many."""
+    TABLE = "table"
+    """The counts of a recording in their order, repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """Items that follow from one item of the stage before."""
+
+    mean: float = 1.0
+    kind: FanOutKind = FanOutKind.FIXED
+    counts: tuple[int, ...] = ()
+    """Of a table; its mean is theirs."""
+
+    @property
+    def items(self) -> float:
+        """Mean number. A table of 2, 0 and 4: 2."""
+        return sum(self.counts) / len(self.counts) if self.kind is FanOutKind.TABLE else self.mean
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether nothing is random."""
+        whole = self.kind is FanOutKind.FIXED and self.mean == int(self.mean)
+        return whole or self.kind is FanOutKind.TABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """From a stage to one that follows it."""
+
+    source: str
+    fan_out: FanOut = FanOut()
+    share: float = 1.0
+    """So many of the items of the stage before go on, each at random."""
+
+    @property
+    def items(self) -> float:
+        """Mean number of items that follow from one. A share of 0.3 and a fan-out of 3: 0.9."""
+        return self.share * self.fan_out.items
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether nothing is random."""
+        return self.share == 1 and self.fan_out.is_fixed
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWork:
+    """A model runs, on the replicas of the service of that stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class StationWork:
+    """Work at a station: decoding, or whatever a core of the host does."""
+
+    station: str
+    """Kind of station: `decode`, `host`, `copy`."""
+    service_s: float
+    """Mean time of one item, at a station of speed 1."""
+    cv: float = 0.0
+    """Coefficient of variation of that time, Gamma: exponential at 1."""
+
+
+Work = ModelWork | StationWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStage:
+    """One step of a pipeline."""
+
+    name: str
+    work: Work
+    after: tuple[Edge, ...] = ()
+    """None: the source feeds it, one item for each frame. Several: a join. It runs once for each frame, when all items
+    of the stages before it are done; where none of their items goes on, it does not run."""
+    slo: SLO | None = None
+    """From the arrival of the frame to the end of this stage; None: only the pipeline has one."""
+
+    @property
+    def is_join(self) -> bool:
+        """Whether it waits for several stages."""
+        return len(self.after) > 1
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether neither the number of its items nor, at a station, their time is random."""
+        varies = isinstance(self.work, StationWork) and self.work.cv > 0
+        return not varies and all(edge.is_fixed for edge in self.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """Stages that follow each other without a cycle. A frame is answered when all its items are."""
+
+    name: str
+    stages: tuple[PipelineStage, ...]
+    slo: SLO
+    """From the arrival of a frame to its answer."""
+    ordered: bool = False
+    """Answers of one source leave in the order of its frames: a quick one waits for those before it."""
+
+    def name_of(self, stage: PipelineStage) -> str:
+        """By which the stage's service and figures are known: `crossing.detect`."""
+        return f"{self.name}.{stage.name}"
+
+    def slo_of(self, stage: PipelineStage) -> SLO:
+        """The one by which its items are late, from the arrival of their frame."""
+        return stage.slo or self.slo
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the same frames are always followed by the same work."""
+        return all(stage.is_fixed for stage in self.stages)
+
+    @property
+    def items_per_frame(self) -> dict[str, float]:
+        """Mean number of items at each stage, by its name; of a join one at the most."""
+        found: dict[str, float] = {}
+        for stage in in_order(self.stages):
+            came = sum(found[edge.source] * edge.items for edge in stage.after) if stage.after else 1.0
+            found[stage.name] = min(came, 1.0) if stage.is_join else came
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """Servers that take items first come, first served: the decoders of one GPU, the cores of one host."""
+
+    id: str
+    host: str
+    kind: str
+    servers: int
+    speed: float = 1.0
+    """How many times as fast as a stage's `service_s` says."""
+
+    @property
+    def capacity(self) -> float:
+        """Seconds of work that it does in one. Two servers of speed 1.5: 3."""
+        return self.servers * self.speed
+
+
+def in_order(stages: Sequence[PipelineStage]) -> tuple[PipelineStage, ...]:
+    """Stages, each after all that it follows. Those in a cycle, and what follows from one, are left out."""
+    ordered: list[PipelineStage] = []
+    left = list(stages)
+    known: set[str] = set()
+    while ready := [stage for stage in left if all(edge.source in known for edge in stage.after)]:
+        ordered += ready
+        known |= {stage.name for stage in ready}
+        left = [stage for stage in left if stage.name not in known]
+    return tuple(ordered)
+
+
+def cycle_in(stages: Sequence[PipelineStage]) -> tuple[str, ...]:
+    """The names of a cycle, in the order in which items would go: `a`, `b`, `a`. Empty where there is none."""
+    free = {stage.name for stage in in_order(stages)}
+    stuck = {stage.name: stage for stage in stages if stage.name not in free}
+    before = {name: [e.source for e in stage.after if e.source in stuck] for name, stage in stuck.items()}
+    back = list(before)[:1]
+    while back and before[back[-1]] and back[-1] not in back[:-1]:
+        back.append(before[back[-1]][0])
+    if not back or back[-1] not in back[:-1]:
+        return ()
+    return tuple(reversed(back[back.index(back[-1]) :]))
