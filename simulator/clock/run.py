@@ -110,7 +110,8 @@ def check(deployment: Deployment, workload: Workload) -> None:
     staged = {pipeline.name_of(stage) for pipeline in deployment.pipelines for stage in pipeline.stages}
     asked = [service.model for service in deployment.services] + [pipeline.name for pipeline in deployment.pipelines]
     once("device or host", [device.id for device in deployment.devices] + [host.id for host in deployment.hosts])
-    once("service or pipeline", asked)
+    once("service", [service.model for service in deployment.services])
+    once("pipeline or service", asked)
     check_pipelines(deployment)
     for stream in workload.streams:
         if stream.model in staged:
