@@ -393,6 +393,9 @@ def _profile(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
         latency_cv=read.optional("latency_cv") or 0.0,
         session_cv=read.optional("session_cv") or 0.0,
         after_load=_after_load(read),
+        beside_load=_beside_load(read),
+        host_s=read.series_or_none("host_s"),
+        busy_s=read.series_or_none("busy_s"),
         workspace=workspace,
         slack=slack,
         context_bytes=_whole(read.not_negative_or_none("context_bytes")),
@@ -433,6 +436,13 @@ def _after_load(read: Reader) -> AfterLoad | None:
     found = AfterLoad(batch_ratio=ratios.positive("batch_ratio"), load_ratio=ratios.positive("load_ratio"))
     ratios.nothing_else()
     return found
+
+
+def _beside_load(read: Reader) -> float:
+    ratio = read.optional("beside_load")
+    if ratio is not None and not 1 <= ratio <= 2:
+        refuse("beside_load", f"must be from 1 to 2, got {ratio:g}", "Write 2 where running at once gains nothing")
+    return ratio or 1.0
 
 
 def _device(raw: dict[str, Any]) -> GPU | None:

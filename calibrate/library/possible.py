@@ -20,6 +20,8 @@ def check(profile: Profile, gpu: GPU) -> list[str]:
 def _signs(profile: Profile) -> list[str]:
     above_zero = {
         **{f"latency_s.{x:g}": y for x, y in _points(profile.latency)},
+        **{f"host_s.{x:g}": y for x, y in _points(profile.host_s)},
+        **{f"busy_s.{x:g}": y for x, y in _points(profile.busy_s)},
         "load.bytes_per_s": profile.load.bytes_per_s,
         "pageable_bytes_per_s": profile.pageable_bytes_per_s,
         "disk_bytes_per_s": profile.disk_bytes_per_s,

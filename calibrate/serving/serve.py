@@ -241,7 +241,7 @@ class Bench:
         self.runners.append(runner)
         (planned,) = stages(service, replica, deployment.swap, None)
         layers = self.weights.adopt(service.model, module, replica.profile.layers)
-        stage = replace(planned, layers=layers, cv=0.0)
+        stage = replace(planned, layers=layers, cv=0.0, beside_load=1.0)
         self.lines.append(WaitingLine(service, stage, demand.arrival_s.tolist(), runner.run))
 
     def limit(self, gpu: Gpu) -> None:

@@ -29,8 +29,6 @@ HICCUPS_OK = 0.02
 """Share of runs that may be held up: fewer say little."""
 LOAD_OK = 0.03
 """Share by which load may slow a batch down and count as noise."""
-OVERLAP_OK = 0.1
-"""Share by which a batch and a load beside it may take longer than the longer of the two."""
 CLOCK_FALL = 0.05
 """Share by which a clock may fall while a batch is timed."""
 UNKNOWN_HOST_BYTES_PER_S = 5e9
@@ -118,7 +116,6 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         *fit.doubts(fitted, samples, work),
         *_disturbed(times),
         *_bound(times),
-        *_crowded(m, means),
         *_warm_loads(m),
         *_failures(m),
     ]
@@ -134,6 +131,8 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         **_doubted_or_fitted(m, latency, work, fitted),
         "workspace_bytes": _sizes_by_batch(workspace),
         **_held_besides(m),
+        **_apart(times, _slower(m)),
+        **_beside_load(m, times),
         "load": load,
         **_given("pageable_bytes_per_s", pageable),
         **_given("disk_bytes_per_s", _disk_rate(m, weights)),
@@ -389,6 +388,16 @@ def _busy_w(times: Mapping[int, PointOutcome]) -> float | None:
     return next((o.values["power_w"] for o in reversed(list(times.values())) if o.values.get("power_w")), None)
 
 
+def pace_s(outcome: PointOutcome) -> float:
+    """Seconds of a batch or a step of a point that was timed, as its profile has them but for what a soak adds."""
+    match outcome.point.what:
+        case What.LATENCY:
+            return _loaded_s(fmean(counted_runs(outcome)), outcome, slower=1.0)
+        case What.TRAINING:
+            return median(outcome.samples.get("sustained_s") or outcome.samples["step_s"])
+    return outcome.values["sustained_s"]
+
+
 def counted_runs(outcome: PointOutcome) -> Sequence[float]:
     """Times of an inference batch without hiccups, which runs pooled of several sessions have lost already."""
     runs_s = outcome.samples["wall_s"]
@@ -445,7 +454,7 @@ def _slowed(outcome: PointOutcome) -> set[str]:
 
 def _bound(times: Mapping[int, PointOutcome]) -> list[str]:
     """Batches that the host queues more slowly than the device runs them: the figures are of that host."""
-    known = {batch: o.values for batch, o in times.items() if {"host_s", "busy_s"} <= o.values.keys()}
+    known = _known_apart(times)
     bound = [batch for batch, values in known.items() if values["host_s"] > values["busy_s"]]
     if not bound:
         return []
@@ -457,19 +466,37 @@ def _bound(times: Mapping[int, PointOutcome]) -> list[str]:
     ]
 
 
-def _crowded(m: Measured, means: Mapping[int, float]) -> list[str]:
-    """Batches that a load beside them slows down: plans that swap with prefetch take both for the longer of the two."""
+def _apart(times: Mapping[int, PointOutcome], slower: float) -> dict[str, dict[str, float]]:
+    """Seconds of a batch that are the host's, and that are kernels' under load, by batch."""
+    known = _known_apart(times)
+    if not known:
+        return {}
+    return {
+        "host_s": _by_batch({batch: values["host_s"] for batch, values in known.items()}),
+        "busy_s": _by_batch({batch: slower * values["busy_s"] for batch, values in known.items()}),
+    }
+
+
+def _known_apart(times: Mapping[int, PointOutcome]) -> dict[int, Mapping[str, float]]:
+    return {batch: o.values for batch, o in times.items() if {"host_s", "busy_s"} <= o.values.keys()}
+
+
+def _beside_load(m: Measured, times: Mapping[int, PointOutcome]) -> dict[str, float]:
+    """How many times as long a batch and a load take while both run, where that is more than noise.
+
+    What they took beyond the longer of the two, over the shorter, which they share; of all batch sizes together. A
+    batch of 10 ms and a load of 4 ms that are both done after 12: 1 + 2 / 4.
+    """
     loaded = m.one(What.LOAD)
-    load_s = median(loaded.samples["pinned_s"]) if loaded and loaded.samples.get("pinned_s") else None
-    seen = {batch: o.values.get("beside_load_s") for batch, o in m.by_batch(What.LATENCY).items()}
-    if load_s is None:
-        return []
-    over = {batch: time_s / max(load_s, means[batch]) - 1 for batch, time_s in seen.items() if time_s}
-    crowded = [batch for batch, share in over.items() if share > OVERLAP_OK]
-    if not crowded:
-        return []
-    most = f"up to {max(over.values()):.0%} longer than the longer of the two"
-    return [f"{fit.named_batches(crowded)}: with a load beside it {most}; swap without `prefetch`, or keep headroom."]
+    if loaded is None or not loaded.samples.get("pinned_s"):
+        return {}
+    load_s = median(loaded.samples["pinned_s"])
+    seen = [(fmean(counted_runs(o)), o.values["beside_load_s"]) for o in times.values() if "beside_load_s" in o.values]
+    shared_s = sum(min(alone_s, load_s) for alone_s, _ in seen)
+    beyond_s = sum(both_s - max(alone_s, load_s) for alone_s, both_s in seen)
+    if beyond_s <= LOAD_OK * shared_s:
+        return {}
+    return {"beside_load": _short(min(2.0, 1 + beyond_s / shared_s), DIGITS)}
 
 
 def _training_doubts(m: Measured, optimizer: str) -> list[str]:

@@ -15,7 +15,7 @@ from statistics import fmean
 from types import FrameType
 
 from calibrate.devices.memory_log import MemoryLog, reader
-from calibrate.io.points import Point, PointOutcome, Status, What, usual
+from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sweep.agenda import PointGroup, agenda, groups, probe_names
 from calibrate.sweep.journal import Journal, JournalError, open_journal
@@ -32,6 +32,7 @@ IN_ROWS_S = 1.5
 """Of a batch on a GPU back to back, with a cold cache, and apart for host and device."""
 SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+TIMED = {What.LATENCY: "a batch", What.TRAINING: "a step", What.SOAK: "a batch under load"}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -273,10 +274,11 @@ def _show(sweep: Sweep, outcome: PointOutcome) -> None:
 
 def _headline(outcome: PointOutcome) -> str:
     """The figure most worth seeing."""
-    for name, unit in (("wall_s", "a batch"), ("step_s", "a step"), ("sustained_s", "a batch under load")):
-        if taken := outcome.samples.get(name):
-            each_s = fmean(usual(taken))
-            return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
+    if unit := TIMED.get(outcome.point.what):
+        from calibrate.sweep.assemble import pace_s  # as in `_written`
+
+        each_s = pace_s(outcome)
+        return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
     if held_bytes := outcome.values.get("allocated_bytes") or outcome.values.get("device_bytes"):
         return _amount(held_bytes, SIZES)
     return "done"

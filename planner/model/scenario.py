@@ -426,6 +426,9 @@ class BuySpec:
     """Most GPUs in all."""
     max_cost: PricePerHour | None = None
     """Most dollars an hour in all."""
+    host_speed: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] = 1.0
+    """Speed of a core of their hosts over that of the host where profiles were measured, e.g. `0.7`: what the host does
+    of a batch takes so much longer."""
     own: tuple[OwnMachine, ...] = ()
     """Machines of your own. With these and no `providers`, nothing is rented."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from calibrate.library.hosts import beside_host
 from planner.catalog.offers import Offer
 from planner.model.candidate import OnGpu
 from planner.model.plan import Bottleneck, Rejection
@@ -248,12 +249,15 @@ class Own:
     shared: Merged
     runtime: str | None = None
     """The one it must run in; None: any."""
+    host_speed: float = 1.0
+    """Of the hosts that will serve, over those that measured."""
 
     def get(self, model: str, gpu: str, precision: str | None, runtime: str | None = None, /) -> Profile | None:
         """The profile, with this model's layers."""
         profile = self.library.get(model, gpu, precision, *filter(None, (runtime or self.runtime,)))
         if profile is None:
             return None
+        profile = beside_host(profile, self.host_speed)
         if any(self.model in group.models for group in self.shared.sharing):
             share = weight_share(profile.precision)
             layers = merged_layers(self.model, profile.weight_bytes, self.shared.sharing, share)
@@ -278,7 +282,11 @@ def size(
     """
     wanted = [spec for spec in scenario.models if spec.name in need_by_model]
     times = Counter(spec.known_as for spec in scenario.models)
-    own = {spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared) for spec in scenario.models}
+    speed = scenario.buy.host_speed
+    own = {
+        spec.name: Own(spec.name, library, times[spec.known_as] > 1, shared, host_speed=speed)
+        for spec in scenario.models
+    }
     sized: dict[tuple[str, Kind], Sized] = {}
     rejections: list[Rejection] = []
     for kind, stages_max in _gpu_count_max(offers).items():

@@ -252,7 +252,7 @@ def of_kind(scenario: Scenario, gpu: str) -> Scenario:
 def unpriced(scenario: Scenario, gpu: str, count: int, each: int) -> Scenario:
     """The same question, with so many such GPUs at hand, some in each machine. Their price is never shown."""
     machine = OwnMachine(name=gpu, gpu=gpu, gpu_count=each, price=1.0, count=count // each)
-    return replace(scenario, buy=BuySpec(own=(machine,)))
+    return replace(scenario, buy=BuySpec(own=(machine,), host_speed=scenario.buy.host_speed))
 
 
 def demand_every_profile(question: Question, rejections: Sequence[Rejection], offer: Offer | None, gpu: str) -> None:

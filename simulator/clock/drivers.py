@@ -77,10 +77,15 @@ class Clocked(Driver):
         yield self._or_failure(self.env.timeout(stage.load_t0_s))
         transfer = self.link.transfer(size_bytes(layers), stage.load_bytes_per_s)
         yield self._or_failure(transfer)
-        if not transfer.triggered:
+        arrived = transfer.triggered
+        if not arrived:
             self.link.stop(transfer)
+        elif longer_s := self.gpu.overlap.end_load(self.env.now):
+            rest = self.env.timeout(longer_s)
+            yield self._or_failure(rest)
+            arrived = rest.processed
         self.done.succeed()
-        return transfer.triggered
+        return arrived
 
     def _or_failure(self, event: simpy.Event) -> simpy.Event:
         return event | self.failure if self.gpu.outages else event
@@ -149,6 +154,8 @@ class Ahead(Driver):
     def transfer(self, stage: Stage, layers: Sequence[Layer]) -> Steps[bool]:
         """Who has the link alone knows at once when a load will end."""
         yield self.number.now + stage.load_t0_s + self.link.alone_s(size_bytes(layers), stage.load_bytes_per_s)
+        if longer_s := self.gpu.overlap.end_load(self.number.now):
+            yield self.number.now + longer_s
         return True
 
     def transferred(self) -> float:

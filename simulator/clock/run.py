@@ -189,6 +189,7 @@ def stages(service: Service, replica: Replica, swap: SwapPolicy, link_bytes_per_
             load_bytes_per_s=load.bytes_per_s,
             transfer_s_per_sample=profile.output_bytes_per_sample / link_bytes_per_s if link_bytes_per_s else 0.0,
             after_load=profile.after_load.batch_ratio if profile.after_load else 1.0,
+            beside_load=profile.beside_load,
         )
         for layers in parts
     ]

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from simulator.clock.records import Load, Stall
 from simulator.rules.memory import Residency, eviction_order
+from simulator.rules.overlap import Overlap
 from simulator.rules.queues import Outage, Queue, Router, SharedQueue, Stage
 from simulator.rules.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware
 from simulator.world.deployment import Scheduling, SwapPolicy
@@ -137,6 +138,7 @@ class ServingGpu:
         """Since when it stands still for weights."""
         self.fresh: set[str] = set()
         """Models whose weights came after their last batch."""
+        self.overlap = Overlap()
         self.memory_at_s: list[float] = []
         self.memory_used: list[int] = []
         self._adopt(queues)
@@ -237,7 +239,7 @@ class ServingGpu:
                 self.occupy(queue, finish_s)
             yield driver.run(queue, count, service_s)
             if swaps:
-                self.vacate()
+                yield from self.end_batch(queue, finish_s)
             if not known:
                 queue.answered(clock.now)
 
@@ -407,6 +409,7 @@ class ServingGpu:
         """Take the room at once and bring the bytes in; a failure breaks it off, and recovery clears the memory."""
         start_s = self.clock.now
         self.loading = frozenset(layer.key for layer in missing)
+        self.overlap.begin_load(start_s, stage.beside_load)
         self._add(missing)
         self.note()
         if (yield from self.driver.transfer(stage, missing)):
@@ -420,12 +423,20 @@ class ServingGpu:
         self.memory.workspace_bytes = queue.stage.workspace_bytes
         self.served[queue.number] += 1
         self.last = queue.number
+        self.overlap.begin_batch(self.clock.now, queue.stage.beside_load)
         self.note()
         if not self.swap.prefetch or self.loading is not None:
             return
         number = self.agenda.peek(self.clock.now, finish_s)
         if number >= 0 and self.missing_bytes[number]:
             self.driver.beside(self.load_ahead(self.queues[number], queue, finish_s))
+
+    def end_batch(self, queue: Queue, finish_s: float) -> Steps[None]:
+        """A batch is done, or goes on for as long as a load beside it held it up."""
+        if longer_s := self.overlap.end_batch(finish_s):
+            queue.log.finish_s[-1] += longer_s
+            yield self.driver.delay(longer_s)
+        self.vacate()
 
     def vacate(self) -> None:
         """The batch is done: its workspace is free."""

@@ -40,6 +40,8 @@ class Stage:
     """Time to hand one sample's activations to the next stage."""
     after_load: float = 1.0
     """Factor on the time of a batch right after its weights came."""
+    beside_load: float = 1.0
+    """Factor on batches and loads while both run."""
 
     @property
     def weight_bytes(self) -> int:

@@ -110,6 +110,13 @@ class Profile:
     """Coefficient of variation of the device's speed between sessions of a calibration; 0: there was one only."""
     after_load: AfterLoad | None = None
     """None: not measured, swapping costs its loads alone."""
+    beside_load: float = 1.0
+    """While a batch and a load run at once, each takes so many times as long: 1 where neither is held up (or nobody
+    measured it), 2 where nothing is gained over one after the other."""
+    host_s: Curve | None = None
+    """Seconds that the host takes to queue a batch, by batch size; None: not known apart from `latency`."""
+    busy_s: Curve | None = None
+    """Seconds that its kernels keep the GPU busy, by batch size; None: not known apart."""
     workspace: Curve
     """Bytes held while a batch runs, on top of the weights, by batch size: tensors and the allocator's slack."""
     slack: Curve | None = None

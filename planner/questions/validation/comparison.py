@@ -20,7 +20,7 @@ from planner.questions.validation.answer import (
 from planner.questions.validation.explaining import causes_of, largest_error, likely, timings
 from planner.questions.validation.harness import harness_of, overhead
 from planner.questions.validation.recording import Recording
-from planner.questions.validation.simulating import Basis, OtherCosts, simulated
+from planner.questions.validation.simulating import Basis, OtherCosts, expected_slowdown, simulated
 from planner.questions.validation.speed import RehearsedSpeed, speeds_of
 from simulator.clock.metrics import Summary, summarise
 from simulator.world.deployment import Deployment, Replica
@@ -43,7 +43,8 @@ def validate(
     """
     result = recording.result
     takes = len(recording.lasts_s)
-    speeds = (RehearsedSpeed(),) * takes if by_profiles else speeds_of(recording.rehearsals, takes)
+    by_plan = RehearsedSpeed(slowdown=expected_slowdown(result.deployment))
+    speeds = (by_plan,) * takes if by_profiles else speeds_of(recording.rehearsals, takes)
     basis = Basis(speeds=speeds, harness=harness_of(recording))
     rows = compared_rows(recording, simulated(recording, basis, replications))
     times = timings(recording, speeds)

@@ -15,6 +15,7 @@ from calibrate.serving.served import FOLLOW, WAKE, Actions, Held
 from planner.io.sound import UnsoundError, sound
 from planner.io.store import StoreError, write_bytes
 from planner.questions.validation.written import (
+    CURVES,
     TICK_S,
     Written,
     WrittenActions,
@@ -161,10 +162,9 @@ def encode_deployment(deployment: Deployment) -> dict[str, Any]:
         for replica, raw_replica in zip(service.replicas, raw_service["replicas"], strict=True):
             batches = range(1, replica.batching.max_batch_size + 1)
             raw_profile = raw_replica["profile"]
-            raw_profile["latency"] = [replica.profile.latency(batch) for batch in batches]
-            raw_profile["workspace"] = [replica.profile.workspace(batch) for batch in batches]
-            if slack := replica.profile.slack:
-                raw_profile["slack"] = [slack(batch) for batch in batches]
+            for name in CURVES:
+                if curve := getattr(replica.profile, name):
+                    raw_profile[name] = [curve(batch) for batch in batches]
     return raw
 
 
@@ -291,13 +291,9 @@ def decode_deployment(written: Any) -> Deployment:
 def decode_profile(written: Any) -> Profile:
     """A profile as far as the run needed it."""
     batches = tuple(float(batch) for batch in range(1, len(written.latency) + 1))
-    return rebuilt(
-        Profile,
-        written,
-        latency=Interpolated(batches, written.latency),
-        workspace=Interpolated(batches, written.workspace),
-        slack=written.slack and Interpolated(batches, written.slack),
-    )
+    known = {name: values for name in CURVES if (values := getattr(written, name)) is not None}
+    curves = {name: Interpolated(batches, values) for name, values in known.items()}
+    return rebuilt(Profile, written, **curves)
 
 
 def rebuilt(kind: type[T], written: Any, **changes: Any) -> T:

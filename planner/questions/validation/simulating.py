@@ -21,6 +21,7 @@ from planner.questions.validation.speed import (
 from planner.questions.validation.takes import cut, in_sequence
 from simulator.clock.metrics import Summary, summarise
 from simulator.clock.run import simulate
+from simulator.rules.overlap import beside_process
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import Deployment, Service
 from simulator.world.profile import Profile
@@ -128,6 +129,30 @@ def as_rehearsed(
             runs[service.model] = {1: factors.get(device_name, 1.0)}
         slowed = stretched(deployment, runs)
     return slowed
+
+
+def expected_slowdown(deployment: Deployment) -> ByModel:
+    """By device: how many times as long two processes take beside each other, by the shares of their time that kernels
+    keep the GPU busy; nothing where they are not two or that is not known."""
+    shares = {device.id: busy_share(deployment, device.id) for device in deployment.devices}
+    match list(shares.items()):
+        case [(first, float(one)), (second, float(other))]:
+            return dict.fromkeys((first, second), beside_process(one, other))
+    return {}
+
+
+def busy_share(deployment: Deployment, device: str) -> float | None:
+    """Share of its time alone that a process keeps the GPU busy, in full batches of all its models in turn; None where
+    that is not known of one."""
+    replicas = [service.replicas[0] for service in deployment.services if device in service.replicas[0].devices]
+    busy_s = run_s = 0.0
+    for replica in replicas:
+        batch = replica.batching.max_batch_size
+        if replica.profile.busy_s is None:
+            return None
+        busy_s += replica.profile.busy_s(batch)
+        run_s += replica.profile.latency(batch)
+    return min(1.0, busy_s / run_s)
 
 
 def disturbed(

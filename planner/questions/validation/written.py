@@ -35,8 +35,11 @@ def as_written(kind: type, **types: Any) -> Any:
     return make_dataclass(f"Written{kind.__name__}", columns, kw_only=True, frozen=True)
 
 
+CURVES = ("latency", "workspace", "slack", "host_s", "busy_s")
+"""Of a profile, kept as their values at the batches that can be formed."""
+Series = tuple[float, ...] | None
 WrittenProfile = as_written(
-    Profile, latency=tuple[Above, ...], workspace=tuple[float, ...], slack=tuple[float, ...] | None
+    Profile, latency=tuple[Above, ...], workspace=tuple[float, ...], slack=Series, host_s=Series, busy_s=Series
 )
 WrittenReplica = as_written(Replica, profile=WrittenProfile)
 WrittenService = as_written(Service, replicas=tuple[WrittenReplica, ...])  # type: ignore[valid-type]
@@ -175,7 +178,7 @@ def impossible_replica(where: str, replica: Replica) -> Iterator[str]:
     yield from repeated(f"{where}.devices", replica.devices)
     if not replica.devices:
         yield f"{where}.devices: must not be empty"
-    series = [curve for curve in (profile.latency, profile.workspace, profile.slack) if curve]
+    series = [curve for name in CURVES if (curve := getattr(profile, name))]
     if any(len(curve.y) != batch_max for curve in series):
         yield f"{where}.profile: must have a latency and a workspace for each batch up to {batch_max}"
     if profile.load.bytes_per_s <= 0 or not profile.weight_bytes or profile.pageable_bytes_per_s == 0:

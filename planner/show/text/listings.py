@@ -356,6 +356,8 @@ def _beside_loading(profile: Profile, raw: Mapping[str, Any]) -> list[str]:
     if swapping := profile.after_load:
         ratios = f"a batch right after it takes {swapping.batch_ratio:.2f} times as long"
         facts.append(f"Swapping: a load takes {swapping.load_ratio:.2f} times as long, {ratios}.")
+    if profile.beside_load > 1:
+        facts.append(f"A batch and a load beside it take {profile.beside_load:.2f} times as long while both run.")
     if profile.busy_w:
         facts.append(f"Power: {profile.busy_w:.3g} W while it runs.")
     return facts

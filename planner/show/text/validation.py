@@ -153,7 +153,7 @@ def summary(answer: Validation) -> list[str]:
     over = answer.overhead
     speed = [speed_line(answer.speeds)] if any(one.run for one in answer.speeds) else []
     if answer.by_profiles:
-        speed = ["Speed: as the profiles have it; the rehearsals are left out."]
+        speed = [f"Speed: as the profiles have it{beside_others(answer.speeds[0])}; the rehearsals are left out."]
     took = f"{over.mean_s * 1e6:.0f} us a batch on average, {over.p99_s * 1e3:.2f} ms in the slowest of 100"
     return [
         f"Largest error: {largest_error(answer)}",
@@ -232,10 +232,13 @@ def speed_line(speeds: Sequence[RehearsedSpeed]) -> str:
     after = "" if last.after is None else f", right after {last.after:.3g} times"
     found = [ratio for speed in speeds for ratio in speed.load.values()]
     loads = f", loads {fmean(found):.3g} times" if found else ""
-    shared = "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in first.slowdown.items())
-    return (
-        f"Speed: right before, batches took {first.before:.3g} times what profiles say{between}{after}{loads}{shared}."
-    )
+    took = f"batches took {first.before:.3g} times what profiles say{between}{after}{loads}"
+    return f"Speed: right before, {took}{beside_others(first)}."
+
+
+def beside_others(speed: RehearsedSpeed) -> str:
+    """`; process-1 1.3 times as long beside the others`; empty where there are none."""
+    return "".join(f"; {name} {k:.3g} times as long beside the others" for name, k in speed.slowdown.items())
 
 
 def coverage_line(coverage: Coverage) -> str:

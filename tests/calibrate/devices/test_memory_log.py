@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from calibrate.devices import memory_log
 from calibrate.devices.memory_log import MemoryLog, MemoryLogError, Row, draw, read_log, reader, spans, tree_rss_bytes
@@ -142,6 +143,19 @@ def test_spans_of_phases() -> None:
         ("a/memory", 1.0, 3.0),
         ("a/latency", 3.0, 3.0),
     ]
+
+
+@pytest.mark.parametrize("held_bytes", [1, 480_000_000, 79_000_000_000])
+def test_memory_that_does_not_change_is_seen_inside_the_frame(held_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(memory_log, "save", lambda figure, *_: drawn.append(figure))
+    draw([Row(t_s, held_bytes, "net/latency/1", "net", "latency") for t_s in (0.0, 1.0, 2.0)], Path("log.png"))
+    (axes,) = drawn[0].axes
+    (line,) = axes.lines[:1]
+    bottom, top = axes.get_ylim()
+    assert bottom == 0, "heights are in proportion to bytes"
+    assert set(line.get_ydata()) == {held_bytes / 1e9}
+    assert 0.05 < held_bytes / 1e9 / top < 0.95
 
 
 def test_why_there_is_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,9 @@ from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.sweep import assemble
 from calibrate.sweep.assemble import Measured, file_name, limits, outcomes_of, points_json, profile_json, raise_falls
 from calibrate.sweep.journal import Header, JournalError
+from calibrate.sweep.sweep import _headline
 from planner.catalog.offers import load_catalog
+from planner.questions.training.speed import measured_steps
 from simulator.world.hardware import GPU
 from simulator.world.profile import Evidence, Profile, WeightSource
 
@@ -435,9 +437,33 @@ def test_a_soak_that_began_hot_is_held_against_the_first_row():
     assert profile["latency_s"]["16"] == pytest.approx(0.0552, rel=0.01)
 
 
-@pytest.mark.parametrize(("beside_s", "count"), [(0.048, 0), (0.060, 1)])
-def test_a_load_that_slows_down_the_batch_beside_it_is_a_doubt(beside_s, count):
-    assert len(doubts_of(latency(16, 0.046, power_w=66.0, beside_load_s=beside_s))) == count
+@pytest.mark.parametrize(("beside_s", "k"), [(0.0462, None), (0.048, 1 + 0.002 / 0.0105), (0.060, 2.0)])
+def test_what_a_batch_and_a_load_hold_each_other_up_by_is_planned_with(beside_s, k):
+    """A batch of 46 ms and a load of 10.5 ms: what both took beyond the batch, over the load; 2 at most."""
+    profile = loaded(latency(16, 0.046, power_w=66.0, beside_load_s=beside_s))
+    assert profile.get("beside_load") == (k and pytest.approx(k, rel=0.05))
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.5])
+def test_what_is_the_hosts_and_what_the_kernels_is_planned_with(tmp_path, slower):
+    """Kernels as they are after long load."""
+    outcomes = {o.point.key: o for o in [*probes(), *sweep(), latency(16, 0.046, host_s=0.03, busy_s=0.04)]}
+    written(tmp_path, [*outcomes.values(), soak(0.046, 0.046 * slower)])
+    found = read(tmp_path)
+    assert (found.host_s(16), found.busy_s(16)) == (0.03, pytest.approx(0.04 * slower))
+
+
+def test_the_sweep_prints_the_figure_that_the_profile_will_have():
+    """Without hiccups, of the row where that is longer; of a step that of the row, else the median."""
+    held_up = replace(latency(8, 0.024), samples={"wall_s": [*[0.020] * 10, *[0.028] * 9, 0.9]})
+    for outcome in (held_up, in_row(16, 0.046, around(0.060)), latency(4, 0.014)):
+        time_s = loaded(outcome)["latency_s"][str(outcome.point.batch)]
+        assert _headline(outcome).startswith(f"{time_s * 1e3:.3g} ms a batch, ")
+    uneven = {"step_s": [0.030] * 10 + [0.034] * 9}
+    for samples in (uneven, uneven | {"sustained_s": [0.027, 0.028, 0.035]}):
+        step = ok(point(What.TRAINING, 2, optimizer="sgd"), samples=samples)
+        (step_s,) = measured_steps(loaded(step)["measured"], "sgd").values()
+        assert _headline(step).startswith(f"{step_s * 1e3:.3g} ms a step, ")
 
 
 def test_a_hiccup_moves_no_figure_and_is_a_doubt():

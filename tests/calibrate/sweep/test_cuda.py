@@ -23,15 +23,19 @@ from calibrate.devices.doctor import Health, diagnose
 from calibrate.devices.timer import StopRule
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.layers import tracing
+from calibrate.library.hosts import beside_host
+from calibrate.library.lookup import find_profiles
 from calibrate.serving.after_load import swap_times
-from calibrate.sweep import probes
+from calibrate.sweep import assemble, probes
 from calibrate.sweep.assemble import Measured, profile_json
-from calibrate.sweep.journal import read_journal
+from calibrate.sweep.journal import Header, read_journal
 from calibrate.sweep.measure import Figures, MeasuredModel, measure, on_device
 from calibrate.sweep.short_training import ShortTraining, train
 from calibrate.zoo.built import Built, Hooks, ZooTask
 from calibrate.zoo.networks import Opaque
 from calibrate.zoo.zoo import build
+from planner.catalog.offers import load_catalog
+from simulator.world.profile import Profile
 
 KERNEL_S = 1e-3
 """Far above what the host takes to queue one: time on the GPU is kernels times this."""
@@ -161,15 +165,16 @@ def test_a_soak_meets_the_power_limit_and_says_so() -> None:
 
 
 class Clock:
-    """A clock that a busy machine does not hurry: each look takes the main thread 10 us, and sleep what it asks."""
+    """A clock that a busy machine does not hurry: each look takes the main thread so long, and sleep what it asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_s: float = 1e-5) -> None:
         self.now_s = 0.0
+        self.look_s = look_s
         self.really_sleep = time.sleep
 
     def perf_counter(self) -> float:
         if threading.current_thread() is threading.main_thread():
-            self.now_s += 1e-5
+            self.now_s += self.look_s
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
@@ -209,6 +214,32 @@ def test_a_plan_rests_on_a_gpu_that_never_rests(monkeypatch: pytest.MonkeyPatch)
     assert alone_s < 1.25 * kernels * kernel_s <= raw["latency_s"][str(batch)]
     assert raw["latency_s"][str(batch)] == pytest.approx(median(served), rel=0.1)
     assert raw["assumptions"], "it says so"
+
+
+def beside_clock(look_s: float, kernel_s: float, place: Path) -> Profile:
+    """The profile of a model of forty kernels, measured beside a host that takes `look_s` for everything it does."""
+    clock = Clock(look_s)
+    with pytest.MonkeyPatch.context() as patch, cuda.imitated(kernel_s=kernel_s):
+        patch.setattr(time, "perf_counter", clock.perf_counter)
+        patch.setattr(time, "sleep", clock.sleep)
+        device, built, outcomes = opened(), chain(40), []
+        for what in (What.MEMORY, What.LATENCY):
+            point = Point(what=what, model="chain", batch=2)
+            figures = measure(built, device, point, QUICK)
+            outcomes.append(PointOutcome(point=point, status=Status.OK, **figures._asdict()))
+    provenance = {"gpu": "H100", "memory_bytes": 85_000_000_000, "date": "2026-11-25T00:00:00+00:00"}
+    assemble.write(outcomes, Header(provenance=provenance, seed=1), place)
+    (found,) = find_profiles([place], load_catalog().gpus).for_model("chain")
+    return found
+
+
+@pytest.mark.parametrize("kernel_s", [5e-6, 1e-4, 1e-3])
+def test_a_profile_moves_to_a_host_of_half_the_speed(kernel_s: float, tmp_path: Path) -> None:
+    """Bound by the host, by one or the other, by kernels: what is carried over is what is measured there."""
+    usual, slow = (beside_clock(look_s, kernel_s, tmp_path / f"{look_s}") for look_s in (1e-5, 2e-5))
+    assert beside_host(usual, 0.5).latency(2) == pytest.approx(slow.latency(2), rel=0.1)
+    bound = usual.host_s(2) > usual.busy_s(2)
+    assert (slow.latency(2) > 1.5 * usual.latency(2)) >= bound
 
 
 # Regimes
@@ -431,7 +462,16 @@ def test_provenance_and_probes_know_the_gpu_whatever_torch_tells(hidden_uuid: bo
     assert (known["ecc"], known["persistence"], known["pcie_link"]) == (True, True, "5.0 x16")
 
 
-@pytest.mark.parametrize("name", provenance.VARIABLES)
+ENVIRONMENT = (
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
 def test_provenance_knows_what_the_environment_changes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with cuda.imitated():
         device = find_device("cuda:0")

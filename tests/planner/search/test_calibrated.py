@@ -2,15 +2,22 @@
 
 import json
 import sys
+from dataclasses import replace
+from statistics import fmean
 
 import pytest
 import yaml
+from support import cuda
 from support.paths import DATA
 
-from calibrate.io.points import What
+from calibrate.devices.device import FIRST_OPENING, find_device
+from calibrate.devices.timer import StopRule
+from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.sweep import assemble
-from calibrate.sweep.journal import read_journal
+from calibrate.sweep.journal import Header, read_journal
+from calibrate.sweep.measure import measure
+from calibrate.zoo.zoo import build
 from planner import cli
 from planner.catalog.knowledge import knowledge
 from planner.catalog.offers import load_catalog
@@ -115,3 +122,75 @@ def test_pictures(planner, here, what):
     assert out == f"Wrote out.png: {what} of lenet on {KIND} at fp32.\n"
     assert (here / "out.png").read_bytes().startswith(PNG)
     assert 5_000 < (here / "out.png").stat().st_size < 150_000
+
+
+MIB = 1 << 20
+
+
+def measured_on_a_gpu(place, **knobs):
+    """LeNet on a GPU in imitation, in a folder for `--profiles`."""
+    with pytest.MonkeyPatch.context() as patch, cuda.imitated(kernel_s=1e-5, **knobs):
+        patch.setattr("calibrate.sweep.rates.ROW_S", 0.05)
+        FIRST_OPENING.clear()
+        device = find_device("cuda:0")
+        device.open()
+        built = build("lenet", place="cuda:0")
+        points = [Point(what=what, model="lenet", batch=1) for what in (What.MEMORY, What.LATENCY)]
+        rule = StopRule(seconds=0.02, at_least=3, at_most=4, warm_up_s=0.0)
+        taken = [
+            PointOutcome(point=point, status=Status.OK, **measure(built, device, point, rule)._asdict())
+            for point in [*points, Point(what=What.LOAD, model="lenet")]
+        ]
+    provenance = {"gpu": "H100", "memory_bytes": 85_000_000_000, "date": "2026-11-25T00:00:00+00:00", "driver": "580"}
+    assemble.write(taken, Header(provenance=provenance, seed=1), place)
+
+
+@pytest.mark.parametrize(("context_mib", "memory", "fits"), [(300, "0.7 GB", True), (900, "1 GB", False)])
+def test_a_plan_holds_the_memory_that_a_process_was_seen_to_hold(planner, here, context_mib, memory, fits):
+    """What it holds after use decides, less or more than the 0.8 GB that are assumed of others."""
+    measured_on_a_gpu(here / "gpu", context_bytes=context_mib * MIB, kernels_bytes=100 * MIB)
+    box = {"name": "box", "gpu": "H100", "memory": memory, "price": "$1/h"}
+    (here / "box.yaml").write_text(yaml.safe_dump(SCENARIO | {"buy": {"own": [box]}}), encoding="utf-8")
+    code, out, _ = planner("plan", "box.yaml", "--profiles", "gpu")
+    assert (code == 0) is fits, out
+    code, out, _ = planner("plan", "box.yaml", "--profiles", "gpu", "--set", "context=0.8 GB")
+    assert (code == 0) is not fits, out
+
+
+def test_a_plan_of_inference_repeats_no_doubt_about_training(planner, here):
+    header, outcomes = read_journal(RECORDED)
+    steps = [o for o in outcomes if o.point.what is What.TRAINING]
+    few = [replace(o, samples={name: [fmean(taken)] * 4 for name, taken in o.samples.items()}) for o in steps]
+    assemble.write([*outcomes, *few], header, here / "doubted")
+    assemble.write([o for o in outcomes if not o.point.optimizer], header, here / "alone")
+    raw = json.loads((here / "doubted" / KIND / "lenet.json").read_text(encoding="utf-8"))
+    assert all(raw["measured"]["training_doubts"].values()), "they are kept, elsewhere"
+    said = []
+    for folder in ("doubted", "alone"):
+        code, _, err = planner("plan", "digits.yaml", "--profiles", folder, "-o", f"{folder}.json")
+        assert code == 0, err
+        said.append(json.loads((here / f"{folder}.json").read_text(encoding="utf-8"))["warnings"])
+    assert said[0] == said[1]
+
+
+def test_a_slower_host_takes_more_gpus_and_says_so(planner, here):
+    """Batches that the host takes 20 ms to queue, kernels 5 ms: one GPU for 40 rps, and two at half its speed."""
+    raw = json.loads((here / "mine" / KIND / "lenet.json").read_text(encoding="utf-8"))
+    del raw["latency_fit"]
+    raw |= {"latency_s": {"1": 0.020}, "host_s": {"1": 0.020}, "busy_s": {"1": 0.005}, "latency_evidence": "measured"}
+    (here / "mine" / KIND / "lenet.json").write_text(json.dumps(raw), encoding="utf-8")
+    own = SCENARIO["buy"]["own"][0]
+    asked = SCENARIO | {"streams": [{"model": "digits", "count": 8, "rate": "5 fps"}], "buy": {"own": [own]}}
+    (here / "host.yaml").write_text(yaml.safe_dump(asked), encoding="utf-8")
+    found = {}
+    for speed in ("1", "0.5", "2"):
+        words = ("plan", "host.yaml", "--profiles", "mine", "--set", f"buy.host_speed={speed}", "-o", "plan.json")
+        code, _, err = planner(*words)
+        assert code == 0, err
+        found[speed] = json.loads((here / "plan.json").read_text(encoding="utf-8"))
+    assert [plan["recommendation"]["gpu_count"] for plan in found.values()] == [1, 2, 1]
+    doubts = {speed: {one["what"]["text"] for one in plan["warnings"]} for speed, plan in found.items()}
+    assert len(doubts["0.5"] - doubts["1"]) == 1
+    code, _, err = planner("plan", "host.yaml", "--profiles", "mine", "--set", "buy.host_speed=0.5", "--strict")
+    assert code == 5
+    assert "transferred" in err

@@ -27,6 +27,7 @@ from simulator.clock.metrics import (
 from simulator.clock.records import Batches, Load, MemoryUse, Outcome, Requests, SimulationResult, Stall
 from simulator.clock.run import World, draw_outages, simulate
 from simulator.rules.queues import Outage
+from simulator.world.curves import LoadTime
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Routing, SwapPolicy
 from simulator.world.model import Layer
 from simulator.world.profile import AfterLoad
@@ -286,6 +287,48 @@ def test_a_batch_right_after_a_load_and_a_load_of_weights_that_were_away_take_lo
     held = worlds.deployment(*pair, memory_bytes=10**9)
     for batches in simulate(held, Workload(tuple(asked)), 5.0).batches:
         assert batches.finish_s - batches.start_s == pytest.approx([0.1, 0.1]), "nothing is loaded where all fit"
+
+
+@pytest.mark.parametrize("k", [1.0, 1.3, 2.0])
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_a_batch_and_a_load_beside_it_hold_each_other_up(k: float, gpus: int) -> None:
+    """Three models in turn, room for two: a turn takes the longer of batch and load, and k - 1 of the shorter on top.
+
+    On a GPU that runs ahead of the clock, and on two that share a link which is wide enough for both.
+    """
+    batch_s, load_s, count = 0.1, 0.04, 30
+    slow = {"load": LoadTime(0.0, 10**8 / load_s)}
+    held_up = [
+        worlds.service(replace(worlds.profile(f"{name}{gpu}", batch_s, **slow), beside_load=k), devices=(f"g{gpu}",))
+        for gpu in range(gpus)
+        for name in "abc"
+    ]
+    small = worlds.deployment(*held_up, devices=gpus, memory_bytes=21 * 10**7)
+    asked = Workload(tuple(Stream(s.model, Trace(np.zeros(count), 1e3)) for s in held_up))
+    result = simulate(small, asked, 1e3)
+    turn_s = max(batch_s, load_s) + (k - 1) * min(batch_s, load_s)
+    last_s = load_s + (3 * count - 1) * turn_s + batch_s
+    for batches in result.batches:
+        assert np.diff(batches.start_s) == pytest.approx(3 * turn_s)
+    assert max(batches.finish_s[-1] for batches in result.batches) == pytest.approx(last_s)
+    if k == 2:
+        patient = replace(small, swap=SwapPolicy(prefetch=False))
+        assert simulate(patient, asked, 1e3).batches[0].start_s == pytest.approx(result.batches[0].start_s)
+
+
+def test_a_load_longer_than_the_batch_beside_it_is_held_up_for_as_long_as_both_run() -> None:
+    """A batch of 0.1 s and a load of 0.3 s beside it at k 1.5: 0.15 and 0.35 s."""
+    profiles = [
+        replace(worlds.profile(name, 0.1, load=LoadTime(0.0, 10**8 / 0.3)), beside_load=k)
+        for name, k in (("a", 1.5), ("b", 1.0), ("c", 1.0))
+    ]
+    small = worlds.deployment(*map(worlds.service, profiles), memory_bytes=21 * 10**7)
+    asked = Workload(tuple(Stream(name, Trace(np.zeros(1), 10.0)) for name in "ab"))
+    result = simulate(small, asked, 10.0)
+    a, b, _ = result.batches
+    assert (a.start_s[0], a.finish_s[0]) == (pytest.approx(0.3), pytest.approx(0.45))
+    assert [load.finish_s for load in result.loads] == pytest.approx([0.3, 0.65])
+    assert b.start_s[0] == pytest.approx(0.65)
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -29,7 +29,7 @@ from planner.questions.validation.comparison import least_and_most, memory_parts
 from planner.questions.validation.fitting import Pace, fit, offered_work, tight_bytes
 from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
 from planner.questions.validation.rehearsal import SIGHTINGS, at_once, rehearsal_s, turns
-from planner.questions.validation.simulating import of_sessions, stretched
+from planner.questions.validation.simulating import expected_slowdown, of_sessions, stretched
 from planner.questions.validation.speed import RehearsedSpeed, of_size, speed_of
 from planner.questions.validation.takes import actions_joined, in_sequence, lengths, starts
 from planner.show.text.validation import (
@@ -734,6 +734,32 @@ def test_processes_slow_each_other_down() -> None:
     for before, after in zip(free.models, tied.models, strict=True):
         factor = after.simulated["p50_s"] / before.simulated["p50_s"]
         assert 1.1 < factor < 2
+
+
+def test_by_profiles_two_processes_leave_each_other_the_time_of_their_hosts() -> None:
+    """Kernels keep the GPU busy for half of one's time and 0.8 of the other's: 1.4 times while the other runs too."""
+    made = case("two-processes")
+
+    def with_kernels(*shares: float | None) -> Deployment:
+        services = []
+        for service, share in zip(made.deployment.services, shares, strict=True):
+            (replica,) = service.replicas
+            busy_s = share and Interpolated((1.0,), (share * replica.profile.latency(1),))
+            known = replace(replica, profile=replace(replica.profile, busy_s=busy_s))
+            services.append(replace(service, replicas=(known,)))
+        return replace(made.deployment, services=tuple(services))
+
+    assert expected_slowdown(with_kernels(0.5, None)) == {}
+    assert expected_slowdown(busy()[0]) == {}, "one process has none beside it"
+    tied = with_kernels(0.5, 0.8)
+    assert expected_slowdown(tied) == {device.id: pytest.approx(1.4) for device in tied.devices}
+    run = kept(recorded(tied, made.workload))
+    found, free = (
+        validate(one, by_profiles=True, causes=False) for one in (run, recorded(made.deployment, made.workload))
+    )
+    assert "1.4 times as long beside the others" in " ".join(render(found, Format.TABLE, Screen(120)).split())
+    for before, after in zip(free.models, found.models, strict=True):
+        assert 1.05 < after.simulated["p50_s"] / before.simulated["p50_s"] < 1.4
 
 
 def test_loading_is_compared(found: Validation) -> None:
