@@ -46,12 +46,13 @@ from planner.api import (
     train,
     train_measured,
     validate,
+    whatif,
     write_plan,
 )
 from simulator.errors import InputError
 
 if TYPE_CHECKING:
-    from planner.answers import HorizonAnswer, StudyResults, TrainingAnswer
+    from planner.answers import HorizonAnswer, StudyResults, TrainingAnswer, WhatIfAnswer
     from planner.model.calendar import (
         AutoscalingSpec,
         CalendarSpec,
@@ -104,6 +105,7 @@ __all__ = [
     "TraceSpec",
     "TrainingAnswer",
     "ValidateSpec",
+    "WhatIfAnswer",
     "calibrate",
     "diff",
     "doctor",
@@ -143,6 +145,7 @@ __all__ = [
     "train",
     "train_measured",
     "validate",
+    "whatif",
     "write_plan",
 ]
 

@@ -1,7 +1,8 @@
-"""Answers to `train`, `study` and `horizon` as objects that are printed, shown in a notebook and saved."""
+"""Answers to `train`, `study`, `horizon` and `whatif` as objects that are printed, shown in a notebook and saved."""
 
 from planner.objects import Shown
 from planner.questions.horizons.answer import Horizon
+from planner.questions.readiness.answer import WhatIf
 from planner.questions.studies.results import StudyAnswer
 from planner.questions.training.plan import TrainingPlan
 
@@ -20,5 +21,11 @@ class StudyResults(Shown, StudyAnswer):
 
 class HorizonAnswer(Shown, Horizon):
     """Ways to keep GPUs over days."""
+
+    __slots__ = ()
+
+
+class WhatIfAnswer(Shown, WhatIf):
+    """A plan under other circumstances."""
 
     __slots__ = ()

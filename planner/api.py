@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import planner.model.scenario
     from calibrate.devices.doctor import Finding
     from calibrate.sessions.join import JoinedProfile
-    from planner.answers import HorizonAnswer, StudyResults, TrainingAnswer
+    from planner.answers import HorizonAnswer, StudyResults, TrainingAnswer, WhatIfAnswer
     from planner.catalog.sold import Instance
     from planner.compare.diff import Diff
     from planner.compare.reprice import Repriced
@@ -131,6 +131,47 @@ def horizon(
     known, library = knowledge(catalog, profiles)
     answer = weighed(loaded, known, library, created_at=now(), check=check, progress=progress)
     return HorizonAnswer.of(answer)
+
+
+def whatif(
+    plan: "planner.model.plan.Plan",
+    *,
+    lose: int = 0,
+    load: float = 1.0,
+    overrides: Texts = (),
+    scenario: File | None = None,
+    catalog: Files = (),
+    profiles: Files = (),
+    seed: int | None = None,
+    progress: Progress = silent,
+) -> "WhatIfAnswer":
+    """What a plan does as it stands with `lose` machines away, at `load` times the rates, with its scenario changed.
+
+    `scenario` is where the plan's scenario lay, if it names recordings beside it.
+    """
+    from planner.answers import WhatIfAnswer
+    from planner.io.load import MADE, load_text
+    from planner.questions.readiness.whatif import whatif as answered
+
+    if not plan.scenario_text:
+        raise InputError("plan: does not hold its scenario. Run `planner plan` again.")
+    changes = seeded(overrides, seed)
+    path = MADE if scenario is None else Path(scenario)
+    loaded = load_text(plan.scenario_text, path, [*plan.scenario_overrides, *changes])
+    known, library = knowledge(catalog, profiles)
+    return WhatIfAnswer.of(
+        answered(
+            loaded,
+            known,
+            library,
+            plan,
+            lose=lose,
+            load=load,
+            overrides=changes,
+            created_at=now(),
+            progress=progress,
+        )
+    )
 
 
 def validate(

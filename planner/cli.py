@@ -25,6 +25,7 @@ from planner.commands.simulate import simulate
 from planner.commands.study import study
 from planner.commands.train import train
 from planner.commands.validate import validate
+from planner.commands.whatif import whatif
 from planner.console.output import PLAIN, ExitCode, emit, note, shortened
 
 app = typer.Typer(**PLAIN)
@@ -69,6 +70,7 @@ def options(
 
 app.command()(plan)
 app.command()(simulate)
+app.command()(whatif)
 app.command()(validate)
 app.command()(profile)
 app.command()(predict)

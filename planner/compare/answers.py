@@ -44,7 +44,7 @@ UNITS = {
     "attainment": "fraction",
 }
 """Units of figures, but for those of studies, which say theirs; counts have none."""
-MACHINE_ATTRIBUTES = ("count", "usd_per_hour", "price_as_of")
+MACHINE_ATTRIBUTES = ("count", "spares", "usd_per_hour", "price_as_of")
 DEMAND_ATTRIBUTES = ("slo_s", "slo_attainment_target", "max_queue_delay_s", "offered_rps")
 OPTION_ATTRIBUTES = ("fits", "within_deadline", "within_budget", "bottleneck", "evidence")
 STUDY_ATTRIBUTES = ("name", "ask", "base", "on", "seed", "fingerprint", "prices_as_of", "design")

@@ -226,7 +226,7 @@ def repriced_or_none(answer: Recommendation, prices: PriceList) -> Recommendatio
 
 def at_cost(answer: Recommendation, machines: tuple[Instances, ...]) -> Recommendation:
     """The answer on these machines, which cost something else."""
-    cost = sum(one.count * one.usd_per_hour for one in machines)
+    cost = sum(one.paid * one.usd_per_hour for one in machines)
     return replace(
         answer,
         instances=machines,

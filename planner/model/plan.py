@@ -184,6 +184,13 @@ class Instances:
     """None for machines of one's own."""
     ambiguous: bool = False
     """Whether the type is on offer at several places, so that its name alone does not tell which."""
+    spares: int = 0
+    """Machines beside those, which stand ready and are paid."""
+
+    @property
+    def paid(self) -> int:
+        """Machines that are paid, spares included."""
+        return self.count + self.spares
 
     @property
     def machines(self) -> Machines:
@@ -218,6 +225,8 @@ class Policies:
     padded: bool
     headroom: float
     """Share of every GPU kept free on purpose."""
+    survive: int = 0
+    """Machines that may be away while every SLO is met."""
     horizon_s: float
     """Simulated time of one replication."""
     warmup_s: float
@@ -370,6 +379,8 @@ class Recommendation:
     """One way to serve the scenario, replayed and priced."""
 
     feasible: bool
+    unready: bool = False
+    """Whether the spares that the scenario asks for may not be bought."""
     instances: tuple[Instances, ...]
     memory: Memory | None
     """How models share the memory of their GPUs; None where nothing was placed."""
@@ -377,6 +388,7 @@ class Recommendation:
     """Which layers are stored once."""
     gpu_count: int
     cost_usd_per_hour: float
+    """Of all machines, spares included."""
     cost_usd_per_month: float
     """730 hours."""
     unit_costs: UnitCosts | None = None

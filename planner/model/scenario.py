@@ -19,7 +19,7 @@ from planner.model.calendar import CalendarSpec
 from planner.model.checked import STRICT, checked
 from planner.model.choices import Codec, PriceKind
 from planner.units.errors import Steps, Wrong
-from planner.units.reading import Bytes, Duration, Fraction, PricePerHour, Rate, did_you_mean
+from planner.units.reading import Bytes, Duration, Fraction, MachineCount, PricePerHour, Rate, did_you_mean
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
 from simulator.world.precision import WEIGHT_BYTES
 
@@ -804,6 +804,8 @@ class Scenario:
     """The meaning of a lost frame."""
     headroom: Annotated[Fraction, Field(ge=0, lt=1)] = 0.1
     """Share of every GPU kept free on purpose."""
+    survive: MachineCount = 0
+    """Machines that may be away while every SLO is met, e.g. `1 machine`; `planner plan` buys spares for them."""
     context: Bytes | None = None
     """GPU memory that one framework process holds besides weights and workspace; where not given, as it was measured
     with the models, and 0.8 GB where nobody measured it."""

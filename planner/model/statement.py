@@ -98,6 +98,7 @@ class Code(StrEnum):
     HOST_MEMORY = "host-memory"
     REPRICED = "repriced"
     OF_MERGING = "of-merging"
+    SPARES = "spares"
     # Why to measure
     MIGHT_DO_IT = "might-do-it"
     WIDEST_BAND = "widest-band"

@@ -53,7 +53,8 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
     models = tuple(_model_answer(trial, need) for need in trial.replay.needs.values())
     return Recommendation(
         feasible=trial.met,
-        instances=tuple(map(_instances, trial.bought, candidate.machines)),
+        unready=trial.unready,
+        instances=_instances(trial),
         memory=candidate.memory,
         gpu_count=gpu_count(trial.offers, trial.fleet),
         cost_usd_per_hour=cost,
@@ -69,7 +70,14 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
     )
 
 
-def _instances(offer: Offer, machines: Machines) -> Instances:
+def _instances(trial: Trial) -> tuple[Instances, ...]:
+    """Machines of each offer that serve, and their spares."""
+    spares = dict(zip(trial.offers, trial.spares, strict=True)) if trial.spares else {}
+    bought = zip(trial.bought, trial.candidate.machines, strict=True)
+    return tuple(_of_offer(offer, machines, spares.get(offer, 0)) for offer, machines in bought)
+
+
+def _of_offer(offer: Offer, machines: Machines, spares: int) -> Instances:
     """So many of an offer, at its price."""
     return Instances(
         provider=machines.provider,
@@ -82,6 +90,7 @@ def _instances(offer: Offer, machines: Machines) -> Instances:
         price_as_of=offer.as_of,
         price_kind=offer.price_kind,
         ambiguous=machines.ambiguous,
+        spares=spares,
     )
 
 
@@ -250,6 +259,7 @@ def policies(scenario: Scenario, workload: Workload, trial: Trial | None) -> Pol
         disk=swap.disk,
         padded=scenario.padded,
         headroom=scenario.headroom,
+        survive=scenario.survive,
         horizon_s=length.horizon_s if length else horizon_s(scenario, workload),
         warmup_s=length.warmup_s if length else warmup_s(scenario),
         failures=failures(scenario),

@@ -32,6 +32,10 @@ class Trial:
     """Whether it is known to be offered more than `limit` in the largest batches that are allowed."""
     limit: float = 1.0
     """Load that the headroom leaves."""
+    spares: Fleet = ()
+    """Machines of each offer beside the fleet that stand ready."""
+    unready: bool = False
+    """Whether the spares that are asked for may not be bought."""
 
     def bears(self, factor: float) -> bool:
         """Whether every queue still drains at so many times the demand."""
@@ -51,8 +55,8 @@ class Trial:
 
     @property
     def met(self) -> bool:
-        """Whether every SLO is surely met, within the headroom."""
-        return not self.overloaded and self.replay.met
+        """Whether every SLO is surely met, within the headroom, and with the spares that are asked for."""
+        return not self.overloaded and not self.unready and self.replay.met
 
     @property
     def nearness(self) -> tuple[bool, bool, float]:
@@ -76,8 +80,9 @@ class Trial:
 
     @property
     def cost_usd_per_hour(self) -> float:
-        """All instances."""
-        return cost_usd_per_hour(self.offers, self.fleet)
+        """All instances, spares included."""
+        spares = self.spares or (0,) * len(self.fleet)
+        return cost_usd_per_hour(self.offers, self.fleet) + cost_usd_per_hour(self.offers, spares)
 
     @property
     def energy_w(self) -> float:

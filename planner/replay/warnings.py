@@ -35,6 +35,7 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
         *_of_context(scenario, trial),
         *_of_power(trial, of_catalog),
         *_of_placement(scenario, trial),
+        *_of_spares(scenario),
     )
     return tuple(dict.fromkeys(statements))
 
@@ -85,6 +86,12 @@ def _of_placement(scenario: Scenario, trial: Trial) -> Iterator[Statement]:
         return
     yield Statement(code=Code.SHARED_LINK)
     yield from _of_loads(scenario.swap.policy.source, trial)
+
+
+def _of_spares(scenario: Scenario) -> Iterator[Statement]:
+    """How machines are replaced that may be away."""
+    if scenario.survive:
+        yield Statement(code=Code.SPARES, figures={"survive": scenario.survive})
 
 
 def _of_loads(source: WeightSource, trial: Trial) -> Iterator[Statement]:

@@ -26,6 +26,7 @@ from planner.replay.deploying import deploy, devices_of
 from planner.replay.kinds import of_each_kind
 from planner.replay.replay import Replay
 from planner.replay.run import PLANNING, replay
+from planner.replay.spares import SpareSearch, of_each_type, together
 from planner.replay.timeline import histograms
 from planner.replay.trial import Trial, candidate_of
 from planner.replay.warnings import assumptions, warnings_of
@@ -119,8 +120,13 @@ def plan_of_one_way(
         best = shown
     alone = search.alone(best) if best else []
     if best:  # steps may leave out what a kind of GPU does alone
-        best = shown = min([best, *alone], key=lambda trial: goal_of(scenario.objective, trial))
-    others = search.others(best, alone) if best else []
+        ready = search.spares.ready([best, *alone])
+        best = shown = min(ready, key=lambda trial: goal_of(scenario.objective, trial))
+        alone = search.spared(alone)
+    if shown and shown.unready:
+        search.reject_spares(shown)
+        best = None
+    others = search.spared(search.others(best, alone)) if best else []
     predictor = predictor_of(scenario, catalog, library)
     ahead = look_ahead(question, catalog, predictor, best, shown, shared)
     plan = Plan(
@@ -404,6 +410,31 @@ class FleetSearch:
         others = {(trial.candidate, trial.fleet): trial for trial in ways if trial.candidate != best.candidate}
         best_first = sorted(others.values(), key=lambda t: (goal_of(objective, t), candidate_name(t.candidate)))
         return best_first[:OTHERS_MAX]
+
+    @property
+    def spares(self) -> SpareSearch:
+        """A search for machines that stand ready."""
+        question = self.question
+
+        def is_met(offered: tuple[Offer, ...], fleet: Fleet) -> bool:
+            return self.try_fleet(offered, fleet, GLANCE) is not None
+
+        def of_type(offer: Offer) -> Trial | None:
+            return self.best(question.program([offer]), Objective.COST, ALTERNATIVE)
+
+        return SpareSearch(question.scenario, question.offers, is_met, of_type)
+
+    def spared(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials with their spares, without those whose spares may not be bought."""
+        if not self.question.scenario.survive:
+            return list(trials)
+        return [trial for trial in map(self.spares.with_spares, trials) if not trial.unready]
+
+    def reject_spares(self, trial: Trial) -> None:
+        """Say which limits on what may be bought keep the spares of a trial out."""
+        buy, program = self.question.scenario.buy, self.question.program(trial.offers)
+        fleet = together(trial.fleet, of_each_type(trial.fleet, self.question.scenario.survive))
+        self._name_limits(program, fleet, buy.max_cost or inf)
 
     def closest(self) -> Trial | None:
         """The miss that came nearest, replayed as often as an answer would be; else the dearest fleet tried.

@@ -1,7 +1,7 @@
 """Replays of a deployment one names oneself: so many GPUs of one kind, or the placement of a plan."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from math import nan
@@ -15,6 +15,7 @@ from planner.model.scenario import BuySpec, Merging, ModelSpec, OwnMachine, Scen
 from planner.model.simulation import Simulation
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion
+from planner.placing.fleets import Fleet
 from planner.placing.packing import Packing, Placed
 from planner.placing.sizing import Kind, Profiles, Sized
 from planner.replay.answer import policies, recommend, replayed
@@ -30,6 +31,7 @@ from planner.words.statements import rejection_line
 from simulator.near import in_any_case
 from simulator.world.deployment import SwapPolicy
 from simulator.world.sharing import NOTHING_SHARED, Merged
+from simulator.world.workload import Workload
 
 POLICIES = {
     "memory": "memory",
@@ -114,10 +116,58 @@ def simulation(
     )
 
 
+@dataclass(frozen=True)
+class AsPlanned:
+    """The machines of a plan and the replicas on them, as they stand."""
+
+    loaded: Loaded
+    question: Question
+    offers: tuple[Offer, ...]
+    fleet: Fleet
+    spares: Fleet
+    """Machines of each offer that stand ready."""
+    devices: tuple[FleetGpu, ...]
+    placed: tuple[Placed, ...]
+    swap: SwapPolicy
+    seed: int
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The machines that serve, by name."""
+        return tuple(dict.fromkeys(device.host for device in self.devices))
+
+    def place_of(self, host: str) -> int:
+        """Place of a machine's type in `offers`."""
+        return next(device.machines for device in self.devices if device.host == host)
+
+    def of_models(self, models: Collection[str]) -> "AsPlanned":
+        """The same asked of some of the models alone."""
+        needs = {model: need for model, need in self.question.needs.items() if model in models}
+        asked = tuple(stream for stream in self.question.workload.streams if stream.model in models)
+        return replace(self, question=replace(self.question, needs=needs, workload=Workload(asked)))
+
+    def replayed(self, tell: Callable[[float], None]) -> Trial:
+        """A replay of it, SLOs met or not."""
+        q = self.question
+        packing = Packing(self.placed, strain=nan, worst="", work=nan, busiest="")
+        deployment = deploy(q.scenario, q.needs, self.devices, self.placed, self.swap)
+        seen = replay(q.scenario, q.workload, q.needs, deployment, screen=False, seed=self.seed, tell=tell)
+        return Trial(self.offers, self.fleet, self.devices, packing, deployment, seen, q.offers)
+
+
 def simulate_plan(
     loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan, today: date, progress: Progress = silent
 ) -> Simulation:
     """Replay exactly the placement of a plan: its machines, replicas, batch sizes and shares, SLOs met or not."""
+    planned = as_planned(loaded, catalog, library, kept)
+    for one in planned.placed:
+        check_batch(one)
+    trial = planned.replayed(partial(progress, "replaying the plan"))
+    return simulation(planned.loaded, catalog, planned.question, trial, today, priced=True)
+
+
+def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) -> AsPlanned:
+    """A plan's placement for a scenario; NothingToPlanError where the two do not fit each other."""
     loaded, shared = as_merged(with_known_names(loaded, catalog, library), library, kept)
     scenario, best = in_planned_variants(loaded.scenario, kept.recommendation), kept.recommendation
     predictor = predictor_of(scenario, catalog, library) if best.predicted else None
@@ -131,13 +181,28 @@ def simulate_plan(
         raise NothingToPlanError("--plan: its GPUs are not those of its instances. Plan the scenario anew.")
     by_name = sorted(best.models, key=lambda model: model.name)
     placed = [one for model in by_name for one in replicas_of(model, devices, question, rejections)]
-    packing = Packing(tuple(placed), strain=nan, worst="", work=nan, busiest="")
-    deployment = deploy(scenario, question.needs, tuple(devices.values()), placed, planned_swap(scenario, kept))
-    tell = partial(progress, "replaying the plan")
-    seed = PLANNING if scenario.seed == kept.seed else scenario.seed  # the plan's own, where no other is given
-    seen = replay(scenario, question.workload, question.needs, deployment, screen=False, seed=seed, tell=tell)
-    trial = Trial(bought, fleet, tuple(devices.values()), packing, deployment, seen, question.offers)
-    return simulation(loaded, catalog, question, trial, today, priced=True)
+    return AsPlanned(
+        loaded=loaded,
+        question=question,
+        offers=bought,
+        fleet=fleet,
+        spares=tuple(instances.spares for instances in best.instances),
+        devices=tuple(devices.values()),
+        placed=tuple(placed),
+        swap=planned_swap(scenario, kept),
+        seed=PLANNING if scenario.seed == kept.seed else scenario.seed,  # the plan's own, where no other is given
+    )
+
+
+def check_batch(placed: Placed) -> None:
+    """NothingToPlanError where a replica's batches are larger than its SLO and its GPUs allow."""
+    sized, stages = placed.portion.sized, len(placed.devices)
+    most = sized.batches[stages - 1] if stages <= len(sized.batches) else 0
+    if not 1 <= placed.batch_size_max <= most:
+        raise NothingToPlanError(
+            f"--plan: {sized.model}: batch size must be from 1 to {most}, the largest that its SLO and memory "
+            f"allow, got {placed.batch_size_max}. Plan the scenario anew."
+        )
 
 
 def in_planned_variants(scenario: Scenario, planned: Recommendation) -> Scenario:
@@ -204,12 +269,6 @@ def replicas_of(
         mine = tuple(devices[gpu] for gpu in replica.gpus)
         sized = sized_on(question, model.name, mine[0], rejections)
         size = replica.batch_size
-        most = sized.batches[len(mine) - 1] if len(mine) <= len(sized.batches) else 0
-        if not 1 <= size <= most:
-            raise NothingToPlanError(
-                f"--plan: {model.name}: batch size must be from 1 to {most}, the largest that its SLO and memory "
-                f"allow, got {size}. Plan the scenario anew."
-            )
         swapped = model.mode == "swapped"
         yield Placed(Portion(sized, replica.share), mine, size, size, nan, swapped, model.bottleneck)
 

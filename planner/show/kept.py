@@ -1,4 +1,4 @@
-"""Answers that are kept as JSON: a plan, a simulation, ways to train, a study, a horizon; each read and shown here.
+"""Answers kept as JSON: plans, simulations, ways to train, studies, horizons, what plans would do; each is shown here.
 
 Most commands know one of them, and import no other.
 """
@@ -27,6 +27,8 @@ def readers() -> Mapping[str, Callable[[Any, Path], Any]]:
     """By schema: the answer that a file's JSON is."""
     from planner.questions.horizons.answer import SCHEMA as HORIZON
     from planner.questions.horizons.answer import Horizon
+    from planner.questions.readiness.answer import SCHEMA as WHATIF
+    from planner.questions.readiness.answer import WhatIf
     from planner.questions.studies.results import SCHEMA as STUDY
     from planner.questions.studies.results import read_study
     from planner.questions.training.plan import SCHEMA as TRAINING
@@ -38,6 +40,7 @@ def readers() -> Mapping[str, Callable[[Any, Path], Any]]:
         TRAINING: partial(answer_of, kind=TrainingPlan, remedy=AGAIN),
         STUDY: read_study,
         HORIZON: partial(answer_of, kind=Horizon, remedy=AGAIN),
+        WHATIF: partial(answer_of, kind=WhatIf, remedy=AGAIN),
     }
 
 
@@ -76,6 +79,10 @@ def document_of(answer: Any) -> Document:
             from planner.show.documents import horizons
 
             return horizons.document(answer)
+        case "whatif":
+            from planner.show.documents import whatif
+
+            return whatif.document(answer)
     raise TypeError(f"{answer.schema} has no document")
 
 

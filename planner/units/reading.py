@@ -16,6 +16,8 @@ from simulator.near import near_names
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760
+MACHINES_AWAY_MAX = 3
+"""Machines that a plan may be asked to do without."""
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
@@ -160,6 +162,9 @@ memory = Quantity(
     {unit: Decimal(ByteSize.byte_sizes[unit.lower()]) for unit in MEMORY},
     most=1e18,
 )
+machines = Quantity(
+    "a number of machines", ("1 machine",), dict.fromkeys(("machines", "machine"), ONE), most=MACHINES_AWAY_MAX
+)
 fraction = FractionOfOne("a fraction", ("0.95", "95 %"), {"%": ONE / 100})
 price = HourlyPrice(
     "a price",
@@ -169,6 +174,14 @@ price = HourlyPrice(
     prefix=r"\$?\s*",
     most=1e6,
 )
+
+
+def whole_machines(value: object) -> int:
+    """`1 machine` is 1; ValueError for a part of one."""
+    count = machines(value)
+    if count != int(count):
+        raise ValueError(f"must be a whole number of machines, got {value}. {machines.hint}")
+    return int(count)
 
 
 def written_duration(seconds: float) -> str:
@@ -189,3 +202,5 @@ Fraction = Annotated[float, BeforeValidator(fraction), WithJsonSchema(fraction.j
 """Between 0 and 1."""
 PricePerHour = Annotated[float, BeforeValidator(price), WithJsonSchema(price.json_schema)]
 """US dollars per hour; a month is 730 hours, a year 8760."""
+MachineCount = Annotated[int, BeforeValidator(whole_machines), WithJsonSchema(machines.json_schema)]
+"""Machines."""

@@ -249,6 +249,8 @@ ASSUMPTIONS: dict[Code, Template] = {
     Code.HOST_MEMORY: "host memory, where it is not listed, holds all weights",
     Code.REPRICED: "replayed {0}, and priced {1} from {2}",
     Code.OF_MERGING: "{text}",
+    Code.SPARES: "what machines did that are away, up to {survive:n}, is done by those left and the spares; the time "
+    "until then is not counted: `failures` replays it",
 }
 GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE})
 """Assumptions that begin with whom they are about."""

@@ -121,7 +121,7 @@ def cost(best: Recommendation) -> list[Block]:
     rows = Rows.at(f"{AT}instances", best.instances)
 
     def sum_usd(one: Instances) -> float:
-        return one.count * one.usd_per_hour
+        return one.paid * one.usd_per_hour
 
     def month_usd(one: Instances) -> float:
         return sum_usd(one) * HOURS_PER_MONTH
@@ -134,6 +134,7 @@ def cost(best: Recommendation) -> list[Block]:
         rows.words("where", lambda one: " ".join(filter(None, (one.provider, one.region))) or "your own"),
         rows.figures("GPUs in one", lambda one: f"{one.gpu_count} x {one.gpu}", "gpu_count"),
         rows.shown("machines", "count", total=count),
+        *spares(best),
         rows.shown("$/h each", "usd_per_hour", dollars),
         rows.words("price as of", lambda one: one.price_as_of or "-"),
         rows.figures("$/h", lambda one: dollars(sum_usd(one)), value=sum_usd, total=hourly),
@@ -141,6 +142,12 @@ def cost(best: Recommendation) -> list[Block]:
         rows.figures("$/month", lambda one: dollars(month_usd(one)), value=month_usd, total=monthly),
     ]
     return [Table(columns, stacked=True), Text(NOT_PRICED, Tone.NOTE)]
+
+
+def spares(best: Recommendation) -> Iterator[Column]:
+    """Machines that stand ready, where there are any."""
+    if any(one.spares for one in best.instances):
+        yield Rows.at(f"{AT}instances", best.instances).shown("spares", "spares")
 
 
 def bindings(best: Recommendation) -> Section:

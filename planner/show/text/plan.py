@@ -26,8 +26,13 @@ from simulator.world.profile import Evidence
 
 
 def fleet(instances: Sequence[Instances]) -> str:
-    """`3 x NC6s_v3 (V100, azure eastus) + 1 x p3.8xlarge (4 x V100, aws us-east-1)`."""
-    return " + ".join(f"{one.count} x {machine(one)}" for one in instances)
+    """`3 x NC6s_v3 (V100, azure eastus) + 1 x p3.8xlarge (4 x V100, aws us-east-1) and 1 spare`."""
+    return " + ".join(f"{one.count} x {machine(one)}{spares(one)}" for one in instances)
+
+
+def spares(one: Instances) -> str:
+    """` and 1 spare`; empty where there are none."""
+    return f" and {counted(one.spares, 'spare')}" if one.spares else ""
 
 
 def machine(one: Instances) -> str:
@@ -118,6 +123,8 @@ def doubt(answer: Recommendation | Simulation) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):
         return f"SLO UNDECIDED: each is kept in enough {draws_of(answer.replayed)}, not all of them"
+    if isinstance(answer, Recommendation) and answer.unready:
+        return "SLO NOT SURE: replays keep it while all machines run, and no spares may be bought"
     return "" if answer.feasible else "SLO NOT SURE: replays keep it, but the load leaves no headroom"
 
 

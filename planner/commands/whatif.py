@@ -1,0 +1,47 @@
+"""The command `planner whatif`: what a plan does as it stands, were something else so."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner import api
+from planner.console.options import Catalogs, FormNoCsv, PlanFile, Profiles, Quiet, Seed, Set
+from planner.units.writing import Format
+
+
+def whatif(
+    plan: PlanFile,
+    lose: Annotated[int, typer.Option(metavar="N", min=0, help="Machines that are away at once.")] = 0,
+    load: Annotated[float, typer.Option(metavar="FACTOR", help="Times the rates of the scenario.")] = 1.0,
+    overrides: Set = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The plan's scenario, where that names recordings beside it."),
+    ] = None,
+    catalog: Catalogs = None,
+    profiles: Profiles = None,
+    form: FormNoCsv = Format.TABLE,
+    seed: Seed = None,
+    quiet: Quiet = False,
+) -> None:
+    """Replay a plan as it stands with machines away, at another load, or with its scenario changed."""
+    from planner.console.output import ExitCode, emit, progress
+    from planner.show.kept import render
+    from planner.units.writing import stdout_screen
+
+    kept = api.read_plan(plan)
+    with progress(quiet) as tell:
+        answer = api.whatif(
+            kept,
+            lose=lose,
+            load=load,
+            overrides=overrides,
+            scenario=scenario or plan,
+            catalog=catalog,
+            profiles=profiles,
+            seed=seed,
+            progress=tell,
+        )
+    emit(render(answer, form, stdout_screen()))
+    raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

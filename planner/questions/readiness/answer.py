@@ -1,0 +1,87 @@
+"""What a plan would do as it stands, as data. The terminal, the page and the JSON read only this."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from planner.model.candidate import Candidate, Machines
+from planner.model.plan import ModelAnswer, Rejection
+
+SCHEMA = "planner.whatif/v1"
+
+
+class MendKind(StrEnum):
+    """What is done so that every SLO is met again."""
+
+    ANEW = "place-anew"
+    """The same machines, with the models placed on them anew."""
+    MACHINES = "more-machines"
+    """Other numbers of the same machines, with the models placed on them anew."""
+    SPARES = "spares"
+    """Machines beside those, which take over what those do that are away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mend:
+    """A change that was replayed and meets every SLO."""
+
+    kind: MendKind
+    candidate: Candidate
+    """All machines that then serve."""
+    spares: tuple[Machines, ...] = ()
+    """Machines beside them that stand ready."""
+    cost_usd_per_hour: float
+    """Of all, spares included."""
+    cost_added_usd_per_hour: float
+    """Over that of the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The plan with some of its machines away."""
+
+    lost: tuple[str, ...]
+    """Hosts that are away: one set of those that do the same."""
+    machines: tuple[Machines, ...]
+    """Of which types they are."""
+    taken_over: tuple[str, ...] = ()
+    """Those of them whose work a spare does."""
+    ways: int
+    """Sets of hosts that do the same as these, so that losing any of them is this case."""
+    feasible: bool
+    """Every SLO is surely met, each model being served."""
+    unserved: tuple[str, ...]
+    """Models of which no replica is left."""
+    models: tuple[ModelAnswer, ...]
+    """Those that are served."""
+    rejection: Rejection | None
+    """What stands in the way of those that are served, and what would help; None where nothing does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """A plan as it stands, under other circumstances."""
+
+    scenario: str
+    scenario_sha256: str
+    seed: int
+    created_at: str
+    """ISO time stamp of this answer."""
+    lose: int
+    """Machines that are away at once."""
+    load: float
+    """Rates over those of the scenario."""
+    overrides: tuple[str, ...]
+    """Changes of the scenario by `--set`."""
+    candidate: Candidate
+    """What the plan bought, but for its spares."""
+    cost_usd_per_hour: float
+    """Of the plan, its spares included."""
+    feasible: bool
+    """Whether every SLO is surely met in every case that was replayed."""
+    cases: tuple[Case, ...]
+    """The worst first, as far as shares of replicas tell."""
+    ways_left_out: int
+    """Sets of hosts that were not replayed: those that leave the models the larger shares of their replicas."""
+    mends: tuple[Mend, ...]
+    """Changes that help, the cheapest first; none where every SLO is met, or nothing was found."""
+    schema: str = field(default=SCHEMA)

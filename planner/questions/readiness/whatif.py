@@ -1,0 +1,139 @@
+"""What if: a plan replayed as it stands with machines away, at another load, with the scenario changed; and mended."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf, isfinite, nan
+
+from planner.catalog.offers import Catalog, Offer
+from planner.io.demand import with_load
+from planner.io.load import Loaded
+from planner.model.candidate import Machines
+from planner.model.plan import Plan
+from planner.model.progress import Progress, silent
+from planner.model.scenario import Objective
+from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
+from planner.placing.sizing import Profiles
+from planner.questions.readiness.answer import Case, Mend, MendKind, WhatIf
+from planner.questions.readiness.losing import Loss, losses, without
+from planner.replay.answer import recommend
+from planner.replay.trial import Trial
+from planner.search.rejections import missed_slo
+from planner.search.search import ALTERNATIVE, FleetSearch
+from planner.search.simulation import AsPlanned, as_planned
+from simulator.errors import InputError
+
+CASES_MAX = 12
+"""Cases that are replayed: each takes seconds, and those after it leave the models more."""
+
+
+class WhatIfError(InputError):
+    """Circumstances that cannot be; the text names the option, the rule and the remedy."""
+
+
+def whatif(
+    loaded: Loaded,
+    catalog: Catalog,
+    library: Profiles,
+    kept: Plan,
+    *,
+    lose: int,
+    load: float,
+    overrides: Sequence[str],
+    created_at: str,
+    progress: Progress = silent,
+) -> WhatIf:
+    """What a plan does with `lose` machines away, at `load` times the rates; `loaded` has the overrides already."""
+    if not 0 < load < inf:
+        raise WhatIfError(f"--load {load:g}: must be above 0. Write e.g. 2.")
+    if not kept.recommendation.models:
+        raise WhatIfError(f"{kept.scenario}: the plan recommends nothing. Name a plan with machines.")
+    planned = as_planned(with_load(loaded, load), catalog, library, kept)
+    if not 0 <= lose <= len(planned.hosts):
+        raise WhatIfError(f"--lose {lose}: must be from 0 to {len(planned.hosts)}, the machines of the plan.")
+    found = losses(planned, lose)
+    asked = [_case(planned, one, progress) for one in found[:CASES_MAX]]
+    best = kept.recommendation
+    answer = WhatIf(
+        scenario=loaded.scenario.name or kept.scenario,
+        scenario_sha256=loaded.sha256,
+        seed=loaded.scenario.seed,
+        created_at=created_at,
+        lose=lose,
+        load=load,
+        overrides=tuple(overrides),
+        candidate=best.candidate,
+        cost_usd_per_hour=best.cost_usd_per_hour,
+        feasible=all(case.feasible for case in asked),
+        cases=tuple(asked),
+        ways_left_out=sum(one.ways for one in found[CASES_MAX:]),
+        mends=(),
+    )
+    return answer if answer.feasible else replace(answer, mends=tuple(_mends(planned, answer, progress)))
+
+
+def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> Case:
+    """What is left after a loss, replayed; models without a replica are served no more."""
+    left = without(planned, loss.missing)
+    served = {one.portion.sized.model for one in left.placed}
+    unserved = tuple(model for model in planned.question.needs if model not in served)
+    trial = _replayed(left, served, progress, loss) if served else None
+    return Case(
+        lost=loss.hosts,
+        machines=_types(planned, loss.hosts),
+        taken_over=loss.taken_over,
+        ways=loss.ways,
+        feasible=trial is not None and trial.met and not unserved,
+        unserved=unserved,
+        models=recommend(trial, nan).models if trial else (),
+        rejection=missed_slo(trial) if trial and not trial.met else None,
+    )
+
+
+def _replayed(left: AsPlanned, served: set[str], progress: Progress, loss: Loss) -> Trial:
+    """The models that are served, on the machines that are left."""
+    away = f" without {', '.join(loss.hosts)}" if loss.hosts else ""
+    return left.of_models(served).replayed(partial(progress, f"replaying the plan{away}"))
+
+
+def _types(planned: AsPlanned, hosts: Sequence[str]) -> tuple[Machines, ...]:
+    """Types of hosts, by number."""
+    places = [planned.place_of(host) for host in hosts]
+    return machines_of(planned.offers, tuple(places.count(place) for place in range(len(planned.offers))))
+
+
+# What would help
+
+
+def _mends(planned: AsPlanned, answer: WhatIf, progress: Progress) -> Iterator[Mend]:
+    """Changes after which every SLO is met, the cheapest first: spares alone, or another placement with them."""
+    undisturbed = answer.cases[0] if not answer.lose else _case(planned, Loss((), 1, ()), progress)
+    if undisturbed.feasible:
+        yield _with_spares(planned, planned.fleet, MendKind.SPARES, answer)
+        return
+    search = FleetSearch(planned.question, progress)
+    program = planned.question.program(planned.offers)
+    if trial := search.best(program, Objective.COST, ALTERNATIVE):
+        fleet = _in_places(planned.offers, trial)
+        kind = MendKind.ANEW if fleet == planned.fleet else MendKind.MACHINES
+        yield _with_spares(planned, fleet, kind, answer)
+
+
+def _in_places(offers: Sequence[Offer], trial: Trial) -> Fleet:
+    """How many of each offer a trial has."""
+    counts = dict(zip(trial.offers, trial.fleet, strict=True))
+    return tuple(counts.get(offer, 0) for offer in offers)
+
+
+def _with_spares(planned: AsPlanned, fleet: Fleet, kind: MendKind, answer: WhatIf) -> Mend:
+    """A fleet and, where machines are away, as many spares of each of its types: whatever is away is replaced."""
+    spares = tuple(answer.lose if n else 0 for n in fleet)
+    cost = cost_usd_per_hour(planned.offers, fleet) + cost_usd_per_hour(planned.offers, spares)
+    added = cost - answer.cost_usd_per_hour
+    return Mend(
+        kind=kind,
+        candidate=replace(answer.candidate, machines=machines_of(planned.offers, fleet)),
+        spares=machines_of(planned.offers, spares),
+        cost_usd_per_hour=cost,
+        cost_added_usd_per_hour=added if isfinite(added) else nan,
+    )

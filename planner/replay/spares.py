@@ -1,0 +1,101 @@
+"""Spares: machines beside a fleet that take over what others did which are away, so that every SLO is met still."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from math import inf
+
+from planner.catalog.offers import Offer
+from planner.model.scenario import Scenario
+from planner.placing.fleets import Fleet, cost_usd_per_hour, gpu_count
+from planner.replay.trial import Trial
+
+TYPES_MAX = 6
+"""Types of machines of which a fleet is looked for: small ones may be dearer by the GPU, and their spares cheaper."""
+
+
+@dataclass(frozen=True)
+class SpareSearch:
+    """Looks for the cheapest spares of fleets, with what a search for fleets can do."""
+
+    scenario: Scenario
+    offers: Sequence[Offer]
+    is_met: Callable[[tuple[Offer, ...], Fleet], bool]
+    """Whether every SLO is met on a fleet at a glance, the models placed anew."""
+    of_type: Callable[[Offer], Trial | None]
+    """The cheapest fleet of one type of machine alone."""
+
+    def ready(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials with their spares, and fleets of one type of machine with theirs; those first that cost least in all.
+
+        As they are where no machine may be away. Where the limits on buying allow no spares, all are unready.
+        """
+        if not self.scenario.survive or not trials:
+            return list(trials)
+        found = [self.with_spares(trial) for trial in [*trials, *self._of_one_type()]]
+        distinct = {(trial.candidate, trial.spares): trial for trial in found}
+        usable = [trial for trial in distinct.values() if not trial.unready]
+        return sorted(usable or found, key=lambda trial: trial.cost_usd_per_hour)
+
+    def _of_one_type(self) -> Iterator[Trial]:
+        offered = sorted(self.offers, key=lambda offer: offer.usd_per_hour)
+        for offer in offered[:TYPES_MAX]:
+            if trial := self.of_type(offer):
+                yield trial
+
+    def with_spares(self, trial: Trial) -> Trial:
+        """The trial with the cheapest spares that were found; unready where the limits on buying allow none.
+
+        As many of each type as may be away always do. Fewer may: of one type that stands in for all, or none where the
+        models find room on what is left.
+        """
+        for spares in ways_to_spare(trial, self.scenario.survive):
+            if self._is_allowed(trial, spares) and self._survives(trial, spares):
+                return replace(trial, spares=spares)
+        return replace(trial, unready=True)
+
+    def _is_allowed(self, trial: Trial, spares: Fleet) -> bool:
+        """Whether so many machines may be bought, spares included."""
+        fleet, buy = together(trial.fleet, spares), self.scenario.buy
+        return (
+            gpu_count(trial.offers, fleet) <= buy.max_gpus
+            and cost_usd_per_hour(trial.offers, fleet) <= (buy.max_cost or inf) * (1 + 1e-9)
+            and all(o.count_max is None or n <= o.count_max for o, n in zip(trial.offers, fleet, strict=True))
+        )
+
+    def _survives(self, trial: Trial, spares: Fleet) -> bool:
+        """Whether every SLO is met on what is left, whichever machines are away."""
+        left = ways_left(together(trial.fleet, spares), self.scenario.survive)
+        return all(covers(fleet, trial.fleet) or (any(fleet) and self.is_met(trial.offers, fleet)) for fleet in left)
+
+
+def ways_to_spare(trial: Trial, away: int) -> list[Fleet]:
+    """No spares, those of one type of the fleet, and those of each; the cheapest first."""
+    places = range(len(trial.fleet))
+    ones = [tuple(away if place == i else 0 for i in places) for place in places if trial.fleet[place]]
+    ways = {(0,) * len(places), *ones, of_each_type(trial.fleet, away)}
+    return sorted(ways, key=lambda spares: cost_usd_per_hour(trial.offers, spares))
+
+
+def of_each_type(fleet: Fleet, away: int) -> Fleet:
+    """As many spares of each type as may be away."""
+    return tuple(away if n else 0 for n in fleet)
+
+
+def together(fleet: Fleet, spares: Fleet) -> Fleet:
+    """A fleet and its spares."""
+    return tuple(n + more for n, more in zip(fleet, spares, strict=True))
+
+
+def ways_left(fleet: Fleet, away: int) -> list[Fleet]:
+    """What is left of a fleet when so many of its machines are away, in every way; nothing is left of one too small."""
+    if sum(fleet) <= away:
+        return [(0,) * len(fleet)]
+    lost = combinations_with_replacement(range(len(fleet)), away)
+    left = [tuple(n - gone.count(place) for place, n in enumerate(fleet)) for gone in lost]
+    return [fleet for fleet in left if min(fleet) >= 0]
+
+
+def covers(fleet: Fleet, needed: Fleet) -> bool:
+    """Whether one fleet has all machines of another."""
+    return all(n >= m for n, m in zip(fleet, needed, strict=True))

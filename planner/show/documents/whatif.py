@@ -1,0 +1,54 @@
+"""What a plan would do as a document: each case, how far its SLOs are missed, and what would mend it."""
+
+from planner.model.plan import ModelAnswer
+from planner.questions.readiness.answer import Case, WhatIf
+from planner.show.document import Column, Document, Items, Rows, Section, Table, Text, Tone
+from planner.show.documents.replay import beside_target
+from planner.show.text import plan as figures
+from planner.show.text.readiness import whatif as prose
+from planner.units.writing import per_second
+
+
+def document(answer: WhatIf) -> Document:
+    """A plan under other circumstances."""
+    missed = frozenset(i for i, case in enumerate(answer.cases) if not case.feasible)
+    worst = next((case for case in answer.cases if not case.feasible), answer.cases[0])
+    title = f"Without {prose.away(worst)}" if worst.lost else "Models"
+    return Document(
+        name=answer.scenario or "What if",
+        headline=prose.headline(answer),
+        sections=[
+            Section("Cases", cases(answer, missed), id="cases"),
+            Section(title, [models(worst)], id="models"),
+            Section("Why", [Items(list(prose.obstacles(answer)))], id="why", tone=Tone.WARN),
+            Section("What would mend it", [Items(list(map(prose.mend, answer.mends)))], id="mends"),
+        ],
+    )
+
+
+def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
+    """A row for each set of machines that may be away; none where none is."""
+    if not answer.lose:
+        return []
+    rows = Rows.at("cases", answer.cases)
+    columns = [
+        rows.words("away", prose.away),
+        rows.shown("ways", "ways"),
+        rows.words("SLOs", prose.standing),
+        rows.words("tightest: on time / SLO", prose.tightest),
+    ]
+    return [Table(columns, missed, stacked=True), Text(prose.left_out(answer), Tone.NOTE)]
+
+
+def models(case: Case) -> Table:
+    """How far each model's SLO is missed."""
+    rows: Rows[ModelAnswer] = Rows(case.models)
+    columns: list[Column] = [
+        rows.words("model", "name"),
+        rows.figures("p99 / SLO", figures.p99),
+        rows.figures("on time / SLO", beside_target),
+        rows.figures("short of it by", prose.short),
+        rows.shown("asked", "offered_rps", per_second),
+        rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
+    ]
+    return Table(columns, frozenset(i for i, m in enumerate(case.models) if not m.slo_met))

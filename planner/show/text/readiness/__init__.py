@@ -1,0 +1,1 @@
+"""What a plan would do under other circumstances, in words."""

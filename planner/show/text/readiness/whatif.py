@@ -1,0 +1,103 @@
+"""What a plan would do, in words: the circumstances, each case, and what would mend it."""
+
+from collections.abc import Iterator
+
+from planner.model.plan import ModelAnswer
+from planner.questions.readiness.answer import Case, Mend, MendKind, WhatIf
+from planner.show.text import plan as prose
+from planner.show.text.reasons import sentence
+from planner.units.writing import counted, dollars, exact, names
+from planner.words.candidates import machines_name
+from planner.words.statements import rejection_reason, rejection_remedy
+
+
+def headline(answer: WhatIf) -> str:
+    """`3 x g4dn.xlarge (T4) with 1 machine away at 2 times the load: 2 of 2 cases miss an SLO.`"""
+    missed = sum(not case.feasible for case in answer.cases)
+    verdict = "every SLO is met"
+    if missed:
+        verdict = f"{missed} of {counted(len(answer.cases), 'case')} {'misses' if missed == 1 else 'miss'} an SLO"
+    return f"{machines_name(answer.candidate.machines)} {circumstances(answer)}: {verdict}."
+
+
+def circumstances(answer: WhatIf) -> str:
+    """`with 1 machine away at 2 times the load`; `as it stands` where nothing is otherwise."""
+    parts = []
+    if answer.lose:
+        parts.append(f"with {counted(answer.lose, 'machine')} away")
+    if answer.load != 1:
+        parts.append(f"at {answer.load:g} times the load")
+    if answer.overrides:
+        parts.append(f"with {', '.join(answer.overrides)}")
+    return " ".join(parts) or "as it stands"
+
+
+def left_out(answer: WhatIf) -> str:
+    """Ways to lose machines that were not replayed; empty where all were."""
+    if not answer.ways_left_out:
+        return ""
+    others = counted(answer.ways_left_out, "other set")
+    return f"Not replayed: {others} of machines, which leave each model more of its replicas."
+
+
+def away(case: Case) -> str:
+    """`g4dn.xlarge-1`; a spare's part is said."""
+    if not case.lost:
+        return "none"
+    covered = f", {names(case.taken_over)} taken over by a spare" if case.taken_over else ""
+    return f"{names(case.lost)}{covered}"
+
+
+def standing(case: Case) -> str:
+    """`met`, or the models that miss or are not served."""
+    if case.feasible:
+        return "met"
+    missed = [model.name for model in case.models if not model.slo_met]
+    parts = [f"{names(missed)} missed"] if missed else []
+    if case.unserved:
+        parts.append(f"{names(case.unserved)} not served")
+    return "; ".join(parts) or "not sure"
+
+
+def short(model: ModelAnswer) -> str:
+    """`4.20 points`: share on time that an SLO lacks; `-` where it is met."""
+    lacking = model.slo_attainment_target - model.slo_attainment.mean
+    return f"{100 * lacking:.2f} points" if lacking > 0 else "-"
+
+
+def obstacles(answer: WhatIf) -> Iterator[str]:
+    """Why cases miss, and what would help by rule, each once."""
+    said = set()
+    for case in answer.cases:
+        if case.rejection is None:
+            continue
+        reason = sentence(rejection_reason(case.rejection))
+        if reason not in said:
+            said.add(reason)
+            yield f"{reason} Remedy: {rejection_remedy(case.rejection)}."
+
+
+def tightest(case: Case) -> str:
+    """`yolov3 with 91.20 [90.80, 91.60] % on time, SLO 99 %`; `-` where no model is served."""
+    if not case.models:
+        return "-"
+    model = prose.tightest(case.models)
+    return f"{model.name} {prose.on_time(model)} / {exact(model.slo_attainment_target)}"
+
+
+def mend(one: Mend) -> str:
+    """`1 x g4dn.xlarge (T4) as a spare: $2.10/h in all, $0.53/h more.`"""
+    machines = machines_name(one.candidate.machines)
+    spares = machines_name(one.spares)
+    match one.kind:
+        case MendKind.SPARES:
+            what = f"{spares} to take over what is away"
+        case MendKind.ANEW:
+            what = "the same machines, with the models placed anew"
+        case MendKind.MACHINES:
+            what = f"{machines}, with the models placed anew"
+    if one.spares and one.kind is not MendKind.SPARES:
+        what += f", and {spares} to take over what is away"
+    more = one.cost_added_usd_per_hour
+    change = f"{dollars(abs(more))}/h {'more' if more >= 0 else 'less'}"
+    return f"{what}: {dollars(one.cost_usd_per_hour)}/h in all, {change}."

@@ -1,0 +1,119 @@
+"""What a plan would do: machines away, another load, another scenario; against the plan itself and against counting."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+
+import pytest
+from support.planning import CATALOG, T4, loaded, model, planned, profile, scenario, shelf
+
+from planner.io.demand import with_load
+from planner.model.scenario import BuySpec, OwnMachine
+from planner.questions.readiness.answer import MendKind
+from planner.questions.readiness.losing import losses, without
+from planner.questions.readiness.whatif import CASES_MAX, WhatIfError, whatif
+from planner.search.simulation import as_planned
+
+# A T4 runs 16 of `a` in 21 ms: 762 a second at most, so 1,900 need 2.5 GPUs, with a headroom of 10 % three.
+LIBRARY = shelf(profile("a", T4, 0.005, 0.001), profile("b", T4, 0.005, 0.001))
+BOXES = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=8),))
+ASKED = scenario([model("a")], {"a": (190, 10.0)}, buy=BOXES)
+PLAN = planned(ASKED, LIBRARY)
+
+
+def answer(asked=ASKED, kept=PLAN, lose=0, load=1.0):
+    return whatif(
+        loaded(asked), CATALOG, LIBRARY, kept, lose=lose, load=load, overrides=(), created_at="2026-07-25T00:00:00"
+    )
+
+
+def test_as_it_stands_a_plan_does_what_it_says():
+    assert (PLAN.recommendation.feasible, PLAN.recommendation.gpu_count) == (True, 3)
+    as_is = answer()
+    (case,) = as_is.cases
+    assert as_is.feasible
+    assert (case.lost, case.unserved, case.rejection, as_is.mends) == ((), (), None, ())
+    assert [m.slo_attainment for m in case.models] == [m.slo_attainment for m in PLAN.recommendation.models]
+
+
+def test_of_three_machines_two_cannot_carry_two_and_a_half():
+    away = answer(lose=1)
+    assert not away.feasible
+    (case,) = away.cases  # all three do the same
+    assert case.ways == 3
+    assert [m.slo_met for m in case.models] == [False]
+    (mend,) = away.mends
+    assert mend.kind is MendKind.SPARES
+    assert mend.cost_usd_per_hour == pytest.approx(4 * 0.5)
+    assert mend.cost_added_usd_per_hour == pytest.approx(0.5)
+
+
+def test_a_plan_with_a_spare_survives_and_is_what_was_advised():
+    ready = planned(replace(ASKED, survive=1), LIBRARY)
+    best = ready.recommendation
+    assert (best.feasible, [(i.count, i.spares) for i in best.instances]) == (True, [(3, 1)])
+    assert best.cost_usd_per_hour == pytest.approx(answer(lose=1).mends[0].cost_usd_per_hour)
+    away = answer(replace(ASKED, survive=1), ready, lose=1)
+    assert away.feasible
+    assert away.cases[0].taken_over == away.cases[0].lost
+    assert not answer(replace(ASKED, survive=1), ready, lose=2).feasible
+
+
+def test_what_mends_more_load_is_what_a_plan_of_it_would_buy():
+    grown = answer(load=1.5)
+    assert not grown.feasible
+    (mend,) = grown.mends
+    anew = planned(with_load(loaded(ASKED), 1.5).scenario, LIBRARY).recommendation
+    assert (mend.kind, mend.candidate.gpu_count) == (MendKind.MACHINES, anew.gpu_count)
+    assert mend.cost_usd_per_hour == pytest.approx(anew.cost_usd_per_hour)
+
+
+@pytest.mark.parametrize(("factor", "met"), [(0.97, True), (1.1, False)])
+def test_a_plan_bears_the_load_that_it_says(factor, met):
+    load = factor * PLAN.recommendation.demand_factor_max
+    (case,) = answer(load=load).cases
+    assert (case.models[0].verdict == "stable") is met
+
+
+def test_a_model_on_one_machine_is_not_served_without_it():
+    asked = scenario([model("a"), model("b")], {"a": (190, 10.0), "b": (1, 1.0)}, buy=BOXES)
+    kept = planned(asked, LIBRARY)
+    away = answer(asked, kept, lose=1)
+    holding = {gpu.host for gpu in kept.recommendation.gpus if "b" in gpu.models}
+    lost = {case.lost[0] for case in away.cases if case.unserved == ("b",)}
+    assert len(holding) == 1
+    assert lost == holding
+
+
+@pytest.mark.parametrize("lose", [1, 2])
+def test_every_way_to_lose_machines_counts_once(lose):
+    standing = as_planned(loaded(ASKED), CATALOG, LIBRARY, PLAN)
+    found = losses(standing, lose)
+    assert sum(one.ways for one in found) == comb(len(standing.hosts), lose)
+    for hosts in combinations(standing.hosts, lose):
+        left = without(standing, frozenset(hosts))
+        shares = Counter()
+        for placed in left.placed:
+            shares[placed.portion.sized.model] += placed.portion.share
+        assert all(share == pytest.approx(1) for share in shares.values())
+        assert not {device.host for device in left.devices} & set(hosts)
+
+
+def test_no_more_cases_are_replayed_than_a_person_waits_for():
+    assert len(answer(lose=1).cases) <= CASES_MAX
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"lose": 4}, "--lose 4: must be from 0 to 3, the machines of the plan."),
+        ({"load": 0.0}, "--load 0: must be above 0. Write e.g. 2."),
+        ({"load": float("nan")}, "--load nan: must be above 0"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(asked, text):
+    with pytest.raises(WhatIfError) as error:
+        answer(**asked)
+    assert str(error.value).startswith(text)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,62 @@
+"""Spares: the cheapest machines with which every SLO is met whichever machine is away, against exhaustive search."""
+
+from itertools import product
+
+import pytest
+from support.planning import T4, model, offer, planned, profile, question, scenario, shelf
+
+from planner.model.plan import Bottleneck
+from planner.model.scenario import BuySpec, Objective, OwnMachine
+from planner.placing.fleets import cost_usd_per_hour
+from planner.replay.spares import covers, ways_left
+from planner.search.search import FleetSearch, silent
+
+LIBRARY = shelf(profile("a", T4, 0.005, 0.001))
+SMALL, BIG = offer(T4, 1.0), offer(T4, 3.0, gpu_count=4)
+
+
+def asked(cameras: int, **changes):
+    return scenario([model("a")], {"a": (cameras, 10.0)}, **changes)
+
+
+@pytest.mark.parametrize("cameras", [60, 130, 250])
+def test_no_fleet_survives_for_less(cameras):
+    """All fleets of up to two large and six small machines."""
+    q = question(asked(cameras, survive=1), (SMALL, BIG), LIBRARY)
+    search = FleetSearch(q, silent)
+    best = search.best(q.program(), Objective.COST)
+    found = search.spares.ready([best])[0]
+
+    def met(fleet):
+        return any(fleet) and search.try_fleet(q.offers, fleet) is not None
+
+    surviving = [
+        fleet
+        for fleet in product(range(7), range(3))
+        if sum(fleet) > 1 and all(met(left) for left in ways_left(fleet, 1))
+    ]
+    least = min(cost_usd_per_hour((SMALL, BIG), fleet) for fleet in surviving)
+    assert not found.unready
+    assert found.cost_usd_per_hour == pytest.approx(least)
+
+
+def test_where_no_spare_may_be_bought_the_answer_says_what_keeps_it_out():
+    own = BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=1),))
+    plan = planned(asked(40, survive=1, buy=own), LIBRARY)
+    assert planned(asked(40, buy=own), LIBRARY).recommendation.feasible
+    assert not plan.recommendation.feasible
+    assert plan.recommendation.unready
+    assert any(no.bottleneck is Bottleneck.GPU_COUNT and no.observed == 2 for no in plan.rejections)
+
+
+def test_without_the_rule_nothing_is_spared():
+    plan = planned(asked(190, buy=BuySpec(own=(OwnMachine(name="box", gpu="T4", price=0.5, count=8),))), LIBRARY)
+    assert [one.spares for one in plan.recommendation.instances] == [0]
+
+
+def test_ways_left_are_all_fleets_with_one_machine_less():
+    assert sorted(ways_left((2, 1), 1)) == [(1, 1), (2, 0)]
+    assert sorted(ways_left((2, 1), 2)) == [(0, 1), (1, 0)]
+    assert ways_left((1, 0), 1) == [(0, 0)]
+    assert covers((2, 1), (2, 0))
+    assert not covers((1, 1), (2, 0))
