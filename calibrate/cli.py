@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from calibrate.io.guard import guarded
 from calibrate.io.points import OPTIMIZERS, PRECISIONS
+from calibrate.layers.facts import shipped
 from calibrate.sweep import request
 from calibrate.sweep.agenda import PROBES
 from calibrate.sweep.request import Request, RequestError
@@ -81,7 +82,7 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
     if given.cuda_graph and ({"training", "swapping"} & set(modes) or given.device == "cpu"):
         raise RequestError("--cuda-graph: captures inference on a GPU alone. Write --mode inference --device cuda:0.")
     return Request(
-        models=request.models(given.models, given.model, zoo.expand, needed=modes != ("device",)),
+        models=request.models(given.models, given.model, expand, needed=modes != ("device",)),
         device=request.device(given.device),
         input_shape=request.shape(given.input) if given.input else None,
         batches=request.batch_sizes(given.batches),
@@ -111,6 +112,14 @@ def read(arguments: Sequence[str] | None = None, prog: str = "python -m calibrat
         dry_run=given.dry_run,
         cluster=cluster(given),
     )
+
+
+def expand(name: str) -> Sequence[str] | None:
+    """The models that a name stands for, as plans know it; RequestError where it may be one of several."""
+    found = zoo.expand(name) or shipped(name)
+    if name not in zoo.GROUPS and len(found) > 1:
+        raise RequestError(f"--models: {name} may be {' or '.join(found)}. Write one of them.")
+    return found or None
 
 
 def cluster(given: argparse.Namespace) -> str | None:

@@ -340,7 +340,7 @@ def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
     try:
         made_of = [SCHEMA, TRACING, model, input_shape, contents(model)]
     except ZooError as error:
-        raise FactsError(str(error)) from None
+        raise FactsError(f"{error}{_perhaps_shipped(model)}") from None
     name = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     path = cache_folder() / f"{name}{PACKED}"
     with suppress(LookupError, TypeError, ValueError, AttributeError):  # not there, or damaged: made anew
@@ -349,6 +349,13 @@ def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
     with suppress(OSError):  # what cannot be kept is traced again
         pack(document, path)
     return from_document(document)
+
+
+def _perhaps_shipped(model: str) -> str:
+    """Names like its own whose layers need no package."""
+    source = model.partition(":")[0]
+    close = near_names(model, [name for name in named() if name.startswith(f"{source}:")])
+    return f" Or did you mean {' or '.join(close)}? Its layers are shipped." if close else ""
 
 
 def cache_folder() -> Path:

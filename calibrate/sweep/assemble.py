@@ -20,6 +20,7 @@ from calibrate.library import fit
 from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, USUAL_RUNTIME, profile_file, profile_name
 from calibrate.library.possible import NOISE
 from calibrate.sweep.journal import Header, JournalError
+from calibrate.zoo.sources import RUNTIMES
 from simulator.world.curves import THROUGH_POINTS
 
 POWER_CAP = "sw_power_cap"
@@ -63,6 +64,11 @@ class Measured:
     def name(self) -> str:
         """As profiles name it: `resnet50.448px`, `my.package.factory.3x64x64`."""
         return profile_name(self.model, self.input_shape or (), self.settings.suffix)
+
+    @property
+    def runtime(self) -> str:
+        """The software that ran it: a file's own, or what the settings say."""
+        return RUNTIMES.get(self.model.partition(":")[0], self.settings.runtime)
 
     def one(self, what: What) -> PointOutcome | None:
         """The outcome of a kind that is measured once, if it went well."""
@@ -124,7 +130,7 @@ def profile_json(m: Measured) -> dict[str, Any] | None:
         "model": m.name,
         "gpu": m.provenance["gpu"],
         "precision": m.settings.precision,
-        **({"runtime": m.settings.runtime} if m.settings.runtime != USUAL_RUNTIME else {}),
+        **({"runtime": m.runtime} if m.runtime != USUAL_RUNTIME else {}),
         "weight_bytes": weights,
         "latency_s": _by_batch(latency),
         "latency_cv": _short(_cv(repeats_cv, fitted), 3),

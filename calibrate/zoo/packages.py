@@ -14,6 +14,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrate.zoo import onnx_runtime
 from calibrate.zoo.built import Entry, Hooks, ZooTask, refuse
 from calibrate.zoo.sources import SOURCES, ZooError, config_of, file_of, installed
 from simulator.near import near_names
@@ -39,8 +40,7 @@ def entry_of(model: str, shape: Shape) -> Entry:
     """How to get a model by `source:name`; ZooError where it cannot be had."""
     source, _, name = model.partition(":")
     if source == "onnx":
-        remedy = "Measure it with its runtime's own tool, and read what that says with `planner profiles import`"
-        raise ZooError(f"{model}: layers of an ONNX file are known, but it cannot be run here. {remedy}.")
+        return onnx_runtime.entry(model, shape)
     installed(model)
     entry = MAKERS[source](model, name, shape)
     return replace(entry, make=partial(_made, model, entry.make))

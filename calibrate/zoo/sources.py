@@ -49,6 +49,8 @@ SOURCES: Mapping[str, ModelSource] = {
     "onnx": ModelSource(package="onnx", example="onnx:detector.onnx", is_file=True),
     "torchscript": ModelSource(package="torch", example="torchscript:model.pt", is_file=True),
 }
+RUNTIMES: Mapping[str, str] = {"onnx": "onnxruntime"}
+"""What runs the files of a source, where PyTorch does not."""
 ULTRALYTICS = ("yolo", "rtdetr")
 """Beginnings of the names of Ultralytics' models."""
 

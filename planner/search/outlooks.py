@@ -321,7 +321,9 @@ def _measurement(
     sourced = ":" in full and not spec.profile
     named = f"--model {full}" if sourced else f"--models {profile.model}"
     shape = f" --input {'x'.join(map(str, spec.input))}" if sourced and spec.input else ""
-    precision = f" --precision {profile.precision}" if profile.precision != PRECISIONS[0] else ""
+    # An ONNX file has its own numbers.
+    as_it_is = profile.precision == PRECISIONS[0] or full.startswith("onnx:")
+    precision = "" if as_it_is else f" --precision {profile.precision}"
     device = "cpu" if catalog.gpus[profile.gpu].cores else "cuda:0"
     offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
     cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)

@@ -12,8 +12,9 @@ import pytest
 import yaml
 from support.paths import ROOT
 
-from calibrate.cli import parser
+from calibrate.cli import parser, read
 from calibrate.library.lookup import find_kinds, find_profiles
+from calibrate.sweep.request import RequestError
 from planner.catalog.offers import load_catalog
 from planner.cli import main
 from simulator.world.profile import Evidence
@@ -245,3 +246,10 @@ def test_models_of_two_inputs_and_what_can_only_be_called_are_calibrated(here):
     assert ENGINE_BYTES * 0.9 < engine.weight_bytes < ENGINE_BYTES * 2, "what the process grew by"
     assert engine.memory_evidence is Evidence.MEASURED
     assert "is not trained" in library.measured(engine)["training_doubts"]["sgd"][0]
+
+
+def test_models_go_by_the_names_that_plans_know():
+    asked = ["--device", "cpu", "--models"]
+    assert read([*asked, "yolo11s,lenet"]).models == ("ultralytics:yolo11s", "lenet")
+    with pytest.raises(RequestError, match=r"convnext_base may be timm:convnext_base\S* or torchvision:convnext_base"):
+        read([*asked, "convnext_base"])

@@ -4,10 +4,12 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from calibrate.layers.facts import FactsError, Product, facts, from_document, known, to_document, traced
+from calibrate.zoo import sources
 from calibrate.zoo.zoo import MODELS
 
 OWN = """
@@ -214,3 +216,14 @@ def test_a_trace_prints_one_line_of_json(capsys):
     assert main(["trace", "lenet"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert to_document(from_document(json.loads(line))) == to_document(facts("lenet"))
+
+
+def test_a_misspelt_name_of_a_package_that_is_missing_may_mean_one_whose_layers_are_shipped(monkeypatch):
+    def missing(package):
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(sources, "version", missing)
+    with pytest.raises(FactsError, match=r"pip install \w+\. Or did you mean timm:resnet50d\.ra2_in1k\?"):
+        facts("timm:resnet50d.ra2_in1")
+    with pytest.raises(FactsError, match=r"pip install \w+\.$"):
+        facts("timm:nothing_like_it")
