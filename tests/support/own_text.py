@@ -71,7 +71,7 @@ class Place:
 
 def own_errors(trees: Iterable[ast.Module]) -> frozenset[str]:
     """Names of our exceptions: their text is ours."""
-    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    classes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
     return frozenset(node.name for node in classes if node.name.endswith("Error"))
 
 
@@ -79,22 +79,22 @@ class Function:
     """One function, and which of its names hold text of ours."""
 
     def __init__(self, node: ast.AST, makers: frozenset[str], errors: frozenset[str]) -> None:
-        self.node = node
+        self.nodes = list(ast.walk(node))
         self.makers = makers
         self.caught = frozenset(self._caught(errors))
-        self.names = frozenset(arg.arg for arg in ast.walk(node) if isinstance(arg, ast.arg) and arg.arg in GIVEN)
+        self.names = frozenset(arg.arg for arg in self.nodes if isinstance(arg, ast.arg) and arg.arg in GIVEN)
         while (more := self.names | frozenset(self._bound())) != self.names:
             self.names = more
 
     def _caught(self, errors: frozenset[str]) -> Iterator[str]:
-        for node in ast.walk(self.node):
+        for node in self.nodes:
             if isinstance(node, ast.ExceptHandler) and node.name and node.type:
                 types = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
                 if any(last_name(one) in errors for one in types):
                     yield node.name
 
     def _bound(self) -> Iterator[str]:
-        for node in ast.walk(self.node):
+        for node in self.nodes:
             match node:
                 case ast.Assign(targets=targets, value=value) if self.ours(value):
                     yield from (name for target in targets for name in stored(target))
@@ -129,7 +129,7 @@ class Function:
 
     def cuts(self, sentences: frozenset[str]) -> Iterator[ast.AST]:
         """Where it takes such text apart, asks what stands in it, or looks for one of the `sentences`."""
-        for node in ast.walk(self.node):
+        for node in self.nodes:
             match node:
                 case ast.Call(func=ast.Attribute(value=value, attr=name), args=args) if name in CUTS | MATCHES and args:
                     subjects = args if name in MATCHES - CUTS else [value, *(args if name == "split" else [])]
