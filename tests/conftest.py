@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,17 +20,23 @@ TOGETHER = frozenset(
     f"tests/{name}.py"
     for name in (
         "calibrate/joint/test_joint",
+        "calibrate/sweep/test_probes",
+        "calibrate/sweep/test_used",
         "planner/exports/test_export",
         "planner/io/test_foreign",
+        "planner/questions/training/test_training_public",
+        "planner/questions/studies/test_studies",
         "planner/questions/validation/test_serving",
         "planner/questions/studies/test_studies_ray",
         "planner/questions/validation/test_validation",
         "planner/search/test_merged",
         "planner/show/page/test_page",
-        "planner/show/test_charts",
+        "planner/show/charts/test_charts",
     )
 )
 """Tests of one file that share what takes long to make: one process runs all of them."""
+
+assert all((Path(__file__).parents[1] / file).is_file() for file in TOGETHER)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -240,23 +240,38 @@ def test_settings_are_applied_and_taken_back(cpu: Cpu, settings: Settings, seen:
     assert after == switches
 
 
-@pytest.mark.parametrize("owner", ["fp32_precision", "cudnn.conv.fp32_precision", "cuda.matmul.fp32_precision"])
-@pytest.mark.parametrize("written", ["tf32", "ieee"])
-def test_a_model_that_sets_the_newer_switches_is_measured(cpu: Cpu, owner: str, written: str) -> None:
-    """torch refuses to read the older switches beside the newer ones; each case in a process of its own."""
-    script = f"""
+NEWER_SWITCHES = """
+import os
+
 import torch
-torch.backends.{owner} = {written!r}
-from calibrate.io.points import Settings
-from calibrate.devices.regime import in_regime
-for precision in ("fp32", "tf32"):
-    with in_regime(Settings(precision=precision)):
-        allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-        assert allowed == (precision == "tf32",) * 2, allowed
-        assert (torch.get_float32_matmul_precision() == "highest") == (precision == "fp32")
-assert torch.backends.{owner} == {written!r}
+
+
+def check(part, name, written):
+    setattr(part, name, written)
+    from calibrate.devices.regime import in_regime
+    from calibrate.io.points import Settings
+
+    for precision in ("fp32", "tf32"):
+        with in_regime(Settings(precision=precision)):
+            allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+            assert allowed == (precision == "tf32",) * 2, allowed
+            assert (torch.get_float32_matmul_precision() == "highest") == (precision == "fp32")
+    assert getattr(part, name) == written
+
+
+for part in (torch.backends, torch.backends.cudnn.conv, torch.backends.cuda.matmul):
+    for written in ("tf32", "ieee"):
+        child = os.fork()
+        if not child:
+            check(part, "fp32_precision", written)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, (part, written)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+
+def test_a_model_that_sets_the_newer_switches_is_measured() -> None:
+    """torch refuses to read the older switches beside the newer ones; each case in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", NEWER_SWITCHES], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
