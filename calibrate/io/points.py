@@ -17,6 +17,8 @@ PASSED_BYTES = tuple(1 << n for n in range(14, 31))
 """Working sets that are passed over: 16 kB to 1 GB."""
 WORKERS_MAX = 1024
 """Of a data loader."""
+FRAME_SIZES = ((1280, 720), (1920, 1080))
+"""Width and height of frames of video."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from calibrate.sweep.request import LARGEST_BATCH, Request
 
 DOUBLINGS_MAX = 12
 """Past the largest batch asked for: a model so small that memory does not end by then will not show where it does."""
-PROBES = ("idle", "context", "copy", "device_copy", "matmul", "launch", "knees", "loader", "links")
+PROBES = ("idle", "context", "copy", "device_copy", "matmul", "launch", "knees", "loader", "host", "links")
 """In the order to run them: idle power before there is a context."""
 CUDA_ONLY = ("idle", "links")
 ENDS_LADDER = (Status.OUT_OF_MEMORY, Status.TIMED_OUT)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from calibrate.devices.host import host
 from calibrate.devices.knees import knees
 from calibrate.devices.memory_log import tree_rss_bytes
 from calibrate.devices.nvml import Nvml, of_cuda
@@ -421,6 +422,7 @@ PROBES: Mapping[str, Callable[[torch.device, float], Result]] = {
     "launch": launch,
     "knees": lambda device, seconds: Result(*knees(device, seconds)),
     "loader": loader,
+    "host": lambda device, seconds: Result(*host(device, seconds)),
     "links": links,
 }
 AT_REST = ("idle", "context")

@@ -7,7 +7,7 @@ from math import ceil
 from statistics import fmean, median, stdev
 from typing import Any
 
-from calibrate.io.points import PASSED_BYTES, WORKERS_MAX
+from calibrate.io.points import FRAME_SIZES, PASSED_BYTES, WORKERS_MAX
 from calibrate.library.lookup import PRECISIONS, Library
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, stale, usual_days
@@ -122,6 +122,10 @@ def _watts(power_w: float) -> str:
     return f"{power_w:.3g} W"
 
 
+FRAME_STEPS = ("decode", "resize", "letterbox", "crop")
+"""Work of a processor on frames, as it is probed."""
+
+
 PROBED: Sequence[tuple[str, str, Callable[[float], str], Mapping[str, str]]] = (
     (
         "Copies",
@@ -160,6 +164,16 @@ PROBED: Sequence[tuple[str, str, Callable[[float], str], Mapping[str, str]]] = (
         "loader",
         per_second,
         {f"workers_{count}_samples_per_s": f"with {counted(count, 'worker')}" for count in range(WORKERS_MAX + 1)},
+    ),
+    (
+        "One core takes",
+        "host",
+        seconds,
+        {
+            **{f"{step}_{w}x{h}_s": f"to {step} {w}x{h}" for step in FRAME_STEPS for w, h in FRAME_SIZES},
+            "suppress_s": "to suppress overlapping boxes of 300",
+            "track_s": "to track 50 objects",
+        },
     ),
     (
         "Context",

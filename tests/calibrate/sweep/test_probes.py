@@ -36,7 +36,7 @@ def found(one_thread: None) -> dict[str, Result]:
 
 
 def test_which_probes_there_are() -> None:
-    assert ON_CPU == ("context", "copy", "device_copy", "matmul", "launch", "knees", "loader")
+    assert ON_CPU == ("context", "copy", "device_copy", "matmul", "launch", "knees", "loader", "host")
     # Idle power comes first: once there is a context, a GPU no longer draws what it draws without.
     assert probe_names("cuda") == ("idle", *ON_CPU, "links") == tuple(probes.PROBES)
 

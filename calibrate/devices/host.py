@@ -1,0 +1,184 @@
+"""Host work: what one core takes for the steps around models that see: decode, resize, crop, suppress, track.
+
+Needs torch; video is decoded by PyAV where that is installed.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from importlib.util import find_spec
+from itertools import product
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from torch.nn.functional import interpolate, pad
+
+from calibrate.devices.knees import one_thread
+from calibrate.devices.timer import CpuTimer, StopRule, repeat
+from calibrate.io.points import FRAME_SIZES
+
+SIDE = 640
+"""Pixels of a detector's input: YOLO's."""
+CROP_SIDE = 224
+"""Pixels of a classifier's input."""
+BOX = (320, 240)
+"""Width and height of an object that is cut out."""
+CANDIDATES = 300
+"""Boxes that a detector leaves above its threshold."""
+TRACKS = 50
+"""Objects that are followed, and as many that are seen anew."""
+CLIP_FRAMES = 30
+GREY = 0.45
+"""What fills up a letterbox: 114 of 255."""
+
+Floats = NDArray[np.float64]
+Frame = torch.Tensor
+"""Colours, height and width; bytes."""
+
+
+def host(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[str, list[float]], dict[str, Any]]:
+    """Times of one step each, by one core of the machine, whatever the device.
+
+    Values: `<step>_<width>x<height>_s` of frames of that size: `decode` (H.264 by PyAV), `resize` and `letterbox` to
+    640x640, `crop` of 320x240 to 224x224; `suppress_s` of 300 boxes, `track_s` of 50 objects.
+    """
+    works = steps()
+    with one_thread():
+        samples = {f"{name}_s": times_s(work, seconds / len(works)) for name, work in works.items()}
+        details: dict[str, Any] = {}
+        if find_spec("av") is None:
+            details["left_out"] = "decoding of video, for PyAV is not installed: pip install av"
+        else:
+            samples |= {f"decode_{w}x{h}_s": decode_s(w, h, seconds / len(works)) for w, h in FRAME_SIZES}
+    return {name: median(taken) for name, taken in samples.items()}, samples, details
+
+
+def times_s(work: Callable[[], object], seconds: float) -> list[float]:
+    """Times of one step, done over and over for so long."""
+    rule = StopRule(seconds=seconds, at_most=100, warm_up_s=seconds / 4, warm_up_runs=1)
+    return list(repeat(CpuTimer(), work, rule).wall_s)
+
+
+def steps() -> Mapping[str, Callable[[], object]]:
+    """Each step but decoding, by its name."""
+    random = np.random.default_rng(1)
+    works: dict[str, Callable[[], object]] = {}
+    for (width, height), (name, step) in product(FRAME_SIZES, OF_FRAMES.items()):
+        frame = torch.from_numpy(random.integers(0, 256, (3, height, width), dtype=np.uint8))
+        works[f"{name}_{width}x{height}"] = _bound(step, frame)
+    boxes, scores = random_boxes(random, CANDIDATES), random.random(CANDIDATES)
+    before = random_boxes(random, TRACKS)
+    now = before + random.normal(0, 4, before.shape)
+    return {**works, "suppress": lambda: suppressed(boxes, scores), "track": lambda: assigned(before, now)}
+
+
+def _bound(step: Callable[[Frame], object], frame: Frame) -> Callable[[], object]:
+    return lambda: step(frame)
+
+
+def random_boxes(random: np.random.Generator, count: int) -> Floats:
+    """Boxes of 20 to 200 pixels in a frame of 1920x1080: left, top, right, bottom."""
+    corner = random.random((count, 2)) * (1720, 880)
+    return np.concatenate([corner, corner + random.uniform(20, 200, (count, 2))], axis=1)
+
+
+# Steps on frames
+
+
+def resized(frame: Frame, height: int = SIDE, width: int = SIDE) -> torch.Tensor:
+    """A frame as numbers from 0 to 1, at another size."""
+    return interpolate(frame[None].float(), (height, width), mode="bilinear")[0] / 255
+
+
+def letterboxed(frame: Frame, side: int = SIDE) -> torch.Tensor:
+    """A frame in a square, its proportions kept: 1920x1080 fills 640x360 of 640x640."""
+    _, height, width = frame.shape
+    scale = side / max(height, width)
+    small = resized(frame, round(height * scale), round(width * scale))
+    below, beside = side - small.shape[1], side - small.shape[2]
+    edges = (beside // 2, beside - beside // 2, below // 2, below - below // 2)
+    return pad(small, edges, value=GREY)
+
+
+def cropped(frame: Frame, left: int = 0, top: int = 0, width: int = BOX[0], height: int = BOX[1]) -> torch.Tensor:
+    """An object cut out of a frame, at the size of a classifier's input."""
+    return resized(frame[:, top : top + height, left : left + width], CROP_SIDE, CROP_SIDE)
+
+
+OF_FRAMES: Mapping[str, Callable[[Frame], object]] = {"resize": resized, "letterbox": letterboxed, "crop": cropped}
+
+
+# Steps on boxes
+
+
+def overlaps(some: Floats, others: Floats) -> Floats:
+    """Intersection over union of each two boxes. Halves of one square: 0.5 of it and the square."""
+    low = np.maximum(some[:, None, :2], others[None, :, :2])
+    high = np.minimum(some[:, None, 2:], others[None, :, 2:])
+    shared = np.prod(np.clip(high - low, 0, None), axis=2)
+    sizes = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (some, others)]
+    either = sizes[0][:, None] + sizes[1][None, :] - shared
+    share: Floats = shared / either
+    return share
+
+
+def suppressed(boxes: Floats, scores: Floats, overlap_max: float = 0.5) -> list[int]:
+    """Boxes that are kept, the best first: each that overlaps no better one by more (non-maximum suppression)."""
+    kept: list[int] = []
+    left = np.argsort(-scores)
+    apart = overlaps(boxes, boxes) <= overlap_max
+    while left.size:
+        best = int(left[0])
+        kept.append(best)
+        left = left[1:][apart[best, left[1:]]]
+    return kept
+
+
+def assigned(before: Floats, now: Floats, overlap_min: float = 0.3) -> list[tuple[int, int]]:
+    """Which box of now continues which of before: most overlap in all (Hungarian method), none below the least."""
+    overlap = overlaps(before, now)
+    pairs = zip(*linear_sum_assignment(-overlap), strict=True)
+    return [(int(a), int(b)) for a, b in pairs if overlap[a, b] >= overlap_min]
+
+
+# Video
+
+
+def decode_s(width: int, height: int, seconds: float) -> list[float]:
+    """Times of decoding one frame of H.264."""
+    video = clip(width, height)
+    return [taken / CLIP_FRAMES for taken in times_s(lambda: frames_of(video), seconds)]
+
+
+def clip(width: int, height: int, frames: int = CLIP_FRAMES) -> bytes:
+    """A video in H.264, made here: a pattern that moves, with a little noise, at 30 frames a second."""
+    import av
+
+    random = np.random.default_rng(1)
+    rows, columns = np.mgrid[0:height, 0:width]
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=30, options={"preset": "veryfast", "g": "30"})
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.time_base = Fraction(1, 30)
+        for number in range(frames):
+            wave = 127 + 90 * np.sin((columns + 8 * number) / 40) * np.cos(rows / 60)
+            picture = np.clip(wave[..., None] + random.normal(0, 6, (height, width, 1)), 0, 255)
+            shown = av.VideoFrame.from_ndarray(np.repeat(picture, 3, axis=2).astype(np.uint8), format="rgb24")
+            container.mux(stream.encode(shown))
+        container.mux(stream.encode())
+    return file.getvalue()
+
+
+def frames_of(video: bytes) -> list[Any]:
+    """All frames of a video, decoded by one core."""
+    import av
+
+    with av.open(io.BytesIO(video)) as container:
+        stream = container.streams.video[0]
+        stream.thread_count = 1
+        return list(container.decode(stream))
