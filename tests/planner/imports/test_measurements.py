@@ -388,3 +388,22 @@ def test_published_figures_are_exported(tmp_path: Path) -> None:
     known = find_profiles([tmp_path / "made"], CATALOG.gpus).get("resnet34", "T4", "fp16", "paddle-tensorrt")
     assert known
     assert known.latency_evidence is Evidence.PUBLISHED
+
+
+def test_excerpts_of_real_times_and_layers_of_trtexec(tmp_path: Path) -> None:
+    """Rows of tests/inputs/mobilenet.qat.onnx.engine.*.json in NVIDIA/TensorRT's trt-engine-explorer."""
+    said = ("--model", "mobilenet_v2", "--input", "224", "--gpu", "A100-40GB", "--precision", "int8", "--batch", "32")
+    times, layers = tmp_path / "times.json", tmp_path / "layers.json"
+    computed = (0.459041, 0.442369, 0.444799)
+    rows = [{"startEnqMs": 12.6384, "h2dMs": 0, "computeMs": ms, "d2hMs": 0, "latencyMs": ms} for ms in computed]
+    times.write_text(json.dumps(rows))
+    layers.write_text(
+        '[\n  { "count" : 4216 }\n, { "name" : "QuantizeLinear_2", "timeMs" : 51.4526, "averageMs" : 0.0122041, '
+        '"percentage" : 1.88608 }\n, { "name" : "Conv_12 + PWN(Clip_16)", "timeMs" : 45.3071, "averageMs" : 0.0107465, '
+        '"percentage" : 1.66081 }\n]\n'
+    )
+    sizes = ("--weights", "14 MB", "--memory", "100 MB")
+    of_times = imported(tmp_path / "a", times, *said, *sizes)
+    assert of_times["latency_s"] == {"32": pytest.approx(sum(computed) / 3e3)}
+    of_layers = imported(tmp_path / "b", layers, *said, *sizes)
+    assert of_layers["latency_s"] == {"32": pytest.approx(22.9506e-6)}
