@@ -66,15 +66,26 @@ def plan(
     catalog: Files = (),
     profiles: Files = (),
     seed: int | None = None,
+    cache: bool = False,
     progress: Progress = silent,
 ) -> "Plan":
-    """The cheapest GPUs that meet every SLO of a scenario. `overrides` are those of `--set`."""
-    from planner.objects import Plan
-    from planner.search.plan import plan as search
+    """The cheapest GPUs that meet every SLO of a scenario. `overrides` are those of `--set`.
 
-    loaded = load(scenario, overrides, seed)
-    known, library = knowledge(catalog, profiles)
-    return Plan.of(search(loaded, known, library, created_at=now(), progress=progress))
+    `cache`: keep it in the user's cache, and answer from there where nothing has changed since, the day included.
+    """
+    from planner.io.warm import warm_plan
+    from planner.objects import Plan
+
+    loaded, created_at = load(scenario, overrides, seed), now()
+
+    def work() -> "planner.model.plan.Plan":
+        from planner.search.plan import plan as search
+
+        known, library = knowledge(catalog, profiles)
+        return search(loaded, known, library, created_at=created_at, progress=progress)
+
+    folders = paths(catalog), paths(profiles)
+    return Plan.of(warm_plan(loaded, folders, created_at, work) if cache else work())
 
 
 def simulate(

@@ -13,6 +13,8 @@ settings.load_profile("repeatable")
 torchvision_guard.activate()
 # Tests run beside each other: threads of one would wait for those of the next.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What a test plans is worked out, not taken from an earlier run.
+os.environ.setdefault("PLANNER_NO_CACHE", "1")
 # A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -130,6 +130,12 @@ def held_bytes(raw: bytes) -> int:
     return letters + VALUE_BYTES * raw.count(b",") + MAPPING_BYTES * raw.count(b"{") + LIST_BYTES * raw.count(b"[")
 
 
+def cache_folder(room: str) -> Path:
+    """Where the user's programs keep what can be made again."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home) / "gpu-capacity-planner" / room
+
+
 def lines_json(value: Any, depth: int = 0) -> str:
     """JSON with a line for each key of the upper levels: long enough to be read, short enough to be kept."""
     if not isinstance(value, Mapping) or not value or depth > LINES_DEEP:

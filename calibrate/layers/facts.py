@@ -7,21 +7,20 @@ those of packages and files are kept in the user's cache by what they were made 
 import gzip
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from calibrate.io.files import read_json, replacing
+from calibrate.io.files import cache_folder, read_json, replacing
 from calibrate.io.process import last_line
-from calibrate.zoo.sources import ZooError, contents, how_to_name, in_home, is_sourced
+from calibrate.zoo.sources import ZooError, contents, how_to_name, is_sourced
 from simulator.errors import InputError
 from simulator.near import near_names
 from simulator.world.model import LayerFacts
@@ -323,15 +322,21 @@ def facts(model: str, input_shape: tuple[int, ...] | None = None) -> Facts:
     if full in known():
         if input_shape:
             raise FactsError(f"{model}: has its own input. Leave it out, or name a model of a package or of your own.")
-        return _read(SHIPPED / f"{full}.json")
+        return _shipped_at(SHIPPED / f"{full}.json")
     if not is_sourced(full):
         if not input_shape:
             raise FactsError(f"{model}: the shape of its input is not known. Name it, e.g. 3x224x224.")
         return traced(full, input_shape)
     path = SHIPPED / f"{full.replace(':', '/', 1)}{PACKED}"
-    if full in named() and input_shape in (None, (found := _read(path)).input_shape):
+    if full in named() and input_shape in (None, (found := _shipped_at(path)).input_shape):
         return found
     return sourced(full, input_shape)
+
+
+@lru_cache(maxsize=256)
+def _shipped_at(path: Path) -> Facts:
+    """Read once: a plan asks for the same layers at each kind of GPU and end of a band."""
+    return _read(path)
 
 
 @cache
@@ -342,7 +347,7 @@ def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
     except ZooError as error:
         raise FactsError(f"{error}{_perhaps_shipped(model)}") from None
     name = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
-    path = cache_folder() / f"{name}{PACKED}"
+    path = cache_folder("layers") / f"{name}{PACKED}"
     with suppress(LookupError, TypeError, ValueError, AttributeError):  # not there, or damaged: made anew
         return _read(path)
     document = _run(model, "trace", input_shape)
@@ -356,11 +361,6 @@ def _perhaps_shipped(model: str) -> str:
     source = model.partition(":")[0]
     close = near_names(model, [name for name in named() if name.startswith(f"{source}:")])
     return f" Or did you mean {' or '.join(close)}? Its layers are shipped." if close else ""
-
-
-def cache_folder() -> Path:
-    """Where the user's programs keep what can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or in_home("~/.cache")) / "gpu-capacity-planner" / "layers"
 
 
 def pack(document: Mapping[str, Any], path: Path) -> None:

@@ -1,7 +1,8 @@
 """The command `planner plan`: the cheapest GPUs for a scenario."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -9,6 +10,7 @@ from planner import api
 from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set
 from planner.console.output import ExitCode, emit, note, progress
 from planner.units.writing import Format, stdout_screen
+from simulator.errors import InputError
 
 if TYPE_CHECKING:
     from planner.objects import Plan
@@ -39,6 +41,11 @@ def plan(
     seed: Seed = None,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All of the answer, not its first lines.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Answer again each time the file is saved.")] = False,
+    no_cache: Annotated[
+        bool,
+        typer.Option("--no-cache", envvar="PLANNER_NO_CACHE", help="Work it out, though nothing changed since."),
+    ] = False,
 ) -> None:
     """Find the cheapest GPUs that meet every SLO."""
     from planner.compare.gate import crossed, parse_condition, weak
@@ -46,26 +53,58 @@ def plan(
     from planner.show.documents.brief import brief
     from planner.show.kept import render
 
-    if target := target_of(out, form):
+    target = target_of(out, form)
+    if target:
         check_target(target, scenario)
     conditions = list(map(parse_condition, fail_on or []))
-    with progress(quiet) as tell:
-        answer = api.plan(scenario, overrides=overrides, catalog=catalog, profiles=profiles, seed=seed, progress=tell)
-    short = form is Format.TABLE and not verbose
-    emit(brief(answer, stdout_screen()) if short else render(answer, form, stdout_screen()))
-    too_weak, over = weak(answer) if strict else [], crossed(answer, conditions)
-    if out is None and (over or too_weak):
-        target = None  # what nobody wants takes no place of a plan that somebody did
-    kept = target is None or keep(answer, target, form, quiet) or out is None
-    for line in [*over, *too_weak]:
-        note(line)
-    failures = {
-        ExitCode.INPUT: not kept,
-        ExitCode.INFEASIBLE: not answer.feasible,
-        ExitCode.THRESHOLD: bool(over),
-        ExitCode.WEAK: bool(too_weak),
-    }
-    raise typer.Exit(next((status for status, failed in failures.items() if failed), ExitCode.FEASIBLE))
+
+    def answer() -> "tuple[Plan, ExitCode]":
+        with progress(quiet) as tell:
+            found = api.plan(
+                scenario,
+                overrides=overrides,
+                catalog=catalog,
+                profiles=profiles,
+                seed=seed,
+                cache=not no_cache,
+                progress=tell,
+            )
+        short = form is Format.TABLE and not verbose
+        emit(brief(found, stdout_screen()) if short else render(found, form, stdout_screen()))
+        too_weak, over = weak(found) if strict else [], crossed(found, conditions)
+        unwanted = out is None and (over or too_weak)  # what nobody wants takes no place of a plan that somebody did
+        kept = target is None or unwanted or keep(found, target, form, quiet) or out is None
+        for line in [*over, *too_weak]:
+            note(line)
+        failures = {
+            ExitCode.INPUT: not kept,
+            ExitCode.INFEASIBLE: not found.feasible,
+            ExitCode.THRESHOLD: bool(over),
+            ExitCode.WEAK: bool(too_weak),
+        }
+        return found, next((status for status, failed in failures.items() if failed), ExitCode.FEASIBLE)
+
+    if watch:
+        again(scenario, answer)
+    raise typer.Exit(answer()[1])
+
+
+def again(scenario: Path, answer: "Callable[[], tuple[Plan, ExitCode]]") -> NoReturn:
+    """Answer now and each time the scenario is saved, and say what that changed; until the user ends it."""
+    from planner.console.watching import saved
+    from planner.show.text.plan import since
+
+    before: Plan | None = None
+    for _ in saved(scenario):
+        try:
+            found, _status = answer()
+        except InputError as error:  # half a change: the next one may mend it
+            note(str(error))
+            continue
+        if before:
+            emit(f"\n{since(before, found)}\n")
+        before = found
+    raise AssertionError("a file is watched for ever")
 
 
 def target_of(out: Path | None, form: Format) -> Path | None:

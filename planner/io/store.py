@@ -21,21 +21,23 @@ from simulator.errors import InputError
 T = TypeVar("T")
 NOWHERE = -1
 """GPU of a request that ran on none."""
+EXACT = 17
+"""Digits from which any float is read as it was."""
 
 
 class StoreError(InputError):
     """A file that cannot be written, or is no plan; one line a person can read."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, digits: int = 9) -> Any:
     """`value` as JSON has it: nine digits of every float (so that equal runs give equal bytes), null for none."""
     match value:
         case float():
-            return float(f"{value:.9g}") if math.isfinite(value) else None
+            return float(f"{value:.{digits}g}") if math.isfinite(value) else None
         case dict():
-            return {str(key): plain(item) for key, item in value.items()}
+            return {str(key): plain(item, digits) for key, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
+            return [plain(item, digits) for item in value]
     return value
 
 

@@ -330,6 +330,15 @@ class GpuAnswer:
     """Whether some model on it is."""
 
 
+class Searched(StrEnum):
+    """How far a fleet was looked at."""
+
+    CONFIRMED = "confirmed"
+    """By replays that had no part in choosing it."""
+    SCREENED = "screened"
+    """By a few replays: enough to set kinds of GPU side by side, not to buy."""
+
+
 class Drawn(StrEnum):
     """What is drawn once for a site, for good."""
 
@@ -442,6 +451,8 @@ class OfOneKind:
     """Share of the draws - of phases, of predicted speeds - in which every SLO is met; None where nothing is drawn."""
     evidence: Evidence
     predicted: bool
+    searched: Searched = Searched.CONFIRMED
+    """How far it was looked at; of one that was only screened the figures are rough."""
 
 
 NOTHING_TRIED = Recommendation(

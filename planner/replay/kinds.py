@@ -5,7 +5,7 @@ from statistics import fmean
 
 from planner.catalog.offers import Catalog
 from planner.catalog.sold import Instance
-from planner.model.plan import OfOneKind
+from planner.model.plan import OfOneKind, Searched
 from planner.replay.answer import evidence
 from planner.replay.trial import Trial
 from simulator.world.profile import weakest
@@ -32,6 +32,7 @@ def _of_one_kind(trial: Trial, sold: Mapping[tuple[str, str, str], Instance]) ->
         slo_held=trial.replay.all_kept,
         evidence=weakest(*(evidence(p.portion.sized.profile, p.swapped) for p in placed)),
         predicted=any(profile.predicted for profile in profiles),
+        searched=Searched.SCREENED if trial.replay.screened else Searched.CONFIRMED,
     )
 
 

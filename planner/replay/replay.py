@@ -64,6 +64,8 @@ class Replay:
     """What is asked of draws of the cameras' phases; None where no phases are drawn."""
     noisy: bool = True
     """Whether something besides phases is random, so that the attainment of one draw is only estimated."""
+    screened: bool = False
+    """Whether these are a few replications to choose by, which others are to confirm."""
     overloaded: tuple[str, ...] = ()
     """Models whose queues grow without end at the full demand, by `simulator.clock.stability`."""
     overloads: tuple[tuple[str, ...], ...] = ()
@@ -282,6 +284,14 @@ class Replay:
         if not self.draws:
             return self.met
         return self.stable and not (self.short if self.draws.mixed > 1 else self.far_off)
+
+    @property
+    def looks_met(self) -> bool:
+        """Whether a screening, with no confirmation to follow, speaks for it: few draws break any SLO."""
+        if not self.draws or self.draws.mixed > 1:
+            return self.promising
+        broken = sum(not all(one) for one in zip(*self._kept_in_draws.values(), strict=True))
+        return self.promising and broken < bad_draws(self.draws.share)
 
     @property
     def decided(self) -> bool:

@@ -107,6 +107,7 @@ def _not_begun(
         looks=looks_at(scenario, workload, fixed, doubted),
         draws=draws_asked(scenario, workload, doubted),
         noisy=not (fixed or only_draws),
+        screened=screen,
         overloaded=drain(deployment, rates_rps, workload).growing if load > CALM_LOAD else (),
         recorded=workload.longest_recording_s > 0,
     )

@@ -20,8 +20,6 @@ from simulator.world.deployment import SwapPolicy
 
 REPAIRS = 4
 """How often a fleet that missed is packed anew, with more room for the models that missed: 1.2^4, twice the room."""
-GLANCED = 2
-"""Packings of a fleet that is only glanced at."""
 TIGHTEN = 1.2
 """How much more room they get: less changes no batch, more overshoots what neighbours can spare."""
 HOPELESS = 4.0
@@ -93,8 +91,15 @@ class OnFleet:
         return trial or self._miss()
 
     def glance(self) -> Trial | None:
-        """The usual packing, or one with replicas on all GPUs, if it meets every SLO."""
-        return next((trial for trial in islice(self._repairs(), GLANCED) if trial.met), None)
+        """The usual packing, or one with replicas on all GPUs, if a screening speaks for it."""
+        packers = self._packer({}, None), self._packer({}, None, seed=1, even=True)
+        for packing in (packer.pack(self.devices) for packer in packers):
+            if isinstance(packing, Misfit) or self._miss_unreplayed(packing, repaired=False):
+                continue
+            trial = self.screened(packing)
+            if trial.replay.looks_met:
+                return trial
+        return None
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
         """Ways to cut models besides that of packing itself."""
@@ -321,11 +326,16 @@ class OnFleet:
     def replayed(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial:
         """A packing screened by replays and, where it looks good, confirmed by others; given up between the two where
         it would be offered more than its headroom leaves."""
+        trial = self.screened(packing, swap)
+        return self.confirmed(trial) if trial.replay.promising or trial.replay.met else trial
+
+    def screened(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial:
+        """A packing replayed a few times, to choose by."""
         question = self.question
         scenario, needs = question.scenario, question.needs
         deployment = deploy(scenario, needs, self.devices, packing.placed, swap)
         seen = replay(scenario, question.workload, needs, deployment, screen=True, tell=self.tell("trying"))
-        trial = Trial(
+        return Trial(
             self.offered,
             self.fleet,
             tuple(self.devices),
@@ -335,7 +345,6 @@ class OnFleet:
             question.offers,
             limit=1 - scenario.headroom,
         )
-        return self.confirmed(trial) if seen.promising or seen.met else trial
 
     def confirmed(self, trial: Trial) -> Trial:
         """The trial judged by its load, and by replays that had no part in choosing it.

@@ -1,17 +1,16 @@
 """Search: fleets cheapest first, their models packed and replayed, until one meets every SLO."""
 
-import platform
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, partial
-from importlib.metadata import version
 from itertools import chain
 from math import inf
 
 from planner.catalog.offers import Catalog, Offer
 from planner.io.load import Loaded, workload
+from planner.io.warm import versions
 from planner.model.candidate import Candidate
 from planner.model.plan import NOTHING_TRIED, Plan, PlanWarning, Recommendation, Rejection
 from planner.model.progress import Progress, silent
@@ -49,8 +48,7 @@ ALIKE = 0.01
 OTHERS_MAX = 4
 """Alternatives looked for besides the best: what a person compares at a glance."""
 KINDS_ALONE_MAX = 3
-"""Kinds of GPU that are searched for it as the best was, those first that cost least at least: one place is left for
-the fewest GPUs."""
+"""Kinds of GPU that are searched for it, the cheapest at their bounds: one place is left for the fewest GPUs."""
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
 
@@ -64,7 +62,8 @@ class Effort:
     halvings: int
     """How often the last step is halved: after four, 1 % of work lies between fleets tried, less than most GPUs do."""
     thorough: bool = True
-    """Whether a fleet that misses is packed again and again, and said to have missed."""
+    """Whether a fleet that looks good is confirmed, and one that misses is packed again and again, and said to have
+    missed."""
     growth_max: float = inf
     """No fleet is tried that must carry more times the work."""
 
@@ -200,12 +199,6 @@ def recommended(question: Question, shown: Trial) -> Recommendation:
 def oldest_price(answer: Recommendation) -> str:
     """ISO date of the oldest price; empty where nothing is rented."""
     return min((i.price_as_of for i in answer.instances if i.price_as_of), default="")
-
-
-def versions() -> dict[str, str]:
-    """Of the program and of what its figures depend on."""
-    packages = {"planner": "gpu-capacity-planner", "numpy": "numpy", "scipy": "scipy", "simpy": "simpy"}
-    return {"python": platform.python_version()} | {name: version(package) for name, package in packages.items()}
 
 
 class FleetSearch:
@@ -378,7 +371,10 @@ class FleetSearch:
                 self.rejections.append(too_few_machines(candidate, offer, n, cost))
 
     def alone(self, best: Trial) -> list[Trial]:
-        """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first."""
+        """The cheapest fleet that was found of each kind of GPU alone, the best among them; cheapest first.
+
+        Only the first few are confirmed, and what looks better than the best.
+        """
         by_gpu: dict[str, list[Offer]] = {}
         for offer in self.question.offers:
             by_gpu.setdefault(offer.gpu.name, []).append(offer)
@@ -386,12 +382,16 @@ class FleetSearch:
         trials = [best] if len(only) == 1 else []
         programs = [self.question.program(offered) for gpu, offered in by_gpu.items() if only != {gpu}]
         most = DEARER_MAX * best.cost_usd_per_hour
+        objective = self.question.scenario.objective
         for place, (bound, program) in enumerate(cheapest_first(programs, most)):
             near = bound <= most
             if not near and self._must_cut(program):
                 continue
             effort = ALTERNATIVE if near and place < KINDS_ALONE_MAX else GLANCE
-            if trial := self.best(program, Objective.COST, effort):
+            trial = self.best(program, Objective.COST, effort)
+            if trial and trial.replay.screened and goal_of(objective, trial) < goal_of(objective, best):
+                trial = self.best(program, Objective.COST, ALTERNATIVE)
+            if trial:
                 trials.append(trial)
         return sorted(trials, key=lambda t: (t.cost_usd_per_hour, candidate_name(t.candidate)))
 
@@ -403,7 +403,7 @@ class FleetSearch:
     def others(self, best: Trial, alone: Sequence[Trial]) -> list[Trial]:
         """Other ways that meet every SLO: one kind of GPU alone, and the fewest GPUs; best first."""
         objective = self.question.scenario.objective
-        ways = list(alone)
+        ways = [trial for trial in alone if not trial.replay.screened]
         if len({offer.gpu.name for offer in self.question.offers}) > 1 and objective is not Objective.GPUS:
             fewest = self.best(self.question.program(), Objective.GPUS, ALTERNATIVE)
             ways += [fewest] if fewest else []

@@ -174,7 +174,7 @@ def failed(reason: str) -> Outcome:
 
 def fingerprint(context: Context) -> str:
     """SHA-256 of all GPUs, prices and profiles, and of the program that reads them."""
-    from planner.search.search import versions
+    from planner.io.warm import versions
 
     digest = hashlib.sha256(repr((sorted(versions().items()), context.catalog)).encode())
     for key, profile in sorted(context.library.profiles.items()):

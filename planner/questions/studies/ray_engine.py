@@ -4,8 +4,8 @@ import platform
 from typing import Any, Self
 
 from calibrate.cluster.cluster import ClusterError, connect, in_one_line
+from planner.io.warm import versions
 from planner.questions.studies.engine import Context, Inputs, Lost, Outcome, carried, run_point
-from planner.search.search import versions
 
 WINDOW_MIN = 16
 """Tasks under way even on a small cluster, so that one that grows by itself sees that there is work."""

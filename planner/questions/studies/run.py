@@ -184,7 +184,7 @@ def sorted_outcomes(row: StudyRow) -> list[tuple[float | None, tuple[str, Outcom
 
 def answer_of(study: Study, rows: Sequence[StudyRow], context: Context, known: str) -> StudyAnswer:
     """The whole answer."""
-    from planner.search.search import versions
+    from planner.io.warm import versions
 
     axes = tuple(map(axis_answer, study.axes))
     points = tuple(point_of(study, row) for row in rows)

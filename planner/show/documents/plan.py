@@ -4,7 +4,17 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 
 from planner.model.choices import PriceKind
-from planner.model.plan import Estimate, Instances, ModelAnswer, OfOneKind, Plan, Prediction, Recommendation, Rejection
+from planner.model.plan import (
+    Estimate,
+    Instances,
+    ModelAnswer,
+    OfOneKind,
+    Plan,
+    Prediction,
+    Recommendation,
+    Rejection,
+    Searched,
+)
 from planner.model.statement import Code
 from planner.show.charts import plan as charts
 from planner.show.charts.timeline import timeline
@@ -204,7 +214,9 @@ def month_of(one: OfOneKind) -> float:
 
 
 def held(one: OfOneKind) -> str:
-    """In which share of all draws every SLO is met."""
+    """In which share of all draws every SLO is met; of what was only screened no share is said."""
+    if one.searched is Searched.SCREENED:
+        return "not confirmed"
     return "-" if one.slo_held is None else share(one.slo_held.mean)
 
 

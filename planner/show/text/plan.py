@@ -58,6 +58,16 @@ def headline(plan: Plan) -> str:
     return line if answer.feasible else f"No feasible plan. The closest: {line}"
 
 
+def since(before: Plan, after: Plan) -> str:
+    """What a plan that was made again has changed, in one line."""
+    old, new = before.recommendation, after.recommendation
+    if (old.feasible, old.instances) == (new.feasible, new.instances):
+        return "The same GPUs as before."
+    more = new.cost_usd_per_hour - old.cost_usd_per_hour
+    what = f"{dollars(abs(more))}/h {'more' if more > 0 else 'less'}. " if more else ""
+    return f"{what if math.isfinite(more) else ''}Before: {headline(before)}"
+
+
 def budget_left(model: ModelAnswer) -> float:
     """Share of the allowed misses surely left: SLO 99 %, at least 99.6 % came: 0.6. Negative: too many.
 
