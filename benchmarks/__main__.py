@@ -15,7 +15,7 @@ from time import perf_counter
 from benchmarks import fuzz, kills
 from benchmarks.commands import ROOT, CommandError, plan, process_s
 from benchmarks.fits import series, summary, table
-from benchmarks.learnt import learnt_table, new_gpus_table, ratios_table
+from benchmarks.learnt import learnt_table, new_gpus_table, ratios_table, whole_fit
 from benchmarks.load import Load
 from benchmarks.memory import bytes_per_request
 from benchmarks.pipelines import Crossings, frames_per_s
@@ -183,18 +183,20 @@ def predictions() -> None:
 def learnt() -> None:
     """How far the learnt predictor errs where something was left out; takes some minutes."""
     print("\nErrors of what was learnt from published points\n")
-    print("\n".join(learnt_table()))
+    fitted = whole_fit()
+    print("\n".join(learnt_table(fitted)))
     print("\nTimes of MLPerf's full batches at int8 in TensorRT over those of an A100 PCIe\n")
-    print("\n".join(ratios_table()))
+    print("\n".join(ratios_table(fitted)))
     print("\nGPUs that nobody published, and with five models measured\n")
-    print("\n".join(new_gpus_table()))
+    print("\n".join(new_gpus_table(fitted)))
 
 
 def truths() -> None:
     """How often plans on predictions hold for what was left out; takes some minutes."""
     print("\nPlans asked for 90 %, for models on GPUs that nothing was known of, and their published times\n")
-    print("\n".join(truths_table()))
-    for what, share in shares().items():
+    fitted = whole_fit()
+    print("\n".join(truths_table(fitted)))
+    for what, share in shares(fitted).items():
         print(f"\nPart of the variance of errors that models on one GPU have in common, left out {what}: {share:.2f}")
 
 

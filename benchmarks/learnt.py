@@ -1,7 +1,7 @@
 """How far the learnt predictor errs where a batch, a pair, a chip or a family was left out; for docs/prediction.md."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import exp, expm1, log
 from statistics import median
@@ -10,7 +10,8 @@ import numpy as np
 
 from planner.catalog.offers import load_catalog
 from planner.prediction.effects import chip
-from planner.prediction.learning import LEFT_OUT, Figure, HeldOut, Spreads, figures, fit, held_out, thinned, widening
+from planner.prediction.fitting import Figure, Fit, Integers, Spreads, figures, fit
+from planner.prediction.learning import LEFT_OUT, HeldOut, held_out, widening
 from planner.prediction.learnt import SMALL_MAX, learnt, traits
 from planner.prediction.transfer import SPREAD_80
 
@@ -23,17 +24,17 @@ MLPERF_GPUS = ("T4", "A10", "L4", "A30", "L40S", "H100", "H200")
 MLPERF_MODELS = ("resnet50", "bert_large")
 RATIO_RUNTIME = "tensorrt"
 LARGE_BATCH = 32
-PROBED = ("RTX4090", "RTX3090", "T4")
 PROBES = 5
-FEW = 1500
-"""Figures of other chips that a fit for one of them is made of: all take minutes."""
 
 
-def learnt_table() -> list[str]:
+def whole_fit() -> Fit:
+    """All published points, at the spreads that are shipped."""
+    return fit(figures(load_catalog().gpus), Spreads(learnt().spreads, learnt().noise))
+
+
+def learnt_table(fitted: Fit) -> list[str]:
     """Markdown rows: what was left out, figures, errors, and the share that lies in the 80 % band."""
-    known = figures(load_catalog().gpus)
-    spreads = Spreads(learnt().spreads, learnt().noise)
-    errors = held_out_with_bands(list(held_out(known, spreads)))
+    errors = held_out_with_bands(list(held_out(fitted)))
     rows = [row("all", errors)]
     for what in LEFT_OUT:
         some = [e for e in errors if e.what == what]
@@ -86,21 +87,16 @@ def row(name: str, some: Sequence[HeldOut]) -> str:
     return f"| {name} | {len(some):,} | {middle:.1%} | {p90:.0%} | {inside:.0%} |".replace("%", " %")
 
 
-def ratios_table() -> list[str]:
-    """Markdown rows: times of MLPerf's full batches over the A100's, as published and as told from all other points.
-
-    Points that share neither network nor runtime with those say next to nothing of them, and are left aside: a fit of
-    all takes minutes, and there is one for each GPU.
-    """
-    every = figures(load_catalog().gpus)
-    near = [f for f in every if f.case.architecture in MLPERF_MODELS or f.case.runtime == RATIO_RUNTIME]
-    spreads = Spreads(learnt().spreads, learnt().noise)
-    base = {model: _sample_s(_full_batches(near, model, REFERENCE)) for model in MLPERF_MODELS}
+def ratios_table(fitted: Fit) -> list[str]:
+    """Markdown rows: times of MLPerf's full batches over the A100's, as published and as told from all other points."""
+    known = fitted.figures
+    base = {model: _sample_s(_full_batches(known, model, REFERENCE)) for model in MLPERF_MODELS}
     rows = []
     for gpu in MLPERF_GPUS:
-        left = {model: _full_batches(near, model, gpu) for model in MLPERF_MODELS}
-        told = fit([f for f in near if f.case.gpu != gpu or f.case.architecture not in MLPERF_MODELS], spreads)
-        for model, some in left.items():
+        left = _places(fitted, lambda f, on=gpu: f.case.gpu == on and f.case.architecture in MLPERF_MODELS)
+        told = fitted.without(left, left)
+        for model in MLPERF_MODELS:
+            some = _full_batches(known, model, gpu)
             if not some:
                 continue
             published = _sample_s(some) / base[model]
@@ -112,42 +108,49 @@ def ratios_table() -> list[str]:
     return ["| model | GPU | figures | published | told | times apart |", "|---|---|---:|---:|---:|---:|", *rows]
 
 
-def new_gpus_table() -> list[str]:
-    """Markdown rows: a chip of which only the five models were published that most others have, at all batch sizes;
-    and PaddleClas on a T4 at fp32, of which nothing else was seen there."""
-    every = figures(load_catalog().gpus)
-    spreads = Spreads(learnt().spreads, learnt().noise)
-    count = Counter(model for model, _ in {(f.case.architecture, f.case.gpu) for f in every})
-    found = []
-    for name in PROBED:
-        on_chip = [f for f in every if chip(f.gpu) == name]
-        runtime = Counter(f.case.runtime for f in on_chip).most_common(1)[0][0]
-        of_runtime = [f for f in on_chip if f.case.runtime == runtime]
-        probes = sorted({f.case.architecture for f in of_runtime}, key=lambda model: -count[model])[:PROBES]
-        some = thinned([f for f in every if chip(f.gpu) != name], np.random.default_rng(0), FEW)
-        seen = [*some, *(f for f in of_runtime if f.case.architecture in probes)]
-        left = [f for f in of_runtime if f.case.architecture not in probes]
-        found += [
-            _plain_row(f"{name}, {runtime}, {n} probes", s, left, spreads) for n, s in ((0, some), (PROBES, seen))
-        ]
-    paddle = [f for f in every if f.source == "paddleclas"]
-    left = [f for f in paddle if (f.case.gpu, f.case.precision) == ("T4", "fp32")]
-    others = thinned([f for f in every if f.source != "paddleclas"], np.random.default_rng(0), FEW)
-    on_t4 = [f for f in every if f.case.gpu == "T4" and f.source != "paddleclas"]
-    on_v100 = [f for f in paddle if f.case.gpu != "T4"]
-    for what, seen in {
-        "of nothing on a T4": [f for f in (*on_v100, *others) if f.case.gpu != "T4"],
-        "of what others published on a T4": list(dict.fromkeys([*on_v100, *others, *on_t4])),
-    }.items():
-        found.append(_plain_row(f"T4, PaddleClas at fp32 from its V100 and {what}", seen, left, spreads))
-    return ["| what | figures | median error | p90 |", "|---|---:|---:|---:|", *found]
+def new_gpus_table(fitted: Fit) -> list[str]:
+    """Markdown rows: a chip of which nothing was published, or only the five models that most others have."""
+    found = [line for name in sorted({chip(f.gpu) for f in fitted.figures}) for line in _new_chip(fitted, name)]
+    return ["| what | figures | median error | p90 |", "|---|---:|---:|---:|", *found, *_paddle_rows(fitted)]
 
 
-def _plain_row(name: str, seen: Sequence[Figure], left: Sequence[Figure], spreads: Spreads) -> str:
-    told = fit(seen, spreads)
-    errors = np.abs([told.log_time(f.case, f.gpu).mean - f.log_s for f in left])
+def _new_chip(fitted: Fit, name: str) -> Iterator[str]:
+    """In each runtime of the chip that has enough figures."""
+    count = Counter(model for model, _ in {(f.case.architecture, f.case.gpu) for f in fitted.figures})
+    on_chip = _places(fitted, lambda f: chip(f.gpu) == name)
+    for runtime in sorted({fitted.figures[at].case.runtime for at in on_chip}):
+        models = {
+            at: fitted.figures[at].case.architecture for at in on_chip if fitted.figures[at].case.runtime == runtime
+        }
+        probes = sorted(set(models.values()), key=lambda model: (-count[model], model))[:PROBES]
+        probed = [at for at, model in models.items() if model in probes]
+        judged = np.array([at for at, model in models.items() if model not in probes])
+        if len(judged) < GROUP_MIN:
+            continue
+        yield _plain_row(f"{name}, {runtime}, 0 probes", fitted, on_chip, judged)
+        yield _plain_row(f"{name}, {runtime}, {PROBES} probes", fitted, np.setdiff1d(on_chip, probed), judged)
+
+
+def _paddle_rows(fitted: Fit) -> Iterator[str]:
+    """PaddleClas on a T4 at fp32, of which nothing was seen there, or only what others published there."""
+    on_t4 = _places(fitted, lambda f: f.case.gpu == "T4")
+    of_paddle = _places(fitted, lambda f: f.case.gpu == "T4" and f.source == "paddleclas")
+    judged = np.array([at for at in of_paddle if fitted.figures[at].case.precision == "fp32"])
+    what = "T4, PaddleClas at fp32 from its V100 and of"
+    yield _plain_row(f"{what} nothing on a T4", fitted, on_t4, judged)
+    yield _plain_row(f"{what} what others published on a T4", fitted, of_paddle, judged)
+
+
+def _plain_row(name: str, fitted: Fit, left: Integers, judged: Integers) -> str:
+    told = fitted.without(left, judged)
+    some = [fitted.figures[at] for at in judged]
+    errors = np.abs([told.log_time(f.case, f.gpu).mean - f.log_s for f in some])
     middle, p90 = (expm1(float(np.quantile(errors, q))) for q in (0.5, 0.9))
-    return f"| {name} | {len(left):,} | {middle:.1%} | {p90:.0%} |".replace("%", " %")
+    return f"| {name} | {len(some):,} | {middle:.1%} | {p90:.0%} |".replace("%", " %")
+
+
+def _places(fitted: Fit, chosen: Callable[[Figure], bool]) -> Integers:
+    return np.flatnonzero([chosen(figure) for figure in fitted.figures])
 
 
 def _sample_s(some: Sequence[Figure]) -> float:

@@ -11,6 +11,7 @@ from statistics import NormalDist, fmean
 import numpy as np
 from scipy.stats import beta
 
+from benchmarks.learnt import whole_fit
 from calibrate.library.lookup import Library
 from calibrate.published import names
 from planner.catalog.offers import Catalog, load_catalog
@@ -18,8 +19,9 @@ from planner.io.load import Loaded, workload
 from planner.model.progress import silent
 from planner.model.replications import RISK_SHARE
 from planner.model.scenario import BuySpec, ModelSpec, Objective, OwnMachine, Scenario, SloSpec, StreamSpec
-from planner.prediction.learning import Figure, HeldOut, Spreads, errors_of, figures, fit, folds, thinned, widening
-from planner.prediction.learnt import Learnt, Seen, learnt, traits
+from planner.prediction.fitting import Figure, Fit
+from planner.prediction.learning import HeldOut, errors_of, parts, widening
+from planner.prediction.learnt import Learnt, Seen, traits
 from planner.prediction.predict import BATCHES, PredictedPair, Predictor
 from planner.replay.run import replay
 from planner.search.outlooks import AlikeInBatches
@@ -31,6 +33,7 @@ from simulator.world.profile import Profile
 
 CONFIDENCE = 0.9
 LEFT_OUT = "a model on a GPU"
+QUARTERS = 4
 ERLANGS = 12.0
 """GPUs that are busy at the predicted times: with few, whole GPUs make every plan safer than was asked."""
 SLO_BATCHES = 4.0
@@ -75,20 +78,19 @@ class Blind(Learnt):
         return super().predict(case, gpu)
 
 
-def outcomes(most: int, together: int = 1, known: Sequence[Figure] | None = None) -> Iterator[Outcome]:
-    """Plans for so many models at once on one kind of GPU, at most so many of each fold."""
+def outcomes(most: int, together: int = 1, fitted: Fit | None = None) -> Iterator[Outcome]:
+    """Plans for so many models at once on one kind of GPU, at most so many of each quarter of all pairs."""
     catalog = load_catalog()
-    spreads = Spreads(learnt().spreads, learnt().noise)
-    rng = np.random.default_rng(0)
-    some = thinned(figures(catalog.gpus), rng) if known is None else known
-    parts = list(folds(LEFT_OUT, some, rng))
-    fits = [fit(seen, spreads) for seen, _ in parts]
-    errors = [list(errors_of(LEFT_OUT, told, left)) for told, (_, left) in zip(fits, parts, strict=True)]
-    for at, told in enumerate(fits):
+    fitted = fitted or whole_fit()
+    quarters = list(parts(LEFT_OUT, fitted.figures, QUARTERS))
+    every = np.arange(len(fitted.figures))
+    errors = [list(errors_of(LEFT_OUT, fitted, left)) for left in quarters]
+    for at, left in enumerate(quarters):
+        told = fitted.without(left, every)
         others = [error for part, some in enumerate(errors) if part != at for error in some]
         blind = Blind(told.effects, told.spreads, told.noise, widening(others))
         predictor = Predictor(Library({}), catalog.gpus, learnt=blind)
-        groups = list(_groups(truths(parts[at][1]), together))
+        groups = list(_groups(truths([fitted.figures[place] for place in left]), together))
         for i in np.random.default_rng(at).permutation(len(groups))[:most]:
             if (found := _planned(groups[i], predictor, catalog)) is not None:
                 yield found
@@ -204,14 +206,12 @@ def shared_share(errors: Sequence[HeldOut]) -> float:
     return _weighted(products) / _weighted(squares)
 
 
-def shares() -> dict[str, float]:
+def shares(fitted: Fit) -> dict[str, float]:
     """The shared part of errors where pairs and where chips were left out, each in the spread that its band has."""
-    known, spreads = figures(load_catalog().gpus), Spreads(learnt().spreads, learnt().noise)
     found: dict[str, float] = {}
     for what in (LEFT_OUT, "a chip"):
-        rng = np.random.default_rng(0)
-        parts = folds(what, thinned(known, rng), rng)
-        errors = [error for seen, left in parts for error in errors_of(what, fit(seen, spreads), left)]
+        quarters = parts(what, fitted.figures, QUARTERS)
+        errors = [error for left in quarters for error in errors_of(what, fitted, left)]
         wider = widening(errors)
         raised = [sum(wider.get(trait, 0.0) for trait in traits(e.figure.case, e.nearness)) for e in errors]
         found[what] = shared_share([replace(e, sd=e.sd * exp(up)) for e, up in zip(errors, raised, strict=True)])
@@ -244,9 +244,10 @@ def row(name: str, some: Sequence[Outcome]) -> str:
     return f"| {name} | {len(some)} | {held / len(some):.0%} | {low:.0%} to {high:.0%} |".replace("%", " %")
 
 
-def truths_table(most: int = 50) -> list[str]:
+def truths_table(fitted: Fit, most: int = 50) -> list[str]:
     """Markdown rows: plans asked for 90 %, and how many of them held."""
-    single, several = list(outcomes(most)), list(outcomes(most // 2, together=3))
+    single = list(outcomes(most, fitted=fitted))
+    several = list(outcomes(most // 2, together=3, fitted=fitted))
     rows = [row("one model", single), row("three models on one kind of GPU", several)]
     for name, of in GROUPS.items():
         for value in sorted({of(one.truths[0]) for one in single}):

@@ -6,11 +6,13 @@ neither holds is itself.
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
+
+from simulator.near import in_any_case
 
 DATA = Path(__file__).parent / "data"
 WEIGHTS_ONLY = re.compile(r"(?:_ssld|_wsl|_pretrained|\[\d+\]| \([^()]*\))$|^(?:nvidia_|fix_)", re.IGNORECASE)
@@ -84,6 +86,15 @@ def gpu(written: str) -> str:
     return _spellings("gpu").get(_key(plain), plain.replace(" ", "-") if plain != written else written)
 
 
+def gpu_among(written: str, known: Collection[str]) -> str:
+    """The known kind of GPU that is meant: `T4` for `t4`, `A100-40GB` for `A100` as published tables have it.
+
+    The word itself where none is.
+    """
+    candidates = (in_any_case(written, known), gpu(written))
+    return next((name for name in candidates if name in known), written)
+
+
 @cache
 def processors() -> frozenset[str]:
     """Kinds of device with published points that are no GPUs: there batches save little, and one size says enough."""
@@ -110,7 +121,7 @@ def precision(written: str) -> str:
 
 def canonical_input(written: str) -> str:
     """`224` for `224x224`, `seq128` for `seq 128`; others without blanks."""
-    plain = re.sub(r"^(?:1x3x|COCO )", "", written.strip())
+    plain = re.sub(r"^(?:(?:1x)?3x(?=\d+x\d+$)|1x3x|COCO )", "", written.strip())
     sides = plain.split("x")
     if len(sides) == 2 and sides[0] == sides[1]:
         return sides[0]

@@ -30,7 +30,8 @@ WITHOUT_FACTS = (
 )
 """Kinds of GPU that gpus.yaml does not have."""
 INDICATIVE = re.compile(
-    r"average|starting at|serverless|low confidence|not checked|unclear|lowest|median", re.IGNORECASE
+    r"average|starting at|serverless|low confidence|not checked|unclear|lowest|median|rose since|exactly \d+ % of",
+    re.IGNORECASE,
 )
 """Notes of a price that nobody may be able to have: shown, and not offered."""
 COPIED = re.compile(

@@ -9,6 +9,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from calibrate.io.files import Fault, FileError, read_text, replacing
+from calibrate.published.names import gpu_among
 from planner.catalog.decoding import decode_rates
 from planner.catalog.files import GpuFile, read_all
 from planner.show.document import Column, Document, Rows, Section, Table
@@ -30,8 +31,8 @@ def chosen(gpus: Mapping[str, GPU], kind: str | None) -> dict[str, GPU]:
     """Whole GPUs, or the one that is named."""
     if kind is None:
         return {name: gpu for name, gpu in gpus.items() if not gpu.mig_profile}
-    found = _same(kind, gpus)
-    if found is None:
+    found = gpu_among(kind, gpus)
+    if found not in gpus:
         raise KindError(f"`{kind}` is not in the catalog.{perhaps(kind, gpus)} Add it: planner gpus add {kind}.")
     return {found: gpus[found]}
 

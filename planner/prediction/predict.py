@@ -669,7 +669,7 @@ class Predictor:
             rule=rule,
             source="",
             probes=probes,
-            evidence=Evidence.EXTRAPOLATED if rule is PredictionRule.LAYER_MODEL else Evidence.ASSUMED,
+            evidence=Evidence.PREDICTED if rule is PredictionRule.LAYER_MODEL else Evidence.ASSUMED,
             latency_s=times,
             footprint=self._footprint(model, gpu, precision),
             known=None,

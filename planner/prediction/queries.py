@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -32,6 +33,10 @@ USUAL_PRECISION, USUAL_RUNTIME = "fp32", "pytorch"
 PRECISIONS = (*WEIGHT_BYTES, "fp8")
 BATCH_MAX = 1_000_000
 SOURCES_MAX = 3
+INPUT = re.compile(r"(?:seq)?[1-9]\d*|[1-9]\d*(?:x[1-9]\d*){1,3}")
+"""Pixels of a side, tokens, or sizes with `x` between."""
+SHOWN_MAX = 40
+"""Letters of a cell in a reason."""
 SIDE_MAX = 100_000
 DIGITS = 9
 """Of a side of an input, which is too large with fewer."""
@@ -78,8 +83,8 @@ class QueryKnowledge:
             return f"{empty[0]} is empty. Name it"
         batch = batch_of(row.get("batch", ""))
         if batch is None:
-            return f"batch must be a whole number from 1 to {BATCH_MAX:,}, got `{row['batch'][:40]}`"
-        gpu = names.gpu(row["gpu"])
+            return f"batch must be a whole number from 1 to {BATCH_MAX:,}, got `{row['batch'][:SHOWN_MAX]}`"
+        gpu = names.gpu_among(row["gpu"], self.gpus)
         if gpu not in self.gpus:
             return f"GPU {row['gpu']} is not known.{perhaps(row['gpu'], self.gpus)}"
         architecture, size = names.identity(row["model"], row.get("input", ""))
@@ -97,13 +102,13 @@ class QueryKnowledge:
             gpu=gpu, architecture=architecture, input=size, precision=precision, runtime=runtime, batch=float(batch)
         )
         known = names.facts_of(architecture, size)
+        if wrong := wrong_input(architecture, size, row.get("input", "")):
+            return wrong
         if (known and known.macs is not None) or self.learnt.nearness(case, self.gpus[gpu]) is not Nearness.NEW_MODEL:
             return case
         if ":" in row["model"] and not is_sourced(row["model"]):
             return f"model {row['model']} is code, which a table does not run. Ask `planner profile` of it"
         sample = _sample(row.get("input", ""))
-        if sample and max(sample) > SIDE_MAX:
-            return f"input {row['input'][:40]} is too large: a side has at most {SIDE_MAX:,}"
         try:
             layers = facts(row["model"], sample)
         except FactsError as error:
@@ -134,6 +139,21 @@ class QueryKnowledge:
             evidence="published" if same else "predicted",
             sources=" ".join(list(dict.fromkeys(sources))[:SOURCES_MAX]),
         )
+
+
+def wrong_input(architecture: str, size: str, written: str) -> str:
+    """Why an input says nothing of a network; empty where it does."""
+    known = [one.input for one in names.architectures().get(architecture, ())]
+    if not size or size in known or any(point.input == size for point in points(architecture)):
+        return ""
+    shown = written[:SHOWN_MAX]
+    if not INPUT.fullmatch(size):
+        return f"input {shown} is not known. Write pixels such as 224 or 640x480, a shape such as 3x224x224, or seq128"
+    if any(int(side[:DIGITS]) > SIDE_MAX for side in re.findall(r"\d+", size)):
+        return f"input {shown} is too large: a side has at most {SIDE_MAX:,}"
+    if known and known[0] and bool(names.tokens(size)) != bool(names.tokens(known[0])):
+        return f"input {shown} is not what {architecture} reads. Write one such as {known[0]}"
+    return ""
 
 
 def _sample(written: str) -> tuple[int, ...] | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from calibrate.layers.facts import FactsError, facts, has_layers, shipped
 from calibrate.layers.facts import known as models_with_layers
 from calibrate.library.lookup import Library, profile_name
-from calibrate.published.names import architecture, runtime
+from calibrate.published.names import architecture, gpu_among, runtime
 from calibrate.zoo.sources import how_to_name
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
@@ -16,7 +16,6 @@ from planner.prediction.learnt import learnt
 from planner.search.question import predictor_of
 from planner.units.errors import Steps
 from planner.units.reading import perhaps
-from simulator.near import in_any_case
 
 OTHERS_SHOWN = 8
 """Models of which an error says where they could be planned."""
@@ -43,12 +42,12 @@ def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loa
 
 
 def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
-    """The same with `t4` as `T4`."""
+    """The same with `t4` as `T4`, and `A100` as the `A100-40GB` that published tables mean."""
 
     def machine(own: OwnMachine) -> OwnMachine:
-        return replace(own, gpu=in_any_case(own.gpu, catalog.gpus))
+        return replace(own, gpu=gpu_among(own.gpu, catalog.gpus))
 
-    gpus = tuple(in_any_case(name, catalog.gpus) for name in buy.gpus)
+    gpus = tuple(gpu_among(name, catalog.gpus) for name in buy.gpus)
     return replace(buy, gpus=gpus, own=tuple(map(machine, buy.own)))
 
 

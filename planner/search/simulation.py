@@ -6,6 +6,7 @@ from datetime import date
 from functools import partial
 from math import nan
 
+from calibrate.published.names import gpu_among
 from planner.catalog.offers import Catalog, Offer, offers
 from planner.io.load import Loaded, workload
 from planner.model.candidate import OnGpu
@@ -28,7 +29,6 @@ from planner.search.question import Question, ask, predictor_of
 from planner.search.search import NothingToPlanError, evaluate
 from planner.units.reading import did_you_mean, perhaps
 from planner.words.statements import rejection_line
-from simulator.near import in_any_case
 from simulator.world.deployment import SwapPolicy
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
@@ -85,7 +85,7 @@ def simulate_named(
 
 def gpu_named(gpu: str, catalog: Catalog) -> str:
     """A kind of GPU as the catalog spells it."""
-    if (name := in_any_case(gpu, catalog.gpus)) in catalog.gpus:
+    if (name := gpu_among(gpu, catalog.gpus)) in catalog.gpus:
         return name
     hint = perhaps(gpu, catalog.gpus) or f" Known: {', '.join(catalog.gpus)}."
     raise NothingToPlanError(f"--gpu {gpu}: unknown.{hint}")

@@ -3,27 +3,34 @@
 import numpy as np
 import pytest
 
-from benchmarks.truths import LEFT_OUT, Truth, interval, outcomes, shared_share, truths
+from benchmarks.truths import LEFT_OUT, QUARTERS, Truth, interval, outcomes, shared_share, truths
 from planner.catalog.offers import load_catalog
-from planner.prediction.learning import HeldOut, figures, folds, thinned
-from planner.prediction.learnt import Nearness
+from planner.prediction.fitting import Fit, Spreads, figures, fit
+from planner.prediction.learning import HeldOut, parts, thinned
+from planner.prediction.learnt import Nearness, learnt
 
 FIGURES, PLANS = 250, 1
 """Small enough for seconds: fits grow with the third power."""
 
 
+def _few() -> Fit:
+    some = thinned(figures(load_catalog().gpus), np.random.default_rng(3), FIGURES)
+    return fit(some, Spreads(learnt().spreads, learnt().noise))
+
+
 def test_plans_hold_as_often_as_was_asked() -> None:
     """Four plans at most: that all should be right is not asked, that hardly one is would refute 90 %."""
-    some = thinned(figures(load_catalog().gpus), np.random.default_rng(3), FIGURES)
-    found = list(outcomes(PLANS, known=some))
+    found = list(outcomes(PLANS, fitted=_few()))
     assert found
     _, high = interval(sum(one.held for one in found), len(found))
     assert high >= 0.9
 
 
 def test_what_is_left_out_is_whole_pairs_of_model_and_gpu() -> None:
-    some = thinned(figures(load_catalog().gpus), np.random.default_rng(3), FIGURES)
-    for seen, left in folds(LEFT_OUT, some, np.random.default_rng(0)):
+    some = _few().figures
+    for places in parts(LEFT_OUT, some, QUARTERS):
+        left = [some[at] for at in places]
+        seen = [figure for figure in some if figure not in left]
         known = {(figure.case.architecture, figure.case.gpu) for figure in seen}
         assert not known & {(figure.case.architecture, figure.case.gpu) for figure in left}
         for truth in truths(left):

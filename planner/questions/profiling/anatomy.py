@@ -7,8 +7,10 @@ from pathlib import Path
 
 from calibrate.layers.facts import Facts, facts, timed
 from calibrate.library.lookup import Library, profile_name
+from calibrate.published import names
+from calibrate.published.accuracy import PublishedAccuracy, accuracies
 from planner.model.plan import Prediction
-from planner.prediction.predict import Predictor
+from planner.prediction.predict import Predictor, is_alike
 from planner.prediction.roofline import UNLIMITED, Ceilings, Roofline, ceilings, under
 from planner.questions.profiling.systolic import ArrayError, ArrayLayer, Dataflow, SystolicArray, arrays, map_model
 from planner.questions.profiling.whatif import (
@@ -96,6 +98,8 @@ class Anatomy:
     gpu: GPU | None
     roofline: Roofline
     prediction: Prediction | None
+    accuracies: tuple[PublishedAccuracy, ...]
+    """What lower precisions cost, as published."""
     what_ifs: tuple[WhatIf | Unanswered, ...]
     training: TrainingMemory
     checkpointing: Checkpointing
@@ -123,6 +127,7 @@ def look(wish: Wish, library: Library, gpus: Mapping[str, GPU], directories: Seq
         gpu=gpu,
         roofline=under(layers, limits(wish.precision), wish.batch, wish.precision),
         prediction=_predicted(wish, gpu, layers, own, library, gpus) if gpu else None,
+        accuracies=_accuracies(layers),
         what_ifs=what_ifs(ChangedModel(layers, limits, wish.batch, wish.precision)),
         training=training_memory(layers, wish.batch),
         checkpointing=checkpointing(layers, wish.batch),
@@ -179,6 +184,13 @@ def _predicted(
 
     predictor = Predictor(library, {**gpus, gpu.name: gpu}, facts_of=layers_of)
     return predictor.predict(name, gpu.name, wish.precision, wish.batch)
+
+
+def _accuracies(layers: Facts) -> tuple[PublishedAccuracy, ...]:
+    """Those of the published network that it is; none of a network of one's own that has the name of one."""
+    architecture = names.architecture(layers.model)
+    is_own = ":" in layers.model and not is_alike(layers, architecture)
+    return () if is_own else accuracies(architecture)
 
 
 def _on_array(layers: Facts, array: SystolicArray, wish: Wish) -> OnArray:

@@ -26,11 +26,11 @@ def wished(
     measure: bool,
 ) -> "Wish":
     """The question that the options state; InputError where one of them is wrong."""
+    from calibrate.published.names import gpu_among
     from planner.questions.profiling.anatomy import Wish
     from planner.questions.profiling.systolic import Dataflow
-    from simulator.near import in_any_case
 
-    gpu = gpu and in_any_case(gpu, catalog.gpus)
+    gpu = gpu and gpu_among(gpu, catalog.gpus)
     check_gpu(gpu, catalog)
     check_precision(precision)
     check_dataflow(dataflow, device)

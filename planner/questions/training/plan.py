@@ -12,6 +12,7 @@ from functools import partial
 from calibrate.io.points import WORKERS_MAX
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.lookup import Library, Probes
+from calibrate.published.names import gpu_among
 from planner.catalog.cost import HOURS_PER_YEAR, JOULES_PER_KWH, co2_kg, rent_usd, usd_per_tflops
 from planner.catalog.offers import Catalog, wrong_offers
 from planner.io.load import ScenarioError, refusal, refused
@@ -39,7 +40,6 @@ from planner.units.errors import Wrong
 from planner.units.reading import perhaps
 from planner.units.writing import ranges
 from planner.words.statements import rejection_line
-from simulator.near import in_any_case
 from simulator.world.power import AT_FULL_PACE
 from simulator.world.profile import Evidence
 
@@ -53,6 +53,8 @@ class TrainingOption:
     gpu: str
     gpu_count: int
     instance: str
+    provider: str
+    """Who rents the machine; empty where it is one's own or bought."""
     machines: int
     price_kind: str
     global_batch: int
@@ -159,7 +161,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
 
 def with_catalog_names(scenario: TrainingScenario, catalog: Catalog) -> TrainingScenario:
     """The scenario with its GPUs as the catalog spells them."""
-    speeds = [replace(speed, gpu=in_any_case(speed.gpu, catalog.gpus)) for speed in scenario.speed]
+    speeds = [replace(speed, gpu=gpu_among(speed.gpu, catalog.gpus)) for speed in scenario.speed]
     return replace(scenario, buy=spelt(scenario.buy, catalog), speed=tuple(speeds))
 
 
@@ -342,6 +344,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         gpu=layout.gpu.name,
         gpu_count=layout.gpu_count,
         instance=source.instance,
+        provider=source.provider,
         machines=layout.machines,
         price_kind=source.price_kind,
         global_batch=layout.global_batch,

@@ -25,6 +25,8 @@ class MachineSource:
     """Machines of one kind at one price."""
 
     instance: str
+    provider: str = ""
+    """Who rents it; empty where it is one's own or bought."""
     gpu: GPU
     gpus_each: int
     usd_per_hour: Range
@@ -65,6 +67,7 @@ def _rented(offer: Offer) -> MachineSource:
     low, high = offer.spot_range or (offer.usd_per_hour, offer.usd_per_hour)
     return MachineSource(
         instance=offer.instance,
+        provider=offer.provider if offer.price_kind else "",
         gpu=offer.gpu,
         gpus_each=offer.gpu_count,
         usd_per_hour=ranged(low, offer.usd_per_hour, high),

@@ -132,5 +132,5 @@ def next_steps(plan: Plan) -> list[str]:
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
     for outlook in cheaper[:1]:
         line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))
-        steps.append(f"Or at {line} What that costs in accuracy: -v.")
+        steps.append(f"Or at {line} Not replayed; what it costs in accuracy: -v.")
     return steps

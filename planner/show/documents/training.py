@@ -94,7 +94,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
     if any(map(prose.is_divided, shown)):
         chosen_columns.append(rows.words("divided", "parallel"))
     chosen_columns += [
-        rows.words("price", "price_kind"),
+        rows.words("price", prose.price),
         rows.figures("batch", lambda o: f"{o.global_batch:,}", "global_batch"),
         rows.figures("GB a GPU", lambda o: f"{o.memory_bytes / 1e9:.1f}", value=lambda o: o.memory_bytes),
         rows.words("fits", lambda o: Fits.of(o.memory_range_bytes, o.memory_limit_bytes)),

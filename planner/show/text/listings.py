@@ -9,6 +9,7 @@ from typing import Any
 
 from calibrate.io.points import FRAME_SIZES, PASSED_BYTES, WORKERS_MAX
 from calibrate.library.lookup import PRECISIONS, Library
+from calibrate.published.names import gpu_among
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, stale, usual_days
 from planner.catalog.sold import Instance, Price, Purchase
@@ -19,7 +20,6 @@ from planner.show.terminal import plain, terminal
 from planner.units.reading import perhaps
 from planner.units.writing import Screen, counted, dollars, gigabytes, per_second, seconds, share, table
 from simulator.errors import InputError
-from simulator.near import in_any_case
 from simulator.world.hardware import CONTEXT_BYTES
 from simulator.world.profile import FitQuality, Profile, WeightSource
 
@@ -505,13 +505,13 @@ def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: st
 
 def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:
     """Machines with a GPU that can be bought; none where a provider's rents are asked for."""
-    gpu = gpu and in_any_case(gpu, catalog.gpus)
+    gpu = gpu and gpu_among(gpu, catalog.gpus)
     return [] if provider else [p for p in catalog.purchases if gpu in (None, p.gpu)]
 
 
 def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
     """Instances with a GPU, of a provider; ListingError where there is none."""
-    gpu = gpu and in_any_case(gpu, catalog.gpus)
+    gpu = gpu and gpu_among(gpu, catalog.gpus)
     chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
     if not chosen and not choose_purchases(catalog, gpu, provider):
         raise no_price(catalog, gpu, provider)

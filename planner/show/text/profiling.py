@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from calibrate.published.accuracy import PublishedAccuracy
 from planner.model.plan import Estimate, Prediction
 from planner.prediction.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
@@ -47,6 +48,7 @@ def document(seen: Anatomy) -> Document:
             Section(_layers_title(seen), [Table(_layers(seen)), Text(_ceilings(seen) if on_gpu else "", indent=2)]),
             *(Section(_array_title(x), [Table(_array(x))]) for x in _known(seen.on_array)),
             Section("What if", [Table(_what_ifs(seen))]),
+            Section("Accuracy at other precisions", _accuracies(seen)),
             Section("Memory of a training step", [Text(text, indent=2) for text in _training(seen)]),
             Section("Where the working set leaves a memory level", [Table(_knees(seen.knees))]),
             *(
@@ -159,6 +161,24 @@ def _what_ifs(seen: Anatomy) -> list[Column]:
     if seen.gpu:
         columns.append(rows.figures("time", lambda each: _change(each, "time_s", now.total_s)))
     return [*columns, rows.words("assumes", lambda each: each.assumes if isinstance(each, WhatIf) else each.reason)]
+
+
+def _accuracies(seen: Anatomy) -> list[Table | Text]:
+    """What is published of it, or that nothing is."""
+    if not seen.accuracies:
+        return [Text(f"What another precision costs {seen.facts.model} in accuracy is not published.", indent=2)]
+    rows = Rows(seen.accuracies)
+    columns = [
+        rows.words("precision", "precision"),
+        rows.words("runtime", "runtime"),
+        rows.words("how", "method"),
+        rows.words("metric", "metric"),
+        rows.figures("at fp32", lambda one: f"{one.reference:g} %"),
+        rows.figures("then", lambda one: f"{one.value:g} %"),
+        rows.figures("points lost", lambda one: f"{one.lost:.2f}"),
+        rows.words("source", "source"),
+    ]
+    return [Table(columns)]
 
 
 def _change(each: WhatIf | Unanswered, what: str, now: float) -> str:
@@ -293,6 +313,7 @@ def as_json(seen: Anatomy) -> dict[str, Any]:
         "operators": facts.kernels,
         "layers": [_layer(seen, time) for time in roof.layers],
         "what_ifs": [_what_if(each) for each in seen.what_ifs],
+        "accuracies": [_accuracy(one) for one in seen.accuracies],
         "training_memory_bytes": {
             **seen.training.kinds(),
             "total": {"value": total.mid, "low": total.low, "high": total.high},
@@ -341,6 +362,20 @@ def _what_if(each: WhatIf | Unanswered) -> dict[str, Any]:
         return {"name": each.name, "reason": each.reason}
     timed = {} if each.time_s is None else {"time_s": each.time_s}
     return {"name": each.name, "flops": each.flops, "bytes_moved": each.bytes, **timed, "assumes": each.assumes}
+
+
+def _accuracy(one: PublishedAccuracy) -> dict[str, Any]:
+    return {
+        "precision": one.precision,
+        "runtime": one.runtime,
+        "method": one.method,
+        "metric": one.metric,
+        "reference": one.reference,
+        "value": one.value,
+        "lost": one.lost,
+        "source": one.source,
+        "as_of": one.as_of,
+    }
 
 
 def _on_gpu(seen: Anatomy) -> dict[str, Any]:

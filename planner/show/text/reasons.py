@@ -165,7 +165,7 @@ def outlooks(plan: Plan) -> list[str]:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """What fp16 and int8 would cost: `fp16: 4 x g4dn.xlarge (T4) for $2.10/h, $1.60 to $2.63, against ...`"""
+    """What fp16 and int8 would cost: `fp16: 4 x g4dn.xlarge (T4) for about $2.10/h, $1.60 to $2.63, against ...`"""
     return [precision_line(plan.recommendation, outlook) for outlook in plan.precisions]
 
 
@@ -177,7 +177,7 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     engine = f" in {outlook.runtime} ({outlook.evidence})" if outlook.runtime else ""
     wants = ", of models that are quantized" if outlook.precision == "int8" else ""
     spread = "" if cost.low == cost.high else f", {span_usd(cost.low, cost.high)}"
-    fleet = f"{candidate_name(outlook.candidate)} for {dollars(cost.value)}/h{spread}"
+    fleet = f"{candidate_name(outlook.candidate)} for about {dollars(cost.value)}/h{spread}"
     accuracies = "".join(f" {sentence(warning(PlanWarning(what=one))[0])}" for one in outlook.accuracy)
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 

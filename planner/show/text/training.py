@@ -56,8 +56,13 @@ def usd(amount: float) -> str:
 
 
 def who(o: TrainingOption) -> str:
-    """`4 x p3.16xlarge (32 V100), spot`."""
-    return f"{o.machines} x {o.instance} ({o.gpu_count} {o.gpu}), {o.price_kind}"
+    """`4 x p3.16xlarge (32 V100), spot of aws`."""
+    return f"{o.machines} x {o.instance} ({o.gpu_count} {o.gpu}), {price(o)}"
+
+
+def price(o: TrainingOption) -> str:
+    """`spot of aws`; `own`."""
+    return f"{o.price_kind} of {o.provider}" if o.provider else o.price_kind
 
 
 def headline(plan: TrainingPlan) -> str:

@@ -64,6 +64,28 @@ def test_a_gpu_has_one_name(written, name):
     assert names.gpu(written) == name
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("A100", "A100-40GB"), ("t4", "T4"), ("RTX 4090", "RTX4090"), ("x1", "X1"), ("A1000", "A1000")],
+)
+def test_a_gpu_is_found_among_those_that_are_known(written, name):
+    assert names.gpu_among(written, {"A100-40GB", "T4", "RTX4090", "X1"}) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [  # of the papers' and torchvision's tables
+        ("mobilenet_v1", 4.2), ("mobilenet_v3_large", 5.48), ("resnet18", 11.69),
+        ("vgg16", 138.36), ("alexnet", 61.10), ("densenet121", 7.98), ("efficientnet_b0", 5.29), ("vit_b_16", 86.57),
+        ("swin_t", 28.29), ("convnext_tiny", 28.59), ("bert_base", 110), ("bert_large", 340),
+    ],
+)  # fmt: skip
+def test_parameters_are_those_of_the_network(name, millions):
+    found = names.facts_of(name)
+    assert found is not None
+    assert found.params == pytest.approx(millions * 1e6, rel=0.02)
+
+
 def test_runtimes_go_without_versions():
     assert names.runtime("TensorRT 8.4.2, CUDA 11.6") == "tensorrt"
     assert names.runtime("Paddle Inference + TensorRT 8.0.3.4") == "paddle-tensorrt"

@@ -411,6 +411,12 @@ def test_what_may_not_be_had_is_offered_only_by_name():
     assert unclear.name in names(offers(CATALOG, BuySpec(instances=(unclear.name,)))[0])
 
 
+def test_a_price_that_its_provider_raised_since_is_not_offered():
+    old = next(i for i in CATALOG.instances if i.name == "1V100.6V")
+    assert old.status is SaleStatus.UNCLEAR
+    assert old.name not in names(offers(CATALOG, BuySpec(providers=("verda",)))[0])
+
+
 def test_an_offer_tells_all():
     (offer,), refused = offers(CATALOG, BuySpec(instances=("NC64as_T4_v3",), regions=("eastus",)))
     assert offer == Offer(

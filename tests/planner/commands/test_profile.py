@@ -96,6 +96,14 @@ def test_a_systolic_array(planner):
     assert "On tpu-v1, ws:" in out
 
 
+def test_accuracy_at_other_precisions(planner):
+    found = answer(planner, "resnet50")["accuracies"]
+    assert {(one["precision"], one["runtime"]) for one in found} > {("int8", "tensorrt"), ("int8", "pytorch")}
+    assert all(one["lost"] == pytest.approx(one["reference"] - one["value"]) and one["source"] for one in found)
+    assert "Accuracy at other precisions" in planner("profile", "resnet50")[1]
+    assert "is not published" in planner("profile", "lenet")[1]
+
+
 def test_another_resolution(planner):
     usual, large = (answer(planner, "resnet50", "--resolution", pixels) for pixels in (224, 448))
     assert large["input_shape"] == [3, 448, 448]

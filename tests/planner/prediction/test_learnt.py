@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from support.planning import CATALOG
 from calibrate.published.points import points
 from planner import api
 from planner.prediction.effects import PredictedCase
-from planner.prediction.learning import DesignMatrices, Figure, HeldOut, Spreads, digest, figures, widening
+from planner.prediction.fitting import DesignMatrices, Figure, Spreads, figures, fit
+from planner.prediction.learning import HeldOut, digest, parts, thinned, widening
 from planner.prediction.learnt import Learnt, Nearness, learnt, traits
 from planner.prediction.queries import QueryError, answers
 from planner.prediction.transfer import SPREAD_80
@@ -51,6 +53,26 @@ def test_the_shipped_effects_solve_the_equations_of_the_mixed_model() -> None:
     for group in STATIONARY:
         expected = told.spreads[group] ** 2 * (linear.matrices[group].T @ left)
         assert np.quantile(np.abs(means[group] - expected), 0.95) < 0.02, group
+
+
+@pytest.mark.parametrize("what", ["a model on a GPU", "a chip"])
+def test_what_is_left_out_is_left_out_as_if_it_had_never_been_seen(what: str) -> None:
+    """Effects without some figures are those of a second fit to the others.
+
+    To the last digits where figures are work alone, for such a model is linear; elsewhere the tangent differs.
+    """
+    rng = np.random.default_rng(1)
+    some = [f for f in thinned(figures(CATALOG.gpus), rng, 900) if f.case.full or f.case.batch >= 256]
+    some = [replace(f, case=replace(f.case, full=True)) for f in some]
+    spreads = Spreads(learnt().spreads, learnt().noise)
+    fitted = fit(some, spreads)
+    for left in list(parts(what, some, 5))[:2]:
+        told = fitted.without(left, left)
+        again = fit([f for at, f in enumerate(some) if at not in set(left)], spreads).learnt()
+        for figure in (some[at] for at in left):
+            one, other = told.log_time(figure.case, figure.gpu), again.log_time(figure.case, figure.gpu)
+            assert one == pytest.approx(other, abs=1e-6)
+            assert told.nearness(figure.case, figure.gpu) is again.nearness(figure.case, figure.gpu)
 
 
 def test_bands_are_widened_where_errors_are_large() -> None:
@@ -95,6 +117,14 @@ def test_names_are_understood_as_published_tables_write_them(tmp_path: Path) -> 
     assert rows[0] == rows[1]
 
 
+def test_a_shape_says_what_its_pixels_say(tmp_path: Path) -> None:
+    shape, pixels, bare, whole = asked(
+        tmp_path, "T4,resnet50,3x448x448,,,2", "T4,resnet50,448,,,2", "A100,resnet50,,,,2", "A100-40GB,resnet50,,,,2"
+    )
+    assert shape == pixels
+    assert bare == whole
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -102,6 +132,10 @@ def test_names_are_understood_as_published_tables_write_them(tmp_path: Path) -> 
         ("T4,nonesuch,,,,", "nonesuch"),
         ("T4,resnet50,,fp5,,", "fp5"),
         ("T4,resnet50,,,abacus,", "abacus"),
+        ("T4,resnet50,banana,,,", "banana"),
+        ("T4,resnet50,0,,,", "pixels"),
+        ("T4,resnet50,seq128,,,", "resnet50 reads"),
+        ("T4,bert_base,640x480,,,", "bert_base reads"),
         ("T4,resnet50,,,,0", "batch"),
         ("T4,resnet50,,,,many", "batch"),
         (",resnet50", "gpu"),

@@ -351,7 +351,7 @@ def test_models_measured_on_the_gpu_tell_of_another_by_its_layers() -> None:
     found = known.predict("tiny_yolov3", "L4", None, 8)
     assert found is not None
     assert (found.rule, set(found.probes)) == (PredictionRule.LAYER_MODEL, set(others))
-    assert found.evidence is Evidence.EXTRAPOLATED
+    assert found.evidence is Evidence.PREDICTED
     seen = measured_by_layers("tiny_yolov3").latency(8)
     assert found.latency_s.low < seen < found.latency_s.high
 

@@ -289,6 +289,7 @@ def test_commitments_are_paid_whole() -> None:
     asked = ("counts=[8]", "deadline=", "prices=[on-demand, reserved-3y]", "buy={instances: [g4dn.xlarge]}")
     rented, reserved = sorted(answer("resnet50", *asked).options, key=lambda o: o.price_kind)
     assert (rented.price_kind, reserved.price_kind) == ("on-demand", "reserved-3y")
+    assert rented.provider == reserved.provider == "aws"
     assert (rented.commitment_usd, rented.commitment_used) == (0, None)
     hourly = reserved.cost_usd.mid / (reserved.time_s.mid / 3600)
     assert reserved.commitment_usd == pytest.approx(hourly * 3 * 8760)

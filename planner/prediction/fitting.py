@@ -1,0 +1,396 @@
+"""Fitting: effects given all published times, or all but some, as best linear unbiased predictions.
+
+A mixed model (Henderson, Biometrics 31, 1975), made linear around its own answer a few times. Spreads of its groups of
+effects are those at which the points are likeliest (marginal likelihood).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, lapack, solve_triangular
+from scipy.optimize import minimize
+
+from calibrate.published.points import PublishedPoint, points
+from planner.prediction.effects import CaseRoofline, Effect, EffectPart, PredictedCase, effects, roofline
+from planner.prediction.learnt import OTHER_SD, Learnt
+from simulator.world.hardware import GPU
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+BATCH_MAX = 4096
+"""Larger ones are lists of items, not batches of pictures."""
+FULL_BATCH = 64
+"""Stands for a batch that was not stated."""
+PRIOR = {
+    "mean": 1.0,
+    "overhead style": 0.8,
+    "overhead runtime": 0.6,
+    "overhead family": 0.5,
+    "overhead slope": 0.5,
+    "overhead runtime precision": 0.4,
+    "overhead model?": 0.4,
+    "overhead model": 0.25,
+    "overhead model chip": 0.25,
+    "overhead runtime generation": 0.2,
+    "work model?": 1.2,
+    "work model input?": 0.5,
+    "work family": 0.3,
+    "work family runtime precision": 0.25,
+    "work runtime": 0.2,
+    "work model": 0.1,
+    "fill runtime precision": 0.3,
+    "fill": 0.2,
+    "bound generation precision": 0.25,
+    "bound style": 0.2,
+    "slope": 0.2,
+    "slope of size": 0.4,
+    "slope of size generation": 0.15,
+    "source gpu": 0.13,
+    "work family generation": 0.03,
+    "work model input": 0.03,
+    "work model gpu": 0.03,
+    "series": 0.03,
+}
+"""Where the search for spreads begins; `OTHER_SD` elsewhere."""
+PRIOR_NOISE, NOISE_MIN = 0.08, 0.04
+"""Where that of a source begins, and the least: figures that fit better hide what they would be off by elsewhere."""
+PRIOR_WEIGHT = 2.0
+"""Of one figure's worth of evidence for where spreads begin: a group of few effects says little of its spread."""
+STEPS, ROUNDS = 10, 5
+"""Steps of the search for spreads, and linearizations of one fit."""
+DENSE_MAX = 80
+"""Columns of a group up to which it is multiplied as a dense matrix."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured time as the model sees it."""
+
+    case: PredictedCase
+    gpu: GPU
+    source: str
+    log_s: float
+
+    @cached_property
+    def roofline(self) -> CaseRoofline:
+        """What data sheets say of it."""
+        return roofline(self.case, self.gpu)
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """Those of its case, and of whoever published it, that count."""
+        return [effect for effect in effects(self.case, self.roofline, self.gpu, self.source) if effect.weight]
+
+
+def figures(gpus: Mapping[str, GPU]) -> list[Figure]:
+    """All published points on kinds of GPU that the catalog knows; processors are none."""
+    usable = (p for p in points() if p.gpu in gpus and not gpus[p.gpu].cores and (p.batch or 1) <= BATCH_MAX)
+    return [Figure(case_of(p), gpus[p.gpu], p.source, log(p.sample_s * (p.batch or FULL_BATCH))) for p in usable]
+
+
+def case_of(point: PublishedPoint) -> PredictedCase:
+    """What was measured."""
+    return PredictedCase(
+        gpu=point.gpu,
+        architecture=point.architecture,
+        input=point.input,
+        precision=point.ran_at,
+        runtime=point.runtime,
+        batch=point.batch or FULL_BATCH,
+        full=point.batch is None,
+    )
+
+
+def series_name(figure: Figure) -> str:
+    """Of figures from which only the batch may differ."""
+    case = figure.case
+    return f"{case.architecture} {case.input} {case.gpu} {case.precision} {case.runtime}"
+
+
+# A fit
+
+
+@dataclass(frozen=True)
+class DesignMatrices:
+    """Figures as matrices: a column for each effect, by group."""
+
+    figures: Sequence[Figure]
+
+    @cached_property
+    def columns(self) -> dict[str, dict[str, int]]:
+        """Column of each key, by group."""
+        found: dict[str, dict[str, int]] = defaultdict(dict)
+        for figure in self.figures:
+            for _, group, key, _ in figure.effects:
+                found[group].setdefault(key, len(found[group]))
+        return dict(found)
+
+    @cached_property
+    def parts(self) -> dict[str, EffectPart]:
+        """What the effects of each group multiply."""
+        return {effect.group: effect.part for figure in self.figures for effect in figure.effects}
+
+    @cached_property
+    def matrices(self) -> dict[str, sp.csr_matrix]:
+        """Weights by figure and column, by group."""
+        cells: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+        for row, figure in enumerate(self.figures):
+            for _, group, key, weight in figure.effects:
+                cells[group].append((row, self.columns[group][key], weight))
+        return {group: self._matrix(group, some) for group, some in cells.items()}
+
+    def _matrix(self, group: str, cells: Sequence[tuple[int, int, float]]) -> sp.csr_matrix:
+        row, column, weight = zip(*cells, strict=True)
+        return sp.csr_matrix((weight, (row, column)), shape=(len(self.figures), len(self.columns[group])))
+
+    def around(self, means: Mapping[str, Floats]) -> "Linear":
+        """How times follow effects near some."""
+        sums = {part: np.zeros(len(self.figures)) for part in EffectPart}
+        for group, mean in means.items():
+            sums[self.parts[group]] += self.matrices[group] @ mean
+        at = list(zip(self.figures, sums[EffectPart.WORK], sums[EffectPart.OVERHEAD], strict=True))
+        told = np.array([f.roofline.log_time(work, overhead, f.case.full) for f, work, overhead in at])
+        share = np.array([f.roofline.share(work, overhead, f.case.full) for f, work, overhead in at])
+        follows = {EffectPart.WORK: share, EffectPart.OVERHEAD: 1 - share, EffectPart.WHOLE: np.ones(len(at))}
+        moved = sum(follows[part] * sums[part] for part in EffectPart)
+        seen = np.array([figure.log_s for figure in self.figures])
+        left = seen - told - sums[EffectPart.WHOLE] + moved
+        return Linear(
+            {group: sp.diags(follows[self.parts[group]]) @ matrix for group, matrix in self.matrices.items()}, left
+        )
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A mixed model: what the effects have to explain, and how figures follow them."""
+
+    matrices: Mapping[str, sp.csr_matrix]
+    left: Floats
+
+    @cached_property
+    def dense(self) -> dict[str, Floats]:
+        """Matrices of groups of few effects, which nearly every figure has."""
+        return {group: matrix.toarray() for group, matrix in self.matrices.items() if matrix.shape[1] <= DENSE_MAX}
+
+    def covariance(self, spreads: Mapping[str, float], noise: Floats) -> Floats:
+        """Of all figures."""
+        few = np.hstack([spreads[group] * matrix for group, matrix in self.dense.items()])
+        total = few @ few.T
+        sparse = [spreads[group] * matrix for group, matrix in self.matrices.items() if group not in self.dense]
+        if sparse:
+            together = sp.hstack(sparse).tocsr()
+            product = (together @ together.T).tocsr()
+            rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+            total[rows, product.indices] += product.data
+        total[np.diag_indices(len(total))] += noise**2
+        return np.asarray(total)
+
+    def traces(self, inverse: Floats) -> dict[str, Floats]:
+        """By group, for each effect: its column times the inverse times its column."""
+        return {
+            group: np.einsum("ij,ij->j", inverse @ self.dense[group], self.dense[group])
+            if group in self.dense
+            else _diagonal(matrix.tocsc(), inverse)
+            for group, matrix in self.matrices.items()
+        }
+
+
+def _diagonal(matrix: sp.csc_matrix, inverse: Floats) -> Floats:
+    found = np.empty(matrix.shape[1])
+    for column in range(matrix.shape[1]):
+        begin, end = matrix.indptr[column : column + 2]
+        rows, values = matrix.indices[begin:end], matrix.data[begin:end]
+        found[column] = values @ inverse[np.ix_(rows, rows)] @ values
+    return found
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """Standard deviations of effects by group, and of figures by source."""
+
+    effects: Mapping[str, float]
+    noise: Mapping[str, float]
+
+    def of_groups(self, groups: Sequence[str]) -> dict[str, float]:
+        """Of those that were not learnt, the usual one."""
+        return {group: self.effects.get(group, PRIOR.get(group, OTHER_SD)) for group in groups}
+
+    def of_figures(self, some: Sequence[Figure]) -> Floats:
+        """Noise of each."""
+        return np.array([max(NOISE_MIN, self.noise.get(figure.source, PRIOR_NOISE)) for figure in some])
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A mixed model at its answer: what its figures say of the effects, all of them or all but some."""
+
+    design: DesignMatrices
+    linear: Linear
+    spreads: Mapping[str, float]
+    """Of effects, by group."""
+    noise: Mapping[str, float]
+    """Of figures, by source."""
+    inverse: Floats
+    """Of the covariance of all figures."""
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """Those that it is made of."""
+        return self.design.figures
+
+    @cached_property
+    def series(self) -> list[str]:
+        """Name of each one's series."""
+        return [series_name(figure) for figure in self.figures]
+
+    @cached_property
+    def means(self) -> dict[str, Floats]:
+        """Of all effects, by group."""
+        return {group: self.spreads[group] ** 2 * (m.T @ self._weights) for group, m in self.linear.matrices.items()}
+
+    def learnt(self) -> Learnt:
+        """All effects, as all figures tell them."""
+        every = {group: np.arange(matrix.shape[1]) for group, matrix in self._columns.items()}
+        return self._learnt(every, self._weights, np.zeros((1, len(self._weights))))
+
+    def without(self, left: Integers, asked: Integers) -> Learnt:
+        """The effects that the figures `asked` have, as all figures but those `left` out tell them.
+
+        That takes no second fit: where rows of a matrix go, its inverse becomes a Schur complement (Rasmussen and
+        Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2). Only the tangent of the model is that
+        of all figures.
+        """
+        rows = self.inverse[left]
+        root = np.linalg.cholesky(rows[:, left])
+        known = solve_triangular(root, rows, lower=True, check_finite=False)
+        weights = self._weights - known.T @ solve_triangular(root, self._weights[left], lower=True)
+        return self._learnt(self._told(left, asked), weights, known)
+
+    def _told(self, left: Integers, asked: Integers) -> dict[str, Integers]:
+        """Columns by group of what figures that are asked for have, and others than those left out."""
+
+        def counts(matrix: sp.csr_matrix, rows: Integers) -> Integers:
+            return np.bincount(matrix[rows].indices, minlength=matrix.shape[1])
+
+        return {
+            group: np.flatnonzero(
+                (counts(matrix, asked) > 0) & (counts(matrix, left) < np.diff(self._columns[group].indptr))
+            )
+            for group, matrix in self.linear.matrices.items()
+        }
+
+    def _learnt(self, chosen: Mapping[str, Integers], weights: Floats, known: Floats) -> Learnt:
+        """Chosen effects, where figures weigh so much; the rows of `known` are what is no longer known."""
+        effects = {}
+        for group, columns in chosen.items():
+            matrix = self._columns[group][:, columns]
+            own = self.spreads[group] ** 2
+            means = own * (matrix.T @ weights)
+            traces = self._traces[group][columns] - ((matrix.T @ known.T) ** 2).sum(axis=1)
+            variances = np.maximum(own - own**2 * traces, 0.0)
+            keys = self._keys[group]
+            told = zip(columns, means, variances, strict=True)
+            effects[group] = {keys[at]: (float(mean), float(variance)) for at, mean, variance in told}
+        return Learnt(effects=effects, spreads=self.spreads, noise=self.noise)
+
+    @cached_property
+    def _weights(self) -> Floats:
+        return self.inverse @ self.linear.left
+
+    @cached_property
+    def _traces(self) -> dict[str, Floats]:
+        return self.linear.traces(self.inverse)
+
+    @cached_property
+    def _columns(self) -> dict[str, sp.csc_matrix]:
+        return {group: matrix.tocsc() for group, matrix in self.linear.matrices.items()}
+
+    @cached_property
+    def _keys(self) -> dict[str, list[str]]:
+        return {group: list(columns) for group, columns in self.design.columns.items()}
+
+
+def fit(some: Sequence[Figure], spreads: Spreads) -> Fit:
+    """Effects of all groups, given the figures. Takes n^3 operations a round, minutes for 8,000."""
+    design = DesignMatrices(some)
+    own = spreads.of_groups(list(design.matrices))
+    means: dict[str, Floats] = {}
+    for _ in range(ROUNDS):
+        linear = design.around(means)
+        root = lower_root(linear.covariance(own, spreads.of_figures(some)))
+        weights = cho_solve((root, True), linear.left, check_finite=False)
+        means = {group: own[group] ** 2 * (matrix.T @ weights) for group, matrix in linear.matrices.items()}
+    return Fit(design=design, linear=linear, spreads=own, noise=spreads.noise, inverse=inverse_of(root))
+
+
+def lower_root(covariance: Floats) -> Floats:
+    """Cholesky's factor of a symmetric positive matrix, which is used up."""
+    root, failed = lapack.dpotrf(covariance, lower=1, overwrite_a=1)
+    assert not failed
+    return np.asarray(root)
+
+
+def inverse_of(root: Floats) -> Floats:
+    """Of the matrix whose lower root it is, which is used up."""
+    half, failed = lapack.dpotri(root, lower=1, overwrite_c=1)
+    assert not failed
+    lower = np.tril(half)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+def likeliest(some: Sequence[Figure]) -> Spreads:
+    """Spreads at which the figures are likeliest, in two rounds of a linear model around its own answer."""
+    design = DesignMatrices(some)
+    names = sorted({figure.source for figure in some})
+    row = np.array([names.index(figure.source) for figure in some])
+    spreads = Spreads({}, {})
+    for _ in range(2):
+        linear = design.around(fit(some, spreads).means)
+        groups = list(linear.matrices)
+        begin = np.log(
+            [spreads.of_groups(groups)[g] for g in groups] + [spreads.noise.get(n, PRIOR_NOISE) for n in names]
+        )
+        usual = np.log([PRIOR.get(g, OTHER_SD) for g in groups] + [PRIOR_NOISE] * len(names))
+        found = minimize(
+            _unlikely,
+            begin,
+            args=(linear, groups, row, len(names), usual),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(log(0.003), log(3.0))] * len(begin),
+            options={"maxiter": STEPS, "maxfun": STEPS + 4},
+        )
+        values = [float(value) for value in np.exp(found.x)]
+        spreads = Spreads(
+            dict(zip(groups, values[: len(groups)], strict=True)), dict(zip(names, values[len(groups) :], strict=True))
+        )
+        print(f"likelihood {-found.fun:.1f}", flush=True)
+    return spreads
+
+
+def _unlikely(
+    logs: Floats, linear: Linear, groups: Sequence[str], source: NDArray[np.int64], sources_: int, usual: Floats
+) -> tuple[float, Floats]:
+    """Minus the logarithm of the likelihood, with its slope by the logarithm of each spread."""
+    values = np.exp(logs)
+    noise = values[len(groups) :]
+    covariance = linear.covariance(dict(zip(groups, values, strict=False)), noise[source])
+    root = lower_root(covariance)
+    log_root = np.log(np.diag(root)).sum()
+    inverse = inverse_of(root)
+    weights = inverse @ linear.left
+    traces = linear.traces(inverse)
+    slope = PRIOR_WEIGHT * (logs - usual)
+    for at, group in enumerate(groups):
+        pulled = linear.matrices[group].T @ weights
+        slope[at] += values[at] ** 2 * (traces[group].sum() - pulled @ pulled)
+    own = np.diag(inverse) - weights**2
+    slope[len(groups) :] += noise**2 * np.bincount(source, own, minlength=sources_)
+    unlikely = log_root + 0.5 * linear.left @ weights + 0.5 * PRIOR_WEIGHT * ((logs - usual) ** 2).sum()
+    return float(unlikely), slope
