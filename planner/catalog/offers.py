@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
+from planner.catalog.cores import host_cores
 from planner.catalog.files import (
     CatalogFile,
     GpuEntry,
@@ -41,6 +42,8 @@ STALE_DAYS = 90
 SMALLER_STALE_DAYS = 30
 """The same of smaller clouds, whose prices change within weeks."""
 LARGE_PROVIDERS = ("aws", "azure", "gcp", "oci")
+CORES_ASSUMED = 4
+"""Cores for each GPU of a machine of which nobody says how many it has: as many as the smallest instances have."""
 TERM_HOURS = {PriceKind.RESERVED_1Y: HOURS_PER_YEAR, PriceKind.RESERVED_3Y: 3 * HOURS_PER_YEAR}
 
 
@@ -87,6 +90,13 @@ class Offer:
     """How many there are; None: as many as wanted."""
     spot_range: tuple[float, float] | None
     """Lowest and highest spot price seen, USD/h; None for other kinds of price."""
+    host_cores: int | None = None
+    """Cores of its processor; None where nobody says."""
+
+    @property
+    def cores(self) -> int:
+        """Cores of its processor, assumed where nobody says."""
+        return CORES_ASSUMED * self.gpu_count if self.host_cores is None else self.host_cores
 
     @property
     def machine(self) -> MachineType:
@@ -215,6 +225,7 @@ def _judge(catalog: Catalog, instance: Instance, buy: BuySpec) -> Offer | Reject
         host_memory_bytes=instance.host_memory_bytes,
         count_max=None,
         spot_range=price.usd_per_hour_range,
+        host_cores=host_cores(instance.provider, instance.name),
     )
 
 
@@ -266,6 +277,7 @@ def _own_offer(catalog: Catalog, machine: OwnMachine) -> Offer:
         host_memory_bytes=machine.host_memory,
         count_max=machine.count,
         spot_range=None,
+        host_cores=machine.cores,
     )
 
 

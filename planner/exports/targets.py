@@ -49,6 +49,8 @@ def files_of(plan: Plan, target: Target) -> Files:
     if target in FILES:
         name, text_of = FILES[target]
         return {name: text_of(plan)}
+    if piped := [model.name for model in plan.recommendation.models if model.stages]:
+        raise ExportError(f"`{piped[0]}` is a pipeline, and servers are told of models alone. Export to openmetrics.")
     title, server, make = DEPLOYMENTS[target]
     fleet = machines(deployable(plan, server))
     files, steps, differs = make(plan, fleet)

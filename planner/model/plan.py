@@ -28,6 +28,12 @@ class Bottleneck(StrEnum):
     COST = "cost"
     PRICE = "price"
     PROFILE = "profile"
+    DECODE = "decode"
+    """Engines that decode video."""
+    HOST_CORES = "host-cores"
+    """Cores of the machines' processors."""
+    COPY = "copy"
+    """Links from processors to GPUs."""
     RETIRED = "retired"
     EVIDENCE = "evidence"
     """Nothing gave way, but too few requests were replayed to prove it."""
@@ -262,6 +268,69 @@ class ReplicaAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageAnswer:
+    """What one stage of a pipeline gets and gives."""
+
+    name: str
+    """In its pipeline."""
+    kind: str
+    """`model`, `decode`, `host` or `copy`."""
+    after: tuple[str, ...]
+    """Stages right before it."""
+    budget_s: float | None = None
+    """Of a model: the part of the pipeline's SLO that its place and its batches were planned with."""
+    replicas: tuple[ReplicaAnswer, ...] = ()
+    """Of a model."""
+    batch_size: int = 0
+    """Of a model, the largest."""
+    mean_batch_size: float = nan
+    items_per_frame: float
+    """On average."""
+    items_per_s: float
+    waiting_p50_s: float
+    """From an item's arrival at the stage until its service starts."""
+    waiting_p99_s: float
+    service_p50_s: float
+    service_p99_s: float
+    lost_fraction: float
+    """Of its items: given up here, or because their frame was lost elsewhere."""
+    utilization: float
+    """Share of time that its stations work, or that the GPUs of its replicas run batches of it."""
+    mode: str = ""
+    """Of a model: `resident` or `swapped`."""
+    precision: str = ""
+    runtime: str = ""
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceAnswer:
+    """How much of one kind of resource pipelines take: of GPUs, decoders, cores of hosts, or links to GPUs."""
+
+    kind: Bottleneck
+    """`compute`, `decode`, `host-cores` or `copy`."""
+    gpu: str
+    """Kind of GPU that it belongs to, or that is in its machine."""
+    codecs: tuple[str, ...] = ()
+    """Of decoders."""
+    servers: int
+    """How many there are: GPUs, engines, cores, links."""
+    load: float
+    """Share of its time that it works at what must be answered."""
+    limit: float
+    """Load that the headroom leaves."""
+    streams: int = 0
+    """Of decoders: cameras that come here."""
+    streams_max: int = 0
+    """Most that could come here within the limit."""
+
+    @property
+    def used(self) -> float:
+        """Load over its limit: what has most of it binds first."""
+        return self.load / self.limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
     """What one model gets and gives."""
 
@@ -304,6 +373,8 @@ class ModelAnswer:
     """That it runs at, e.g. `fp32`; empty in plans that do not say."""
     runtime: str = ""
     """That runs it, e.g. `pytorch`; empty in plans that do not say."""
+    stages: tuple[StageAnswer, ...] = ()
+    """Of a pipeline; none of a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,8 +488,10 @@ class Recommendation:
     replayed: Replayed | None = None
     """None in plans of older versions, and where nothing was replayed."""
     models: tuple[ModelAnswer, ...]
-    """Empty where nothing could even be tried."""
+    """Pipelines among them. Empty where nothing could even be tried."""
     gpus: tuple[GpuAnswer, ...]
+    resources: tuple[ResourceAnswer, ...] = ()
+    """What pipelines take of each resource; empty without pipelines."""
 
     @property
     def candidate(self) -> Candidate:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from planner.model.plan import GpuAnswer, ModelAnswer, PlanWarning, Policies, Replayed
+from planner.model.plan import GpuAnswer, ModelAnswer, PlanWarning, Policies, Replayed, ResourceAnswer
 from planner.model.statement import Statement
 
 SCHEMA = "planner.simulation/v2"
@@ -29,6 +29,8 @@ class Simulation:
     policies: Policies
     models: tuple[ModelAnswer, ...]
     gpus: tuple[GpuAnswer, ...]
+    resources: tuple[ResourceAnswer, ...] = ()
+    """What pipelines take of each resource; empty without pipelines."""
     assumptions: tuple[Statement, ...] = ()
     warnings: tuple[PlanWarning, ...] = ()
     schema: str = field(default=SCHEMA)

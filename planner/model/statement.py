@@ -33,6 +33,8 @@ class Code(StrEnum):
     TOO_MANY_GPUS = "too-many-gpus"
     TOO_FEW_MACHINES = "too-few-machines"
     TOO_DEAR = "too-dear"
+    STATION_TOO_BUSY = "station-too-busy"
+    NO_STATION = "no-station"
     # What would help
     LOWER_PRICE = "lower-price"
     OTHER_PRICE = "other-price"
@@ -99,6 +101,11 @@ class Code(StrEnum):
     REPRICED = "repriced"
     OF_MERGING = "of-merging"
     SPARES = "spares"
+    CORES = "cores"
+    VCPUS = "vcpus"
+    DECODE_MEMORY = "decode-memory"
+    DECODE_RATE = "decode-rate"
+    NETWORK = "network"
     # Why to measure
     MIGHT_DO_IT = "might-do-it"
     WIDEST_BAND = "widest-band"

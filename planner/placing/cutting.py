@@ -20,6 +20,8 @@ class FleetGpu:
     host: str
     kind: Kind
     host_memory_bytes: int | None = None
+    cores: int = 0
+    """Of the processor of its machine."""
     machines: int = 0
     """Place of its machine's type among those that are bought."""
 

@@ -15,6 +15,7 @@ from planner.catalog.offers import Offer
 from planner.model.candidate import Machines
 from planner.model.scenario import Objective
 from planner.placing.sizing import Kind, Sized, SizedModels
+from planner.placing.stations import Resource
 from simulator.world.power import busy_w
 
 GPUS_MAX = 4096
@@ -57,10 +58,11 @@ def machines_of(offers: Sequence[Offer], fleet: Fleet, among: Sequence[Offer] = 
     )
 
 
-def dominates(a: Offer, b: Offer, *, whole_hosts: bool) -> bool:
+def dominates(a: Offer, b: Offer, *, whole_hosts: bool, host_cores: bool = False) -> bool:
     """Whether `a` can stand in for every `b`: the same GPUs in no larger lots, no dearer, as many as wanted.
 
-    `whole_hosts`: the number of GPUs in one machine matters, because a model spans several.
+    `whole_hosts`: the number of GPUs in one machine matters, because a model spans several. `host_cores`: so do cores
+    of its processor, because pipelines work there.
     """
     return (
         Kind.of(a) == Kind.of(b)
@@ -68,6 +70,7 @@ def dominates(a: Offer, b: Offer, *, whole_hosts: bool) -> bool:
         and a.usd_per_hour * b.gpu_count <= b.usd_per_hour * a.gpu_count
         and a.count_max is None
         and _hosts_as_much(a.host_memory_bytes, b.host_memory_bytes)
+        and not (host_cores and b.cores * a.gpu_count > a.cores * b.gpu_count)
     )
 
 
@@ -103,6 +106,10 @@ class FleetProgram:
         w_mk x_mk <= (1 - headroom) S_k y_mk, sum_k y_mk >= 1 a replica keeps at most all S_k GPUs of a machine busy
         sum_m weights_m y_mk <= GPUs_k (memory - smallest context - smallest workspace)
 
+    and for each station that pipelines use - decoders, cores, links - with s_k the share of its work done on kind k:
+
+        sum_k s_k = 1, s_k work_k <= (1 - headroom) servers_k(n)
+
     **No plan that keeps its SLOs on long-run average is cheaper than the least value.** Take any such plan within
     the scenario's limits; it uses only batches that were measured and run no longer than the SLO. Its n is integer and
     within what may be bought. Let x_mk be the share of m's timely requests answered on kind k. Each costs at least
@@ -118,6 +125,8 @@ class FleetProgram:
     headroom: float
     max_gpus: int
     resident: bool
+    resources: tuple[Resource, ...] = ()
+    """What pipelines ask besides GPUs."""
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -176,8 +185,12 @@ class FleetProgram:
         """Columns: n by offer, x by pair, y by pair where resident, and one switch by excluded fleet and offer."""
         if {s.model for s, _ in self._pairs} != set(self.models):
             return None
-        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded))
+        if not all(self._able(resource) for resource in self.resources):
+            return None
+        stations = sum(len(self._able(resource)) for resource in self.resources)
+        rows = _Rows(len(self.offers), len(self._pairs), self.resident, len(excluded), stations)
         self._work_rows(rows, design)
+        self._resource_rows(rows, design)
         if self.resident:
             self._memory_rows(rows)
         self._exclusion_rows(rows, excluded)
@@ -216,6 +229,23 @@ class FleetProgram:
         for i, (s, kind) in enumerate(self._pairs):
             holds = {o: -1.0 for o, g in self._devices(kind).items() if g >= s.stages}
             rows.add(upper=0, x={i: 1.0}, n=holds)
+
+    def _able(self, resource: Resource) -> list[Kind]:
+        """Kinds of GPU in whose machines a resource is."""
+        return [kind for kind in self.kinds if kind.gpu.name in resource.work]
+
+    def _resource_rows(self, rows: "_Rows", design: float) -> None:
+        """All of the work is done somewhere, and no kind of station is busy longer than there are such."""
+        column = 0
+        for resource in self.resources:
+            able = self._able(resource)
+            places = range(column, column + len(able))
+            rows.add(lower=1, upper=1, s=dict.fromkeys(places, 1.0))
+            for place, kind in zip(places, able, strict=True):
+                here = {o: offer for o, offer in enumerate(self.offers) if Kind.of(offer) == kind}
+                free = {o: -(1 - self.headroom) * resource.servers(offer) for o, offer in here.items()}
+                rows.add(upper=0, s={place: resource.busy(kind.gpu.name, design)}, n=free)
+            column += len(able)
 
     def _pairs_of(self, model: str) -> list[int]:
         return [i for i, (s, _) in enumerate(self._pairs) if s.model == model]
@@ -256,10 +286,10 @@ class FleetProgram:
 
 
 class _Rows:
-    """Rows of an integer program over the blocks of columns n, x, y, z."""
+    """Rows of an integer program over the blocks of columns n, x, y, z, s."""
 
-    def __init__(self, offers: int, pairs: int, resident: bool, excluded: int) -> None:
-        widths = {"n": offers, "x": pairs, "y": pairs * resident, "z": excluded * offers}
+    def __init__(self, offers: int, pairs: int, resident: bool, excluded: int, stations: int) -> None:
+        widths = {"n": offers, "x": pairs, "y": pairs * resident, "z": excluded * offers, "s": stations}
         self.widths = widths
         self.start = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
         self.rows: list[tuple[dict[int, float], float, float]] = []
@@ -274,11 +304,11 @@ class _Rows:
         matrix = np.zeros((len(self.rows), width))
         for row, (columns, _, _) in zip(matrix, self.rows, strict=True):
             row[list(columns)] = list(columns.values())
-        upper = np.concatenate(
-            [count_max, np.ones(self.widths["x"]), np.full(self.widths["y"], inf), np.ones(self.widths["z"])]
-        )
+        most = {"x": 1.0, "y": inf, "z": 1.0, "s": 1.0}
+        upper = np.concatenate([count_max, *(np.full(self.widths[block], limit) for block, limit in most.items())])
         whole = np.ones(width, dtype=np.int8)
-        whole[self.start["x"] : self.start["x"] + self.widths["x"]] = 0
+        for block in "xs":
+            whole[self.start[block] : self.start[block] + self.widths[block]] = 0
         solution = milp(
             np.concatenate([weights, np.zeros(width - len(weights))]),
             constraints=LinearConstraint(matrix, [r[1] for r in self.rows], [r[2] for r in self.rows]),

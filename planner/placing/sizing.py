@@ -1,7 +1,7 @@
 """Sizing: the demand on each model, its feasible batch sizes on each kind of GPU, and the least work that takes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, takewhile
@@ -14,8 +14,9 @@ from calibrate.library.hosts import beside_host
 from planner.catalog.offers import Offer
 from planner.model.candidate import OnGpu
 from planner.model.plan import Bottleneck, Rejection
-from planner.model.scenario import ModelSpec, Scenario
+from planner.model.scenario import ModelSpec, PipelineSpec, Scenario
 from planner.model.statement import Code, Statement
+from planner.placing.stages import items_of
 from simulator.clock.run import cut
 from simulator.world.deployment import Drop
 from simulator.world.hardware import CONTEXT_BYTES, GPU
@@ -81,11 +82,27 @@ class Need:
     """Variance over mean of the number of arrivals in a window: 0 for cameras, 1 for Poisson."""
     gap_s: float = 0.0
     """Least time between two requests: the period of a camera that is alone, 0 for all else."""
+    pipeline: PipelineSpec | None = None
+    """Its stages, where a pipeline is asked."""
+    frames: "Need | None" = None
+    """Of a stage: what is asked of its pipeline."""
+    least_share: float | None = None
+    """Of a stage: share of its items that must be answered at least; None: as its attainment says."""
 
     @property
     def needed_rps(self) -> float:
         """Requests that must be processed: 100 rps at 99 % attainment need 99 where frames may be dropped, else 100."""
         return self.rate_rps * (self.slo.attainment if self.may_drop else 1.0)
+
+    @property
+    def least_rps(self) -> float:
+        """Requests that must be answered in time: of frames that may be lost, those with most items may be the ones."""
+        return self.rate_rps * (self.slo.attainment if self.least_share is None else self.least_share)
+
+    @property
+    def judged(self) -> "Need":
+        """What is asked where the SLO is judged: of a stage the pipeline, else itself."""
+        return self.frames or self
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +186,48 @@ def least_gap_s(streams: Sequence[Stream]) -> float:
 def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
     """Demand on each model that any stream asks."""
 
-    def need(spec: ModelSpec) -> Need:
+    def need(spec: ModelSpec | PipelineSpec) -> Need:
         streams = tuple(s for s in workload.streams if s.model == spec.name)
         slo = SLO(spec.slo.latency, spec.slo.attainment)
         rate_rps = sum(s.rate_rps for s in streams)
         spread = sum(s.rate_rps * gap_cv(s) ** 2 for s in streams) / rate_rps
-        may_drop, delay_s = scenario.drop is not Drop.NEVER, spec.max_queue_delay
-        return Need(spec.name, rate_rps, slo, delay_s, may_drop, streams, spread, least_gap_s(streams))
+        may_drop = scenario.drop is not Drop.NEVER
+        delay_s = spec.max_queue_delay if isinstance(spec, ModelSpec) else 0.0
+        pipeline = spec if isinstance(spec, PipelineSpec) else None
+        return Need(spec.name, rate_rps, slo, delay_s, may_drop, streams, spread, least_gap_s(streams), pipeline)
 
     asked = {s.model for s in workload.streams}
-    return {spec.name: need(spec) for spec in scenario.models if spec.name in asked}
+    found = {spec.name: need(spec) for spec in scenario.asked if spec.name in asked}
+    models = {spec.name: spec for spec in scenario.models}
+    for pipeline in scenario.pipelines:
+        frames = found.pop(pipeline.name)
+        found |= {need.model: need for need in stage_needs(pipeline, frames, models)}
+    return found
+
+
+def stage_needs(pipeline: PipelineSpec, frames: Need, models: Mapping[str, ModelSpec]) -> Iterator[Need]:
+    """Demand on each stage that runs a model. How its items come is not known before the stages before it run."""
+    for stage, items in items_of(pipeline).items():
+        name = pipeline.stage(stage)
+        if name not in models:
+            continue
+        spec, rate_rps = models[name], frames.rate_rps * items.mean
+        yield Need(
+            model=name,
+            rate_rps=rate_rps,
+            slo=SLO(spec.slo.latency, spec.slo.attainment),
+            max_queue_delay_s=spec.max_queue_delay,
+            may_drop=frames.may_drop,
+            streams=(Stream(name, Poisson(rate_rps)),),
+            dispersion=items.variance / items.mean + items.mean * frames.dispersion,
+            frames=frames,
+            least_share=items.least_share(frames.slo.attainment),
+        )
+
+
+def judged(needs: Mapping[str, Need]) -> dict[str, Need]:
+    """What streams ask and SLOs judge: models, and pipelines as a whole."""
+    return {need.judged.model: need.judged for need in needs.values()}
 
 
 def least_work(need: Need, latency_s: Sequence[float], noisy: bool) -> float:
@@ -198,7 +247,7 @@ def least_work(need: Need, latency_s: Sequence[float], noisy: bool) -> float:
         window_s = slo.latency_s if noisy else slo.latency_s - run_s
         on_time_s = min(on_time_s, run_s / min(b, most_arrivals(need.streams, max(window_s, 0.0))))
         all_s = min(all_s, run_s / b)
-    on_time = slo.attainment * need.rate_rps * on_time_s
+    on_time = need.least_rps * on_time_s
     return on_time if need.may_drop else max(on_time, need.rate_rps * all_s)
 
 

@@ -31,15 +31,16 @@ from planner.placing.packing import Placed, portions_of
 from planner.placing.sizing import Need
 from planner.prediction.predict import interpolated
 from planner.replay.deploying import failures
+from planner.replay.pipelines import resources_of, stages_of
 from planner.replay.replay import Replay
-from planner.replay.trial import Trial, mean_of_known
+from planner.replay.trial import Trial, evidence, mean_of_known
 from planner.units.reading import HOURS_PER_MONTH
 from simulator.clock.metrics import (
     ModelMetrics,
     Verdict,
     confidence_interval,
 )
-from simulator.world.profile import Evidence, Profile, weakest
+from simulator.world.profile import weakest
 from simulator.world.workload import FixedRate, Workload
 
 WORTH_MEASURING = 0.05
@@ -66,6 +67,7 @@ def recommend(trial: Trial, lower_bound_usd_per_hour: float) -> Recommendation:
         replayed=replayed(trial),
         requests=trial.replay.requests,
         models=models,
+        resources=resources_of(trial),
         gpus=tuple(_gpu_answer(trial, device) for device in trial.devices),
     )
 
@@ -146,7 +148,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         replicas=tuple(map(_replica_answer, placed)),
         batch_size=max(p.batch_size_max for p in placed),
         max_queue_delay_s=need.max_queue_delay_s,
-        gpus=tuple(device.id for p in placed for device in p.devices),
+        gpus=tuple(dict.fromkeys(device.id for p in placed for device in p.devices)),
         mode="swapped" if swapped else "resident",
         slo_s=need.slo.latency_s,
         slo_attainment_target=need.slo.attainment,
@@ -168,7 +170,8 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         accuracy=_accuracy(trial.replay, need.model),
         joules_per_inference=mean(lambda m: m.joules_per_inference),
         verdict=verdict,
-        bottleneck=bottleneck_of(max(placed, key=lambda p: p.worst_s)),
+        bottleneck=_bottleneck(trial, need, placed),
+        stages=stages_of(trial, need),
         evidence=weakest(*(evidence(profile, swapped) for profile in profiles)),
         predicted=any(profile.predicted for profile in profiles),
         precision=" and ".join(sorted({profile.precision for profile in profiles})),
@@ -186,6 +189,15 @@ def _accuracy(seen: Replay, model: str) -> Accuracy:
     lost_is_wrong = mean_of_known([accuracy[model] for accuracy in seen.lost_is_wrong])
     reuse_last = [accuracy[model] for accuracy in seen.reuse_last]
     return Accuracy(lost_is_wrong=lost_is_wrong, reuse_last=mean_of_known(reuse_last) if reuse_last else None)
+
+
+def _bottleneck(trial: Trial, need: Need, placed: Sequence[Placed]) -> Bottleneck:
+    """What gives way first: of a pipeline, what most is taken of, stations among it."""
+    resources = resources_of(trial) if need.pipeline else ()
+    busiest = max(resources, key=lambda one: one.used, default=None)
+    if busiest is not None and busiest.kind is not Bottleneck.COMPUTE:
+        return busiest.kind
+    return bottleneck_of(max(placed, key=lambda p: p.worst_s))
 
 
 def bottleneck_of(placed: Placed) -> Bottleneck:
@@ -234,12 +246,6 @@ def _offered_load(placed: Placed, device: FleetGpu) -> float:
     """Of one replica on one of its GPUs."""
     here = portions_of(placed)[placed.devices.index(device)]
     return duty.offered_load([here], [placed.batch_size_max])
-
-
-def evidence(profile: Profile, swapped: bool) -> Evidence:
-    """The weakest of the figures that matter: load times only where weights move while serving."""
-    loading = [profile.load_evidence] if swapped else []
-    return weakest(profile.latency_evidence, profile.memory_evidence, *loading)
 
 
 def policies(scenario: Scenario, workload: Workload, trial: Trial | None) -> Policies:

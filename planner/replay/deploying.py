@@ -10,6 +10,7 @@ from planner.placing.duty import context_bytes
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Need
+from planner.placing.stations import pipelines_on, placed_stations
 from simulator.world.deployment import BatchingPolicy, Deployment, Failures, Replica, Service, SwapPolicy
 from simulator.world.hardware import Device, Host
 from simulator.world.sharing import turn_order
@@ -25,7 +26,7 @@ def devices_of(offers: Sequence[Offer], fleet: Fleet) -> list[FleetGpu]:
             built[offer.instance] += 1
             host = f"{offer.instance}-{built[offer.instance]}"
             devices += [
-                FleetGpu(f"{host}:{i}", host, Kind.of(offer), offer.host_memory_bytes, place)
+                FleetGpu(f"{host}:{i}", host, Kind.of(offer), offer.host_memory_bytes, offer.cores, place)
                 for i in range(offer.gpu_count)
             ]
     return devices
@@ -54,7 +55,9 @@ def deploy(
             )
             for p in mine
         )
-        return Service(model=need.model, slo=need.slo, replicas=replicas, drop=scenario.drop, routing=scenario.routing)
+        return Service(
+            model=need.model, slo=need.judged.slo, replicas=replicas, drop=scenario.drop, routing=scenario.routing
+        )
 
     hosts = {
         c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
@@ -78,6 +81,8 @@ def deploy(
         scheduling=scenario.scheduling,
         swap=swap or scenario.swap.policy,
         failures=failures(scenario),
+        pipelines=pipelines_on(scenario.pipelines, devices),
+        stations=tuple(station for _, station in placed_stations(scenario.pipelines, devices)),
     )
 
 

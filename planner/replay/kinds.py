@@ -6,8 +6,7 @@ from statistics import fmean
 from planner.catalog.offers import Catalog
 from planner.catalog.sold import Instance
 from planner.model.plan import OfOneKind, Searched
-from planner.replay.answer import evidence
-from planner.replay.trial import Trial
+from planner.replay.trial import Trial, evidence
 from simulator.world.profile import weakest
 
 

@@ -10,7 +10,7 @@ from planner.model.replications import (
     looks_at,
 )
 from planner.model.scenario import Scenario
-from planner.placing.sizing import Need
+from planner.placing.sizing import Need, judged
 from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
 from planner.replay.timeline import latency_counts, timeline
@@ -90,14 +90,15 @@ def _not_begun(
     scenario: Scenario, workload: Workload, needs: Mapping[str, Need], deployment: Deployment, *, screen: bool
 ) -> Replay:
     """What is known before the first replication: how long each is, how many there may be, and what is overloaded."""
-    rates_rps = {model: need.needed_rps for model, need in needs.items()}
+    asked = judged(needs)
+    rates_rps = {model: need.needed_rps for model, need in asked.items()}
     load = 0.0 if screen else measured_load(deployment, rates_rps, workload)
     length = stretch(scenario, workload, needs, deployment, load)
     doubted = deployment.doubted
     fixed = workload.is_fixed(length.horizon_s) and deployment.is_fixed and not doubted
     only_draws = workload.is_fixed_but_for_phases(length.horizon_s) and deployment.is_fixed
     return Replay(
-        needs=needs,
+        needs=asked,
         summaries=(),
         lost_is_wrong=(),
         reuse_last=(),
@@ -115,12 +116,12 @@ def _not_begun(
 
 def _with_one_more(so_far: Replay, worlds: Worlds, seed: int, scenario: Scenario, *, screen: bool) -> Replay:
     """The replications so far and one more."""
-    base = {spec.name: spec.accuracy for spec in scenario.models}
+    base = {spec.name: spec.accuracy for spec in scenario.asked}
     half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
     shown = so_far.timeline is None and not screen
     result = worlds.result(seed) if shown or half_life_s is not None else None
     seen = worlds.figures(result) if result else worlds.seen(seed)
-    answered = {model: base[model] * one.slo_attainment for model, one in seen.summary.models.items()}
+    answered = {model: base[model] * seen.summary.models[model].slo_attainment for model in base}
     reused = (accuracy(result, base, half_life_s, early_s),) if result and half_life_s is not None else ()
     more = replace(
         so_far,

@@ -14,6 +14,7 @@ from planner.placing.sizing import Kind
 from planner.replay.replay import Replay
 from simulator.clock.stability import drain, offered_load
 from simulator.world.deployment import Deployment
+from simulator.world.profile import Evidence, Profile, weakest
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,25 @@ class Trial:
         return sum(mean_of_known([s.devices[c.id].mean_power_w for s in self.replay.summaries]) for c in self.devices)
 
     def placed(self, model: str) -> list[Placed]:
-        """The replicas of one model."""
-        return [p for p in self.packing.placed if p.portion.sized.model == model]
+        """The replicas of one model, or of all stages of a pipeline."""
+        return [p for p in self.packing.placed if p.portion.sized.need.judged.model == model]
+
+    @cached_property
+    def short(self) -> list[str]:
+        """Models that run for what missed its SLO, in the order of the misses."""
+        return list(dict.fromkeys(p.portion.sized.model for missed in self.replay.missed for p in self.placed(missed)))
 
 
 def candidate_of(offers: Sequence[Offer], fleet: Fleet, swapped: bool, among: Sequence[Offer] = ()) -> Candidate:
     """What is bought, and how models share its memory; `among` are all offers."""
     memory = Memory.SWAPPED if swapped else Memory.RESIDENT
     return Candidate(machines=machines_of(offers, fleet, among), memory=memory)
+
+
+def evidence(profile: Profile, swapped: bool) -> Evidence:
+    """The weakest of the figures that matter: load times only where weights move while serving."""
+    loading = [profile.load_evidence] if swapped else []
+    return weakest(profile.latency_evidence, profile.memory_evidence, *loading)
 
 
 def mean_of_known(values: Sequence[float]) -> float:

@@ -6,20 +6,22 @@ from datetime import date
 from math import floor
 
 from calibrate.published.accuracy import EXACT, accuracy
+from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import retired_machines, spot_machines, stale, usual_days
+from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale, usual_days
 from planner.model.choices import PriceKind
 from planner.model.plan import (
     Bottleneck,
     PlanWarning,
 )
-from planner.model.scenario import Scenario
+from planner.model.scenario import Scenario, StageSpec
 from planner.model.statement import Code, Statement
 from planner.placing.packing import Placed
 from planner.placing.sizing import Sized
-from planner.replay.answer import bottleneck_of, evidence
+from planner.placing.stations import pipelines_in
+from planner.replay.answer import bottleneck_of
 from planner.replay.replay import Replay
-from planner.replay.trial import Trial
+from planner.replay.trial import Trial, evidence
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, WeightSource
 from simulator.world.workload import Workload
 
@@ -36,6 +38,7 @@ def assumptions(scenario: Scenario, trial: Trial, of_catalog: Sequence[Statement
         *_of_power(trial, of_catalog),
         *_of_placement(scenario, trial),
         *_of_spares(scenario),
+        *_of_stations(trial),
     )
     return tuple(dict.fromkeys(statements))
 
@@ -92,6 +95,40 @@ def _of_spares(scenario: Scenario) -> Iterator[Statement]:
     """How machines are replaced that may be away."""
     if scenario.survive:
         yield Statement(code=Code.SPARES, figures={"survive": scenario.survive})
+
+
+def _of_stations(trial: Trial) -> Iterator[Statement]:
+    """What holds for pipelines besides their models."""
+    stages = [stage for pipeline in pipelines_in(trial.replay.needs) for stage in pipeline.stages]
+    if len({device.host for device in trial.devices}) > 1 and stages:
+        yield Statement(code=Code.NETWORK)
+    if any(stage.host for stage in stages):
+        yield from _of_cores(trial)
+    for stage in stages:
+        if stage.decode is not None and stage.memory is None:
+            held = {"stream_bytes": float(stream_bytes(*stage.resolution))}
+            yield Statement(code=Code.DECODE_MEMORY, figures=held)
+    yield from _of_decoders(trial, stages)
+
+
+def _of_cores(trial: Trial) -> Iterator[Statement]:
+    """Cores of machines: virtual ones count whole, and where nobody states them they are assumed."""
+    rented = tuple(offer.instance for offer in trial.bought if offer.host_cores and offer.provider != OWN)
+    if rented:
+        yield Statement(code=Code.VCPUS, subjects=rented)
+    for offer in trial.bought:
+        if offer.host_cores is None:
+            yield Statement(code=Code.CORES, subjects=(offer.instance,), figures={"cores": CORES_ASSUMED})
+
+
+def _of_decoders(trial: Trial, stages: Sequence[StageSpec]) -> Iterator[Statement]:
+    """Rates of decoders that nobody published of just this GPU or resolution."""
+    for kind in sorted(trial.kinds, key=lambda kind: kind.gpu.name):
+        for stage in stages:
+            rate = decode_fps(kind.gpu, stage.decode, *stage.resolution) if stage.decode else None
+            if rate and rate.evidence in (Evidence.ASSUMED, Evidence.EXTRAPOLATED):
+                figures = {"fps": rate.fps_per_engine}
+                yield Statement(code=Code.DECODE_RATE, subjects=(kind.gpu.name, rate.evidence), figures=figures)
 
 
 def _of_loads(source: WeightSource, trial: Trial) -> Iterator[Statement]:

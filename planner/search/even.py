@@ -11,7 +11,7 @@ from itertools import chain
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import offered_load
 from planner.placing.packing import Misfit, Packer, Packing, Placed, portions_of
-from planner.placing.sizing import Kind, Sized, SizedModels
+from planner.placing.sizing import Kind, Sized, SizedModels, judged
 from planner.replay.deploying import deploy
 from planner.search.question import Question
 from simulator.clock.stability import drain
@@ -67,7 +67,7 @@ def _grows(question: Question, sized: SizedModels, devices: Sequence[FleetGpu], 
     if is_plain(packing):
         return False
     deployment = deploy(question.scenario, question.needs, devices, packing.placed)
-    rates_rps = {one.model: one.need.needed_rps for one in sized.values()}
+    rates_rps = {m: need.needed_rps for m, need in judged({one.model: one.need for one in sized.values()}).items()}
     return bool(drain(deployment, rates_rps, question.workload).growing)
 
 

@@ -23,8 +23,9 @@ OTHERS_SHOWN = 8
 
 def with_known_names(loaded: Loaded, catalog: Catalog, library: Profiles) -> Loaded:
     """The scenario with its GPUs as the catalog spells them; ScenarioError with the place of every unknown name."""
-    models = tuple(_spelt_runtime(_of_any_input(model, library)) for model in loaded.scenario.models)
-    scenario = replace(loaded.scenario, buy=spelt(loaded.scenario.buy, catalog), models=models)
+    scenario = loaded.scenario.with_stages
+    models = tuple(_spelt_runtime(_of_any_input(model, library)) for model in scenario.models)
+    scenario = replace(scenario, buy=spelt(loaded.scenario.buy, catalog), models=models)
     loaded = replace(loaded, scenario=scenario)
     wrong = list(wrong_offers(catalog, scenario.buy))
     if isinstance(library, Library):
@@ -53,13 +54,13 @@ def spelt(buy: BuySpec, catalog: Catalog) -> BuySpec:
 
 def _not_traced(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
     """Models of one's own that are neither measured nor show their layers, and why. **Runs their code.**"""
-    for i, model in enumerate(scenario.models):
+    for model in scenario.models:
         if not model.is_traced or model.known_as in library.models():
             continue
         try:
             facts(model.made_by, model.input or None)
         except FactsError as error:
-            yield ("models", i, "factory" if model.factory else "model"), str(error)
+            yield (*scenario.place(model.name), "factory" if model.factory else "model"), str(error)
 
 
 def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Steps, str]]:
@@ -67,7 +68,7 @@ def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Ste
     known = {*library.models(), *models_with_layers()}
     named = {i: model for i, model in enumerate(scenario.models) if model.profile or ":" not in model.made_by}
     return {
-        i: _unknown_model(model, i, known)
+        i: _unknown_model(model, scenario.place(model.name), known)
         for i, model in named.items()
         if model.known_as not in known and not library.published_of(model.known_as) and not has_layers(model.known_as)
     }
@@ -75,7 +76,7 @@ def _unknown_models(scenario: Scenario, library: Library) -> dict[int, tuple[Ste
 
 def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[Steps, str]]:
     """Runtimes in which nothing is known of their models, each with its place."""
-    for i, model in enumerate(scenario.models):
+    for model in scenario.models:
         own = {profile.runtime for profile in library.for_model(model.known_as)}
         known = own | {profile.runtime for profile in library.published_of(model.known_as)}
         if scenario.predict is not Predict.NEVER and learnt().knows("work model", architecture(model.known_as)):
@@ -83,7 +84,10 @@ def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[St
         for asked in sorted(set(model.runtimes) - known):
             listed = f" Known: {', '.join(sorted(known))}." if known else ""
             wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}{listed}"
-            yield ("models", i, "runtime"), f"{wrong} Or measure it, and name the folder with `--profiles DIR`."
+            yield (
+                (*scenario.place(model.name), "runtime"),
+                f"{wrong} Or measure it, and name the folder with `--profiles DIR`.",
+            )
 
 
 def _of_any_input(model: ModelSpec, library: Profiles) -> ModelSpec:
@@ -101,8 +105,8 @@ def _spelt_runtime(model: ModelSpec) -> ModelSpec:
     return replace(model, runtime=model.runtime and tuple(map(runtime, model.runtime)))
 
 
-def _unknown_model(model: ModelSpec, i: int, known: set[str]) -> tuple[Steps, str]:
-    place = ("models", i, "profile" if model.profile else "model" if model.model else "name")
+def _unknown_model(model: ModelSpec, stands: Steps, known: set[str]) -> tuple[Steps, str]:
+    place = (*stands, "profile" if model.profile else "model" if model.model else "name")
     if candidates := shipped(model.known_as):
         return place, f"`{model.known_as}` may be {' or '.join(candidates)}. Write one of them as its `model`."
     wrong = f"no model is known as `{model.known_as}`: neither measured, nor are its layers known."

@@ -12,10 +12,10 @@ from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook,
 from planner.model.scenario import Objective, Scenario, Variant
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import cost_usd_per_hour, machines_of
+from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Profiles, Sized, SizedModels
 from planner.prediction.predict import End, Predictor
-from planner.replay.answer import evidence
-from planner.replay.trial import Trial
+from planner.replay.trial import Trial, evidence
 from planner.replay.warnings import of_precisions
 from planner.search.question import Question, ask
 from planner.units.reading import HOURS_PER_MONTH
@@ -299,15 +299,16 @@ def _weakest(question: Question, catalog: Catalog, shown: Trial) -> Iterator[Mea
     weak = max(ranks.values(), key=lambda e: e.rank)
     if weak is Evidence.MEASURED:
         return
-    first = min((m for m in placed if ranks[m] is weak), key=lambda m: (_room(shown, m), m))
+    first = min((m for m in placed if ranks[m] is weak), key=lambda m: (_room(shown, placed[m]), m))
     why = Statement(code=Code.LEAST_ROOM, subjects=(weak,))
     yield _measurement(question, catalog, placed[first].portion.sized, why)
 
 
-def _room(shown: Trial, model: str) -> float:
-    """Surely kept share of what a model may miss."""
-    target = shown.replay.needs[model].slo.attainment
-    left = shown.replay.attainment[model].low - target
+def _room(shown: Trial, placed: Placed) -> float:
+    """Surely kept share of what a model, or the pipeline of a stage, may miss."""
+    judged = placed.portion.sized.need.judged
+    target = judged.slo.attainment
+    left = shown.replay.attainment[judged.model].low - target
     return -inf if isnan(left) else left / (1 - target) if target < 1 else left
 
 

@@ -10,11 +10,13 @@ from planner.model.plan import Bottleneck, Rejection
 from planner.placing.cutting import CutReplica, FleetGpu, ways_to_cut
 from planner.placing.fleets import Fleet, cost_usd_per_hour
 from planner.placing.packing import Content, Misfit, Packer, Packing, added, neighbours, without
+from planner.placing.sizing import Need, judged
+from planner.placing.stations import loads_on
 from planner.replay.deploying import deploy, devices_of
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.question import Question
-from planner.search.rejections import misfit, missed_slo, too_busy, too_strained
+from planner.search.rejections import misfit, missed_slo, too_busy, too_few_stations, too_strained
 from simulator.clock.stability import drain
 from simulator.world.deployment import SwapPolicy
 
@@ -82,6 +84,8 @@ class OnFleet:
         then other ways to cut; then all of these with larger batches and with stages in the opposite order; then other
         batches, rules of swapping and small moves from what came nearest.
         """
+        if short := self._short_of_stations():
+            return short
         trial = self._repaired()
         cuts = self._other_cuts()
         while not (trial or self.too_few) and (spans := next(cuts, None)):
@@ -100,6 +104,17 @@ class OnFleet:
             if trial.replay.looks_met:
                 return trial
         return None
+
+    def _short_of_stations(self) -> Miss | None:
+        """Why decoders, cores or links of this fleet cannot do the work; None where they can."""
+        question = self.question
+        loads = loads_on(question.needs, self.devices)
+        busiest = max(loads, key=lambda one: one.load, default=None)
+        if busiest is None or busiest.load <= 1 - question.scenario.headroom + 1e-9:
+            return None
+        candidate = candidate_of(self.offered, self.fleet, self.swap, question.offers)
+        cost = cost_usd_per_hour(self.offered, self.fleet)
+        return Miss(too_few_stations(candidate, busiest, question.scenario.headroom, cost), None, False)
 
     def _other_cuts(self) -> Iterator[tuple[CutReplica, ...]]:
         """Ways to cut models besides that of packing itself."""
@@ -143,7 +158,7 @@ class OnFleet:
         trial = first
         tightness: dict[str, float] = {}
         for seed in range(2, 2 + REPAIRS):
-            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.replay.missed}
+            tightness |= {m: tightness.get(m, 1.0) * TIGHTEN for m in trial.short}
             tighter = self._replayed_if_new(self._packer(tightness, None, seed).pack(self.devices))
             if tighter is None:
                 return
@@ -182,12 +197,15 @@ class OnFleet:
 
     def _apart(self) -> Trial | None:
         """GPUs of their own for the models that every packing so far has missed; None where none can be spared."""
-        always = [m for m in self.models if all(t.replay.margin(m) < 0 for t in self.missed)]
+        always = [m for m, need in self.question.needs.items() if self._always_missed(need)]
         rules = self.question.rules(self.swap, {})
         packing = Packer(self.models, self.question.sized, rules, apart=always).pack(self.devices)
         if self._miss_unreplayed(packing, repaired=True) or isinstance(packing, Misfit) or self._seen(packing):
             return None
         return self.replayed(packing)
+
+    def _always_missed(self, need: Need) -> bool:
+        return all(trial.replay.margin(need.judged.model) < 0 for trial in self.missed)
 
     def _tried(self, packing: Packing, swap: SwapPolicy | None = None) -> Trial | None:
         """A packing replayed; None where it missed."""
@@ -208,7 +226,7 @@ class OnFleet:
             for packing in (trial.packing, turned):
                 if isinstance(packing, Misfit):
                     continue
-                for one in (packing, self._widened(packing, trial.replay.missed)):
+                for one in (packing, self._widened(packing, trial.short)):
                     if self._miss_unreplayed(one, repaired=True) or self._seen(one):
                         continue
                     if met := self._tried(one):
@@ -266,7 +284,7 @@ class OnFleet:
     def _drains(self, packing: Packing, swap: SwapPolicy) -> bool:
         """Whether a backlog is worked off with the headroom kept."""
         q = self.question
-        rates_rps = {model: need.needed_rps / (1 - q.scenario.headroom) for model, need in q.needs.items()}
+        rates_rps = {m: need.needed_rps / (1 - q.scenario.headroom) for m, need in judged(q.needs).items()}
         deployment = deploy(q.scenario, q.needs, self.devices, packing.placed, swap)
         return not drain(deployment, rates_rps, q.workload).growing
 
@@ -292,7 +310,7 @@ class OnFleet:
         quarter = [max(1, n // 4) for n in now]
         for sizes in (fit, between, half):
             yield packing.with_batches(sizes)
-        models = beside(packing, trial.replay.missed or self.models)
+        models = beside(packing, trial.short or self.models)
         for sizes, model in product((fit, half, quarter), models):
             yield packing.with_batches_of(model, sizes)
 

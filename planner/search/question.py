@@ -14,8 +14,9 @@ from planner.model.scenario import EvidenceAsked, MemoryPolicy, Predict, Scenari
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
 from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size
+from planner.placing.stations import resources, undecoding
 from planner.prediction.predict import Predictor
-from planner.search.rejections import dominated
+from planner.search.rejections import dominated, no_decoder
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
 
@@ -40,6 +41,7 @@ class Question:
             headroom=self.scenario.headroom,
             max_gpus=self.scenario.buy.max_gpus,
             resident=self.scenario.memory is MemoryPolicy.RESIDENT,
+            resources=resources(self.needs, [offer.gpu for offer in self.offers]),
         )
 
     def lower_bound_usd_per_hour(self) -> float:
@@ -77,6 +79,7 @@ def ask(
 
     Pairs that nobody measured are predicted; where measured ones are asked for, only if those serve not every model.
     """
+    scenario = scenario.with_stages
     predictor = predictor_of(scenario, catalog, library)
     if predictor is None or scenario.buy.evidence is EvidenceAsked.MEASURED:
         measured = _ask(scenario, demand, catalog, library, shared)
@@ -119,17 +122,21 @@ def _ask(
     why_not = library.why_not if isinstance(library, Predictor) else None
     sized, misfits = size(scenario, need_by_model, offered, library, shared, why_not)
     spanning = any(s.stages > 1 for s in sized.values())
-    kept, replaced = undominated(offered, whole_hosts=spanning)
+    on_hosts = any(stage.host for pipeline in scenario.pipelines for stage in pipeline.stages)
+    kept, replaced = undominated(offered, whole_hosts=spanning, host_cores=on_hosts)
     useful = tuple(offer for offer in kept if any(k == Kind.of(offer) for _, k in sized))
-    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *replaced]
+    blind = [no_decoder(gpu.name) for gpu in undecoding(need_by_model, [offer.gpu for offer in offered])]
+    return Question(scenario, demand, need_by_model, useful, sized), [*rejections, *misfits, *blind, *replaced]
 
 
-def undominated(offered: Sequence[Offer], *, whole_hosts: bool) -> tuple[list[Offer], list[Rejection]]:
+def undominated(
+    offered: Sequence[Offer], *, whole_hosts: bool, host_cores: bool = False
+) -> tuple[list[Offer], list[Rejection]]:
     """Offers that no other stands in for, cheapest by the GPU first."""
     kept: list[Offer] = []
     rejections: list[Rejection] = []
     for offer in sorted(offered, key=lambda o: (o.usd_per_hour / o.gpu_count, o.gpu_count)):
-        better = next((k for k in kept if dominates(k, offer, whole_hosts=whole_hosts)), None)
+        better = next((k for k in kept if dominates(k, offer, whole_hosts=whole_hosts, host_cores=host_cores)), None)
         if better is None:
             kept.append(offer)
         else:

@@ -5,13 +5,14 @@ from dataclasses import replace
 from math import floor
 
 from planner.catalog.offers import Offer
-from planner.model.candidate import Candidate
+from planner.model.candidate import Candidate, OnGpu
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Code, Statement
 from planner.placing.duty import share_served
 from planner.placing.packing import Misfit, Packing
 from planner.placing.sizing import Need
+from planner.placing.stations import STATIONS, StationLoad
 from planner.replay.trial import Trial
 from planner.replay.warnings import remedies_unproven
 from simulator.clock.metrics import Verdict
@@ -284,9 +285,47 @@ def _more_time(model: str, latency_s: float) -> Statement:
 
 def _less_load(need: Need, factor: float) -> Statement:
     """Fewer cameras, or a lower rate where the sources are no cameras."""
+    need = need.judged
     cameras = sum(s.count for s in need.streams if isinstance(s.arrivals, FixedRate))
     left = floor(cameras * factor)
     if left and cameras == sum(s.count for s in need.streams):
         figures = {"left": float(left), "count": float(cameras)}
         return Statement(code=Code.FEWER_CAMERAS, subjects=(need.model,), figures=figures)
     return Statement(code=Code.LOWER_RATE, subjects=(need.model,), figures={"rate_rps": need.rate_rps * factor})
+
+
+def too_few_stations(
+    candidate: Candidate, busiest: StationLoad, headroom: float, cost_usd_per_hour: float
+) -> Rejection:
+    """A fleet whose decoders, cores or links cannot do the work of its pipelines."""
+    limit, subjects = 1 - headroom, (busiest.kind, busiest.gpu)
+    if not busiest.servers:
+        observed, why = 0.0, Statement(code=Code.NO_STATION, subjects=subjects)
+        remedies: tuple[Statement, ...] = (Statement(code=Code.OTHER_MACHINE),)
+    else:
+        observed = busiest.load
+        why = Statement(code=Code.STATION_TOO_BUSY, subjects=subjects, figures={"load": observed, "headroom": headroom})
+        remedies = (Statement(code=Code.LESS_DEMAND, figures={"share": limit / observed}), ONE_MORE_GPU)
+    return Rejection(
+        subject=candidate,
+        bottleneck=STATIONS[busiest.kind],
+        observed=observed,
+        limit=limit,
+        unit="fraction",
+        why=why,
+        remedies=remedies,
+        cost_usd_per_hour=cost_usd_per_hour,
+    )
+
+
+def no_decoder(gpu: str) -> Rejection:
+    """A kind of GPU that does not decode what pipelines ask."""
+    return Rejection(
+        subject=OnGpu(gpu=gpu),
+        bottleneck=Bottleneck.DECODE,
+        observed=0,
+        limit=1,
+        unit="",
+        why=Statement(code=Code.NO_STATION, subjects=("decode", gpu)),
+        remedies=(Statement(code=Code.OTHER_MACHINE),),
+    )

@@ -29,6 +29,7 @@ from planner.replay.spares import SpareSearch, of_each_type, together
 from planner.replay.timeline import histograms
 from planner.replay.trial import Trial, candidate_of
 from planner.replay.warnings import assumptions, warnings_of
+from planner.search.budgets import check_fastest, designed, with_budgets
 from planner.search.even import is_plain, spread
 from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.placement import Miss, OnFleet, within_headroom
@@ -109,7 +110,8 @@ def plan_of_one_way(
 
     def search_for(asked: Scenario) -> FleetSearch:
         question, rejections = ask(asked, demand, catalog, library, shared)
-        return FleetSearch(question, progress or silent, rejections)
+        check_fastest(loaded, question)
+        return FleetSearch(designed(question), progress or silent, rejections)
 
     ways = _Ways(search_for)
     search = ways.search(on_best_evidence(scenario, lambda asked: ways.search(asked).question, ways.goal))
@@ -147,7 +149,7 @@ def plan_of_one_way(
         return plan
     answer = recommended(question, shown)
     bound = answer.lower_bound_usd_per_hour
-    slo_s = {model: need.slo.latency_s for model, need in question.needs.items()}
+    slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
     alternatives = tuple(recommend(trial, bound) for trial in others)
     return replace(
         plan,
@@ -310,7 +312,7 @@ class FleetSearch:
         return known[key]
 
     def _glance(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
-        ways = (self._on(offered, fleet, swap).glance() for swap in self.question.policies)
+        ways = (one.glance() for swap in self.question.policies for one in self._on(offered, fleet, swap))
         return next(filter(None, ways), None)
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
@@ -318,23 +320,35 @@ class FleetSearch:
         if gpus in self.missed_gpus:
             return None
         for swap in self.question.policies:
-            match self._on(offered, fleet, swap).find():
+            found = self._find(offered, fleet, swap)
+            if isinstance(found, Trial):
+                return found
+            self.rejections.append(found.rejection)
+            self.too_few = found.too_few
+            if found.nearest:
+                self.misses.append((found.nearest, found.rejection))
+            if not found.short_of_memory:
+                if not swap:
+                    self.missed_gpus.add(gpus)
+                break
+        return None
+
+    def _find(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Trial | Miss:
+        """The first way to split the SLOs of pipelines under which all are met; else the nearest miss."""
+        misses: list[Miss] = []
+        for one in self._on(offered, fleet, swap):
+            match one.find():
                 case Trial() as trial:
                     return trial
                 case Miss() as miss:
-                    self.rejections.append(miss.rejection)
-                    self.too_few = miss.too_few
-                    if miss.nearest:
-                        self.misses.append((miss.nearest, miss.rejection))
-                    if not miss.short_of_memory:
-                        if not swap:
-                            self.missed_gpus.add(gpus)
-                        break
-        return None
+                    misses.append(miss)
+        return max(misses, key=lambda miss: (miss.nearest is not None, miss.nearest and miss.nearest.nearness))
 
-    def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> OnFleet:
+    def _on(self, offered: tuple[Offer, ...], fleet: Fleet, swap: bool) -> Iterator[OnFleet]:
+        """The fleet with each way to split the SLOs of pipelines; once where there are none."""
         name = machines_name(machines_of(offered, fleet, self.question.offers))
-        return OnFleet(self.question, offered, fleet, swap, lambda doing: partial(self.progress, f"{doing} {name}"))
+        for question in with_budgets(self.question, devices_of(offered, fleet)):
+            yield OnFleet(question, offered, fleet, swap, lambda doing: partial(self.progress, f"{doing} {name}"))
 
     def _out_of_fleets(
         self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float, effort: Effort
@@ -452,7 +466,7 @@ class FleetSearch:
 
     def _confirmed_miss(self) -> Trial:
         nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)
-        confirmed = self._on(nearest.offers, nearest.fleet, swap=True).confirmed(nearest)
+        confirmed = next(self._on(nearest.offers, nearest.fleet, swap=True)).confirmed(nearest)
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
             confirmed = replace(confirmed, replay=self._replayed(nearest))
         self.misses.remove((nearest, rejection))
@@ -534,6 +548,7 @@ def evaluate(question: Question, offer: Offer, count: int, progress: Progress = 
     """
     offered, fleet, scenario = (offer,), (count,), question.scenario
     devices = devices_of(offered, fleet)
+    question = next(with_budgets(question, devices))
     ways = spread(question, devices)
     if isinstance(ways, Misfit):
         candidate = candidate_of(offered, fleet, question.policies[-1], question.offers)
@@ -573,6 +588,7 @@ def force(
 ) -> Trial | Rejection:
     """Pack a fleet as for a plan and replay it, too busy or not; a Rejection where the models cannot be placed."""
     devices = devices_of(offered, fleet)
+    question = next(with_budgets(question, devices))
     rejections: list[Rejection] = []
     for swap in question.policies:
         packing = Packer(list(question.needs), question.sized, question.rules(swap, {})).pack(devices)

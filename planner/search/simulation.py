@@ -5,12 +5,22 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from math import nan
+from typing import NamedTuple
 
 from calibrate.published.names import gpu_among
 from planner.catalog.offers import Catalog, Offer, offers
 from planner.io.load import Loaded, workload
 from planner.model.candidate import OnGpu
-from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation, Rejection
+from planner.model.plan import (
+    Bottleneck,
+    Instances,
+    ModelAnswer,
+    Plan,
+    Recommendation,
+    Rejection,
+    ReplicaAnswer,
+    StageAnswer,
+)
 from planner.model.progress import Progress, silent
 from planner.model.scenario import BuySpec, Merging, ModelSpec, OwnMachine, Scenario
 from planner.model.simulation import Simulation
@@ -111,6 +121,7 @@ def simulation(
         policies=policies(scenario, demand, trial),
         models=answer.models,
         gpus=answer.gpus,
+        resources=answer.resources,
         assumptions=assumptions(scenario, trial, catalog.assumptions),
         warnings=warnings_of(scenario, demand, trial, today),
     )
@@ -179,7 +190,7 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
     devices = {device.id: device for device in devices_of(bought, fleet)}
     if set(devices) != {gpu.id for gpu in best.gpus}:
         raise NothingToPlanError("--plan: its GPUs are not those of its instances. Plan the scenario anew.")
-    by_name = sorted(best.models, key=lambda model: model.name)
+    by_name = sorted(served(best), key=lambda model: model.model)
     placed = [one for model in by_name for one in replicas_of(model, devices, question, rejections)]
     return AsPlanned(
         loaded=loaded,
@@ -207,7 +218,9 @@ def check_batch(placed: Placed) -> None:
 
 def in_planned_variants(scenario: Scenario, planned: Recommendation) -> Scenario:
     """The scenario with models that list several precisions or runtimes in those that the plan chose."""
-    chosen = {model.name: model for model in planned.models}
+    chosen: dict[str, ModelAnswer | StageAnswer] = {model.name: model for model in planned.models}
+    for model in planned.models:
+        chosen |= {f"{model.name}.{stage.name}": stage for stage in model.stages}
 
     def settled(model: ModelSpec) -> ModelSpec:
         answer = chosen.get(model.name)
@@ -220,7 +233,7 @@ def in_planned_variants(scenario: Scenario, planned: Recommendation) -> Scenario
 
 def check_models(question: Question, planned: Recommendation) -> None:
     """NothingToPlanError where a plan places other models than the scenario has."""
-    odd = set(question.needs) ^ {model.name for model in planned.models}
+    odd = set(question.needs) ^ {one.model for one in served(planned)}
     if odd:
         names = ", ".join(sorted(odd))
         raise NothingToPlanError(f"--plan: places other models than the scenario has: {names}. Plan the scenario anew.")
@@ -259,15 +272,34 @@ def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:
     raise NothingToPlanError(f"--plan: the scenario no longer offers {wanted.instance}. Plan the scenario anew.")
 
 
+class Served(NamedTuple):
+    """A model as a plan serves it, on its own or as a stage."""
+
+    model: str
+    replicas: tuple[ReplicaAnswer, ...]
+    mode: str
+    bottleneck: Bottleneck
+
+
+def served(planned: Recommendation) -> Iterator[Served]:
+    """The models of a plan, of pipelines those of their stages."""
+    for model in planned.models:
+        if not model.stages:
+            yield Served(model.name, model.replicas, model.mode, model.bottleneck)
+        for stage in model.stages:
+            if stage.replicas:
+                yield Served(f"{model.name}.{stage.name}", stage.replicas, stage.mode, model.bottleneck)
+
+
 def replicas_of(
-    model: ModelAnswer, devices: Mapping[str, FleetGpu], question: Question, rejections: Sequence[Rejection]
+    model: Served, devices: Mapping[str, FleetGpu], question: Question, rejections: Sequence[Rejection]
 ) -> Iterator[Placed]:
     """The replicas of one model as a plan placed them."""
     for replica in model.replicas:
         if not replica.gpus or not devices.keys() >= set(replica.gpus):
-            raise NothingToPlanError(f"--plan: {model.name}: a replica is on no GPU of it. Plan the scenario anew.")
+            raise NothingToPlanError(f"--plan: {model.model}: a replica is on no GPU of it. Plan the scenario anew.")
         mine = tuple(devices[gpu] for gpu in replica.gpus)
-        sized = sized_on(question, model.name, mine[0], rejections)
+        sized = sized_on(question, model.model, mine[0], rejections)
         size = replica.batch_size
         swapped = model.mode == "swapped"
         yield Placed(Portion(sized, replica.share), mine, size, size, nan, swapped, model.bottleneck)

@@ -102,6 +102,26 @@ def might_do_it(outlook: Statement) -> str:
     return f"{fleet} might do it for {dollars(at['usd_per_hour'])}/h, {spread}{against}; that depends on {model} most"
 
 
+STATIONS = {
+    "decode": "the decoders of {1}",
+    "host": "the cores of machines with {1}",
+    "copy": "the links to {1}",
+}
+"""Names by kind of station; {1}: the kind of GPU."""
+
+
+def station_too_busy(at: Statement) -> str:
+    """The kind of station that pipelines ask more of than it can do."""
+    kind, _ = at.subjects
+    return said(f"{STATIONS[kind]} would work {{load:share1}} of the time, with {{headroom:share}} to be kept free", at)
+
+
+def no_station(at: Statement) -> str:
+    """The work that nothing in a fleet can do."""
+    kind, _ = at.subjects
+    return "none of its GPUs decodes these frames" if kind == "decode" else "none of its machines does that work"
+
+
 REASONS: dict[Code, Template] = {
     Code.OFFERED_FOR_LESS: offered_for_less,
     Code.NO_PRICE: "no {0} price of it is known",
@@ -129,6 +149,8 @@ REASONS: dict[Code, Template] = {
     Code.TOO_MANY_GPUS: "the next larger fleet has {gpu_count:n} GPUs, {gpu_count_max:n} are allowed",
     Code.TOO_FEW_MACHINES: "the next larger fleet has {count:n} of {0}, there are {count_max:n}",
     Code.TOO_DEAR: "the next fleet costs {cost_usd_per_hour:usd4}/h, {cost_max_usd_per_hour:usd4}/h is allowed",
+    Code.STATION_TOO_BUSY: station_too_busy,
+    Code.NO_STATION: no_station,
 }
 REMEDIES: dict[Code, Template] = {
     Code.LOWER_PRICE: "a price below {usd_per_hour:usd4}/h",
@@ -251,6 +273,11 @@ ASSUMPTIONS: dict[Code, Template] = {
     Code.OF_MERGING: "{text}",
     Code.SPARES: "what machines did that are away, up to {survive:n}, is done by those left and the spares; the time "
     "until then is not counted: `failures` replays it",
+    Code.CORES: "{0}: {cores:n} cores for each GPU, which nobody states",
+    Code.VCPUS: "a virtual CPU of {all} counts as a core",
+    Code.DECODE_MEMORY: "decoding holds {stream_bytes:gb2} of GPU memory for each stream",
+    Code.DECODE_RATE: "an engine of {0} decodes {fps:n} frames a second, which is {1}",
+    Code.NETWORK: "frames and items go from machine to machine in no time",
 }
 GROUPED = frozenset({Code.OF_PROFILES, Code.POWER_BY_PACE})
 """Assumptions that begin with whom they are about."""

@@ -90,7 +90,19 @@ class Dot:
     name: str = ""
 
 
-Mark = Line | Rule | Box | Dot
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Words at a point."""
+
+    x: float
+    y: float
+    text: str
+    strong: bool = False
+    colour: str = "fg"
+    name: str = ""
+
+
+Mark = Line | Rule | Box | Dot | Label
 
 
 def upright(at: float, low: float = 0, high: float = 1, colour: str = "limit", look: Look = Look.PLAIN) -> Line:
@@ -256,6 +268,6 @@ def moved(mark: Mark, up: float) -> Mark:
             return replace(mark, points=[(x, y + up) for x, y in mark.points])
         case Box():
             return replace(mark, low=mark.low + up, high=mark.high + up)
-        case Dot():
+        case Dot() | Label():
             return replace(mark, y=mark.y + up)
     return mark

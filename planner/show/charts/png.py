@@ -17,6 +17,7 @@ from planner.show.charts.blocks import (
     Dot,
     Graph,
     Heat,
+    Label,
     Lanes,
     Line,
     Look,
@@ -207,6 +208,9 @@ def draw_mark(mark: Mark, axes: "Axes") -> None:
             tint["markerfacecolor"] = "white" if mark.colour == "off" else tint["color"]
             axes.plot([mark.x], [mark.y], "o", markersize=6 if mark.label else 4, **tint)
             axes.annotate(mark.label, (mark.x, mark.y), (4, 5), textcoords="offset points", fontsize=7)
+        case Label():
+            weight = "bold" if mark.strong else "normal"
+            axes.text(mark.x, mark.y, mark.text, ha="center", va="center", fontsize=7, weight=weight)
 
 
 def draw_line(line: Line, axes: "Axes", tint: Any) -> None:

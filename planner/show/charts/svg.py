@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from planner.show.charts.axes import ChartAxis
-from planner.show.charts.blocks import Box, Dot, Graph, Line, Look, Mark, Rule
+from planner.show.charts.blocks import Box, Dot, Graph, Label, Line, Look, Mark, Rule
 
 WIDTH, HEIGHT = 360, 190
 """Of a graph, in its own units: as wide as a phone shows it."""
@@ -78,6 +78,8 @@ class Plane:
                 return self.box(mark)
             case Dot():
                 return self.dot(mark)
+            case Label():
+                return words(self.across(mark.x), self.up(mark.y), mark.text, "strong" if mark.strong else "")
 
     def line(self, line: Line) -> Markup:
         """Through points, or around an area; nothing where there is no point."""

@@ -10,11 +10,13 @@ from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, without_gpu
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
+from planner.show.text.pipelines.resources import resource_lines
 from planner.units.writing import Screen, counted, dollars, exact, per_second, percent, seconds, share
 from planner.words.statements import warning
 
 DOUBTS_SHOWN = 3
 REFUSALS_SHOWN = 3
+RESOURCES_SHOWN = 2
 TILDE = "~: predicted, nobody measured that model on that GPU."
 MORE = "More with -v."
 
@@ -34,6 +36,7 @@ def document(plan: Plan) -> Document:
         lead=lead(plan) if best.models else [],
         sections=[
             Section("", models(best)),
+            Section("What runs out first", [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
             Section("Each kind of GPU alone", [kinds(plan)]),
             Section(
                 reasons.refusals_title(plan),

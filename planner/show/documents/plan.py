@@ -37,7 +37,7 @@ from planner.show.document import (
     Text,
     Tone,
 )
-from planner.show.documents import replay
+from planner.show.documents import pipelines, replay
 from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.explain import binding, sensitivity
@@ -77,6 +77,7 @@ def document(plan: Plan) -> Document:
         sections=[
             Section("What it costs", cost(best), id="cost", link="Cost", views=PAGE),
             *replay.sections(best, plan.policies, AT, [bindings(best)]),
+            *pipelines.sections(best, AT),
             Section("Each kind of GPU alone", by_gpu(plan), id="kinds", link="Kinds"),
             Section("How long requests take", [Drawn(lambda: latency(plan))], id="latency", link="Latency"),
             Section("Second by second", [Drawn(lambda: timeline(plan))], id="time"),

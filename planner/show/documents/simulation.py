@@ -2,7 +2,7 @@
 
 from planner.model.simulation import Simulation
 from planner.show.document import Cell, Document, Items, Section, Stat, Stats, Text, Tone
-from planner.show.documents import replay
+from planner.show.documents import pipelines, replay
 from planner.show.text.plan import simulation_headline, sure_of
 from planner.show.text.reasons import assumption_lines, warning_texts
 from planner.units.writing import dollars
@@ -18,6 +18,7 @@ def document(run: Simulation) -> Document:
         lead=[replay.verdict(run), Stats([*price, *replay.stats(run, "")]), *map(Text, sure_of(run))],
         sections=[
             *replay.sections(run, run.policies, ""),
+            *pipelines.sections(run, ""),
             Section("Warnings", [Items(warning_texts(run.warnings))], id="warnings", tone=Tone.WARN),
             Section("Assumptions", [Items(assumption_lines(run.assumptions))], id="assumptions"),
         ],

@@ -6,6 +6,7 @@ from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recomme
 from planner.show.document import Document, Items, Section, Text
 from planner.show.terminal import terminal
 from planner.show.text.merging import reasons
+from planner.show.text.pipelines.resources import budget_lines, resource_lines
 from planner.show.text.plan import budget_left, headline, latency_left, on_time, rules_line, slo_line, tightest
 from planner.show.text.reasons import (
     PRECISIONS,
@@ -41,6 +42,8 @@ def document(plan: Plan) -> Document:
         "What binds each model, tightest first": [
             f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)
         ],
+        "How the SLO is split": budget_lines(answer),
+        "What runs out first": resource_lines(answer),
         "Swap, merge or buy": reasons(plan),
         "Nearest miss, and the smallest change that makes it work": [rejection_text(no) for no in near[:1]],
         refusals_title(plan): refusals(plan, after=1),

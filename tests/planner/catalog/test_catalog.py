@@ -434,6 +434,7 @@ def test_an_offer_tells_all():
         host_memory_bytes=None,
         count_max=None,
         spot_range=None,
+        host_cores=64,
     )
     assert refused == []
 

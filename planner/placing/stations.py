@@ -1,0 +1,245 @@
+"""Stations: what pipelines ask of a fleet besides its GPUs' arithmetic - decoding, cores of hosts, copies to GPUs."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+
+from planner.catalog.decoding import decode_fps, stream_bytes
+from planner.catalog.offers import Offer
+from planner.model.plan import Bottleneck
+from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from planner.placing.cutting import FleetGpu
+from planner.placing.sizing import Need, judged
+from planner.placing.stages import items_of, mean_of
+from simulator.world.hardware import GPU
+from simulator.world.pipelines import Edge, FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
+from simulator.world.workload import SLO
+
+STATIONS = {"decode": Bottleneck.DECODE, "host": Bottleneck.HOST_CORES, "copy": Bottleneck.COPY}
+"""Kinds of station, and what is said to bind where one is short."""
+
+
+def kind_of(stage: StageSpec) -> str | None:
+    """The kind of station that does a stage; None: a GPU, which runs a model."""
+    if stage.decode is not None:
+        return "decode"
+    if stage.host is not None:
+        return "host"
+    return None if stage.copy is None else "copy"
+
+
+def service_s(stage: StageSpec, gpu: GPU) -> float:
+    """Time of one item at a station of a machine with such GPUs; infinite where that cannot do it."""
+    if stage.decode is not None:
+        rate = decode_fps(gpu, stage.decode, *stage.resolution)
+        return 1 / rate.fps_per_engine if rate and rate.engines else inf
+    if stage.copy is not None:
+        return stage.copy / gpu.pcie_bytes_per_s
+    assert stage.host is not None, "a checked stage does one thing"
+    return stage.host
+
+
+def servers(kind: str, gpu: GPU, gpu_count: int, cores: int) -> int:
+    """Servers of one machine: decoders of its GPUs, cores of its processor, or its one way to its GPUs."""
+    match kind:
+        case "decode":
+            return gpu_count * (gpu.decoders or 0)
+        case "copy":
+            return 1
+    return cores
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """All that pipelines ask of one kind of station."""
+
+    kind: str
+    work: Mapping[str, float]
+    """Servers that are busy were all of it done on machines with one kind of GPU, by its name."""
+    least: Mapping[str, float]
+    """The same of the least that keeps every SLO: of frames that may be lost, those with most items go first."""
+
+    def busy(self, gpu: str, design: float) -> float:
+        """Between the least work (0) and the usual (1), or that many times the usual."""
+        if design >= 1:
+            return self.work[gpu] * design
+        return self.least[gpu] + design * (self.work[gpu] - self.least[gpu])
+
+    def servers(self, offer: Offer) -> int:
+        """Of one machine."""
+        return servers(self.kind, offer.gpu, offer.gpu_count, offer.cores)
+
+
+def resources(needs: Mapping[str, Need], gpus: Collection[GPU]) -> tuple[Resource, ...]:
+    """What the pipelines ask of each kind of station, on each of these kinds of GPU that can do it."""
+    asked = list(_asked(needs))
+    found = []
+    for kind in STATIONS:
+        mine = [(stage, needed, least) for stage, needed, least in asked if kind_of(stage) == kind]
+        able = [gpu for gpu in gpus if all(service_s(stage, gpu) < inf for stage, *_ in mine)]
+        if mine:
+            work = {gpu.name: sum(needed * service_s(stage, gpu) for stage, needed, _ in mine) for gpu in able}
+            least = {gpu.name: sum(least * service_s(stage, gpu) for stage, _, least in mine) for gpu in able}
+            found.append(Resource(kind, work, least))
+    return tuple(found)
+
+
+def _asked(needs: Mapping[str, Need]) -> Iterator[tuple[StageSpec, float, float]]:
+    """Each stage with the items a second that it must do, and those that it must do at least."""
+    for need, pipeline in piped(needs):
+        items = items_of(pipeline)
+        for stage in pipeline.stages:
+            its = items[stage.name]
+            share = its.least_share(need.slo.attainment) if need.may_drop else 1.0
+            yield stage, need.needed_rps * its.mean, need.rate_rps * its.mean * share
+
+
+@dataclass(frozen=True, slots=True)
+class StationLoad:
+    """The stations of one kind on GPUs of one kind, or on their hosts."""
+
+    kind: str
+    gpu: str
+    servers: int
+    load: float
+    """Share of their time that they are busy with what must be done."""
+    sources: int
+    """Cameras that come here, of a decoder."""
+
+
+def loads_on(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> tuple[StationLoad, ...]:
+    """The load of each kind of station, by kind of GPU; infinite where there is none that can do its work.
+
+    Sources are dealt to decoders by what these can do; other work goes where least waits for what is done there.
+    """
+    gpus = {device.kind.gpu.name: device.kind.gpu for device in devices}
+    found: list[StationLoad] = []
+    for resource in resources(needs, gpus.values()):
+        here = [(gpu, one) for gpu, one in placed_stations(pipelines_in(needs), devices) if one.kind == resource.kind]
+        found += _loads(resource, here, sources_of(needs))
+    return tuple(found)
+
+
+def _loads(resource: Resource, stations: Sequence[tuple[str, Station]], sources: int) -> Iterator[StationLoad]:
+    if not stations:
+        yield StationLoad(resource.kind, "", 0, inf, 0)
+        return
+    capacity = sum(one.servers / resource.work[gpu] for gpu, one in stations)
+    for gpu in dict.fromkeys(gpu for gpu, _ in stations):
+        number = sum(one.servers for name, one in stations if name == gpu)
+        here = number / resource.work[gpu] / capacity
+        yield StationLoad(resource.kind, gpu, number, 1 / capacity, ceil(sources * here))
+
+
+def piped(needs: Mapping[str, Need]) -> list[tuple[Need, PipelineSpec]]:
+    """What is asked of each pipeline, and its stages."""
+    return [(need, need.pipeline) for need in judged(needs).values() if need.pipeline is not None]
+
+
+def pipelines_in(needs: Mapping[str, Need]) -> list[PipelineSpec]:
+    """All pipelines that are asked."""
+    return [pipeline for _, pipeline in piped(needs)]
+
+
+def sources_of(needs: Mapping[str, Need]) -> int:
+    """Cameras whose frames are decoded."""
+    asked = [need for need, pipeline in piped(needs) if any(stage.decode for stage in pipeline.stages)]
+    return sum(stream.count for need in asked for stream in need.streams)
+
+
+def session_bytes(needs: Mapping[str, Need], devices: Sequence[FleetGpu]) -> int:
+    """Memory that decoding holds on each GPU that decodes: of each stream, times the streams that come there."""
+    stations = [one for _, one in placed_stations(pipelines_in(needs), devices) if one.kind == "decode"]
+    if not stations:
+        return 0
+    stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode]
+    each = max(stream_bytes(*stage.resolution) if stage.memory is None else stage.memory for stage in stages)
+    return ceil(sources_of(needs) / len(stations)) * each
+
+
+def placed_stations(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu]) -> list[tuple[str, Station]]:
+    """The stations of a fleet that its pipelines use, each with the kind of GPU in its machine.
+
+    Speeds are those of the first stage of their kind: a GPU that decodes H.264 twice as fast as another is taken to
+    decode other codecs twice as fast too.
+    """
+    found: list[tuple[str, Station]] = []
+    for kind, stages in _by_kind(pipelines).items():
+        usual_s = _usual_s(stages[0], devices)
+        for place, device in _places(kind, devices).items():
+            gpu = device.kind.gpu
+            count = servers(kind, gpu, 1 if kind == "decode" else _gpus_of(device.host, devices), device.cores)
+            times_s = [service_s(stage, gpu) for stage in stages]
+            if count and max(times_s) < inf:
+                speed = usual_s / times_s[0]
+                one = Station(id=f"{place}/{kind}", host=device.host, kind=kind, servers=count, speed=speed)
+                found.append((gpu.name, one))
+    return found
+
+
+def _by_kind(pipelines: Sequence[PipelineSpec]) -> dict[str, list[StageSpec]]:
+    """Stages that stations do, by the kind of these."""
+    found: dict[str, list[StageSpec]] = {}
+    for pipeline in pipelines:
+        for stage in pipeline.stages:
+            if (kind := kind_of(stage)) is not None:
+                found.setdefault(kind, []).append(stage)
+    return found
+
+
+def _places(kind: str, devices: Sequence[FleetGpu]) -> dict[str, FleetGpu]:
+    """Where the stations of a kind stand: decoders on each GPU, the others on each host."""
+    if kind == "decode":
+        return {device.id: device for device in devices}
+    return {device.host: device for device in reversed(devices)}
+
+
+def _gpus_of(host: str, devices: Sequence[FleetGpu]) -> int:
+    return sum(device.host == host for device in devices)
+
+
+def _usual_s(stage: StageSpec, devices: Sequence[FleetGpu]) -> float:
+    """Time of one item on the first GPU that can do it."""
+    times = (service_s(stage, device.kind.gpu) for device in devices)
+    return next((took_s for took_s in times if took_s < inf), inf)
+
+
+def pipelines_on(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu]) -> tuple[Pipeline, ...]:
+    """The pipelines as they run on a fleet: times of stations are those of its first GPU that can do the work."""
+
+    def stage(spec: StageSpec) -> PipelineStage:
+        kind = kind_of(spec)
+        work = ModelWork() if kind is None else StationWork(kind, _usual_s(spec, devices))
+        slo = SLO(spec.slo.latency, spec.slo.attainment) if spec.slo else None
+        return PipelineStage(name=spec.name, work=work, after=tuple(map(edge, spec.after)), slo=slo)
+
+    return tuple(
+        Pipeline(
+            name=spec.name,
+            stages=tuple(map(stage, spec.stages)),
+            slo=SLO(spec.slo.latency, spec.slo.attainment),
+            ordered=spec.ordered,
+        )
+        for spec in pipelines
+    )
+
+
+def edge(spec: EdgeSpec) -> Edge:
+    """One way from stage to stage."""
+    return Edge(source=spec.stage, fan_out=fan_out(spec.fan_out), share=spec.share)
+
+
+def fan_out(spec: FanOutSpec) -> FanOut:
+    """A number of items."""
+    if spec.counts:
+        return FanOut(mean=mean_of(spec), kind=FanOutKind.TABLE, counts=spec.counts)
+    if spec.poisson:
+        return FanOut(mean=spec.mean, kind=FanOutKind.POISSON)
+    return FanOut(mean=spec.mean, kind=FanOutKind.GEOMETRIC if spec.geometric else FanOutKind.FIXED)
+
+
+def undecoding(needs: Mapping[str, Need], gpus: Collection[GPU]) -> list[GPU]:
+    """Kinds of GPU that cannot decode what pipelines ask, each once."""
+    stages = [stage for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode]
+    each = {gpu.name: gpu for gpu in gpus}.values()
+    return [gpu for gpu in each if any(service_s(stage, gpu) == inf for stage in stages)]

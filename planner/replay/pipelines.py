@@ -1,0 +1,110 @@
+"""Pipelines in answers: what each stage gets and gives, and how much is taken of each resource."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import floor
+from statistics import fmean
+
+from planner.model.plan import Bottleneck, ReplicaAnswer, ResourceAnswer, StageAnswer
+from planner.model.scenario import PipelineSpec, StageSpec
+from planner.placing.duty import offered_load
+from planner.placing.packing import Placed, portions_of
+from planner.placing.sizing import Need
+from planner.placing.stages import items_of
+from planner.placing.stations import STATIONS, StationLoad, kind_of, loads_on, pipelines_in
+from planner.replay.trial import Trial, evidence, mean_of_known
+from simulator.flow.figures import StageMetrics
+from simulator.world.profile import Evidence, weakest
+
+
+def stages_of(trial: Trial, need: Need) -> tuple[StageAnswer, ...]:
+    """What each stage of a pipeline gets and gives; none of a model."""
+    if need.pipeline is None:
+        return ()
+    return tuple(_stage(trial, need.pipeline, stage) for stage in need.pipeline.stages)
+
+
+def _stage(trial: Trial, pipeline: PipelineSpec, stage: StageSpec) -> StageAnswer:
+    name = pipeline.stage(stage.name)
+    seen = [summary.stages[name] for summary in trial.replay.summaries]
+    placed = [p for p in trial.packing.placed if p.portion.sized.model == name]
+    profiles = [p.portion.sized.profile for p in placed]
+
+    def mean(figure: Callable[[StageMetrics], float]) -> float:
+        return mean_of_known([figure(one) for one in seen])
+
+    sizes = [summary.models[name].mean_batch_size for summary in trial.replay.summaries]
+    mean_batch = mean_of_known(sizes) if placed else 1.0
+    done_per_s = mean(lambda one: one.items_per_s * (1 - one.lost_fraction))
+    run_s = fmean(p.latency(mean_batch) for p in profiles) if placed else mean(lambda one: one.service.mean_s)
+    return StageAnswer(
+        name=stage.name,
+        kind=kind_of(stage) or "model",
+        after=tuple(edge.stage for edge in stage.after),
+        budget_s=placed[0].portion.sized.need.slo.latency_s if placed else None,
+        replicas=tuple(
+            ReplicaAnswer(gpus=tuple(d.id for d in p.devices), batch_size=p.batch_size_max, share=p.portion.share)
+            for p in placed
+        ),
+        batch_size=max((p.batch_size_max for p in placed), default=0),
+        mean_batch_size=mean_batch,
+        items_per_frame=items_of(pipeline)[stage.name].mean,
+        items_per_s=mean(lambda one: one.items_per_s),
+        waiting_p50_s=mean(lambda one: one.waiting.p50_s),
+        waiting_p99_s=mean(lambda one: one.waiting.p99_s),
+        service_p50_s=mean(lambda one: one.service.p50_s),
+        service_p99_s=mean(lambda one: one.service.p99_s),
+        lost_fraction=mean(lambda one: one.lost_fraction),
+        utilization=min(1.0, done_per_s / mean_batch * run_s / _places(trial, stage, placed)),
+        mode=("swapped" if any(p.swapped for p in placed) else "resident") if placed else "",
+        precision=" and ".join(sorted({profile.precision for profile in profiles})),
+        runtime=" and ".join(sorted({profile.runtime for profile in profiles})),
+        evidence=_evidence(placed),
+    )
+
+
+def _evidence(placed: Sequence[Placed]) -> Evidence:
+    """Of a stage at a station: as the scenario states it."""
+    each = [evidence(p.portion.sized.profile, p.swapped) for p in placed]
+    return weakest(*each) if each else Evidence.ASSUMED
+
+
+def _places(trial: Trial, stage: StageSpec, placed: Sequence[Placed]) -> int:
+    """GPUs of its replicas, or servers of its stations."""
+    if placed:
+        return len({device.id for p in placed for device in p.devices})
+    return sum(one.servers for one in trial.deployment.stations if one.kind == kind_of(stage))
+
+
+def resources_of(trial: Trial) -> tuple[ResourceAnswer, ...]:
+    """How much of each resource is taken, where pipelines are asked."""
+    needs = trial.replay.needs
+    if not pipelines_in(needs):
+        return ()
+    codecs = {stage.decode for pipeline in pipelines_in(needs) for stage in pipeline.stages if stage.decode}
+    stations = (_station(trial, one, tuple(sorted(codecs))) for one in loads_on(needs, trial.devices))
+    return (*_arithmetic(trial), *stations)
+
+
+def _arithmetic(trial: Trial) -> Iterator[ResourceAnswer]:
+    """Of each kind of GPU, the load of the busiest."""
+    loads = {device.id: 0.0 for device in trial.devices}
+    for placed in trial.packing.placed:
+        for device, portion in zip(placed.devices, portions_of(placed), strict=True):
+            loads[device.id] += offered_load([portion], [placed.batch_size_max])
+    for gpu in dict.fromkeys(device.kind.gpu.name for device in trial.devices):
+        mine = [loads[device.id] for device in trial.devices if device.kind.gpu.name == gpu]
+        yield ResourceAnswer(kind=Bottleneck.COMPUTE, gpu=gpu, servers=len(mine), load=max(mine), limit=trial.limit)
+
+
+def _station(trial: Trial, one: StationLoad, codecs: tuple[str, ...]) -> ResourceAnswer:
+    decodes = one.kind == "decode"
+    return ResourceAnswer(
+        kind=STATIONS[one.kind],
+        gpu=one.gpu,
+        codecs=codecs if decodes else (),
+        servers=one.servers,
+        load=one.load,
+        limit=trial.limit,
+        streams=one.sources if decodes else 0,
+        streams_max=floor(one.sources * trial.limit / one.load + 1e-9) if decodes else 0,
+    )

@@ -1,0 +1,137 @@
+"""Budgets: a question for the GPUs of one fleet, with a part of its pipeline's SLO for each stage."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from math import inf
+
+from planner.io.load import Loaded, refused
+from planner.model.scenario import PipelineSpec
+from planner.placing.cutting import FleetGpu
+from planner.placing.sizing import Kind, Sized, design_work
+from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s
+from planner.placing.stations import service_s, session_bytes
+from planner.search.question import Question
+from planner.units.writing import seconds
+from simulator.world.workload import SLO
+
+WAITS = (1.0, 0.0, 2.0)
+"""Time that an item waits for its batch, in run times of it, that budgets leave. One run time is Nexus's: whoever just
+missed a batch waits for it. Without, batches are larger and cost less, which is enough where GPUs have time to spare;
+with two they are smaller, for bursts."""
+
+
+def with_budgets(question: Question, devices: Sequence[FleetGpu]) -> Iterator[Question]:
+    """The question with budgets for these GPUs, the most promising first; as it is where no pipeline is asked."""
+    seen: list[Mapping[str, float]] = []
+    kinds = list(dict.fromkeys(device.kind for device in devices))
+    for wait in WAITS if question.scenario.pipelines else ():
+        budgets = split(question, kinds, wait)
+        if budgets and budgets not in seen:
+            seen.append(budgets)
+            yield budgeted(question, devices, budgets)
+    if not seen:
+        yield question
+
+
+def designed(question: Question) -> Question:
+    """The question with the work that each stage takes within its budget where only one kind of GPU is bought: fleets
+    are proposed by it."""
+    sized = dict(question.sized)
+    for kind in dict.fromkeys(kind for _, kind in question.sized):
+        ways = (split(question, [kind], wait) for wait in WAITS)
+        for model, budget_s in next(filter(None, ways), {}).items():
+            one = question.sized[model, kind]
+            sized[model, kind] = replace(one, design_work=within(one, budget_s).design_work)
+    return replace(question, sized=sized)
+
+
+def split(question: Question, kinds: Sequence[Kind], wait: float) -> dict[str, float]:
+    """Budgets of all stages that run models, by their models' names; empty where some pipeline's SLO is too short."""
+    found: dict[str, float] = {}
+    for pipeline in question.scenario.pipelines:
+        before, slo_s = before_of(pipeline), pipeline.slo.latency
+        chosen = least_cost(before, choices(question, pipeline, kinds, wait), slo_s)
+        if chosen is None:
+            return {}
+        times_s = {stage: choice.time_s for stage, choice in chosen.items()}
+        parts_s = budgets_s(before, times_s, slo_s)
+        found |= {pipeline.stage(one.name): parts_s[one.name] for one in pipeline.stages if one.is_model}
+    return found
+
+
+def before_of(pipeline: PipelineSpec) -> Before:
+    """The stages that come right before each."""
+    return {stage.name: tuple(edge.stage for edge in stage.after) for stage in pipeline.stages}
+
+
+def choices(question: Question, pipeline: PipelineSpec, kinds: Sequence[Kind], wait: float) -> dict[str, list[Choice]]:
+    """Ways to do each stage on these kinds of GPU, and what their work costs."""
+    usd = {kind: _usd_per_second(question, kind) for kind in kinds}
+    found: dict[str, list[Choice]] = {}
+    for stage in pipeline.stages:
+        if not stage.is_model:
+            times_s = [took_s for kind in kinds if (took_s := service_s(stage, kind.gpu)) < inf]
+            found[stage.name] = [Choice((1 + wait) * max(times_s), 0.0)] if times_s else []
+            continue
+        model = pipeline.stage(stage.name)
+        sized = [(question.sized[model, kind], usd[kind]) for kind in kinds if (model, kind) in question.sized]
+        found[stage.name] = [choice for one, price in sized for choice in _batches(one, price, wait)]
+    return found
+
+
+def _batches(sized: Sized, usd_per_second: float, wait: float) -> Iterator[Choice]:
+    """A choice for each batch size: it waits while another runs, or until as many items have come."""
+    rate_rps = sized.need.needed_rps
+    for size, run_s in enumerate(sized.latency_s[: sized.batch_size_max], start=1):
+        gathers_s = (size - 1) / rate_rps
+        yield Choice(run_s + max(wait * run_s, gathers_s if wait else 0.0), rate_rps * run_s / size * usd_per_second)
+
+
+def _usd_per_second(question: Question, kind: Kind) -> float:
+    """Price of a second of one GPU at the cheapest of the offers."""
+    prices = [o.usd_per_hour / o.gpu_count for o in question.offers if Kind.of(o) == kind]
+    return min(prices, default=1.0) / 3600
+
+
+def budgeted(question: Question, devices: Sequence[FleetGpu], budgets: Mapping[str, float]) -> Question:
+    """The question with these budgets as the SLOs of its stages, and with what decoding holds of each GPU's memory."""
+    decoding = {device.kind for device in devices if device.kind.gpu.decoders}
+    held = session_bytes(question.needs, devices)
+    needs = {
+        model: replace(need, slo=SLO(budgets[model], need.slo.attainment)) if model in budgets else need
+        for model, need in question.needs.items()
+    }
+    sized: dict[tuple[str, Kind], Sized] = {}
+    for (model, kind), one in question.sized.items():
+        beside = replace(one, context_bytes=one.context_bytes + held) if kind in decoding else one
+        tight = within(beside, budgets[model]) if model in budgets else beside
+        if tight.latency_s:
+            sized[model, kind] = tight
+    return replace(question, needs=needs, sized=sized)
+
+
+def within(sized: Sized, budget_s: float) -> Sized:
+    """The batches that run no longer than a budget; none where a single item takes longer."""
+    latency_s = tuple(takewhile(lambda run_s: run_s <= budget_s, sized.latency_s))
+    need = replace(sized.need, slo=SLO(budget_s, sized.need.slo.attainment))
+    batches = tuple(min(most, len(latency_s)) for most in sized.batches)
+    work = design_work(need, latency_s) if latency_s else inf
+    return replace(sized, need=need, latency_s=latency_s, batches=batches, design_work=max(sized.least_work, work))
+
+
+def check_fastest(loaded: Loaded, question: Question) -> None:
+    """ScenarioError where a pipeline's SLO is shorter than its stages take at their quickest, one after the other."""
+    wrong = []
+    for i, pipeline in enumerate(loaded.scenario.pipelines):
+        kinds = list(dict.fromkeys(map(Kind.of, question.offers)))
+        ways = [choices(question, pipeline, [kind], 0.0) for kind in kinds]
+        each = {one.name: [choice for way in ways for choice in way[one.name]] for one in pipeline.stages}
+        quickest = {stage: min(known).time_s for stage, known in each.items() if known}
+        if len(quickest) == len(pipeline.stages):
+            least_s = max(longest_s(before_of(pipeline), quickest).values())
+            if least_s > pipeline.slo.latency:
+                rule = f"must be at least {seconds(least_s)}, the sum of the quickest service times on the longest way"
+                wrong.append((("pipelines", i, "slo", "latency"), f"{rule}, got {seconds(pipeline.slo.latency)}."))
+    if wrong:
+        raise refused(loaded, wrong)

@@ -1,0 +1,82 @@
+"""A pipeline as a drawing: a box for each stage with its load, its time and its loss."""
+
+from collections.abc import Iterator, Sequence
+
+from planner.model.plan import ModelAnswer, StageAnswer
+from planner.show.charts.axes import ChartAxis
+from planner.show.charts.blocks import Box, FigureGrid, Graph, Label, Line, Mark
+from planner.units.writing import percent, seconds, share
+
+WIDE, HIGH = 0.42, 0.36
+"""Half of a box; its place is one unit wide and high."""
+NOTE = (
+    "Frames go from left to right. In each box: the stage, the median of waiting and service, and what is lost there. "
+    "The darker part is the share of time that it works."
+)
+
+
+def drawings(models: Sequence[ModelAnswer]) -> Iterator[FigureGrid]:
+    """A drawing of each pipeline."""
+    yield FigureGrid([drawing(model) for model in models if model.stages])
+
+
+def drawing(pipeline: ModelAnswer) -> Graph:
+    """Stages as boxes, in columns by how many come before them."""
+    places = places_of(pipeline.stages)
+    columns = max(x for x, _ in places.values())
+    rows = max(y for _, y in places.values())
+    marks: list[Mark] = [*ways(pipeline.stages, places)]
+    for stage in pipeline.stages:
+        marks += box(stage, *places[stage.name])
+    about = f"Stages of {pipeline.name}: {', '.join(map(about_stage, pipeline.stages))}"
+    x, y = ChartAxis(-0.5, columns + 0.5), ChartAxis(-0.5, rows + 0.5)
+    return Graph(pipeline.name, x, y, marks, NOTE, about)
+
+
+def places_of(stages: Sequence[StageAnswer]) -> dict[str, tuple[float, float]]:
+    """Column and row of each stage; a column's stages are spread over the height of the fullest."""
+    depth: dict[str, int] = {}
+    by_name = {stage.name: stage for stage in stages}
+
+    def column(name: str) -> int:
+        if name not in depth:
+            depth[name] = 1 + max(map(column, by_name[name].after), default=-1)
+        return depth[name]
+
+    columns: dict[int, list[str]] = {}
+    for stage in stages:
+        columns.setdefault(column(stage.name), []).append(stage.name)
+    most = max(map(len, columns.values()))
+    return {
+        name: (float(number), most - 1 - (row + (most - len(names)) / 2))
+        for number, names in columns.items()
+        for row, name in enumerate(names)
+    }
+
+
+def ways(stages: Sequence[StageAnswer], places: dict[str, tuple[float, float]]) -> Iterator[Line]:
+    """A line from each stage to those after it."""
+    for stage in stages:
+        x, y = places[stage.name]
+        for earlier in stage.after:
+            from_x, from_y = places[earlier]
+            yield Line([(from_x + WIDE, from_y), (x - WIDE, y)], "off")
+
+
+def box(stage: StageAnswer, x: float, y: float) -> Iterator[Mark]:
+    """One stage: its name, its time and its loss, over the share of time that it works."""
+    busy = min(1.0, stage.utilization) if stage.utilization == stage.utilization else 0.0
+    top, floor = y + HIGH, y - HIGH
+    title = about_stage(stage)
+    yield Box(x - WIDE, x + WIDE, floor, top, "band", title)
+    yield Box(x - WIDE, x - WIDE + 2 * WIDE * busy, floor, top, "fill", title, pale=True)
+    yield Label(x, y + 0.14, stage.name, strong=True)
+    yield Label(x, y - 0.06, seconds(stage.waiting_p50_s + stage.service_p50_s))
+    if stage.lost_fraction > 0:
+        yield Label(x, y - 0.26, f"-{percent(stage.lost_fraction, up=True)} %")
+
+
+def about_stage(stage: StageAnswer) -> str:
+    """What a screen reader, or whoever points at it, is told."""
+    took = f"median {seconds(stage.waiting_p50_s)} waiting and {seconds(stage.service_p50_s)} service"
+    return f"{stage.name} works {share(stage.utilization)} of the time, {took}, {percent(stage.lost_fraction)} % lost"

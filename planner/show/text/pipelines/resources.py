@@ -1,0 +1,69 @@
+"""Pipelines in words: what each stage takes, and which resource runs out first."""
+
+from collections.abc import Sequence
+
+from planner.model.choices import Codec
+from planner.model.plan import Bottleneck, Recommendation, ResourceAnswer, StageAnswer
+from planner.model.simulation import Simulation
+from planner.units.writing import counted, seconds, share
+
+CODECS = {
+    Codec.H264: "H.264",
+    Codec.HEVC: "HEVC",
+    Codec.HEVC_10BIT: "HEVC 10 bit",
+    Codec.VP9: "VP9",
+    Codec.VP9_10BIT: "VP9 10 bit",
+    Codec.AV1: "AV1",
+}
+WORK = {
+    "model": "model",
+    "decode": "decoding",
+    "host": "on the host",
+    "copy": "copy to the GPU",
+}
+"""What a stage does, by its kind."""
+
+
+def resource_name(one: ResourceAnswer) -> str:
+    """`decoding H.264 on T4`."""
+    match one.kind:
+        case Bottleneck.DECODE:
+            return f"decoding {' and '.join(CODECS[Codec(codec)] for codec in one.codecs)} on {one.gpu}"
+        case Bottleneck.HOST_CORES:
+            return f"cores of machines with {one.gpu}"
+        case Bottleneck.COPY:
+            return f"links to {one.gpu}"
+    return f"arithmetic of {one.gpu}"
+
+
+def resource_line(one: ResourceAnswer) -> str:
+    """`decoding H.264 on T4: 40 of 46 streams`, `cores of machines with T4: 63 % of 90 %`."""
+    if one.streams_max:
+        return f"{resource_name(one)}: {one.streams} of {counted(one.streams_max, 'stream')}"
+    return f"{resource_name(one)}: {share(one.load)} of {share(one.limit)}"
+
+
+def by_use(resources: Sequence[ResourceAnswer]) -> list[ResourceAnswer]:
+    """What is used most comes first."""
+    return sorted(resources, key=lambda one: -one.used)
+
+
+def resource_lines(answer: Recommendation | Simulation) -> list[str]:
+    """What is used most of all that there is, first."""
+    return [resource_line(one) for one in by_use(answer.resources)]
+
+
+def budget_lines(answer: Recommendation | Simulation) -> list[str]:
+    """How the SLO of each pipeline was split over the stages that run models."""
+    lines = []
+    for model in answer.models:
+        parts = [part(stage) for stage in model.stages if stage.budget_s is not None]
+        if parts:
+            lines.append(f"{model.name}: of {seconds(model.slo_s)} {', '.join(parts)}.")
+    return lines
+
+
+def part(stage: StageAnswer) -> str:
+    """`detect 95.7 ms in batches of up to 5`."""
+    assert stage.budget_s is not None, "a stage that runs a model has a budget"
+    return f"{stage.name} {seconds(stage.budget_s)} in batches of up to {stage.batch_size}"

@@ -1,0 +1,185 @@
+"""Plans of pipelines: against all splits, batches and placements there are; what runs out; what is refused."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from support import exhaustive, planning
+from support.planning import CATALOG, T4, V100, Shelf, profile, shelf
+
+from planner.catalog.offers import offers
+from planner.io.load import ScenarioError, load_text
+from planner.model.plan import Bottleneck, Plan
+from planner.model.scenario import (
+    BuySpec,
+    EdgeSpec,
+    FanOutSpec,
+    OwnMachine,
+    Phase,
+    PipelineSpec,
+    Scenario,
+    SloSpec,
+    StageSpec,
+    StreamSpec,
+)
+from planner.placing.sizing import needs, size
+from planner.search.question import Question
+from planner.words.statements import rejection_line
+
+BOXES = (
+    OwnMachine(name="t4", gpu="T4", price=0.35, count=2, cores=4),
+    OwnMachine(name="v100", gpu="V100", price=0.90, count=2, cores=4),
+)
+
+
+def street(stages: tuple[StageSpec, ...], cameras: int = 8, slo_s: float = 0.2, **changes: object) -> Scenario:
+    """A pipeline that cameras ask ten times a second, evenly spread in time."""
+    asked = {
+        "pipelines": (PipelineSpec(name="street", slo=SloSpec(latency=slo_s, attainment=0.95), stages=stages),),
+        "streams": (StreamSpec(model="street", count=cameras, rate=10.0, phase=Phase.SPREAD),),
+        "buy": BuySpec(own=BOXES),
+        "horizon": 5.0,
+        "replications": 2,
+    }
+    return Scenario(**(asked | changes))  # type: ignore[arg-type]
+
+
+def library(detect_s: float, classify_s: float, floor_s: float = 0.004) -> Shelf:
+    """A detector and a classifier on two kinds of GPU, of which one is three times as fast."""
+    times = {"detector": detect_s, "classifier": classify_s}
+    return shelf(
+        *(profile(name, T4, 3 * floor_s, 3 * slope_s) for name, slope_s in times.items()),
+        *(profile(name, V100, floor_s, slope_s) for name, slope_s in times.items()),
+    )
+
+
+def two_stages(fan_out: FanOutSpec, share: float = 1.0) -> tuple[StageSpec, ...]:
+    """A detector, a classifier of what it finds, and an answer when both are done."""
+    behind = EdgeSpec(stage="detect", fan_out=fan_out, share=share)
+    return (
+        StageSpec(name="detect", model="detector"),
+        StageSpec(name="classify", model="classifier", after=(behind,)),
+        StageSpec(name="answer", host=0.001, after=(EdgeSpec(stage="detect"), EdgeSpec(stage="classify"))),
+    )
+
+
+def question_of(asked: Scenario, known: Shelf) -> Question:
+    """As the search sees it."""
+    asked = asked.with_stages
+    offered, _ = offers(CATALOG, asked.buy)
+    need_by_model = needs(asked, planning.demand(asked))
+    sized, _ = size(asked, need_by_model, offered, known)
+    return Question(asked, planning.demand(asked), need_by_model, tuple(offered), sized)
+
+
+def planned(asked: Scenario, known: Shelf) -> Plan:
+    return planning.planned(asked, known)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_split_batch_or_placement_costs_less(seed: int) -> None:
+    random = Random(seed)
+    fan_out = FanOutSpec(mean=random.choice([1.0, 2.0, 3.0]), poisson=random.random() < 0.5)
+    known = library(random.uniform(0.001, 0.004), random.uniform(0.0005, 0.002), random.uniform(0.001, 0.006))
+    asked = street(two_stages(fan_out), random.choice([4, 8, 12]), random.choice([0.1, 0.15, 0.25]))
+    found = planned(asked, known).recommendation
+    least = exhaustive.cheapest(question_of(asked, known), 2, (1, 4, 16))
+    assert found.feasible == (least is not None)
+    if least is not None:
+        assert found.cost_usd_per_hour <= 1.02 * least
+        assert found.lower_bound_usd_per_hour <= least * (1 + 1e-9)
+
+
+def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:
+    found = planned(street(two_stages(FanOutSpec(mean=2.0))), library(0.002, 0.001)).recommendation
+    assert found.feasible
+    (model,) = found.models
+    stages = {stage.name: stage for stage in model.stages}
+    assert model.name == "street"
+    assert [stage.kind for stage in model.stages] == ["model", "model", "host"]
+    assert stages["classify"].items_per_frame == 2.0
+    assert stages["classify"].items_per_s == pytest.approx(2 * stages["detect"].items_per_s, rel=0.02)
+    assert stages["detect"].items_per_s == pytest.approx(80.0, rel=0.02)
+    assert sum(stages[name].budget_s or 0.0 for name in ("detect", "classify")) <= 0.2
+    assert all(0 < stage.utilization <= 1 for stage in model.stages)
+    assert {one.kind for one in found.resources} == {Bottleneck.COMPUTE, Bottleneck.HOST_CORES}
+    assert all(one.load <= one.limit + 1e-9 for one in found.resources)
+    cores = next(one for one in found.resources if one.kind is Bottleneck.HOST_CORES)
+    frames_rps = 0.95 * 80
+    assert cores.load == pytest.approx(frames_rps * 0.001 / cores.servers)
+
+
+def decoding(cameras: int, **changes: object) -> Scenario:
+    """Frames are decoded before a quick detector, so that decoders run out first."""
+    stages = (
+        StageSpec(name="decode", decode="h264", memory=1_000_000),
+        StageSpec(name="detect", model="detector", after=(EdgeSpec(stage="decode"),)),
+    )
+    return street(stages, cameras, 0.3, **changes)
+
+
+def test_decoders_decide_how_many_machines_there_are() -> None:
+    """Two engines of a T4 decode 2 x 771 frames a second, 90 % of which are 138 cameras."""
+    quick = shelf(profile("detector", T4, 0.0001, 0.0001))
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=8, cores=4),))
+    fits, beyond = (planned(decoding(n, buy=own), quick).recommendation for n in (140, 150))
+    assert (fits.gpu_count, beyond.gpu_count) == (1, 2)
+    assert fits.lower_bound_usd_per_hour == pytest.approx(0.35)
+    assert beyond.lower_bound_usd_per_hour == pytest.approx(0.70)
+    first = max(fits.resources, key=lambda one: one.used)
+    assert (first.kind, first.gpu, first.codecs, first.streams) == (Bottleneck.DECODE, "T4", ("h264",), 140)
+    assert fits.models[0].bottleneck is Bottleneck.DECODE
+
+
+def test_a_fleet_that_cannot_decode_is_refused() -> None:
+    asked = decoding(10, buy=BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35),)))
+    av1 = Scenario(
+        pipelines=(
+            PipelineSpec(
+                name="street",
+                slo=asked.pipelines[0].slo,
+                stages=(StageSpec(name="decode", decode="av1"), asked.pipelines[0].stages[1]),
+            ),
+        ),
+        streams=asked.streams,
+        buy=asked.buy,
+    )
+    found = planned(av1, shelf(profile("detector", T4, 0.001, 0.001)))
+    assert not found.recommendation.feasible
+    refusal = next(no for no in found.rejections if no.bottleneck is Bottleneck.DECODE)
+    assert rejection_line(refusal) == "T4: none of its GPUs decodes these frames. Remedy: another machine."
+
+
+def test_cores_decide_how_many_machines_there_are() -> None:
+    """40 frames a second of 60 ms keep 2.4 cores busy, and 3.6 of 4 may be: twice as many cameras need two machines."""
+    stages = (
+        StageSpec(name="detect", model="detector"),
+        StageSpec(name="track", host=0.06, after=(EdgeSpec(stage="detect"),)),
+    )
+    quick = shelf(profile("detector", T4, 0.0001, 0.0001))
+    own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=8, cores=4),))
+    one, two = (planned(street(stages, n, 0.5, buy=own), quick).recommendation for n in (4, 8))
+    assert (one.gpu_count, two.gpu_count) == (1, 2)
+    assert two.models[0].bottleneck is Bottleneck.HOST_CORES
+
+
+def test_an_slo_below_the_quickest_service_is_refused_with_its_place(tmp_path: Path) -> None:
+    text = """\
+pipelines:
+  - name: street
+    slo: {latency: 10 ms, attainment: 95 %}
+    stages:
+      - {name: detect, model: resnet50}
+      - {name: track, host: 9 ms, after: detect}
+streams:
+  - {model: street, rate: 10 fps}
+"""
+    from planner.search.plan import plan
+
+    loaded = load_text(text, Path("made.yaml"), ())
+    with pytest.raises(ScenarioError) as refused:
+        plan(loaded, CATALOG, shelf(profile("resnet50", T4, 0.002, 0.001)), created_at="2026-07-25T00:00:00")
+    assert refused.value.problems == (
+        "made.yaml:3:20: pipelines[0].slo.latency: must be at least 12.0 ms, the sum of the quickest service times on "
+        "the longest way, got 10.0 ms.",
+    )
