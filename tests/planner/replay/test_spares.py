@@ -10,6 +10,7 @@ from planner.model.scenario import BuySpec, Objective, OwnMachine
 from planner.placing.fleets import cost_usd_per_hour
 from planner.replay.spares import covers, ways_left
 from planner.search.search import FleetSearch, silent
+from planner.units.reading import whole_machines
 
 LIBRARY = shelf(profile("a", T4, 0.005, 0.001))
 SMALL, BIG = offer(T4, 1.0), offer(T4, 3.0, gpu_count=4)
@@ -60,3 +61,22 @@ def test_ways_left_are_all_fleets_with_one_machine_less():
     assert ways_left((1, 0), 1) == [(0, 0)]
     assert covers((2, 1), (2, 0))
     assert not covers((1, 1), (2, 0))
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("1.5 machines", "must be a whole number of machines, got 1.5 machines. Write e.g. `1 machine`."),
+        ("4 machines", "must be at most 3 machines, got 4 machines."),
+        ("1 box", "unknown unit `box` for a number of machines."),
+        (-1, "must not be negative, got -1."),
+    ],
+)
+def test_numbers_of_machines_that_cannot_be_are_refused(written, said):
+    with pytest.raises(ValueError, match="machine") as error:
+        whole_machines(written)
+    assert str(error.value).startswith(said)
+
+
+def test_a_number_of_machines_is_read_with_its_unit_or_without():
+    assert [whole_machines(written) for written in ("1 machine", "2 machines", 0)] == [1, 2, 0]
