@@ -10,7 +10,7 @@ from planner.model.plan import Bottleneck
 from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Need, judged
-from planner.placing.stages import items_of, mean_of
+from planner.placing.stages import in_order, items_of, mean_of
 from simulator.world.hardware import GPU
 from simulator.world.pipelines import Edge, FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
 from simulator.world.workload import SLO
@@ -87,11 +87,24 @@ def resources(needs: Mapping[str, Need], gpus: Collection[GPU]) -> tuple[Resourc
 def _asked(needs: Mapping[str, Need]) -> Iterator[tuple[StageSpec, float, float]]:
     """Each stage with the items a second that it must do, and those that it must do at least."""
     for need, pipeline in piped(needs):
-        items = items_of(pipeline)
+        items, spared = items_of(pipeline), behind_models(pipeline)
         for stage in pipeline.stages:
             its = items[stage.name]
-            share = its.least_share(need.slo.attainment) if need.may_drop else 1.0
-            yield stage, need.needed_rps * its.mean, need.rate_rps * its.mean * share
+            if need.may_drop and stage.name in spared:
+                share = its.least_share(need.slo.attainment)
+                yield stage, need.needed_rps * its.mean, need.rate_rps * its.mean * share
+            else:
+                yield stage, need.rate_rps * its.mean, need.rate_rps * its.mean
+
+
+def behind_models(pipeline: PipelineSpec) -> set[str]:
+    """Stages behind a model, which may give frames up: stations before it give up none."""
+    found: set[str] = set()
+    models = {stage.name for stage in pipeline.stages if stage.is_model}
+    for stage in in_order(pipeline):
+        if any(edge.stage in found | models for edge in stage.after):
+            found.add(stage.name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from planner.model.scenario import (
 )
 from planner.placing.sizing import needs, size
 from planner.search.question import Question
+from planner.show.text.pipelines.resources import resource_line
 from planner.words.statements import rejection_line
 
 BOXES = (
@@ -122,12 +123,13 @@ def test_decoders_decide_how_many_machines_there_are() -> None:
     """Two engines of a T4 decode 2 x 771 frames a second, 90 % of which are 138 cameras."""
     quick = shelf(profile("detector", T4, 0.0001, 0.0001))
     own = BuySpec(own=(OwnMachine(name="t4", gpu="T4", price=0.35, count=8, cores=4),))
-    fits, beyond = (planned(decoding(n, buy=own), quick).recommendation for n in (140, 150))
+    fits, beyond = (planned(decoding(n, buy=own), quick).recommendation for n in (138, 139))
     assert (fits.gpu_count, beyond.gpu_count) == (1, 2)
     assert fits.lower_bound_usd_per_hour == pytest.approx(0.35)
     assert beyond.lower_bound_usd_per_hour == pytest.approx(0.70)
     first = max(fits.resources, key=lambda one: one.used)
-    assert (first.kind, first.gpu, first.codecs, first.streams) == (Bottleneck.DECODE, "T4", ("h264",), 140)
+    assert (first.kind, first.gpu, first.codecs, first.streams) == (Bottleneck.DECODE, "T4", ("h264",), 138)
+    assert resource_line(first) == "decoding H.264 on T4: 138 of 138 streams"
     assert fits.models[0].bottleneck is Bottleneck.DECODE
 
 
