@@ -153,6 +153,8 @@ class AsPlanned:
 
     def of_models(self, models: Collection[str]) -> "AsPlanned":
         """The same asked of some of the models alone."""
+        if set(models) >= set(self.question.needs):
+            return self
         needs = {model: need for model, need in self.question.needs.items() if model in models}
         asked = tuple(stream for stream in self.question.workload.streams if stream.model in models)
         return replace(self, question=replace(self.question, needs=needs, workload=Workload(asked)))

@@ -77,7 +77,8 @@ def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> Case:
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
     unserved = tuple(model for model in planned.question.needs if model not in served)
-    trial = _replayed(left, served, progress, loss) if served else None
+    alone = not unserved or not planned.question.scenario.pipelines  # a pipeline without a stage answers nothing
+    trial = _replayed(left, served, progress, loss) if served and alone else None
     return Case(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),
