@@ -157,7 +157,10 @@ class AsPlanned:
             return self
         needs = {model: need for model, need in self.question.needs.items() if model in models}
         asked = tuple(stream for stream in self.question.workload.streams if stream.model in models)
-        return replace(self, question=replace(self.question, needs=needs, workload=Workload(asked)))
+        scenario = self.question.scenario
+        left = replace(scenario, models=tuple(spec for spec in scenario.models if spec.name in models))
+        question = replace(self.question, scenario=left, needs=needs, workload=Workload(asked))
+        return replace(self, question=question)
 
     def replayed(self, tell: Callable[[float], None]) -> Trial:
         """A replay of it, SLOs met or not."""
