@@ -87,6 +87,17 @@ def fixed_bulk_wait_s(rate_rps: float, service_s: float, most: int) -> float:
     return service_s * (left - load / 2) / cycle_s / rate_rps
 
 
+def bulk_arrivals_wait_s(rate_rps: float, mean: float, second_moment: float, service_s: float) -> float:
+    """Mean wait in M[X]/M/1: bursts of X, `rate_rps` of them a second; the mean of X and that of its square.
+
+    The mean number there is load / (1 - load) x (E[X^2] + E[X]) / (2 E[X]). Bursts of 3 once a second, 0.2 s each: 3
+    there, so 1 s each, of which 0.8 s is the wait. Gross, Shortle, Thompson and Harris (2008), sec. 3.1.
+    """
+    load = rate_rps * mean * service_s
+    number = load / (1 - load) * (second_moment + mean) / (2 * mean) if load < 1 else inf
+    return number / (rate_rps * mean) - service_s
+
+
 def fork_join_s(rate_rps: float, service_s: float) -> float:
     """Mean time until both halves of a request are done at two M/M/1 queues: (12 - load) / 8 of that at one.
 

@@ -26,7 +26,7 @@ class OpenStation:
     def take(self, now_s: float, work_s: float) -> tuple[float, float]:
         """Take an item that came now; when it begins and ends is known at once, for nobody overtakes.
 
-        One that an outage cuts short is done again, whole.
+        One that an outage cuts short is done again, whole: it begins when the host is back.
         """
         start_s = max(now_s, self.free_s[0])
         finish_s = start_s + work_s / self.station.speed

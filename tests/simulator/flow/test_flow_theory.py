@@ -1,25 +1,29 @@
-"""Pipelines against queueing theory: queues in tandem, forks and joins."""
+"""Pipelines against queueing theory and against Ciw: networks of queues, bursts, forks and joins."""
 
 from collections.abc import Sequence
 
+import ciw
 import numpy as np
 import pytest
+from scipy import stats
 from support import pipelines, worlds
 from support.pipelines import after, model, work
 
 from simulator.clock import theory
-from simulator.clock.metrics import confidence_interval
+from simulator.clock.metrics import confidence_interval, outstanding
 from simulator.clock.records import Requests, SimulationResult
 from simulator.clock.run import simulate
 from simulator.world.deployment import BatchingPolicy, Deployment
-from simulator.world.workload import FixedRate, Poisson, Stream, Workload
+from simulator.world.pipelines import FanOutKind
+from simulator.world.workload import FixedRate, Gamma, Poisson, Stream, Workload
 
 REPLICATIONS = 20
 HORIZON_S = 4000.0
 WARMUP_S, END_S = 200.0, 100.0
 """Left out at either end: queues fill, and who came last may not have been answered."""
-SURE = 0.99
-RESOLUTION = 0.1
+SURE = 0.999
+"""Some thirty figures are compared."""
+RESOLUTION = 0.15
 """Largest half-width of an interval over the figure: with a wider one, agreement would say little."""
 
 
@@ -47,6 +51,11 @@ def latencies(seen: Sequence[SimulationResult]) -> list[float]:
     return [settled(one, one.finish_s - one.arrival_s) for one in found]
 
 
+def numbers(seen: Sequence[SimulationResult], name: str) -> list[float]:
+    """Mean number at a stage, waiting or in service."""
+    return [outstanding(result.requests[name], WARMUP_S, HORIZON_S - END_S) for result in seen]
+
+
 def agrees(values: Sequence[float], expected: float) -> None:
     _, low, high = confidence_interval(values, SURE)
     assert low <= expected <= high
@@ -62,11 +71,67 @@ def test_markov_queues_in_tandem_do_not_know_each_other() -> None:
     agrees(latencies(seen), sum(expected_s) + 0.6 + 0.7)
 
 
+def test_a_network_that_branches_has_the_product_form() -> None:
+    """Two servers, then half of the items to one queue and 0.3 to another: Jackson (1957)."""
+    branching = pipelines.pipeline(
+        work("a", 1.2, cv=1.0),
+        work("b", 1.3, after("a", share=0.5), cv=1.0),
+        work("c", 2.0, after("a", share=0.3), cv=1.0),
+        work("d", 1.5, after("b", share=0.8), cv=1.0),
+    )
+    stations = [pipelines.station("a", 2), *map(pipelines.station, "bcd")]
+    seen = runs(pipelines.deployment(branching, stations=stations))
+    for name, servers, rate_rps, service_s in (
+        ("a", 2, 1, 1.2),
+        ("b", 1, 0.5, 1.3),
+        ("c", 1, 0.3, 2.0),
+        ("d", 1, 0.4, 1.5),
+    ):
+        wait_s = theory.mmc_wait_s(servers, rate_rps, service_s)
+        agrees(waits(seen, f"p.{name}"), wait_s)
+        agrees(numbers(seen, f"p.{name}"), rate_rps * (wait_s + service_s))
+
+
+@pytest.mark.parametrize(
+    ("mean", "kind", "second_moment"),
+    [
+        (3.0, FanOutKind.FIXED, 9.0),
+        (2.5, FanOutKind.FIXED, 6.5),
+        (3.2, FanOutKind.POISSON, 13.44),
+        (1.5, FanOutKind.GEOMETRIC, 6.0),
+    ],
+)
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_bursts_of_a_fan_out_wait_for_each_other(
+    mean: float, kind: FanOutKind, second_moment: float, on_gpu: bool
+) -> None:
+    """An M/M/1 queue and then M[X]/M/1: every item is followed by a burst."""
+    service_s = 0.6 / mean
+    follows = after("a", mean, kind)
+    if on_gpu:
+        crops = worlds.service(worlds.profile("p.b", service_s, cv=1.0))
+        deployed = pipelines.deployment(pipelines.pipeline(work("a", 0.5, cv=1.0), model("b", follows)), crops)
+    else:
+        deployed = pipelines.deployment(
+            pipelines.pipeline(work("a", 0.5, cv=1.0), work("b", service_s, follows, cv=1.0))
+        )
+    seen = runs(deployed)
+    agrees(waits(seen, "p.a"), theory.mg1_wait_s(1.0, 0.5, 1.0))
+    agrees(waits(seen, "p.b"), theory.bulk_arrivals_wait_s(1.0, mean, second_moment, service_s))
+
+
 @pytest.mark.parametrize("load", [0.3, 0.7])
 def test_a_fork_of_two_markov_queues_and_their_join(load: float) -> None:
     """Exact for two servers: Flatto and Hahn (1984), as Nelson and Tantawi (1988) write it."""
     forked = pipelines.pipeline(work("a", load, cv=1.0), work("b", load, cv=1.0), work("join", 0.0, "a", "b"))
     agrees(latencies(runs(pipelines.deployment(forked))), theory.fork_join_s(1.0, load))
+
+
+def test_a_markov_queue_before_a_server_of_batches() -> None:
+    """What leaves M/M/1 is Poisson, so a GPU behind it is M/D[1,4]/1."""
+    crops = worlds.service(worlds.profile("p.b", 2.4), batch=BatchingPolicy(4))
+    seen = runs(pipelines.deployment(pipelines.pipeline(work("a", 0.6, cv=1.0), model("b", "a")), crops))
+    agrees(waits(seen, "p.b"), theory.fixed_bulk_wait_s(1.0, 2.4, 4))
 
 
 def test_fixed_times_before_a_quicker_server_leave_nobody_waiting() -> None:
@@ -99,3 +164,42 @@ def test_a_burst_is_cut_into_batches_and_joined_to_the_microsecond() -> None:
     assert len(frames.arrival_s) == 40
     assert frames.finish_s - frames.arrival_s == pytest.approx(0.040 + 0.020 + 0.100 + 0.002)
     assert (crops.finish_s - crops.arrival_s).reshape(40, 5) == pytest.approx(np.tile([0.018] * 4 + [0.028], (40, 1)))
+
+
+# Against Ciw
+
+
+def test_three_nodes_as_ciw_runs_them() -> None:
+    """Gamma gaps of cv 2, fixed times, then two servers of Gamma times for 0.7, then one of fixed time for 0.6."""
+    network = ciw.create_network(
+        arrival_distributions=[ciw.dists.Gamma(1 / 4, 4.0), None, None],
+        service_distributions=[ciw.dists.Deterministic(0.5), ciw.dists.Gamma(4.0, 0.45), ciw.dists.Deterministic(1.5)],
+        number_of_servers=[1, 2, 1],
+        routing=[[0.0, 0.7, 0.0], [0.0, 0.0, 0.6], [0.0, 0.0, 0.0]],
+    )
+    branching = pipelines.pipeline(
+        work("a", 0.5), work("b", 1.8, after("a", share=0.7), cv=0.5), work("c", 1.5, after("b", share=0.6))
+    )
+    stations = [pipelines.station("a"), pipelines.station("b", 2), pipelines.station("c")]
+    deployed = pipelines.deployment(branching, stations=stations)
+    asked = Workload((Stream("p", Gamma(1.0, 2.0)),))
+    mine = [simulate(deployed, asked, HORIZON_S, seed) for seed in range(3 * REPLICATIONS)]
+    others = [ciw_waits(network, seed) for seed in range(REPLICATIONS)]
+    for node, name in enumerate("abc", 1):
+        found = waits(mine, f"p.{name}")
+        difference = stats.ttest_ind(found, [one[node] for one in others], equal_var=False)
+        low, high = difference.confidence_interval(1 - 0.05 / 3)
+        assert low <= 0 <= high
+        assert (high - low) / 2 <= 0.2 * np.mean(found)
+
+
+def ciw_waits(network: ciw.network.Network, seed: int) -> dict[int, float]:
+    """Mean wait by node."""
+    ciw.seed(seed)
+    simulation = ciw.Simulation(network)
+    simulation.simulate_until_max_time(HORIZON_S)
+    found: dict[int, list[float]] = {}
+    for record in simulation.get_all_records():
+        if WARMUP_S <= record.arrival_date < HORIZON_S - END_S:
+            found.setdefault(record.node, []).append(record.waiting_time)
+    return {node: float(np.mean(each)) for node, each in found.items()}
