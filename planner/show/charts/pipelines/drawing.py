@@ -7,7 +7,7 @@ from planner.show.charts.axes import ChartAxis
 from planner.show.charts.blocks import Box, FigureGrid, Graph, Label, Line, Mark
 from planner.units.writing import percent, seconds, share
 
-WIDE, HIGH = 0.42, 0.36
+WIDE, HIGH = 0.42, 0.46
 """Half of a box; its place is one unit wide and high."""
 NOTE = (
     "Frames go from left to right. In each box: the stage, the median of waiting and service, and what is lost there. "
@@ -71,9 +71,9 @@ def box(stage: StageAnswer, x: float, y: float) -> Iterator[Mark]:
     yield Box(x - WIDE, x + WIDE, floor, top, "band", title)
     yield Box(x - WIDE, x - WIDE + 2 * WIDE * busy, floor, top, "fill", title, pale=True)
     yield Label(x, y + 0.14, stage.name, strong=True)
-    yield Label(x, y - 0.06, seconds(stage.waiting_p50_s + stage.service_p50_s))
+    yield Label(x, y - 0.16, seconds(stage.waiting_p50_s + stage.service_p50_s), strong=True)
     if stage.lost_fraction > 0:
-        yield Label(x, y - 0.26, f"-{percent(stage.lost_fraction, up=True)} %")
+        yield Label(x, y - 0.42, f"-{percent(stage.lost_fraction, up=True)} %")
 
 
 def about_stage(stage: StageAnswer) -> str:
