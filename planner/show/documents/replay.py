@@ -19,8 +19,12 @@ GPUS_NOTE = (
 
 
 def verdict(answer: Recommendation | Simulation) -> Text:
-    """How the SLOs stand."""
-    return Text(prose.slo_line(answer), Tone.GOOD if answer.feasible else Tone.BAD)
+    """How the SLOs stand; green only where nothing is predicted or assumed."""
+    tone = Tone.BAD
+    if answer.feasible:
+        weak = any(model.predicted for model in answer.models)
+        tone = Tone.WARN if weak else Tone.GOOD
+    return Text(prose.slo_line(answer), tone)
 
 
 def stats(answer: Recommendation | Simulation, at: str) -> list[Stat]:

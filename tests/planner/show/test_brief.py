@@ -7,7 +7,9 @@ from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
 
 from planner.model.plan import PlanWarning
 from planner.model.statement import Code, Statement
+from planner.show.document import Tone
 from planner.show.documents.brief import DOUBTS_SHOWN, brief
+from planner.show.documents.replay import verdict
 from planner.units.writing import Screen
 from planner.words.candidates import subject_name
 
@@ -55,3 +57,9 @@ def test_notes_on_single_figures_come_after_what_weakens_the_plan():
     shown = [line for line in doubts.splitlines() if line.startswith("  - ")][:DOUBTS_SHOWN]
     assert "vgg16 on V100" in shown[0]
     assert [line for line in shown[1:] if "note" in line] == shown[1:]
+
+
+@pytest.mark.parametrize(("predicted", "tone"), [(False, Tone.GOOD), (True, Tone.WARN)])
+def test_only_what_nobody_predicts_is_green(predicted, tone):
+    models = tuple(replace(model, predicted=predicted) for model in PLAN.recommendation.models)
+    assert verdict(replace(PLAN.recommendation, models=models)).tone is tone
