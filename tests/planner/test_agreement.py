@@ -385,7 +385,7 @@ def test_training_knows_names_in_any_case_and_says_where_it_does_not(tmp_path: P
     )
     found = train(load_training(path, ["buy.gpus=[t4]", "speed=[{gpu: t4, rate: 100 /s}]"]), CATALOG, LIBRARY)
     assert {option.gpu for option in found.options} == {"T4"}
-    wrong = ["buy.gpus=[T5]", "model={zoo: resnet5O}", "speed=[{gpu: A2000, step: 1 s}]"]
+    wrong = ["buy.gpus=[T5]", "model={zoo: resnet5O}", "speed=[{gpu: A2500, step: 1 s}]"]
     with pytest.raises(ScenarioError) as error:
         train(load_training(path, wrong), CATALOG, LIBRARY)
     assert [line.split(": ")[0] for line in error.value.problems] == [

@@ -358,7 +358,8 @@ def test_no_two_scenario_seeds_share_a_replication() -> None:
 
 
 def test_headroom_is_kept_by_repaired_packings_too() -> None:
-    on_fleet = FleetSearch(question(asked(headroom=0.3), OFFERS, LIBRARY), silent)._on(OFFERS[:1], (1,), swap=False)
+    search = FleetSearch(question(asked(headroom=0.3), OFFERS, LIBRARY), silent)
+    on_fleet = next(search._on(OFFERS[:1], (1,), swap=False))
     busy = Packing((), strain=0.5, worst="a", work=0.8, busiest="a")
     for repaired in (False, True):
         miss = on_fleet._miss_unreplayed(busy, repaired=repaired)
