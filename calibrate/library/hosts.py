@@ -31,9 +31,10 @@ def _batch_s(batch: float, profile: Profile, host_s: Curve, busy_s: Curve, speed
 
     Queued in 4 ms, kernels 3 ms, measured 4.5 ms: at half the speed 8 + 2 x 0.5 = 9 ms, at twice 3 + 0.5 / 2 = 3.25 ms.
     """
-    queued_s, kernels_s = host_s(batch), busy_s(batch)
-    beyond_s = profile.latency(batch) - max(queued_s, kernels_s)
-    return max(queued_s / speed, kernels_s) + (beyond_s / speed if beyond_s > 0 else beyond_s)
+    whole_s = profile.latency(batch)
+    queued_s, kernels_s = min(host_s(batch), whole_s), min(busy_s(batch), whole_s)  # measured apart: either may be off
+    beyond_s = whole_s - max(queued_s, kernels_s)
+    return max(queued_s / speed, kernels_s) + beyond_s / speed
 
 
 def _carried(speed: float) -> str:

@@ -566,6 +566,9 @@ def spread(fan_out: Mapping[str, Any]) -> Iterator[Wrong]:
     ways = [key for key in ("poisson", "geometric", "counts") if fan_out.get(key)]
     if len(ways) > 1:
         yield (ways[1],), f"cannot stand beside `{ways[0]}`: counts vary in one way. Keep one of them."
+    counts = fan_out.get("counts", (1,))
+    if isinstance(counts, list | tuple) and not any(counts):
+        yield ("counts",), "must hold one count above 0. Give some, or leave the stage out."
     if fan_out.get("counts") and "mean" in fan_out:
         yield ("mean",), "cannot stand beside `counts`, which have a mean of their own. Leave it out."
 

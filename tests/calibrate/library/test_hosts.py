@@ -28,6 +28,12 @@ def test_the_longer_of_host_and_kernels_counts(speed: float, host_s: float, busy
     assert beside_host(known(4.5, host_s, busy_s), speed).latency(1) == pytest.approx(time_s)
 
 
+@pytest.mark.parametrize("speed", [0.5, 2.0, 100.0])
+def test_a_batch_shorter_than_what_was_measured_of_it_keeps_a_time(speed: float) -> None:
+    assert beside_host(known(3.9, 4.0, 0.05), speed).latency(1) == pytest.approx(max(3.9 / speed, 0.05))
+    assert beside_host(known(2.0, 1.0, 3.0), speed).latency(1) == pytest.approx(max(1.0 / speed, 2.0))
+
+
 def test_evidence_and_doubt_say_so() -> None:
     usual = known(4.5, 4.0, 3.0)
     carried = beside_host(usual, 0.5)

@@ -98,6 +98,18 @@ def test_a_part_can_be_changed_by_its_name() -> None:
             "vary in one way. Keep one of them.",
         ),
         (
+            "{mean: 3.2, poisson: true}",
+            "{counts: [0, 0]}",
+            "made.yaml:9:84: pipelines[0].stages[3].after.fan_out.counts: must hold one count above 0. "
+            "Give some, or leave the stage out.",
+        ),
+        (
+            "{mean: 3.2, poisson: true}",
+            "{counts: []}",
+            "made.yaml:9:84: pipelines[0].stages[3].after.fan_out.counts: must hold one count above 0. "
+            "Give some, or leave the stage out.",
+        ),
+        (
             "share: 30 %",
             "share: 130 %",
             "made.yaml:10:72: pipelines[0].stages[4].after[0].share: must be between 0 and 1, got 130 %. "
