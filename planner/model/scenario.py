@@ -412,7 +412,7 @@ class BuySpec:
     regions: Names = ()
     """Regions, e.g. `[us-east-1]`."""
     gpus: Names = ()
-    """Kinds of GPU or processor, e.g. `[T4, CPU-Ice-Lake-4c]`."""
+    """Kinds of GPU or processor, of machines of your own too, e.g. `[T4, CPU-Ice-Lake-4c]`."""
     instances: Names = ()
     """Instance types, e.g. `[g4dn.xlarge]`."""
     price: PriceKind = PriceKind.ON_DEMAND
