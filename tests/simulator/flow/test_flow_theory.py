@@ -23,7 +23,7 @@ WARMUP_S, END_S = 200.0, 100.0
 """Left out at either end: queues fill, and who came last may not have been answered."""
 SURE = 0.999
 """Some thirty figures are compared."""
-RESOLUTION = 0.15
+RESOLUTION = 0.2
 """Largest half-width of an interval over the figure: with a wider one, agreement would say little."""
 
 
