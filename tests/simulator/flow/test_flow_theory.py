@@ -23,14 +23,14 @@ WARMUP_S, END_S = 200.0, 100.0
 """Left out at either end: queues fill, and who came last may not have been answered."""
 SURE = 0.999
 """Some thirty figures are compared."""
-RESOLUTION = 0.2
+RESOLUTION = 0.15
 """Largest half-width of an interval over the figure: with a wider one, agreement would say little."""
 
 
-def runs(deployment: Deployment, rate_rps: float = 1.0) -> list[SimulationResult]:
+def runs(deployment: Deployment, rate_rps: float = 1.0, replications: int = REPLICATIONS) -> list[SimulationResult]:
     """Frames at random."""
     asked = Workload((Stream("p", Poisson(rate_rps)),))
-    return [simulate(deployment, asked, HORIZON_S, seed) for seed in range(REPLICATIONS)]
+    return [simulate(deployment, asked, HORIZON_S, seed) for seed in range(replications)]
 
 
 def settled(requests: Requests, values_s: np.ndarray) -> float:
@@ -80,7 +80,7 @@ def test_a_network_that_branches_has_the_product_form() -> None:
         work("d", 1.5, after("b", share=0.8), cv=1.0),
     )
     stations = [pipelines.station("a", 2), *map(pipelines.station, "bcd")]
-    seen = runs(pipelines.deployment(branching, stations=stations))
+    seen = runs(pipelines.deployment(branching, stations=stations), replications=2 * REPLICATIONS)
     for name, servers, rate_rps, service_s in (
         ("a", 2, 1, 1.2),
         ("b", 1, 0.5, 1.3),
