@@ -1,7 +1,7 @@
 """Timers: how long one run takes, and how often to repeat it until its median is known. Needs no torch."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
@@ -97,26 +97,6 @@ class CudaTimer(CpuTimer):
         after.record(stream)
         self._cuda.synchronize(self._index)
         return None if has_begun else before.elapsed_time(after) / 1e3
-
-
-class ReplayTimer:
-    """Gives recorded samples, in order, and runs nothing. Its clock stands still between them."""
-
-    def __init__(self, recorded: Iterable[Sample | float]) -> None:
-        self._samples = (sample if isinstance(sample, Sample) else Sample(sample) for sample in recorded)
-        self._elapsed_s = 0.0
-
-    def time(self, run: Callable[[], object]) -> Sample:
-        """The next recorded sample; `EOFError` at the end of the recording."""
-        sample = next(self._samples, None)
-        if sample is None:
-            raise EOFError("the recording holds no more samples. Record more, or ask for fewer repeats")
-        self._elapsed_s += sample.wall_s
-        return sample
-
-    def now_s(self) -> float:
-        """Recorded seconds so far."""
-        return self._elapsed_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

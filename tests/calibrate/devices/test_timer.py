@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from support.timers import ReplayTimer
 
 from calibrate.devices.timer import (
     CpuTimer,
-    ReplayTimer,
     Sample,
     Stop,
     StopRule,

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.timers import ReplayTimer
 from torch import nn
 
 from calibrate.devices.device import Cpu, DeviceError, find_device, peak_bytes, process_bytes
-from calibrate.devices.timer import ReplayTimer, StopRule, sample
+from calibrate.devices.timer import StopRule, sample
 from calibrate.io.points import Point, Settings, What
 from calibrate.sweep.loads import _cache_bytes, cooler
 from calibrate.sweep.measure import Figures, measure

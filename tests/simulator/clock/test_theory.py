@@ -4,9 +4,8 @@ from math import exp, inf
 
 import numpy as np
 import pytest
-from support import worlds
+from support import theory, worlds
 
-from simulator.clock import theory
 from simulator.clock.metrics import confidence_interval
 from simulator.clock.records import SimulationResult
 from simulator.clock.run import simulate

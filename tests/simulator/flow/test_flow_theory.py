@@ -6,10 +6,9 @@ import ciw
 import numpy as np
 import pytest
 from scipy import stats
-from support import pipelines, worlds
+from support import pipelines, theory, worlds
 from support.pipelines import after, model, work
 
-from simulator.clock import theory
 from simulator.clock.metrics import confidence_interval, outstanding
 from simulator.clock.records import Requests, SimulationResult
 from simulator.clock.run import simulate

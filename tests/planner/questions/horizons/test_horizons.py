@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.planning import A10G, CATALOG, T4, Shelf, loaded, model, profile, scenario, shelf
+from support.theory import erlang_c
 
 from planner.io.load import Loaded
 from planner.io.traces import TraceTable
@@ -49,7 +50,6 @@ from simulator.clock.autoscaling import (
     timeline,
     wanted,
 )
-from simulator.clock.theory import erlang_c
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Drop, Routing
 from simulator.world.workload import FixedRate, Floats, Poisson, Stream, Workload

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.paths import DATA
+from support.spike import spike
 
 from calibrate.layers.facts import facts
 from planner.catalog.cost import Ownership, annuity_usd, co2_kg, rent_usd, usd_per_tflops
@@ -27,7 +28,6 @@ from planner.questions.training.closed_forms import (
     loader_s,
     pipeline_s,
     rescaled_step_s,
-    spike,
     step_from_inference,
     training_flops,
     with_interruptions_s,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from support.paths import SCENARIOS
+from support.spike import spike
 
 from calibrate.sweep.request import RequestError
 from planner.io.load import ScenarioError
 from planner.questions.training.check import Check, check
-from planner.questions.training.closed_forms import spike
 from planner.questions.training.scenario import load_training
 from planner.show.documents.training import check_text as render
 from planner.units.writing import Format, Screen
