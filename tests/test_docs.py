@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import os
 import re
 from dataclasses import fields, is_dataclass
 from math import inf, isnan
@@ -10,6 +11,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from support import scenario_keys
 from support.paths import ROOT
 
 from calibrate.library.lookup import PRECISIONS, find_profiles
@@ -261,3 +263,11 @@ def test_every_key_of_a_data_file_is_explained() -> None:
     assert sorted(key for key in keys if not re.search(rf"\b{key}\b", page)) == []
     assert all(f"`{kind}`" in page for kind in Evidence)
     assert all(f"`{kind}`" in page for kind in PRECISIONS)
+
+
+def test_every_key_of_a_scenario_is_on_its_page() -> None:
+    """As the schema has it. UPDATE_DOCS=1 writes it anew."""
+    file, made = ROOT / "docs" / "scenario.md", scenario_keys.page()
+    if os.environ.get("UPDATE_DOCS"):
+        file.write_text(made, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == made
