@@ -26,8 +26,8 @@ HEAD = """\
 # Every key of a scenario
 
 Made from the schema by which scenarios are read; a test holds this page to it. `planner init` writes a scenario with
-the usual keys, `planner schema` the schema, by which an editor completes and checks. An unknown key is refused, with its
-line and what may have been meant. Names such as `ModelSpec` are those of [Python](python.md).
+the usual keys, `planner schema` the schema, by which an editor completes and checks. An unknown key is refused, with
+its line and what may have been meant. Names such as `ModelSpec` are those of [Python](python.md).
 
 Numbers may have a unit, as in the examples. **A bare number is in SI**: seconds, bytes, requests a second, dollars an
 hour, a share of 1. A dash as default: nothing, or what the meaning says.
