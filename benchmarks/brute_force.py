@@ -20,7 +20,9 @@ from benchmarks.outside import FEASIBLE, INFEASIBLE, Watch, each, planner
 from benchmarks.random_scenarios import HEAD, Drawn, Kind, options, write
 from planner.catalog.knowledge import knowledge
 from planner.io.load import load_scenario, workload
-from planner.model.scenario import MemoryPolicy, ModelSpec, OwnMachine, Scenario
+from planner.model.parts.machines import OwnMachine
+from planner.model.parts.models import ModelSpec
+from planner.model.scenario import MemoryPolicy, Scenario
 from simulator.clock.metrics import Summary, summarise
 from simulator.clock.run import cut, simulate, stages
 from simulator.clock.stability import drain

@@ -18,7 +18,8 @@ from benchmarks.outside import Watch, each
 from benchmarks.random_scenarios import HEAD, Drawn, options, write
 from planner.catalog.knowledge import knowledge
 from planner.io.load import Loaded, load_scenario
-from planner.model.scenario import Scenario, StreamSpec
+from planner.model.parts.streams import StreamSpec
+from planner.model.scenario import Scenario
 from planner.model.simulation import Simulation
 from planner.search.search import NothingToPlanError
 from planner.search.simulation import simulate_named

@@ -16,9 +16,12 @@ from calibrate.library.lookup import Library
 from calibrate.published import names
 from planner.catalog.offers import Catalog, load_catalog
 from planner.io.load import Loaded, workload
+from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.parts.models import ModelSpec, SloSpec
+from planner.model.parts.streams import StreamSpec
 from planner.model.progress import silent
 from planner.model.replications import RISK_SHARE
-from planner.model.scenario import BuySpec, ModelSpec, Objective, OwnMachine, Scenario, SloSpec, StreamSpec
+from planner.model.scenario import Objective, Scenario
 from planner.prediction.fitting import Figure, Fit
 from planner.prediction.learning import HeldOut, errors_of, parts, widening
 from planner.prediction.learnt import Learnt, Seen, traits

@@ -60,22 +60,11 @@ if TYPE_CHECKING:
         ReservedSpec,
         SpotSpec,
     )
-    from planner.model.scenario import (
-        AccuracySpec,
-        BuySpec,
-        ClockDriftSpec,
-        FailureSpec,
-        GammaSpec,
-        ModelSpec,
-        OwnMachine,
-        RetrainingSpec,
-        SharingSpec,
-        SloSpec,
-        StreamSpec,
-        SwapSpec,
-        TraceSpec,
-        ValidateSpec,
-    )
+    from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
+    from planner.model.parts.merging import RetrainingSpec, SharingSpec
+    from planner.model.parts.models import ModelSpec, SloSpec
+    from planner.model.parts.serving import AccuracySpec, ClockDriftSpec, SwapSpec, ValidateSpec
+    from planner.model.parts.streams import GammaSpec, StreamSpec, TraceSpec
     from planner.objects import Plan, Scenario, Simulation
 
 __all__ = [
@@ -149,7 +138,16 @@ __all__ = [
     "write_plan",
 ]
 
-HOMES = ("planner.objects", "planner.model.scenario", "planner.model.calendar", "planner.answers")
+HOMES = (
+    "planner.objects",
+    "planner.model.parts.machines",
+    "planner.model.parts.merging",
+    "planner.model.parts.models",
+    "planner.model.parts.serving",
+    "planner.model.parts.streams",
+    "planner.model.calendar",
+    "planner.answers",
+)
 """Modules of the classes. They are imported when one is first used, for `planner --help` needs none of them."""
 
 

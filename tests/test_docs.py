@@ -18,8 +18,10 @@ from calibrate.library.lookup import PRECISIONS, find_profiles
 from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.model import plan as plans
-from planner.model import scenario
 from planner.model.choices import PriceKind
+from planner.model.parts.merging import Merging, SharingRule
+from planner.model.parts.serving import AccuracyRule
+from planner.model.scenario import Objective
 from planner.model.simulation import Simulation
 from planner.placing import sizing
 from planner.placing.fleets import cost_usd_per_hour
@@ -53,11 +55,11 @@ DEFINED = [
             metrics.Verdict,
             plans.Bottleneck,
             profile.Evidence,
-            scenario.AccuracyRule,
-            scenario.Merging,
-            scenario.Objective,
+            AccuracyRule,
+            Merging,
+            Objective,
             PriceKind,
-            scenario.SharingRule,
+            SharingRule,
         )
         for choice in kind
     ),

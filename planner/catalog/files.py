@@ -15,7 +15,7 @@ from calibrate.io.files import printable
 from planner.io.schemas import kind_of
 from planner.io.strict_yaml import YamlDocument, YamlError, parse, read_text
 from planner.model.choices import PriceKind
-from planner.model.scenario import Name
+from planner.model.parts.fields import Name
 from planner.units.errors import UNKNOWN_KEY, dotted, message, shown
 from planner.units.reading import did_you_mean
 from simulator.world.hardware import GPU

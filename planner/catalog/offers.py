@@ -23,8 +23,8 @@ from planner.catalog.price_table import Key, read_table
 from planner.catalog.sold import Instance, Price, Purchase
 from planner.model.candidate import MachineType, OnGpu
 from planner.model.choices import PriceKind
+from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck, PlanWarning, Rejection
-from planner.model.scenario import BuySpec, OwnMachine
 from planner.model.statement import Code, Statement
 from planner.units.errors import Steps, dotted
 from planner.units.reading import HOURS_PER_YEAR, perhaps

@@ -14,6 +14,7 @@ from planner.catalog.sold import Instance, Price
 from planner.io.demand import scenario_of
 from planner.model.candidate import Candidate, Machines
 from planner.model.choices import PriceKind
+from planner.model.parts.machines import BuySpec
 from planner.model.plan import (
     Bottleneck,
     Instances,
@@ -24,7 +25,6 @@ from planner.model.plan import (
     UnitCosts,
     WayOfServing,
 )
-from planner.model.scenario import BuySpec
 from planner.model.statement import Code, Statement
 from planner.search.search import oldest_price, pareto
 from planner.units.reading import HOURS_PER_MONTH, did_you_mean

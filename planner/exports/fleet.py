@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from planner.model.parts.merging import Merging
 from planner.model.plan import Instances, ModelAnswer, Plan, Recommendation
-from planner.model.scenario import Merging
 from simulator.errors import InputError
 
 

@@ -11,8 +11,8 @@ from planner.exports.fleet import Machine, ServedModel
 from planner.exports.kubernetes import as_yaml
 from planner.exports.names import file_names
 from planner.io.demand import scenario_of
+from planner.model.parts.models import ModelSpec
 from planner.model.plan import Plan
-from planner.model.scenario import ModelSpec
 from planner.words.candidates import candidate_name
 
 FILL_IN = "FILL_IN"

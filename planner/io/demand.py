@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from planner.io.load import Loaded, ScenarioReader
 from planner.io.strict_yaml import YamlError, parse
 from planner.io.traces import TraceTable
+from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import ModelAnswer, Plan
-from planner.model.scenario import Phase, Scenario, StreamSpec
+from planner.model.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,19 +15,13 @@ from planner.io.schemas import kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.checked import adapter, written
+from planner.model.parts.merging import Merging, one_source
+from planner.model.parts.models import own_model
+from planner.model.parts.pipelines import MODEL_KEYS, graph
+from planner.model.parts.serving import reuse
+from planner.model.parts.streams import Phase, StreamSpec, sending
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
-from planner.model.scenario import (
-    MODEL_KEYS,
-    Merging,
-    Phase,
-    Scenario,
-    StreamSpec,
-    graph,
-    one_source,
-    own_model,
-    reuse,
-    sending,
-)
+from planner.model.scenario import Scenario
 from planner.units.errors import UNKNOWN_KEY, Steps, Wrong, dotted, keys_of, message, mistakes, shown
 from planner.units.reading import did_you_mean, written_duration
 from simulator.errors import InputError

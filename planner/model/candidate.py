@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.model.scenario import Merging
+from planner.model.parts.merging import Merging
 
 
 class Memory(StrEnum):

@@ -6,7 +6,9 @@ from math import nan
 
 from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
 from planner.model.choices import PriceKind
-from planner.model.scenario import AccuracyRule, MemoryPolicy, Merging
+from planner.model.parts.merging import Merging
+from planner.model.parts.serving import AccuracyRule
+from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Statement
 from simulator.world.deployment import Drop, Eviction, Failures, Routing, Scheduling, SwapPolicy
 from simulator.world.profile import Evidence

@@ -17,8 +17,9 @@ from calibrate.joint.curve import SharedCurve, read_curve
 from calibrate.layers.facts import FactsError, facts
 from calibrate.library.lookup import Library
 from planner.io.load import Loaded
+from planner.model.parts.merging import Merging, RetrainingSpec, SharingRule
 from planner.model.plan import Live
-from planner.model.scenario import Merging, RetrainingSpec, Scenario, SharingRule
+from planner.model.scenario import Scenario
 from planner.units.reading import HOURS_PER_MONTH
 from simulator.errors import InputError
 from simulator.world.model import LayerFacts

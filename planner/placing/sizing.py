@@ -13,8 +13,10 @@ import numpy as np
 from calibrate.library.hosts import beside_host
 from planner.catalog.offers import Offer
 from planner.model.candidate import OnGpu
+from planner.model.parts.models import ModelSpec
+from planner.model.parts.pipelines import PipelineSpec
 from planner.model.plan import Bottleneck, Rejection
-from planner.model.scenario import ModelSpec, PipelineSpec, Scenario
+from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.stages import items_of
 from simulator.clock.run import cut

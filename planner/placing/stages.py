@@ -7,7 +7,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from simulator.world.workload import Floats
 
 ITEMS_MAX = 2000

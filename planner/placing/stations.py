@@ -6,8 +6,8 @@ from math import ceil, inf
 
 from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.offers import Offer
+from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck
-from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Need, judged
 from planner.placing.stages import in_order, items_of, mean_of

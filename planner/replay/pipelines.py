@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from math import floor
 from statistics import fmean
 
+from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.plan import Bottleneck, ReplicaAnswer, ResourceAnswer, StageAnswer
-from planner.model.scenario import PipelineSpec, StageSpec
 from planner.placing.duty import offered_load
 from planner.placing.packing import Placed, portions_of
 from planner.placing.sizing import Need

@@ -10,11 +10,12 @@ from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import CORES_ASSUMED, OWN, retired_machines, spot_machines, stale, usual_days
 from planner.model.choices import PriceKind
+from planner.model.parts.pipelines import StageSpec
 from planner.model.plan import (
     Bottleneck,
     PlanWarning,
 )
-from planner.model.scenario import Scenario, StageSpec
+from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.packing import Placed
 from planner.placing.sizing import Sized

@@ -6,7 +6,7 @@ from itertools import takewhile
 from math import inf
 
 from planner.io.load import Loaded, refused
-from planner.model.scenario import PipelineSpec
+from planner.model.parts.pipelines import PipelineSpec
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Kind, Sized, design_work
 from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s

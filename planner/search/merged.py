@@ -7,8 +7,9 @@ from math import inf, isnan, nan
 from planner.catalog.offers import Catalog, Offer
 from planner.io.load import Loaded, workload
 from planner.model.candidate import Candidate
+from planner.model.parts.merging import Merging
 from planner.model.plan import Plan, PlanWarning, Recommendation, Rejection, WayOfServing
-from planner.model.scenario import Merging, Objective
+from planner.model.scenario import Objective
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Packer, Packing

@@ -10,7 +10,9 @@ from calibrate.published.names import architecture, gpu_among, runtime
 from calibrate.zoo.sources import how_to_name
 from planner.catalog.offers import Catalog, CatalogError, Offer, offers, wrong_offers
 from planner.io.load import Loaded, refused
-from planner.model.scenario import BuySpec, ModelSpec, OwnMachine, Predict, Scenario
+from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.parts.models import ModelSpec
+from planner.model.scenario import Predict, Scenario
 from planner.placing.sizing import Profiles
 from planner.prediction.learnt import learnt
 from planner.search.question import predictor_of

@@ -8,8 +8,9 @@ from calibrate.layers.facts import full_name, has_layers
 from calibrate.library.lookup import PRECISIONS
 from planner.catalog.offers import Catalog, offers
 from planner.model.candidate import Candidate
+from planner.model.parts.models import Variant
 from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
-from planner.model.scenario import Objective, Scenario, Variant
+from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.fleets import cost_usd_per_hour, machines_of
 from planner.placing.packing import Placed

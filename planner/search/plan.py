@@ -2,9 +2,9 @@
 
 from planner.catalog.offers import Catalog
 from planner.io.load import Loaded
+from planner.model.parts.merging import Merging
 from planner.model.plan import Plan
 from planner.model.progress import Progress, silent
-from planner.model.scenario import Merging
 from planner.placing.sizing import Profiles
 from planner.search.merged import weigh
 from planner.search.names import with_known_names

@@ -8,9 +8,10 @@ from statistics import NormalDist
 from calibrate.layers.facts import Facts, facts
 from calibrate.library.lookup import Library
 from planner.catalog.offers import Catalog, Offer, offers
+from planner.model.parts.machines import EvidenceAsked
 from planner.model.plan import Rejection
 from planner.model.replications import RISK_SHARE
-from planner.model.scenario import EvidenceAsked, MemoryPolicy, Predict, Scenario
+from planner.model.scenario import MemoryPolicy, Predict, Scenario
 from planner.placing.duty import Rules
 from planner.placing.fleets import FleetProgram, dominates
 from planner.placing.sizing import Kind, Need, Profiles, SizedModels, needs, size

@@ -11,6 +11,9 @@ from calibrate.published.names import gpu_among
 from planner.catalog.offers import Catalog, Offer, offers
 from planner.io.load import Loaded, workload
 from planner.model.candidate import OnGpu
+from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.parts.merging import Merging
+from planner.model.parts.models import ModelSpec
 from planner.model.plan import (
     Bottleneck,
     Instances,
@@ -22,7 +25,7 @@ from planner.model.plan import (
     StageAnswer,
 )
 from planner.model.progress import Progress, silent
-from planner.model.scenario import BuySpec, Merging, ModelSpec, OwnMachine, Scenario
+from planner.model.scenario import Scenario
 from planner.model.simulation import Simulation
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion

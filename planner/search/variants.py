@@ -6,7 +6,8 @@ from functools import cached_property
 from math import inf
 
 from calibrate.library.lookup import PRECISIONS
-from planner.model.scenario import ModelSpec, Objective, Scenario
+from planner.model.parts.models import ModelSpec
+from planner.model.scenario import Objective, Scenario
 from planner.placing.fleets import cost_usd_per_hour, gpu_count
 from planner.placing.sizing import Kind
 from planner.search.question import Question

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from planner.model.candidate import Candidate, Machines, MachineType, OnGpu
+from planner.model.parts.merging import Merging
 from planner.model.plan import WayOfServing
-from planner.model.scenario import Merging
 from planner.units.writing import counted
 
 

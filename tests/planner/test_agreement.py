@@ -18,8 +18,8 @@ from planner.exports.targets import files_of
 from planner.io.load import Loaded, ScenarioError, load_scenario, workload
 from planner.model.calendar import CalendarSpec
 from planner.model.choices import Target
+from planner.model.parts.fields import Precision
 from planner.model.plan import Estimate, PredictionRule
-from planner.model.scenario import Precision
 from planner.model.statement import Code
 from planner.prediction.learnt import Learnt
 from planner.prediction.predict import End, Predictor, at_quantile

@@ -10,8 +10,8 @@ from support.paths import ROOT
 from calibrate.layers.facts import facts, named
 from planner import api
 from planner.catalog.offers import load_catalog
+from planner.model.parts.models import ModelSpec
 from planner.model.plan import PredictionRule
-from planner.model.scenario import ModelSpec
 from planner.prediction.predict import counted, is_alike
 from simulator.errors import InputError
 from simulator.world.profile import Evidence

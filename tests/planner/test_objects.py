@@ -19,7 +19,7 @@ import planner
 from planner import BuySpec, CalendarSpec, InputError, ModelSpec, OwnMachine, Plan, Scenario, SloSpec, StreamSpec
 from planner.io.load import ScenarioError, load_scenario
 from planner.model.checked import plain
-from planner.model.scenario import Phase
+from planner.model.parts.streams import Phase
 from simulator.world.deployment import Drop
 
 FILES = sorted(SCENARIOS.glob("*.yaml"))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from planner.model.candidate import Candidate, Machines, Memory
+from planner.model.parts.serving import AccuracyRule
 from planner.model.plan import (
     Accuracy,
     Bottleneck,
@@ -19,7 +20,7 @@ from planner.model.plan import (
     Replayed,
     ReplicaAnswer,
 )
-from planner.model.scenario import AccuracyRule, MemoryPolicy
+from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Code, Statement
 from simulator.world.deployment import Drop, Eviction, Routing, Scheduling
 from simulator.world.profile import Evidence

@@ -8,8 +8,10 @@ from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.io.load import Loaded, workload
 from planner.model.choices import PriceKind
+from planner.model.parts.models import ModelSpec, SloSpec
+from planner.model.parts.streams import StreamSpec
 from planner.model.plan import Plan
-from planner.model.scenario import MemoryPolicy, ModelSpec, Scenario, SloSpec, StreamSpec
+from planner.model.scenario import MemoryPolicy, Scenario
 from planner.placing.sizing import needs, size
 from planner.search.plan import plan
 from planner.search.question import Question

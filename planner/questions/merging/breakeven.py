@@ -8,9 +8,10 @@ from typing import TypeVar
 from planner.catalog.offers import Catalog, offers
 from planner.io.demand import with_load
 from planner.io.load import Loaded, workload
+from planner.model.parts.merging import Merging
 from planner.model.progress import Progress, silent
 from planner.model.replications import longest_slo_s, warmup_s
-from planner.model.scenario import MemoryPolicy, Merging, Objective, Scenario
+from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.placing.fleets import Fleet
 from planner.placing.sharing import NOTHING_MERGED, MergeError, Option, options
 from planner.placing.sizing import Profiles

@@ -12,7 +12,8 @@ from planner.io.demand import with_load
 from planner.io.load import Loaded, ScenarioReader, child, read_yaml
 from planner.io.strict_yaml import Problem, YamlDocument
 from planner.io.traces import TraceError, TraceTable, read_trace
-from planner.model.scenario import Merging, Scenario
+from planner.model.parts.merging import Merging
+from planner.model.scenario import Scenario
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.training.scenario import LoadedTraining, TrainingScenario, odd, training_of
 from planner.units.reading import did_you_mean

@@ -17,7 +17,8 @@ from pydantic import Field
 from planner.io.load import LAST, ScenarioError, ScenarioReader, line, read_override, read_yaml, refusal
 from planner.io.strict_yaml import Problem, YamlError
 from planner.model.checked import STRICT
-from planner.model.scenario import Count, Name, Scenario
+from planner.model.parts.fields import Count, Name
+from planner.model.scenario import Scenario
 from planner.questions.studies.base import LOAD, Base, ChangedValue, Unresolved, read_base
 from planner.questions.studies.engine import Ask, Inputs, WorkerMachine
 from planner.questions.studies.figures import SERVING, TRAINING, AskedFigure, Output

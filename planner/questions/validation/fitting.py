@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from calibrate.library.lookup import USUAL_RUNTIME
 from planner.io.load import Loaded, workload
-from planner.model.scenario import ModelSpec, Scenario, ValidateSpec
+from planner.model.parts.models import ModelSpec
+from planner.model.parts.serving import ValidateSpec
+from planner.model.scenario import Scenario
 from planner.placing.sizing import Profiles, context_of
 from planner.questions.validation.speed import BySize, of_size
 from simulator.clock.run import check

@@ -17,7 +17,7 @@ from calibrate.library.lookup import DEVICE_FILE, Library, find_kinds, find_prof
 from calibrate.serving.served import Actions, Served, doublings
 from planner.catalog.offers import Catalog
 from planner.io.load import Loaded
-from planner.model.scenario import ModelSpec
+from planner.model.parts.models import ModelSpec
 from planner.questions.validation.fitting import Case, Pace, fit, precision_of
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 
+from planner.model.parts.serving import AccuracyRule
 from planner.model.plan import (
     Bottleneck,
     Drawn,
@@ -18,7 +19,6 @@ from planner.model.plan import (
     Replayed,
 )
 from planner.model.replications import RISK_SHARE
-from planner.model.scenario import AccuracyRule
 from planner.model.simulation import Simulation
 from planner.show.text.reasons import saving
 from planner.units.writing import counted, dollars, exact, gigabytes, percent, seconds, share, span

@@ -19,8 +19,8 @@ from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, o
 from planner.catalog.price_table import COLUMNS
 from planner.model.candidate import OnGpu
 from planner.model.choices import PriceKind
+from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
-from planner.model.scenario import BuySpec, OwnMachine
 from planner.model.statement import Code, Statement
 from planner.words.candidates import subject_name
 

@@ -34,8 +34,8 @@ from planner.io.load import load_scenario
 from planner.io.store import write_answer
 from planner.model.candidate import Candidate
 from planner.model.choices import PriceKind, Target
+from planner.model.parts.merging import Merging
 from planner.model.plan import Instances, Plan, ReplicaAnswer, WayOfServing
-from planner.model.scenario import Merging
 from planner.search.plan import plan as search
 
 SCENARIO = """

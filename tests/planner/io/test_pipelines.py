@@ -9,7 +9,7 @@ import pytest
 from planner.io.load import ScenarioError, load_text, schema, workload
 from planner.io.strict_yaml import parse
 from planner.model.choices import Codec
-from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.objects import Scenario
 from simulator.errors import InputError
 

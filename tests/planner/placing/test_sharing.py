@@ -15,7 +15,7 @@ from support import planning
 from calibrate.joint.curve import CurveError, CurvePoint, SharedCurve, curve_document, read_curve
 from planner.io.load import Loaded
 from planner.io.store import to_json
-from planner.model.scenario import Merging, RetrainingSpec, SharingRule, SharingSpec
+from planner.model.parts.merging import Merging, RetrainingSpec, SharingRule, SharingSpec
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion, Rules, duty_cycle, round_load_s
 from planner.placing.packing import Packer, Packing

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.planning import T4, V100, demand, model, offer, profile, question, scenario, shelf
 
+from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Rejection
-from planner.model.scenario import Phase, StreamSpec
 from planner.model.statement import Code, Statement
 from planner.placing.sizing import Kind, Need, Sized, design_work, least_work, most_arrivals, needs, size
 from planner.search.search import evaluate

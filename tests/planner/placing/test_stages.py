@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from planner.model.scenario import EdgeSpec, FanOutSpec, PipelineSpec, SloSpec, StageSpec
+from planner.model.parts.models import SloSpec
+from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.placing.stages import Items, items_of
 
 SLO = SloSpec(latency=1.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.planning import V100, model, offer, profile, question, scenario, shelf
 
-from planner.model.scenario import StreamSpec
+from planner.model.parts.streams import StreamSpec
 from planner.placing.duty import Portion, Rules, duty_cycle, held_bytes, least_work, strain
 from planner.placing.sizing import Kind
 from planner.placing.strain import Strains

@@ -20,8 +20,9 @@ from calibrate.zoo.sources import is_sourced
 from planner import api, cli
 from planner.compare.gate import weak
 from planner.io.store import read_plan, write_answer
+from planner.model.parts.machines import BuySpec, EvidenceAsked
 from planner.model.plan import Estimate, Plan, PredictionRule
-from planner.model.scenario import BuySpec, EvidenceAsked, Predict, Scenario
+from planner.model.scenario import Predict, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.sizing import held_bytes
 from planner.prediction import transfer

@@ -5,8 +5,9 @@ from itertools import product
 import pytest
 from support.planning import T4, model, offer, planned, profile, question, scenario, shelf
 
+from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
-from planner.model.scenario import BuySpec, Objective, OwnMachine
+from planner.model.scenario import Objective
 from planner.placing.fleets import cost_usd_per_hour
 from planner.replay.spares import covers, ways_left
 from planner.search.search import FleetSearch, silent

@@ -12,8 +12,9 @@ import planner
 from calibrate.library.lookup import Library, find_profiles
 from calibrate.sessions.join import join
 from planner.model.choices import PriceKind
+from planner.model.parts.machines import BuySpec, EvidenceAsked, OwnMachine
 from planner.model.plan import Drawn, Plan
-from planner.model.scenario import BuySpec, EvidenceAsked, OwnMachine, Scenario
+from planner.model.scenario import Scenario
 from planner.prediction.predict import Predictor
 from planner.search.question import ask
 from simulator.world.curves import Interpolated

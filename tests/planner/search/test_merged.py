@@ -12,8 +12,8 @@ from planner.catalog.offers import load_catalog
 from planner.io.load import load_scenario
 from planner.io.store import read_plan, to_json, write_answer
 from planner.model.candidate import Memory
+from planner.model.parts.merging import Merging
 from planner.model.plan import Plan, WayOfServing
-from planner.model.scenario import Merging
 from planner.model.statement import Code
 from planner.placing.sharing import MergeError, layers_of
 from planner.questions.merging.breakeven import Breakeven, at_load, breakeven

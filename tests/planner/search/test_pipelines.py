@@ -9,19 +9,12 @@ from support.planning import CATALOG, T4, V100, Shelf, profile, shelf
 
 from planner.catalog.offers import offers
 from planner.io.load import ScenarioError, load_text
+from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.parts.models import SloSpec
+from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
+from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Plan
-from planner.model.scenario import (
-    BuySpec,
-    EdgeSpec,
-    FanOutSpec,
-    OwnMachine,
-    Phase,
-    PipelineSpec,
-    Scenario,
-    SloSpec,
-    StageSpec,
-    StreamSpec,
-)
+from planner.model.scenario import Scenario
 from planner.placing.sizing import needs, size
 from planner.search.question import Question
 from planner.show.text.pipelines.resources import resource_line

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from support.paths import SCENARIOS
 from support.planning import T4, V100, Shelf, model, offer, planned, profile, question, scenario, shelf
 
+from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Rejection
-from planner.model.scenario import BuySpec, MemoryPolicy, OwnMachine, Scenario
+from planner.model.scenario import MemoryPolicy, Scenario
 from planner.search.search import evaluate, force
 from planner.words.statements import rejection_reason, rejection_remedy
 from simulator.world.deployment import Drop

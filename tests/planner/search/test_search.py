@@ -17,17 +17,10 @@ from support.planning import T4, V100, Shelf, model, offer, profile, question, s
 
 from planner.catalog.offers import Offer
 from planner.model.choices import PriceKind
+from planner.model.parts.machines import BuySpec, FailureSpec, OwnMachine
+from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Plan
-from planner.model.scenario import (
-    BuySpec,
-    FailureSpec,
-    MemoryPolicy,
-    Objective,
-    OwnMachine,
-    Phase,
-    Scenario,
-    StreamSpec,
-)
+from planner.model.scenario import MemoryPolicy, Objective, Scenario
 from planner.model.statement import Code, Statement
 from planner.placing import fleets as cost
 from planner.placing.fleets import Fleet, cost_usd_per_hour, dominates, gpu_count, machines_of

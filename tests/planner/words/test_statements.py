@@ -9,8 +9,8 @@ from support.answers import ONE_GPU, PLAN
 
 from planner.io.store import StoreError, read_plan, to_json
 from planner.model.candidate import Candidate, Machines, MachineType, Memory, OnGpu
+from planner.model.parts.merging import Merging
 from planner.model.plan import PlanWarning
-from planner.model.scenario import Merging
 from planner.model.statement import Code, Statement
 from planner.words.candidates import candidate_name, machine_name, subject_name
 from planner.words.statements import (

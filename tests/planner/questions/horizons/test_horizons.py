@@ -25,7 +25,9 @@ from planner.model.calendar import (
     SpotSpec,
 )
 from planner.model.choices import HorizonWay
-from planner.model.scenario import BuySpec, Scenario, StreamSpec
+from planner.model.parts.machines import BuySpec
+from planner.model.parts.streams import StreamSpec
+from planner.model.scenario import Scenario
 from planner.questions.horizons.answer import Horizon, Mode
 from planner.questions.horizons.cheapest import answered, one_more
 from planner.questions.horizons.day import by_levels, check_day, piece, pieces

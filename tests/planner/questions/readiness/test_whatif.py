@@ -9,7 +9,7 @@ import pytest
 from support.planning import CATALOG, T4, loaded, model, planned, profile, scenario, shelf
 
 from planner.io.demand import with_load
-from planner.model.scenario import BuySpec, OwnMachine
+from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, WhatIfError, whatif

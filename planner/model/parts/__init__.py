@@ -1,0 +1,1 @@
+"""Parts of a scenario: each is checked when it is made, by the rules that stand beside it."""

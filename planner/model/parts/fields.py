@@ -1,0 +1,107 @@
+"""Values of a scenario: names, shapes, precisions, times and sizes, as a person may write them."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from calibrate.zoo.sources import is_sourced
+from planner.units.reading import Bytes, Duration, did_you_mean
+from simulator.world.precision import WEIGHT_BYTES
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+def _precision(value: object) -> object:
+    """`FP16` is `fp16`; ValueError where it is none."""
+    if not isinstance(value, str):
+        return value
+    if value.lower() in WEIGHT_BYTES:
+        return value.lower()
+    known = ", ".join(WEIGHT_BYTES)
+    raise ValueError(f"must be one of {known}, got `{value[:40]}`.{did_you_mean(value, WEIGHT_BYTES)}")
+
+
+Precision = Annotated[str, BeforeValidator(_precision), Field(json_schema_extra={"enum": list(WEIGHT_BYTES)})]
+
+
+def _precisions(value: object) -> object:
+    """Of one or of each of several."""
+    return tuple(map(_precision, value)) if isinstance(value, list | tuple) else _precision(value)
+
+
+def _some(value: object) -> object:
+    """ValueError for a list that names nothing: nobody means none, and leaving the key out means any."""
+    if isinstance(value, list | tuple) and not value:
+        raise ValueError("names nothing. Name one or more, or leave the key out for any.")
+    return value
+
+
+Precisions = Annotated[str | tuple[str, ...], BeforeValidator(_precisions), BeforeValidator(_some)]
+
+
+def _factory(value: str) -> str:
+    """ValueError where it names no function of a module."""
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+        return value
+    raise ValueError(f"must be `package.module:function`, got `{value[:40]}`.")
+
+
+Factory = Annotated[str, AfterValidator(_factory)]
+Names = Annotated[tuple[Name, ...], AfterValidator(_some)]
+Runtimes = Annotated[Name | tuple[Name, ...] | None, AfterValidator(_some)]
+
+
+def _model_name(value: str) -> str:
+    """ValueError where it can be the name of no model."""
+    if re.fullmatch(NAME, value) or (is_sourced(value) and value.partition(":")[2]):
+        return value
+    return _factory(value)
+
+
+ModelName = Annotated[str, Field(min_length=1), AfterValidator(_model_name)]
+
+
+def _shape(value: object) -> object:
+    """`3x224x224` as sizes."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,7}(x\d{1,7})*", value.lower()):
+        return tuple(map(int, value.lower().split("x")))
+    return tuple(value) if isinstance(value, list) else value
+
+
+InputShape = Annotated[
+    tuple[Count, ...],
+    BeforeValidator(_shape),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 1}}]}),
+]
+PositiveDuration = Annotated[Duration, Field(gt=0)]
+PositiveBytes = Annotated[Bytes, Field(gt=0)]
+
+
+class OrShorter:
+    """What the schema says of a value that may be written in shorter forms too."""
+
+    def __init__(self, *forms: Mapping[str, Any]) -> None:
+        self.forms = forms
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
+        """Any of the forms, the long one last."""
+        return {"anyOf": [*self.forms, handler(core)]}
+
+
+def _resolution(value: object) -> object:
+    """`1920x1080` as width and height."""
+    match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", value.lower()) if isinstance(value, str) else None
+    if match is None and not isinstance(value, list | tuple):
+        raise ValueError("must be width x height. Write e.g. `1920x1080`.")
+    return tuple(map(int, match.groups())) if match else value
+
+
+Resolution = Annotated[
+    tuple[Count, Count],
+    BeforeValidator(_resolution),
+    WithJsonSchema({"type": "string", "pattern": r"^\d{2,5}x\d{2,5}$"}),
+]

@@ -1,0 +1,113 @@
+"""Models that must be served, and what is asked of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from calibrate.library.lookup import profile_name
+from calibrate.zoo.sources import is_sourced
+from planner.model.checked import checked
+from planner.model.parts.fields import Factory, InputShape, ModelName, Name, PositiveDuration, Precisions, Runtimes
+from planner.units.errors import Wrong
+from planner.units.reading import Duration, Fraction
+
+
+def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Errors in how a model is named by where it comes from."""
+    key = "factory" if model.get("factory") else "model"
+    named = str(model.get(key) or "")
+    if model.get("factory") and model.get("model"):
+        yield ("model",), "cannot stand beside `factory`: a model comes from one place. Keep one of them."
+    if ":" in named and not is_sourced(named) and not model.get("input"):
+        text = f"needs `input`, the shape of one sample, with `{key}`. Write e.g. `input: 3x224x224`."
+        yield (), text, "input", key
+    if model.get("input") and ":" not in named:
+        text = "has `input`, which goes only with a `model` of a package or a file, or with `factory`. Leave it out."
+        yield (), text, "input", key
+
+
+@checked()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SloSpec:
+    """The latency that one model must keep to, and how often."""
+
+    latency: PositiveDuration
+    """Longest acceptable time from a frame's arrival to its result, e.g. `100 ms`."""
+    attainment: Annotated[Fraction, Field(gt=0, le=1)] = 0.99
+    """Share of frames that must make it, e.g. `99 %`."""
+
+
+@checked(own_model)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A model that must be served."""
+
+    name: Name
+    """The scenario's name for it."""
+    profile: Name | None = None
+    """Which profile it uses; the name where not given, or that of its `model` or `factory`."""
+    model: ModelName | None = None
+    """What it is, where its name does not say so: `resnet50`, `timm:resnet50.a1_in1k`, `onnx:detector.onnx`, ...; a
+    package's **code is run**, to see its layers."""
+    factory: Factory | None = None
+    """A model of yours, `package.module:function`. **Its code is run**, to see its layers."""
+    input: InputShape = ()
+    """With `factory`, or another than the usual one of a `model`: the shape of one sample, e.g. `3x224x224`."""
+    precision: Precisions | None = None
+    """Run it at this precision, e.g. `fp16`, or at the best of several, e.g. `[fp16, int8]`; where not given as it
+    was measured here, else at the first of fp32, tf32, amp, ... that is known."""
+    runtime: Runtimes = None
+    """Run it in this software, e.g. `tensorrt`, or in the best of several; where not given in its profile's."""
+    slo: SloSpec
+    """Latency and attainment."""
+    accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
+    """Accuracy on frames that are processed in time."""
+    max_queue_delay: Duration = 0.0
+    """Longest a batch waits to fill before it runs."""
+    layers: Name | None = None
+    """With `merging`: whose layers it has, as `planner merge analyze` knows it; the profile's where not given."""
+    merged_accuracy: Annotated[Fraction, Field(gt=0, le=1)] = 0.95
+    """With `merging`: least accuracy when merged, as a share of its accuracy alone."""
+
+    @property
+    def known_as(self) -> str:
+        """The name that its profiles and its layers go by."""
+        return self.profile or (profile_name(self.made_by, self.input) if self.made_by else self.name)
+
+    @property
+    def made_by(self) -> str:
+        """Where the model comes from, by name; empty where its own name says so."""
+        return self.model or self.factory or ""
+
+    @property
+    def is_traced(self) -> bool:
+        """A process looks at its layers where it was not measured."""
+        return ":" in self.made_by and not self.profile
+
+    @property
+    def variants(self) -> "tuple[Variant, ...]":
+        """Every precision in every runtime that it may run in."""
+        return tuple(Variant(one, other) for one in _each(self.precision) for other in _each(self.runtime))
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Those that it may run at; none: any."""
+        return tuple(filter(None, _each(self.precision)))
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """Those that it may run in; none: any."""
+        return tuple(filter(None, _each(self.runtime)))
+
+
+def _each(named: str | tuple[str, ...] | None) -> tuple[str | None, ...]:
+    return (named,) if named is None or isinstance(named, str) else named or (None,)
+
+
+class Variant(NamedTuple):
+    """One way to run a model; None: any."""
+
+    precision: str | None
+    runtime: str | None
