@@ -14,7 +14,7 @@ from calibrate.io.files import printable
 from planner.io.schemas import kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.io.traces import TraceError, TraceTable, read_trace
-from planner.model.checked import adapter, written
+from planner.model.checked import adapter, described, written
 from planner.model.parts.merging import Merging, one_source
 from planner.model.parts.models import own_model
 from planner.model.parts.pipelines import MODEL_KEYS, graph
@@ -209,7 +209,7 @@ def arrivals(spec: StreamSpec, table: TraceTable | None) -> Arrivals:
 
 def schema(kind: type = Scenario) -> dict[str, Any]:
     """JSON Schema of a file that holds such an object, for editors: people's units are texts or numbers."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | adapter(kind).json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described(kind)
 
 
 Rules = Callable[[dict[str, Any]], Iterable[Wrong]]

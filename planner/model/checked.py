@@ -15,7 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from planner.units.errors import Wrong, dotted, message, mistakes
 from simulator.errors import InputError
 
-STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
+STRICT: dict[str, Any] = {"extra": "forbid"}
+"""One object of all classes that files hold, so that `described` may ask for their docstrings."""
 T = TypeVar("T")
 Rule = Callable[[Mapping[str, Any]], Iterable[Wrong]]
 """Says what is wrong between the keys of one mapping, each with its path inside it."""
@@ -58,6 +59,18 @@ def validated(cls: type[T], rule: Rule, values: Mapping[str, Any]) -> T:
 def adapter(cls: Any) -> TypeAdapter[Any]:
     """Pydantic's validator of a class."""
     return TypeAdapter(cls)
+
+
+def described(cls: Any) -> dict[str, Any]:
+    """JSON Schema of a class, with the docstrings of its fields.
+
+    Those are read from the source, which takes as long as a short plan: nothing else asks for them.
+    """
+    STRICT["use_attribute_docstrings"] = True
+    try:
+        return TypeAdapter(cls).json_schema()
+    finally:
+        del STRICT["use_attribute_docstrings"]
 
 
 def written(data: Mapping[str, Any]) -> str:
