@@ -1,12 +1,13 @@
 """Assembling: records of several files, and what a person adds, become one profile."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from calibrate.library.held import held_numbers
 from calibrate.library.lookup import PRECISIONS, SCHEMA, USUAL_RUNTIME, profile_name
@@ -79,45 +80,44 @@ def profile_of(
     read = [_chosen(_read(path, form), added) for path in files]
     facts = {name: _fact(name, read, added) for name in CANONICAL}
     known = _architecture(facts)
-    lacking = [name for name, value in facts.items() if not value]
-    lacking += _unsaid(read, added, known)
-    if lacking:
-        listed = ", ".join(name.replace("_", " ") for name in lacking)
-        options = " ".join(WISHES[name] for name in lacking)
-        raise MeasurementError(f"{_named(read)}: {listed} not said. Add {options}.")
+    _demand_all(read, facts, added, known)
     _demand_known(facts, gpus)
     points = _by_batch(read, added)
     weight_bytes = _weights(points.values(), facts["precision"], added, known)
-    held, memory_evidence, memory_assumption = _workspace(points, facts["precision"], weight_bytes, added, known)
+    memory = _workspace(points, facts["precision"], weight_bytes, added, known)
     gpu = gpus[facts["gpu"]]
-    flops = next((point.flops_per_sample for point in points.values() if point.flops_per_sample), None)
-    spreads = [point.spread for point in points.values() if point.spread is not None]
-    stated = (text for file in read for text in file.said.assumptions)
-    return {
+    spread = max((point.spread for point in points.values() if point.spread is not None), default=None)
+    profile = {
         "schema": SCHEMA,
         "model": _name(facts),
         "gpu": gpu.name,
         "precision": facts["precision"],
-        **({"runtime": facts["runtime"]} if facts["runtime"] != USUAL_RUNTIME else {}),
+        "runtime": None if facts["runtime"] == USUAL_RUNTIME else facts["runtime"],
         "weight_bytes": round(weight_bytes),
         "latency_s": {str(batch): point.latency_s for batch, point in points.items()},
-        **({"latency_cv": max(spreads)} if spreads else {}),
-        "workspace_bytes": held,
+        "latency_cv": spread,
+        "workspace_bytes": memory.bytes_by_batch,
         "load": {"t0_s": 0.0, "bytes_per_s": LINK_SHARE * gpu.pcie_bytes_per_s},
-        **({"flops_per_sample": flops} if flops else {}),
+        "flops_per_sample": _known(points.values(), "flops_per_sample"),
         "latency_evidence": Evidence.ELSEWHERE.value,
-        "memory_evidence": memory_evidence.value,
+        "memory_evidence": memory.evidence.value,
         "load_evidence": Evidence.ASSUMED.value,
         "source": f"{'; '.join(file.source for file in read)}; input {facts['input']}",
         "as_of": max(file.day for file in read),
-        "assumptions": [
-            *dict.fromkeys(stated),
-            *memory_assumption,
-            f"Load time was not measured: taken as bytes over {LINK_SHARE:.0%} of the host link.",
-            *(() if spreads else ("Spread between runs is not in the files: taken as 0.",)),
-        ],
-        "doubts": list(dict.fromkeys(text for file in read for text in file.said.doubts)),
+        "assumptions": _once(
+            *(file.said.assumptions for file in read),
+            memory.assumptions,
+            [f"Load time was not measured: taken as bytes over {LINK_SHARE:.0%} of the host link."],
+            ["Spread between runs is not in the files: taken as 0."] if spread is None else [],
+        ),
+        "doubts": _once(*(file.said.doubts for file in read)),
     }
+    return {key: value for key, value in profile.items() if value is not None}
+
+
+def _once(*lists: Sequence[str]) -> list[str]:
+    """All texts in order, equal ones once."""
+    return list(dict.fromkeys(chain(*lists)))
 
 
 def _read(path: Path, form: MeasurementFormat | None) -> MeasuredFile:
@@ -141,12 +141,18 @@ def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
         points = [point for point in points if point.column == added.column]
     for fact in ("model", "input", "runtime"):
         points = _of_one(file, points, fact, getattr(added, fact))
-    left = list(dict.fromkeys(point.column for point in points))
-    if len(left) > 1 or (added.column and left != [added.column]):
-        hint = did_you_mean(added.column, columns) if added.column else ""
+    left = {point.column for point in points}
+    if len(left) > 1 or (added.column and added.column not in left):
         listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
-        raise MeasurementError(f"{file.path}: has the columns {listed}.{hint} Name one with --column.")
+        raise MeasurementError(
+            f"{file.path}: has the columns {listed}.{_hint(added.column, columns)} Name one with --column."
+        )
     return replace(file, said=replace(file.said, points=tuple(points)))
+
+
+def _hint(wish: str | None, known: Sequence[str]) -> str:
+    """What may have been meant; empty where nothing was wished."""
+    return did_you_mean(wish, known) if wish else ""
 
 
 def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: str | None) -> list[ToolMeasurement]:
@@ -156,9 +162,9 @@ def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: 
         return points
     wanted = CANONICAL[fact](wish) if wish else ""
     if wanted not in found:
-        hint = did_you_mean(wish, list(found.values())) if wish else ""
         listed = ", ".join(sorted(found.values())[:6])
         what = f"holds {len(found)} {fact}s, such as {listed}"
+        hint = _hint(wish, list(found.values()))
         raise MeasurementError(f"{file.path}: {what}.{hint} Name one with {WISHES[fact]}.")
     return [point for point in points if CANONICAL[fact](point.facts[fact]) == wanted]
 
@@ -195,12 +201,17 @@ def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
     sayings = [(CANONICAL[name](text), str(path)) for text, path in said.items()]
     if wish:
         sayings.append((CANONICAL[name](wish), WISHES[name].split(" ")[0]))
+    _demand_one(name, sayings)
+    return sayings[-1][0] if sayings else ""
+
+
+def _demand_one(name: str, sayings: Iterable[tuple[str, str]]) -> None:
+    """MeasurementError where two say different things, each by its text and who says it."""
     different = {plain_name(text): (text, who) for text, who in sayings}
     if len(different) > 1:
         (one, who), (other, whom), *_ = different.values()
         remedy = f"Name one with {WISHES[name]}" if name == "model" else "Files of one profile are of one thing"
         raise MeasurementError(f"{who}: says {name} `{one}`, and {whom} `{other}`. {remedy}.")
-    return sayings[-1][0] if sayings else ""
 
 
 def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
@@ -229,22 +240,35 @@ def _name(facts: Mapping[str, str]) -> str:
     return profile_name(facts["model"], suffix=f".{size}px" if other else "")
 
 
+def _demand_all(
+    read: Sequence[MeasuredFile], facts: Mapping[str, str], added: Added, known: names.Architecture | None
+) -> None:
+    """MeasurementError where nobody said something that a profile needs."""
+    unsaid = [name for name, value in facts.items() if not value]
+    unsaid += _unsaid(read, added, known)
+    if unsaid:
+        listed = ", ".join(name.replace("_", " ") for name in unsaid)
+        options = " ".join(WISHES[name] for name in unsaid)
+        raise MeasurementError(f"{_named(read)}: {listed} not said. Add {options}.")
+
+
 def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:
     """What else a profile needs and nobody said."""
     points = [point for file in read for point in file.said.points]
-    if added.batch is None and any(point.batch is None for point in points):
+    if added.batch is None and not all(point.batch for point in points):
         yield "batch"
     if added.gpu_count is None and any(file.said.by_gpus for file in read):
         yield "gpu_count"
-    if (
-        added.weight_bytes is None
-        and not any(p.weight_bytes or p.params for p in points)
-        and not (known and known.params)
-    ):
+    if not (added.weight_bytes or _known([*points, known], "weight_bytes", "params")):
         yield "weights"
-    has_memory = any(p.workspace_bytes or p.total_bytes or p.activations for p in points)
-    if added.memory_bytes is None and not has_memory and not (known and known.activations):
+    if added.memory_bytes is None and not _known([*points, known], "workspace_bytes", "total_bytes", "activations"):
         yield "memory"
+
+
+def _known(each: Iterable[object], *figures: str) -> float | None:
+    """The first such figure that one of points and networks has."""
+    found = (getattr(one, figure, None) for figure in figures for one in each)
+    return next(filter(None, found), None)
 
 
 # Points of one GPU, one for each batch
@@ -288,11 +312,20 @@ def _joined(batch: int, one: ToolMeasurement, first: str, other: ToolMeasurement
 # Memory
 
 
-def _weights(points: Any, precision: str, added: Added, known: names.Architecture | None) -> float:
+def _weights(
+    points: Collection[ToolMeasurement], precision: str, added: Added, known: names.Architecture | None
+) -> float:
     """Bytes of the weights: as said, as the file has them, else parameters at this precision."""
-    params = next((point.params for point in points if point.params), known.params if known else None)
-    held = (point.weight_bytes for point in points if point.weight_bytes)
-    return added.weight_bytes or next(held, None) or (params or 0) * WEIGHT_BYTES[precision]
+    held = added.weight_bytes or _known(points, "weight_bytes")
+    return held or (_known([*points, known], "params") or 0) * WEIGHT_BYTES[precision]
+
+
+class Memory(NamedTuple):
+    """Bytes besides the weights, by batch."""
+
+    bytes_by_batch: dict[str, int]
+    evidence: Evidence
+    assumptions: Sequence[str] = ()
 
 
 def _workspace(
@@ -301,22 +334,32 @@ def _workspace(
     weight_bytes: float,
     added: Added,
     known: names.Architecture | None,
-) -> tuple[dict[str, int], Evidence, Sequence[str]]:
-    """Bytes besides the weights by batch, where they are from, and what is assumed."""
+) -> Memory:
+    """As a person said, else as the files have it, else as layers hold it."""
     if added.memory_bytes is not None:
-        each = added.memory_bytes / max(points)
         size = f"{added.memory_bytes / 1e6:.4g} MB of {max(points)}"
-        told = f"Memory of a batch is as it was said: {size}, others in proportion."
-        return {str(batch): round(each * batch) for batch in points}, Evidence.ASSUMED, [told]
-    seen = {batch: _held(point, batch, weight_bytes) for batch, point in points.items()}
-    measured = {str(batch): round(size) for batch, size in seen.items() if size is not None}
+        rule = f"Memory of a batch is as it was said: {size}, others in proportion."
+        return _in_proportion(points, added.memory_bytes / max(points), rule)
+    held = {batch: _held(point, batch, weight_bytes) for batch, point in points.items()}
+    measured = {str(batch): round(size) for batch, size in held.items() if size is not None}
     if measured:
-        return measured, Evidence.ELSEWHERE, ()
-    values = next((p.activations for p in points.values() if p.activations), known.activations if known else None)
+        return Memory(measured, Evidence.ELSEWHERE)
+    each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
+    return _in_proportion(
+        points, each, "Memory of a batch was not measured: taken as the most that layers hold at once."
+    )
+
+
+def _in_proportion(batches: Iterable[int], each: float, rule: str) -> Memory:
+    return Memory({str(batch): round(each * batch) for batch in batches}, Evidence.ASSUMED, [rule])
+
+
+def _layers_hold(points: Iterable[ToolMeasurement], known: names.Architecture | None) -> float:
+    """Numbers that layers hold at once for one sample: as traced, else a share of all that they put out."""
     held = held_numbers(known.name, known.input) if known else None
-    each = (ALL_HELD * (values or 0) if held is None else held) * VALUE_BYTES[precision]
-    rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
-    return {str(batch): round(each * batch) for batch in points}, Evidence.ASSUMED, [rule]
+    if held is not None:
+        return held
+    return ALL_HELD * (_known([*points, known], "activations") or 0.0)
 
 
 def _held(point: ToolMeasurement, batch: int, weight_bytes: float) -> float | None:

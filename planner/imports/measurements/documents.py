@@ -46,31 +46,37 @@ def read_vllm(said: Said, data: Mapping[str, Any]) -> Measurements:
 
 def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
     """GenAI-Perf's or AIPerf's export; of embeddings and rankings, whose requests are fixed work, for one client."""
+    latency = data.get("request_latency")
+    if not isinstance(latency, dict):
+        raise said.refuse("has no request_latency", "Name profile_export_genai_perf.json")
     if any(part in key for key in data for part in SERVED):
         raise said.refuse(NOT_FIXED, FIXED)
-    latency = data["request_latency"]
     config = _flat(data.get("input_config", {}))
-    clients = str(next((value for key, value in config.items() if key.endswith("concurrency")), ""))
+    clients = str(_ending(config, "concurrency") or "unsaid")
     if clients != ALONE:
-        raise said.refuse(f"is of {clients or 'unsaid'} clients at once, whose requests wait for each other", DENSE)
+        raise said.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
     if latency.get("unit") not in ("ms", None):
         raise said.refuse(f"has request_latency in {latency['unit']}", "Export it in ms")
     batch = next((value for key, value in config.items() if "batch_size" in key), None)
-    name = next((value for key, value in config.items() if key.endswith(("model_names", "model"))), "")
-    model = name[0] if isinstance(name, list) and name else name
+    model = _ending(config, "model_names", "model")
     version = data.get("aiperf_version")
+    point = ToolMeasurement(
+        batch=None if batch is None else whole(said, batch, "batch_size"),
+        latency_s=number(said, latency.get("avg"), "request_latency.avg") / 1e3,
+        facts={"model": str(model)} if model else {},
+    )
     return Measurements(
         tool=f"AIPerf {version}" if version else "GenAI-Perf",
         as_of=_day(data.get("start_time")),
-        points=(
-            ToolMeasurement(
-                batch=whole(said, batch, "batch_size") if batch is not None else None,
-                latency_s=number(said, latency.get("avg"), "request_latency.avg") / 1e3,
-                facts={"model": str(model)} if model else {},
-            ),
-        ),
+        points=(point,),
         assumptions=("Times are whole requests of one client, its network too.",),
     )
+
+
+def _ending(config: Mapping[str, Any], *ends: str) -> Any:
+    """The first value, or the first of a list, whose key ends so."""
+    value = next((value for key, value in config.items() if key.endswith(ends)), None)
+    return value[0] if isinstance(value, list) and value else value
 
 
 def _day(written: object) -> str:

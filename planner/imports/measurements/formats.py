@@ -123,13 +123,10 @@ def _read_json(said: Said, data: Any, name: MeasurementFormat | None) -> Measure
     if not entries or not all(isinstance(one, dict) for one in entries):
         raise said.refuse("holds no records", KNOWN)
     found = name or _by_keys(entries[0])
-    if isinstance(data, list) and found and found in LISTS:
-        return LISTS[found](said, data)
-    if isinstance(data, dict) and found and found in MAPPINGS:
-        if found is MeasurementFormat.GENAI_PERF and not isinstance(data.get("request_latency"), dict):
-            raise said.refuse("has no request_latency", "Name profile_export_genai_perf.json")
-        return MAPPINGS[found](said, data)
-    raise said.refuse("is of no format that is known by its content", KNOWN)
+    readers: Mapping[MeasurementFormat, Callable[[Said, Any], Measurements]] = LISTS if data is entries else MAPPINGS
+    if found is None or found not in readers:
+        raise said.refuse("is of no format that is known by its content", KNOWN)
+    return readers[found](said, data)
 
 
 def _by_keys(entry: dict[str, Any]) -> MeasurementFormat | None:

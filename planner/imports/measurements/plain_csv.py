@@ -1,7 +1,7 @@
 """A profile as plain CSV: a row for each batch size, figures in people's units, all else in columns of its name."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -41,17 +41,8 @@ def text_of(raw: Mapping[str, Any]) -> str:
 def profile_json(said: Said) -> dict[str, Any]:
     """The profile's JSON of such a CSV. MeasurementError where rows differ in what is said of all."""
     rows = list(rows_of(said))
-    if not rows:
-        raise said.refuse("holds no row", "Write one for each batch size")
-    first = rows[0][1]
-    if "batch" not in first:
-        raise said.refuse("has no column `batch`", "Write a row for each batch size", 1)
-    by_batch = ("batch", *SERIES.values())
-    shared = [column for column in first if column not in by_batch]
-    for line, row in rows:
-        if different := next((column for column in shared if row[column] != first[column]), None):
-            raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
-    raw = _nested(said, {column: first[column] for column in shared if first[column]})
+    shared = _shared(said, rows)
+    raw = _nested(said, {column: text for column, text in shared.items() if text})
     weights = _said_weights(said, raw)
     for key, column in SERIES.items():
         found = {
@@ -61,9 +52,23 @@ def profile_json(said: Said) -> dict[str, Any]:
         }
         if found:
             raw[key] = found
+    return {**raw, "schema": raw.get("schema", SCHEMA)}
+
+
+def _shared(said: Said, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
+    """What the first row says of all batches. MeasurementError where the rows are no profile."""
+    if not rows:
+        raise said.refuse("holds no row", "Write one for each batch size")
+    first = rows[0][1]
+    if "batch" not in first:
+        raise said.refuse("has no column `batch`", "Write a row for each batch size", 1)
+    shared = {column: text for column, text in first.items() if column not in ("batch", *SERIES.values())}
+    for line, row in rows:
+        if different := next((column for column, text in shared.items() if row[column] != text), None):
+            raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
     if len({row["batch"] for _, row in rows}) < len(rows):
         raise said.refuse("has a batch size twice", "Keep one row of each")
-    return {**raw, "schema": raw.get("schema", SCHEMA)}
+    return shared
 
 
 def _weights(raw: Mapping[str, Any]) -> Decimal:

@@ -103,9 +103,12 @@ def _precision(said: Said, command: str) -> str:
     named = next((name for name, flag in FLAGS if flag in command.split()), "")
     if named or _first(LOADED, said) or not (built := _first(PRECISION, said)):
         return named
-    lowest = next((name for name in ("int8", "bf16", "fp16") if name.upper() in built), "fp32")
-    capable = int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
-    return "tf32" if lowest == "fp32" and capable else lowest
+    reduced = next((name for name in ("int8", "bf16", "fp16") if name.upper() in built), "")
+    return reduced or ("tf32" if _may_use_tf32(said, command) else "fp32")
+
+
+def _may_use_tf32(said: Said, command: str) -> bool:
+    return int(_first(CAPABILITY, said) or 0) >= TF32_SINCE and "--noTF32" not in command
 
 
 def _version(said: Said, packed: str) -> str:
