@@ -111,18 +111,19 @@ def _graph(model: str, shape: tuple[int, ...] | None) -> OnnxGraph:
     given = [value for value in loaded.graph.input if value.name not in weights]
     if not given:
         raise ZooError(f"{model}: its graph reads nothing. Export it again.")
-    for i, value in enumerate(given):
-        _make_one_sample(model, value, shape if i == 0 else None)
+    _make_one_sample(model, given[0], shape)
+    for value in given[1:]:
+        _make_one_sample(model, value, None)
     try:
         loaded = onnx.shape_inference.infer_shapes(loaded, data_prop=True)
     except Exception as error:
         refuse(f"{model}: shapes cannot be inferred", error, "Export it again, or simplify it with onnxsim")
     names = onnx.TensorProto.DataType.Name
-    values = [*given, *loaded.graph.value_info, *loaded.graph.output]
+    shapes = {value.name: _sizes(value) for value in (*given, *loaded.graph.value_info, *loaded.graph.output)}
+    shapes |= {name: tuple(weight.dims) for name, weight in weights.items()}
     return OnnxGraph(
         nodes=loaded.graph.node,
-        shapes={value.name: found for value in values if (found := _sizes(value)) is not None}
-        | {name: tuple(weight.dims) for name, weight in weights.items()},
+        shapes={name: sides for name, sides in shapes.items() if sides is not None},
         weights={name: names(weight.data_type).lower() for name, weight in weights.items()},
         inputs=tuple(value.name for value in given),
         outputs=tuple(value.name for value in loaded.graph.output),
@@ -154,15 +155,21 @@ def _make_one_sample(model: str, value: Any, shape: tuple[int, ...] | None) -> N
         raise ZooError(f"{model}: input {value.name} has no batch. Export it with one.")
     if len(wanted) != len(sides):
         raise ZooError(f"{model}: input {value.name} has {len(sides) - 1} sizes a sample, got {sizes(wanted[1:])}.")
-    for i, (side, size) in enumerate(zip(sides, wanted, strict=True)):
-        fixed = side.dim_value if side.HasField("dim_value") and side.dim_value > 0 else None
-        if i == 0 and fixed not in (None, 1):
-            raise ZooError(f"{model}: its batch is fixed at {fixed}. Export it with a batch of 1, or a free one.")
+    batch, *_ = (_fixed(side) for side in sides)
+    if batch not in (0, 1):
+        raise ZooError(f"{model}: its batch is fixed at {batch}. Export it with a batch of 1, or a free one.")
+    for side, size in zip(sides, wanted, strict=True):
+        fixed = _fixed(side)
         if not (fixed or size):
             raise ZooError(f"{model}: the shape of input {value.name} is not fixed. Write it, e.g. 3x224x224.")
         if fixed and size != fixed:
             raise ZooError(f"{model}: input {value.name} is fixed at {fixed} where {size} was asked for. Write that.")
         side.dim_value = fixed or size
+
+
+def _fixed(side: Any) -> int:
+    """Its size in the file; 0 where it is free."""
+    return max(0, side.dim_value) if side.HasField("dim_value") else 0
 
 
 # Its layers
@@ -193,7 +200,7 @@ def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork
     given, put_out = graph.size_bytes(node.input), graph.size_bytes(node.output)
     is_view = node.op_type in VIEWS
     gathered = node.op_type in ("Gather", "GatherND", "GatherElements")
-    read_bytes = put_out if gathered else given
+    moved = 0 if is_view else put_out + (put_out if gathered else given)
     of_weights = 0 if gathered or is_view else VALUE_BYTES * sum(map(graph.numbers, held))
     return LayerWork(
         name=name,
@@ -206,7 +213,7 @@ def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork
         output_bytes=put_out,
         calls=1,
         kernels=0 if is_view else 1,
-        moved_bytes=0 if is_view else read_bytes + put_out,
+        moved_bytes=moved,
         made_bytes=0 if is_view else put_out,
         weights_read_bytes=of_weights,
         products=products,

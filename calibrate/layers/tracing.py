@@ -66,9 +66,10 @@ def look(model: str, shape: tuple[int, ...] | None) -> Facts:
 
 def trace(built: Built) -> Facts:
     """All layers of a model, for one sample at its own resolution and, where it can be chosen, at twice that."""
-    facts = replace(_pass(built, Settings()), made_with=installed(built.name) if is_sourced(built.name) else {})
-    # What a user's own model reads is what the user gave.
-    if built.fixed or len(built.shape) != 3 or (":" in built.name and not is_sourced(built.name)):
+    sourced = is_sourced(built.name)
+    facts = replace(_pass(built, Settings()), made_with=installed(built.name) if sourced else {})
+    is_own = ":" in built.name and not sourced  # what it reads is what the user gave
+    if built.fixed or is_own or len(built.shape) != 3:
         return replace(facts, fixed=built.fixed or INPUT_GIVEN)
     try:
         large = _pass(built, Settings(resolution=2 * built.shape[-1]))

@@ -18,36 +18,33 @@ def check(profile: Profile, gpu: GPU) -> list[str]:
 
 
 def _signs(profile: Profile) -> list[str]:
-    above_zero = {
-        **{f"latency_s.{x:g}": y for x, y in _points(profile.latency)},
-        **{f"host_s.{x:g}": y for x, y in _points(profile.host_s)},
-        **{f"busy_s.{x:g}": y for x, y in _points(profile.busy_s)},
-        "load.bytes_per_s": profile.load.bytes_per_s,
-        "pageable_bytes_per_s": profile.pageable_bytes_per_s,
-        "disk_bytes_per_s": profile.disk_bytes_per_s,
-        "busy_w": profile.busy_w,
-        "flops_per_sample": profile.flops_per_sample,
-        **{f"weight_bytes of layer {layer.key!r}": layer.weight_bytes for layer in profile.layers},
-    }
-    not_below_zero = {
-        **{f"workspace_bytes.{x:g}": y for x, y in _points(profile.workspace)},
-        **{f"slack_bytes.{x:g}": y for x, y in _points(profile.slack)},
-        "load.t0_s": profile.load.t0_s,
-        "latency_cv": profile.latency_cv,
-        "output_bytes_per_sample": profile.output_bytes_per_sample,
-    }
-    return [
-        *(
-            f"{k}: must be above 0, got {v:g}. Write what was measured"
-            for k, v in above_zero.items()
-            if v is not None and v <= 0
-        ),
-        *(f"{k}: must not be below 0, got {v:g}. Write what was measured" for k, v in not_below_zero.items() if v < 0),
+    load = profile.load
+    above_zero = [
+        *_named("latency_s", profile.latency),
+        *_named("host_s", profile.host_s),
+        *_named("busy_s", profile.busy_s),
+        ("load.bytes_per_s", load.bytes_per_s),
+        ("pageable_bytes_per_s", profile.pageable_bytes_per_s),
+        ("disk_bytes_per_s", profile.disk_bytes_per_s),
+        ("busy_w", profile.busy_w),
+        ("flops_per_sample", profile.flops_per_sample),
+        *((f"weight_bytes of layer {layer.key!r}", layer.weight_bytes) for layer in profile.layers),
     ]
+    from_zero = [
+        *_named("workspace_bytes", profile.workspace),
+        *_named("slack_bytes", profile.slack),
+        ("load.t0_s", load.t0_s),
+        ("latency_cv", profile.latency_cv),
+        ("output_bytes_per_sample", profile.output_bytes_per_sample),
+    ]
+    low = [(key, value, "be above 0") for key, value in above_zero if value is not None and value <= 0]
+    low += [(key, value, "not be below 0") for key, value in from_zero if value < 0]
+    return [f"{key}: must {rule}, got {value:g}. Write what was measured" for key, value, rule in low]
 
 
-def _points(curve: Curve | None) -> Iterator[tuple[float, float]]:
-    return iter(()) if curve is None else zip(curve.x, curve.y, strict=True)
+def _named(key: str, curve: Curve | None) -> Iterator[tuple[str, float]]:
+    """Points of a curve, each by its place in the file."""
+    return ((f"{key}.{x:g}", y) for x, y in zip(curve.x, curve.y, strict=True)) if curve else iter(())
 
 
 def _rates(profile: Profile, gpu: GPU) -> list[str]:

@@ -5,6 +5,7 @@ What was measured in each session stays in the joined file under `measured.sessi
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, geometric_mean, median
@@ -286,17 +287,21 @@ def _pooled(sessions: Sequence[Session], levels: Sequence[float]) -> dict[str, P
 
 def _pooled_point(found: Sequence[PointOutcome | None], levels: Sequence[float]) -> PointOutcome:
     """A point of all sessions, None of those that lack it."""
-    tried = [outcome for outcome in found if outcome]
     good = [outcome if outcome and outcome.status is Status.OK else None for outcome in found]
     outcomes = [outcome for outcome in good if outcome]
     if not outcomes:
-        return tried[-1]
+        return [outcome for outcome in found if outcome][-1]
     size = outcomes[0].point.what is What.MEMORY  # of memory the most that was seen is safe
-    pooled = _pooled_values(outcomes, max if size else fmean)
     names = dict.fromkeys(name for outcome in outcomes for name in outcome.samples)
-    series = {name: [outcome.samples.get(name, ()) if outcome else () for outcome in good] for name in names}
-    samples = {name: _at_usual_speed(taken, levels, TYPICAL.get(name, median)) for name, taken in series.items()}
-    return replace(pooled, samples=samples)
+    samples = {
+        name: _at_usual_speed([_samples(outcome, name) for outcome in good], levels, TYPICAL.get(name, median))
+        for name in names
+    }
+    return replace(_pooled_values(outcomes, max if size else fmean), samples=samples)
+
+
+def _samples(outcome: PointOutcome | None, name: str) -> Sequence[float]:
+    return outcome.samples.get(name, ()) if outcome else ()
 
 
 def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
@@ -328,16 +333,9 @@ def _at_usual_speed(
     """
     kept = [usual(samples) if typical is fmean else list(samples) for samples in taken]
     times_s = [typical(samples) if samples else None for samples in kept]
-    known = [(time_s, level) for time_s, level in zip(times_s, levels, strict=True) if time_s is not None]
-    if min(time_s for time_s, _ in known) <= 0:
-        return [sample for samples in kept for sample in samples]
-    at_usual_s = geometric_mean(time_s / level for time_s, level in known)
-    common_s = fmean(
-        at_usual_s * level if time_s is None else time_s for time_s, level in zip(times_s, levels, strict=True)
-    )
-    return [
-        sample * common_s / time_s
-        for time_s, samples in zip(times_s, kept, strict=True)
-        if time_s is not None
-        for sample in samples
-    ]
+    known = {n: time_s for n, time_s in enumerate(times_s) if time_s is not None}
+    if min(known.values()) <= 0:
+        return list(chain(*kept))
+    at_usual_s = geometric_mean(time_s / levels[n] for n, time_s in known.items())
+    common_s = fmean(known.get(n, at_usual_s * level) for n, level in enumerate(levels))
+    return [sample * common_s / time_s for n, time_s in known.items() for sample in kept[n]]

@@ -87,20 +87,26 @@ def _torchvision(model: str, name: str, shape: Shape) -> Entry:
         raise unknown(model, name, names, "torchvision.models.list_models()")
     builder = models.get_model_builder(name)
     kind = builder.__module__.removeprefix("torchvision.models.").partition(".")[0]
-    if kind in ("optical_flow", "video") and not (shape and kind == "video"):
-        remedy = "Write its input, e.g. 3x16x112x112" if kind == "video" else "Name a factory with a make_input"
-        raise ZooError(f"{model}: what it reads is no single picture. {remedy}.")
     make = partial(_of_torchvision, builder, kind)
+    if kind == "optical_flow":
+        raise ZooError(f"{model}: what it reads is no single picture. Name a factory with a make_input.")
+    if kind == "video" and not shape:
+        raise ZooError(f"{model}: what it reads is no single picture. Write its input, e.g. 3x16x112x112.")
     if kind == "detection":
         pixels = next((int(size) for size in ("300", "320") if size in name), DETECTOR_PIXELS)
         return Entry(make, shape or (3, pixels, pixels), ZooTask.DETECTION, SCALES_ITSELF)
-    task = ZooTask.CLASSIFICATION if kind not in ("segmentation", "video") else ZooTask.OTHER
     pixels = _pixels(models.get_model_weights(name))
     own = (3, pixels, pixels)
-    fixed = TAKES_OTHERS if name.startswith(("vit_", "maxvit")) else ""
+    fixed = name.startswith(("vit_", "maxvit"))
+    task = ZooTask.OTHER if kind in ("segmentation", "video") else ZooTask.CLASSIFICATION
+    return Entry(make, _input(model, shape, own, fixed), task, TAKES_OTHERS if fixed else "")
+
+
+def _input(model: str, shape: Shape, own: tuple[int, ...], fixed: bool) -> tuple[int, ...]:
+    """The shape that was asked for, else the model's own; ZooError where it takes no other than that."""
     if fixed and shape not in (None, own):
         raise ZooError(f"{model}: {TAKES_OTHERS}, {'x'.join(map(str, own))}. Leave the input away.")
-    return Entry(make, shape or own, task, fixed)
+    return shape or own
 
 
 def _pixels(weights: Any) -> int:
@@ -160,10 +166,9 @@ def _timm(model: str, name: str, shape: Shape) -> Entry:
         raise unknown(model, name, tagged, f"timm.list_pretrained('{bare}.*')")
     config = timm.get_pretrained_cfg(name, allow_unregistered=True)
     own = tuple(config.input_size) if config else (3, 224, 224)
-    if config is not None and config.fixed_input_size and shape not in (None, own):
-        raise ZooError(f"{model}: {TAKES_OTHERS}, {'x'.join(map(str, own))}. Leave the input away.")
-    fixed = TAKES_OTHERS if config is not None and config.fixed_input_size else ""
-    return Entry(partial(timm.create_model, name, pretrained=False), shape or own, fixed=fixed)
+    fixed = bool(config and config.fixed_input_size)
+    make = partial(timm.create_model, name, pretrained=False)
+    return Entry(make, _input(model, shape, own, fixed), fixed=TAKES_OTHERS if fixed else "")
 
 
 # transformers

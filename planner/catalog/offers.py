@@ -122,20 +122,15 @@ def usual_days(provider: str) -> int:
 
 def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """Machines that may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
-    if errors := [f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)]:
-        raise CatalogError("\n".join(errors))
+    _demand_none([f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)])
     own = [machine for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
     rented = [instance for instance in catalog.instances if _wanted(instance, buy)]
     kinds = {machine.gpu for machine in own} | {instance.gpu for instance in rented}
+    judged = [_judge(catalog, instance, buy) for instance in rented]
     found = [_own_offer(catalog, machine) for machine in own]
-    refused: list[Rejection] = []
-    for instance in rented:
-        match _judge(catalog, instance, buy):
-            case Offer() as offer:
-                found.append(offer)
-            case rejection:
-                refused.append(rejection)
-    refused = [*_worth_telling(refused, found, buy), *_unpriced(buy, kinds)]
+    found += [one for one in judged if isinstance(one, Offer)]
+    without = [one for one in judged if isinstance(one, Rejection)]
+    refused = [*_worth_telling(without, found, buy), *_unpriced(buy, kinds)]
     if not found and not refused:
         raise CatalogError(
             "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
@@ -336,25 +331,31 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     places = (*directories, SHIPPED)
     gpu_files = read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
     price_files = read_all([place / "prices.yaml" for place in places], PriceFile, errors)
-    for place in places:
-        if not holds_catalog(place):
-            errors.append(f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does.")
-    if errors:
-        raise CatalogError("\n".join(errors))
+    errors += [
+        f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does."
+        for place in places
+        if not holds_catalog(place)
+    ]
+    _demand_none(errors)
     gpus = _first_wins([_gpus(file) for file in gpu_files])
     gpus = gpus | {name: gpu for name, gpu in slices(SHIPPED / "mig.csv", gpus).items() if name not in gpus}
     for file in price_files:
         file.expect_gpus(gpus)
     instances = _first_wins([_layer(place, price_files, gpus, errors) for place in places])
     purchases = _first_wins([_purchases(file) for file in price_files])
-    if errors:
-        raise CatalogError("\n".join(errors))
+    _demand_none(errors)
     return Catalog(
         gpus=gpus,
         instances=tuple(instances.values()),
         purchases=tuple(purchases.values()),
         assumptions=tuple(_assumed(gpu_files)),
     )
+
+
+def _demand_none(errors: Sequence[str]) -> None:
+    """CatalogError with all of them, a line each."""
+    if errors:
+        raise CatalogError("\n".join(errors))
 
 
 def _layer(place: Path, files: Sequence[CatalogFile], gpus: Collection[str], errors: list[str]) -> dict[Key, Instance]:
@@ -391,8 +392,7 @@ def load_prices(path: Path) -> tuple[Instance, ...]:
     found: list[Instance] = []
     for read in read_all([file], PriceFile, errors):
         found += _instances(read).values()
-    if errors:
-        raise CatalogError("\n".join(errors))
+    _demand_none(errors)
     return tuple(found)
 
 

@@ -491,13 +491,16 @@ def names_of_pipelines(
             hint = f"Add a stream with `model: {name}` or leave the pipeline out."
             yield ("pipelines", i, "name"), f"no stream asks `{name}`. {hint}"
         taken.add(name)
-        stages = mappings(entry, "stages")
-        for k, stage in stages:
-            if f"{name}.{stage.get('name')}" in taken:
-                where = ("pipelines", i, "stages", k, "name")
-                yield where, f"`{name}.{stage['name']}` is the name of a model. Rename one of them."
-        if stages and not any(stage.get(key) for _, stage in stages for key in MODEL_KEYS):
-            yield ("pipelines", i, "stages"), "run no model: there is nothing to plan GPUs for. Add one that does."
+        yield from below(("pipelines", i), names_of_stages(name, mappings(entry, "stages"), taken))
+
+
+def names_of_stages(name: str, stages: Sequence[tuple[int, dict[str, Any]]], taken: Set[str]) -> Iterator[Wrong]:
+    """Stages of a pipeline that are served by the name of another model, or of which none runs a model."""
+    for i, stage in stages:
+        if (served := f"{name}.{stage.get('name')}") in taken:
+            yield ("stages", i, "name"), f"`{served}` is the name of a model. Rename one of them."
+    if stages and not any(stage.get(key) for _, stage in stages for key in MODEL_KEYS):
+        yield ("stages",), "run no model: there is nothing to plan GPUs for. Add one that does."
 
 
 def names_in_streams(streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]) -> Iterator[Wrong]:

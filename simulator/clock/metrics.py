@@ -107,34 +107,38 @@ class Summary:
 
 def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
     """Metrics of one replication. Requests that arrived in the first `warmup_s` seconds are left out."""
-    deployment = result.deployment
+    deployment, end_s = result.deployment, result.duration_s
     slo_s = slos_s(deployment)
     gpus = {device.id: device.gpu for device in deployment.devices}
-    profiles = {
+    by_model: dict[str, list[_Worked]] = {model: [] for model in result.requests}
+    by_device: dict[str, list[_Worked]] = {device: [] for device in gpus}
+    profiles = _profiles(deployment)
+    for batches in result.batches:
+        worked = _worked(batches, gpus[batches.device], profiles[batches.model, batches.device], end_s)
+        by_device[batches.device].append(worked)
+        by_model.setdefault(batches.model, []).append(worked)
+    for pipeline in deployment.pipelines:
+        by_model[pipeline.name] = [one for s in pipeline.stages for one in by_model.get(pipeline.name_of(s), ())]
+    tallies = {
+        model: _tally(requests, by_model[model], slo_s[model], warmup_s, end_s)
+        for model, requests in result.requests.items()
+    }
+    return Summary(
+        models={model: tally.metrics(end_s - warmup_s) for model, tally in tallies.items()},
+        devices={name: _device(result, gpus[name], name, worked) for name, worked in by_device.items()},
+        stages={name: _stage(result, name, warmup_s) for name in result.frames if name in result.requests},
+        stations={station.id: _station(result, station) for station in deployment.stations},
+    )
+
+
+def _profiles(deployment: Deployment) -> dict[tuple[str, str], Profile]:
+    """Of each model on each device."""
+    return {
         (service.model, device): replica.profile
         for service in deployment.services
         for replica in service.replicas
         for device in replica.devices
     }
-    by_model: dict[str, list[_Worked]] = {model: [] for model in result.requests}
-    by_device: dict[str, list[_Worked]] = {device: [] for device in gpus}
-    for batches in result.batches:
-        profile = profiles[batches.model, batches.device]
-        worked = _worked(batches, gpus[batches.device], profile, result.duration_s)
-        by_device[batches.device].append(worked)
-        by_model.setdefault(batches.model, []).append(worked)
-    for pipeline in deployment.pipelines:
-        by_model[pipeline.name] = [one for s in pipeline.stages for one in by_model.get(pipeline.name_of(s), ())]
-    models = {
-        model: _tally(requests, by_model[model], slo_s[model], warmup_s, result.duration_s).metrics(
-            result.duration_s - warmup_s
-        )
-        for model, requests in result.requests.items()
-    }
-    devices = {name: _device(result, gpus[name], name, worked) for name, worked in by_device.items()}
-    stages = {name: _stage(result, name, warmup_s) for name in result.frames if name in result.requests}
-    stations = {station.id: _station(result, station) for station in deployment.stations}
-    return Summary(models, devices, stages, stations)
 
 
 def slos_s(deployment: Deployment) -> dict[str, float]:

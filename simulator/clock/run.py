@@ -107,26 +107,39 @@ def check(deployment: Deployment, workload: Workload) -> None:
     """Refuse what cannot be run. Raises DeploymentError."""
     devices = {device.id: device for device in deployment.devices}
     hosts = {host.id: host for host in deployment.hosts}
-    staged = {pipeline.name_of(stage) for pipeline in deployment.pipelines for stage in pipeline.stages}
-    asked = [service.model for service in deployment.services] + [pipeline.name for pipeline in deployment.pipelines]
-    once("device or host", [device.id for device in deployment.devices] + [host.id for host in deployment.hosts])
-    once("service", [service.model for service in deployment.services])
-    once("pipeline or service", asked)
+    _check_names(deployment)
     check_pipelines(deployment)
+    _check_streams(deployment, workload)
+    for device in deployment.devices:
+        if device.host not in hosts:
+            raise DeploymentError(f"{device.id}: host {device.host!r} is not in the deployment. Add it to hosts.")
+    weights: dict[str, dict[str, int]] = {host: {} for host in hosts}
+    for service in deployment.services:
+        for device, layers in _checked(service, devices, deployment.swap):
+            weights[device.host] |= {layer.key: layer.weight_bytes for layer in layers}
+    if not deployment.swap.disk:
+        for name, held in weights.items():
+            _check_host_memory(hosts[name], sum(held.values()))
+
+
+def _check_names(deployment: Deployment) -> None:
+    """Refuse two things of one name. Raises DeploymentError."""
+    services = [service.model for service in deployment.services]
+    pipelines = [pipeline.name for pipeline in deployment.pipelines]
+    once("device or host", [device.id for device in deployment.devices] + [host.id for host in deployment.hosts])
+    once("service", services)
+    once("pipeline or service", services + pipelines)
+
+
+def _check_streams(deployment: Deployment, workload: Workload) -> None:
+    """Refuse streams that ask what is not there. Raises DeploymentError."""
+    staged = {pipeline.name_of(stage) for pipeline in deployment.pipelines for stage in pipeline.stages}
+    asked = {service.model for service in deployment.services} | {pipeline.name for pipeline in deployment.pipelines}
     for stream in workload.streams:
         if stream.model in staged:
             raise DeploymentError(f"workload: stream asks {stream.model!r}, a stage. Ask its pipeline.")
         if stream.model not in asked:
             raise DeploymentError(f"workload: stream asks {stream.model!r}, which no service answers. Add a service.")
-    for device in deployment.devices:
-        if device.host not in hosts:
-            raise DeploymentError(f"{device.id}: host {device.host!r} is not in the deployment. Add it to hosts.")
-    host_layers: dict[str, dict[str, int]] = {host: {} for host in hosts}
-    for service in deployment.services:
-        for device, layers in _checked(service, devices, deployment.swap):
-            host_layers[device.host] |= {layer.key: layer.weight_bytes for layer in layers}
-    for name, held in host_layers.items() if not deployment.swap.disk else ():
-        _check_host_memory(hosts[name], sum(held.values()))
 
 
 def _checked(

@@ -62,9 +62,7 @@ def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workl
     round_s = longest_round_s(calm)
     rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
     duration_s = rounds * round_s
-    demand: dict[str, Demand] = {}
-    if traffic is not None and any(len(r.devices) > 1 for s in calm.services for r in s.replicas):
-        demand = in_bursts(traffic, rates_rps, duration_s, waiting)
+    demand = in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None and _is_cut(calm) else {}
     demand |= {
         model: evenly(rate, duration_s, waiting[model], (i * GOLDEN) % 1.0)
         for i, (model, rate) in enumerate(rates_rps.items())
@@ -74,6 +72,11 @@ def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workl
     world.run()
     growing = [model for model in demand if _grows(world.requests(model), waiting[model], duration_s)]
     return Drain((*growing, *held_up(deployment, frames_rps, growing)), duration_s)
+
+
+def _is_cut(deployment: Deployment) -> bool:
+    """Whether some model runs in stages on several GPUs."""
+    return any(len(replica.devices) > 1 for service in deployment.services for replica in service.replicas)
 
 
 def calmed(deployment: Deployment) -> Deployment:

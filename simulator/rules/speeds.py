@@ -11,6 +11,7 @@ from simulator.world.deployment import Replica
 from simulator.world.doubt import DrawnSpeeds
 from simulator.world.hardware import GPU
 from simulator.world.power import SHORTEST_S, watts_at
+from simulator.world.profile import Profile
 from simulator.world.workload import Floats
 
 
@@ -34,25 +35,25 @@ class Speeds:
         rows = np.arange(len(replicas))
         self.row = np.repeat(rows, self.caps)
         self.size = np.concatenate([np.arange(1, cap + 1) for cap in self.caps])
-        self.run_s = _flat(by_size(p.latency, cap) for p, cap in zip(profiles, self.caps.tolist(), strict=True))
+        latencies = [profile.latency for profile in profiles]
+        errors: list[Curve | None] = [profile.doubt.error_sd if profile.doubt else None for profile in profiles]
+        caps = self.caps.tolist()
+        self.run_s = _flat(map(by_size, latencies, caps))
+        self.sd = _flat(map(_by_size_if_any, errors, caps))
         # The best pace is that of one of the points that a curve was measured at.
-        points = [p.latency.x for p in profiles]
+        points = [latency.x for latency in latencies]
         self.point_size = _flat(points)
         self.point_begin = np.cumsum([0, *map(len, points[:-1])])
         self.point_row = np.repeat(rows, list(map(len, points)))
-        self.point_s = _flat(
-            tuple(map(p.latency, p.latency.x)) if p.doubt or p.session_cv else p.latency.y for p in profiles
-        )
-        sds: list[Curve | None] = [p.doubt.error_sd if p.doubt else None for p in profiles]
-        self.sd = _flat(
-            by_size(sd, cap) if sd else (0.0,) * cap for sd, cap in zip(sds, self.caps.tolist(), strict=True)
-        )
-        self.point_sd = _flat(tuple(map(sd, x)) if sd else (0.0,) * len(x) for sd, x in zip(sds, points, strict=True))
+        self.point_s = _flat(map(_at_its_points, profiles))
+        self.point_sd = _flat(map(_at_points_if_any, errors, points))
         self.doubts = [
-            (p.doubt, p.model, gpu.name) if p.doubt else None for p, gpu in zip(profiles, self.here, strict=True)
+            (profile.doubt, profile.model, gpu.name) if profile.doubt else None
+            for profile, gpu in zip(profiles, self.here, strict=True)
         ]
         self.sessions = [
-            (p.session_cv, r.devices[0]) if p.session_cv else None for p, r in zip(profiles, replicas, strict=True)
+            (replica.profile.session_cv, replica.devices[0]) if replica.profile.session_cv else None
+            for replica in replicas
         ]
         self.idle_w = np.array([gpu.idle_w for gpu in self.here])
         self.limit_w = np.array([gpu.tdp_w for gpu in self.here])
@@ -87,6 +88,20 @@ class Speeds:
             np.array([errors[pair] if pair else 0.0 for pair in self.doubts]),
             np.array([sessions[session] if session else 1.0 for session in self.sessions]),
         )
+
+
+def _by_size_if_any(curve: Curve | None, cap: int) -> Sequence[float]:
+    return by_size(curve, cap) if curve else (0.0,) * cap
+
+
+def _at_points_if_any(curve: Curve | None, sizes: Sequence[float]) -> Sequence[float]:
+    return tuple(map(curve, sizes)) if curve else (0.0,) * len(sizes)
+
+
+def _at_its_points(profile: Profile) -> Sequence[float]:
+    """Run times at the points of its curve: as fitted where they are drawn, as measured where they are not."""
+    latency = profile.latency
+    return tuple(map(latency, latency.x)) if profile.doubt or profile.session_cv else latency.y
 
 
 def _exp(values: Floats) -> Floats:

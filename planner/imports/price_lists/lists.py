@@ -1,7 +1,7 @@
 """Lists: which tool wrote a price list, what it changes, and the prices.csv that plans take."""
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import sha256
@@ -113,9 +113,7 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     for source in sources:
         file, said = _read(source, catalog)
         prices = joined(one for one in said if isinstance(one, ListedPrice))
-        if nameless := next((one for one in prices.values() if not (one.provider and one.instance)), None):
-            wrong = f"names no {'instance' if nameless.provider else 'provider'} by letters or digits"
-            raise file.refuse(wrong, "Mend the file, or write --provider")
+        _demand_named(file, prices.values())
         unknown |= dict.fromkeys(one for one in said if isinstance(one, str))
         digest = sha256(source.raw).hexdigest()[:16]
         text = f"{Path(source.name).name} (sha256 {digest})"
@@ -128,6 +126,14 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
     changes = _changes(found, kept, catalog)
     _write(csv_text(COLUMNS, sorted(rows.values())), target)
     return PriceImport(path=target, prices=len(found), changes=changes, unknown=tuple(unknown))
+
+
+def _demand_named(file: ListFile, prices: Iterable[ListedPrice]) -> None:
+    """PriceListError where a price is of nobody, or of nothing."""
+    nameless = next((one for one in prices if not (one.provider and one.instance)), None)
+    if nameless:
+        wrong = f"names no {'instance' if nameless.provider else 'provider'} by letters or digits"
+        raise file.refuse(wrong, "Mend the file, or write --provider")
 
 
 def _day(file: ListFile, written: str | None) -> str:

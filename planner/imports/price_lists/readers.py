@@ -211,14 +211,17 @@ def infracost(file: ListFile, data: dict[str, Any]) -> Iterator[ListedPrice | st
             provider = next((p for prefix, p in INFRACOST_PROVIDERS.items() if prefix in named), file.provider)
             for part in resource.get("costComponents") or []:
                 found = INFRACOST.search(str(part.get("name", "")))
-                if not found or part.get("unit") != "hours":
-                    continue
-                fleet, usd = file.fitted(provider, found["instance"]), file.usd(part.get("price"))
-                if fleet is None or usd is None:
-                    yield found["instance"]
-                    continue
-                price_kind = PriceKind(found["kind"])
-                yield _of_provider(_listed(file, "", found["instance"], fleet, "", price_kind, usd), provider)
+                if found and part.get("unit") == "hours":
+                    yield _hours(file, provider, found, part)
+
+
+def _hours(file: ListFile, provider: str, found: re.Match[str], part: dict[str, Any]) -> ListedPrice | str:
+    """The price of an instance's hours; its name where its GPUs or its price are not known."""
+    fleet, usd = file.fitted(provider, found["instance"]), file.usd(part.get("price"))
+    if fleet is None or usd is None:
+        return found["instance"]
+    price_kind = PriceKind(found["kind"])
+    return _of_provider(_listed(file, "", found["instance"], fleet, "", price_kind, usd), provider)
 
 
 def _listed(

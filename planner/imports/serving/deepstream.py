@@ -106,10 +106,10 @@ def read(document: Part) -> Found:
     """Models and sources of an application."""
     groups = document.parts()
     on = {name: group for name, group in groups.items() if _is_on(group)}
-    models = [_inference(group) for name, group in on.items() if PRIMARY.fullmatch(name) or SECONDARY.fullmatch(name)]
+    models = [_inference(group) for name, group in on.items() if _is_inference(name)]
     if not models:
-        off = [name for name in groups if name not in on and (PRIMARY.fullmatch(name) or SECONDARY.fullmatch(name))]
-        why = f"off are {', '.join(off)}" if off else "there is no `primary-gie`"
+        off = ", ".join(filter(_is_inference, groups))
+        why = f"off are {off}" if off else "there is no `primary-gie`"
         raise ServingError(f"{document.path}: runs no model: {why}. Name the file of an application that does.")
     names = distinct_names([bare_name(model.file) for model in models])
     named = dict(zip(names, models, strict=True))
@@ -122,6 +122,10 @@ def read(document: Part) -> Found:
         left_out=tuple(_left_out(groups, on)),
         warnings=tuple(_warnings(named)),
     )
+
+
+def _is_inference(group: str) -> bool:
+    return bool(PRIMARY.fullmatch(group) or SECONDARY.fullmatch(group))
 
 
 def _is_on(group: Part) -> bool:

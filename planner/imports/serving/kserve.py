@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingError, bare_name, distinct_names
 from planner.imports.serving.parts import Part
@@ -28,8 +28,7 @@ def looks_like(document: Part) -> bool:
 
 def read(documents: Sequence[Part]) -> Found:
     """Models of all services in a manifest."""
-    services = [one for one in documents if looks_like(one) and one.at("kind").word() == SERVICE]
-    others = [one for one in documents if one not in services]
+    services = [one for one in documents if _is_service(one)]
     served = [one for one in services if _format(one) not in TREES]
     path = documents[0].path
     if not served:
@@ -39,14 +38,22 @@ def read(documents: Sequence[Part]) -> Found:
     return Found(
         path=path,
         tool="a KServe manifest",
-        models=tuple(_model(name, one) for name, one in zip(names, served, strict=True)),
+        models=tuple(map(_model, names, served)),
         streams=tuple(FoundStream(model=name) for name in names),
         left_out=(
             *(f"{_name(one)}: is {_format(one)}, which runs on processors" for one in services if one not in served),
-            *(f"{one.at('kind').word('an object')} {_name(one)}: is no {SERVICE}" for one in others),
-            *(line for one in served for line in _beside(one)),
+            *(
+                f"{one.at('kind').word('an object')} {_name(one)}: is no {SERVICE}"
+                for one in documents
+                if not _is_service(one)
+            ),
+            *chain.from_iterable(map(_beside, served)),
         ),
     )
+
+
+def _is_service(document: Part) -> bool:
+    return looks_like(document) and document.at("kind").word() == SERVICE
 
 
 def _name(document: Part) -> str:

@@ -22,9 +22,8 @@ def read(documents: Sequence[Part]) -> Found:
     """Deployments that get GPUs."""
     config = _config(next(one for one in documents if looks_like(one)))
     applications = config.at("applications").items()
-    deployments = [(app, one) for app in applications for one in app.at("deployments").items()]
-    served = [(app, one) for app, one in deployments if _gets_gpu(one)]
-    left_out = tuple(_left_out(applications, [one for _, one in served]))
+    served = [(app, one) for app in applications for one in app.at("deployments").items() if _gets_gpu(one)]
+    left_out = tuple(_left_out(applications))
     if not served:
         why = " ".join(f"{line}." for line in left_out[:3]) or "it has no applications."
         raise ServingError(f"{config.path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
@@ -99,7 +98,7 @@ def _replicas(deployment: Part) -> Iterator[str]:
         yield f"{most.word()} requests at once"
 
 
-def _left_out(applications: Sequence[Part], served: Sequence[Part]) -> Iterator[str]:
+def _left_out(applications: Sequence[Part]) -> Iterator[str]:
     for application in applications:
         name = application.at("name").word("an application without a name")
         if application.at("import_path").word().startswith(LANGUAGE_MODELS):
@@ -107,5 +106,5 @@ def _left_out(applications: Sequence[Part], served: Sequence[Part]) -> Iterator[
         elif not application.at("deployments").items():
             yield f"{name}: names no deployments, its code does"
         for deployment in application.at("deployments").items():
-            if deployment not in served:
+            if not _gets_gpu(deployment):
                 yield f"{deployment.at('name').word('a deployment')} of {name}: asks for no GPU"

@@ -1,6 +1,6 @@
 """Pipelines: stages that each frame goes through, and the rules between them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -64,13 +64,17 @@ def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
         return
     if len(works) > 1:
         yield (works[1],), f"cannot stand beside `{works[0]}`: a stage does one thing. Make two stages of it."
-    for owners, keys in ((MODEL_KEYS, BESIDE_MODEL), (("decode",), BESIDE_DECODE)):
-        if works[0] not in owners:
-            for key in keys:
-                if key in stage:
-                    yield (key,), f"goes only with `{owners[0]}`, not with `{works[0]}`. Leave it out."
+    yield from misplaced(stage, works[0])
     if named:
         yield from own_model(stage)
+
+
+def misplaced(stage: Mapping[str, Any], work: str) -> Iterator[Wrong]:
+    """Keys that go only with other work."""
+    for owners, keys in ((MODEL_KEYS, BESIDE_MODEL), (("decode",), BESIDE_DECODE)):
+        for key in keys if work not in owners else ():
+            if key in stage:
+                yield (key,), f"goes only with `{owners[0]}`, not with `{work}`. Leave it out."
 
 
 def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -87,17 +91,23 @@ def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
             continue
         if name in places:
             yield ("stages", i, "name"), f"`{name}` is the name of another stage. Name them apart."
-            continue
-        places[name] = i
-        before[name] = names_before(stage)
+        else:
+            places[name] = i
+            before[name] = names_before(stage)
     for name, earlier in before.items():
-        for number, one in enumerate(earlier):
-            if one not in before:
-                hint = did_you_mean(one, list(before)) or f" Known: {', '.join(list(before)[:20])}."
-                yield ("stages", places[name], "after"), f"no stage is called `{one}`.{hint}"
-            elif one in earlier[:number]:
-                yield ("stages", places[name], "after"), f"names `{one}` twice. Keep one."
+        for text in ways_wrong(earlier, list(before)):
+            yield ("stages", places[name], "after"), text
     yield from circles(places, {name: [one for one in each if one in before] for name, each in before.items()})
+
+
+def ways_wrong(earlier: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    """Stages before one that are not there, or that are named twice."""
+    for number, one in enumerate(earlier):
+        if one not in known:
+            hint = did_you_mean(one, known) or f" Known: {', '.join(known[:20])}."
+            yield f"no stage is called `{one}`.{hint}"
+        elif one in earlier[:number]:
+            yield f"names `{one}` twice. Keep one."
 
 
 def spreads(stage: Mapping[str, Any]) -> Iterator[Wrong]:

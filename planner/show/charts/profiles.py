@@ -186,20 +186,21 @@ def passes(probe: Mapping[str, Any]) -> Graph | None:
 
 def copies(samples: Mapping[str, Any]) -> Graph | None:
     """Rate of copies by their size, from and to each kind of memory."""
-    series: dict[str, list[Point]] = {}
-    for way, name in WAYS.items():
-        taken = {size: numbers_in(samples.get(f"{way}_{size}_s")) for size in COPIED_BYTES}
-        points = [(float(size), size / median(times_s) / 1e9) for size, times_s in taken.items() if times_s]
-        if points:
-            series[name] = points
-    if not series:
-        return None
+    series = {name: line for way, name in WAYS.items() if (line := _rates(samples, way))}
     points = [point for line in series.values() for point in line]
+    if not points:
+        return None
     marks: list[Mark] = [Line(line, colour(n), name=name) for n, (name, line) in enumerate(series.items())]
     heights = axis_around([rate for _, rate in points], plain, log=True)
     return Graph(
         "Copies between host and device, GB/s", sizes([size for size, _ in points], "size of a copy"), heights, marks
     )
+
+
+def _rates(samples: Mapping[str, Any], way: str) -> list[Point]:
+    """GB/s of copies by their size."""
+    times_s = {size: numbers_in(samples.get(f"{way}_{size}_s")) for size in COPIED_BYTES}
+    return [(float(size), size / median(taken) / 1e9) for size, taken in times_s.items() if taken]
 
 
 def loading(probe: Mapping[str, Any]) -> Graph | None:
