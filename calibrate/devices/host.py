@@ -32,6 +32,10 @@ CANDIDATES = 300
 TRACKS = 50
 """Objects that are followed, and as many that are seen anew."""
 CLIP_FRAMES = 30
+CLIPS_AT_LEAST = 5
+"""Each time of a clip is a mean over its frames already."""
+SHIFTED = 256
+"""Pixels by which one picture of noise is shifted from frame to frame, at most: an encoder looks for motion nearer by."""
 GREY = 0.45
 """What fills up a letterbox: 114 of 255."""
 
@@ -57,9 +61,9 @@ def host(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[s
     return {name: median(taken) for name, taken in samples.items()}, samples, details
 
 
-def times_s(work: Callable[[], object], seconds: float) -> list[float]:
+def times_s(work: Callable[[], object], seconds: float, at_least: int = 10) -> list[float]:
     """Times of one step, done over and over for so long."""
-    rule = StopRule(seconds=seconds, at_most=100, warm_up_s=seconds / 4, warm_up_runs=1)
+    rule = StopRule(seconds=seconds, at_least=at_least, at_most=100, warm_up_s=seconds / 4, warm_up_runs=1)
     return list(repeat(CpuTimer(), work, rule).wall_s)
 
 
@@ -151,7 +155,7 @@ def assigned(before: Floats, now: Floats, overlap_min: float = 0.3) -> list[tupl
 def decode_s(width: int, height: int, seconds: float) -> list[float]:
     """Times of decoding one frame of H.264."""
     video = clip(width, height)
-    return [taken / CLIP_FRAMES for taken in times_s(lambda: frames_of(video), seconds)]
+    return [taken / CLIP_FRAMES for taken in times_s(lambda: frames_of(video), seconds, CLIPS_AT_LEAST)]
 
 
 def clip(width: int, height: int, frames: int = CLIP_FRAMES) -> bytes:
@@ -159,16 +163,19 @@ def clip(width: int, height: int, frames: int = CLIP_FRAMES) -> bytes:
     import av
 
     random = np.random.default_rng(1)
-    rows, columns = np.mgrid[0:height, 0:width]
+    noise = 6 * random.standard_normal((height + SHIFTED, width + SHIFTED), np.float32)
+    rows, columns = np.arange(height, dtype=np.float32), np.arange(width, dtype=np.float32)
+    down = 90 * np.cos(rows / 60)
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=30, options={"preset": "veryfast", "g": "30"})
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.time_base = Fraction(1, 30)
         for number in range(frames):
-            wave = 127 + 90 * np.sin((columns + 8 * number) / 40) * np.cos(rows / 60)
-            picture = np.clip(wave[..., None] + random.normal(0, 6, (height, width, 1)), 0, 255)
-            shown = av.VideoFrame.from_ndarray(np.repeat(picture, 3, axis=2).astype(np.uint8), format="rgb24")
+            top, left = random.integers(0, SHIFTED, 2)
+            wave = 127 + np.outer(down, np.sin((columns + 8 * number) / 40))
+            picture = np.clip(wave + noise[top : top + height, left : left + width], 0, 255)
+            shown = av.VideoFrame.from_ndarray(picture.astype(np.uint8), format="gray")
             container.mux(stream.encode(shown))
         container.mux(stream.encode())
     return file.getvalue()
