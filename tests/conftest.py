@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ torchvision_guard.activate()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # What a test plans is worked out, not taken from an earlier run.
 os.environ.setdefault("PLANNER_NO_CACHE", "1")
+# Each process that a test starts would compile all modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A shell starts what it runs in the background with Ctrl-C ignored, and what is ignored is inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
