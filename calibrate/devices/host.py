@@ -35,7 +35,7 @@ CLIP_FRAMES = 30
 CLIPS_AT_LEAST = 5
 """Each time of a clip is a mean over its frames already."""
 SHIFTED = 256
-"""Pixels by which one picture of noise is shifted from frame to frame, at most: an encoder looks for motion nearer by."""
+"""Pixels by which a picture of noise is shifted between frames, at most: an encoder looks for motion nearer by."""
 GREY = 0.45
 """What fills up a letterbox: 114 of 255."""
 
