@@ -2,22 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, inf, sqrt
+from math import inf, sqrt
 from statistics import NormalDist
-from typing import NamedTuple
 
 from planner.model.plan import Bottleneck
+from planner.placing.rounds import LOST_WEIGHT, Asked, Rule, Turns, gathered, longest_round_s, settle, turns_for
 from planner.placing.sizing import Kind, Sized
 from simulator.clock.run import cut
 from simulator.world.model import Layer
 from simulator.world.profile import WeightSource
 from simulator.world.sharing import turn_order
-
-LOST_WEIGHT = 10
-"""How much more a share of demand that gets no turn counts than one that may wait too long: the usual SLOs allow
-1 to 5 % of misses, so that a tenth that is lost breaks them all."""
-USUAL_ROUNDS = 12
-"""Steps from the full round down to the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +26,11 @@ class Rules:
     padded: bool
     tightness: Mapping[str, float] = field(default_factory=dict)
     """By model: how many times closer than its SLO its worst case should stay; learnt from simulation."""
+
+    @property
+    def of_rounds(self) -> Rule:
+        """What a round must keep."""
+        return Rule(float(self.headroom), self.swap, self.prefetch)
 
     def limit_s(self, portion: "Portion") -> float:
         """Latency that the worst case should keep on one GPU; the stages of a replica divide it by their times."""
@@ -172,59 +171,47 @@ def held_back(portions: Sequence[Portion], fits: Sequence[int]) -> bool:
 
 
 def _duty_cycle(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> Duty | None:
-    turns = _turns(portions, kind, rules, swapped=swapped)
-    if not turns:
+    here = _turns(portions, kind, rules, swapped=swapped)
+    if not all(here.cap):
         return None
-    loads_s = round_loads_s(portions, rules) if swapped else [0.0] * len(portions)
-    cycle_s, sizes = _fixed_point(turns, loads_s, rules)
-    longest_s, gathered, usual_turns = cycle_s, sizes, turns
-    if held_back(portions, [t.cap for t in turns]):  # how long a round would be must not fall with the memory left
-        usual_turns = [t._replace(run_s=run_times_s(p, rules)) for p, t in zip(portions, turns, strict=True)]
-        longest_s, gathered = _fixed_point(usual_turns, loads_s, rules)
-    usual_s = _usual_cycle_s(usual_turns, longest_s, loads_s, rules)
-    batch_s = [t.run_s[b - 1] for t, b in zip(usual_turns, gathered, strict=True)]
-    waits_s = _round_waits_s(portions, turns, batch_s, loads_s, usual_s, rules)
-    own_s = [
-        p.sized.need.max_queue_delay_s + _rounds_left(t, longest_s) * usual_s + run_s
-        for p, t, run_s in zip(portions, turns, batch_s, strict=True)
-    ]
-    worst_s = [longest_s + own for own in own_s]
-    most, worst = max(
-        (max((wait_s + own) / rules.limit_s(p), _crowding(p, t, usual_s, rules)), p.sized.model)
-        for p, t, wait_s, own in zip(portions, turns, waits_s, own_s, strict=True)
-    )
-    return Duty(cycle_s, tuple(sizes), tuple(t.cap for t in turns), tuple(worst_s), most, worst, swapped)
+    count, rule, asked = len(portions), rules.of_rounds, _asked(portions, rules)
+    cycle_s = longest_round_s(asked, here, count, rule)
+    sizes = tuple(here.size)
+    here.most[:] = [len(p.latency_s) for p in portions]  # how long a round would be must not fall with the memory left
+    longest_s = settle(asked, here, count, rule)
+    most, worst = max((strained, p.sized.model) for p, strained in zip(portions, here.strain, strict=True))
+    return Duty(cycle_s, sizes, tuple(here.cap), tuple(longest_s + own_s for own_s in here.own_s), most, worst, swapped)
 
 
-class _Turn(NamedTuple):
-    """A model's part in a round."""
-
-    rate_rps: float
-    run_s: tuple[float, ...]
-    """Of a batch of 1, 2, ... up to the largest that fits in memory here."""
-    spread: float
-    """Standard deviations over the mean that its SLO must bear, times that of one arrival."""
-
-    @property
-    def cap(self) -> int:
-        return len(self.run_s)
-
-    def gathered(self, cycle_s: float) -> int:
-        """Requests that a round may bring at worst: 100 Poisson arrivals and an SLO of 99 % make 100 + 2.33 x 10."""
-        mean = self.rate_rps * cycle_s
-        return max(1, ceil(mean + self.spread * sqrt(mean) - 1e-9))
-
-
-def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> list[_Turn]:
-    """Each model's part; none where memory is short."""
+def _turns(portions: Sequence[Portion], kind: Kind, rules: Rules, *, swapped: bool) -> Turns:
+    """Each model's part in a round; a `cap` of 0 where memory is short."""
+    count = len(portions)
     room = kind.memory_bytes - context_bytes(portions)
     together = weight_bytes(portions)
     held = [p.weight_bytes if swapped else together for p in portions]
     caps = [batch_cap(p, room - weights) for p, weights in zip(portions, held, strict=True)]
-    if not all(caps):
-        return []
-    run_s = [run_times_s(p, rules)[:cap] for p, cap in zip(portions, caps, strict=True)]
-    return [_Turn(p.rate_rps, times, spread_of(p)) for p, times in zip(portions, run_s, strict=True)]
+    loads_s = round_loads_s(portions, rules) if swapped else [0.0] * count
+    return turns_for(count)._replace(
+        model=list(range(count)), rate_rps=[p.rate_rps for p in portions], load_s=loads_s, most=[*caps], cap=caps
+    )
+
+
+def _asked(portions: Sequence[Portion], rules: Rules) -> Asked:
+    needs = [p.sized.need for p in portions]
+    return Asked(
+        spread=[spread_of(p) for p in portions],
+        misses=[misses_of(p) for p in portions],
+        gap_s=[need.gap_s for need in needs],
+        delay_s=[need.max_queue_delay_s for need in needs],
+        limit_s=[rules.limit_s(p) for p in portions],
+        tightness=[rules.tightness.get(p.sized.model, 1.0) for p in portions],
+        run_s=[run_times_s(p, rules) for p in portions],
+    )
+
+
+def misses_of(portion: Portion) -> float:
+    """Half of the share of its requests that may be late."""
+    return (1 - portion.sized.need.slo.attainment) / 2
 
 
 def run_times_s(portion: Portion, rules: Rules) -> tuple[float, ...]:
@@ -269,77 +256,8 @@ def load_s(portion: Portion, size_bytes: int, rules: Rules) -> float:
     return portion.sized.profile.swap_from(rules.source)(size_bytes)
 
 
-def _round_waits_s(
-    portions: Sequence[Portion],
-    turns: Sequence[_Turn],
-    batch_s: Sequence[float],
-    loads_s: Sequence[float],
-    usual_s: float,
-    rules: Rules,
-) -> list[float]:
-    """For each model, the longest round that all but half of the misses it may have must wait.
-
-    In the longest round every model takes part. A round with a model that is rarely asked is as rare as its requests;
-    late in it are only those who come in the first seconds, as many as it is longer than what may be waited. So what a
-    model adds to the round is left out while it comes to few enough misses, the rarest first: an SLO of 95 % beside a
-    model asked once a second leave out 0.05 / 2 / 1 = 25 ms of it. Its own last batch counts, unless its requests
-    cannot come that close to each other.
-    """
-    often = [min(t.rate_rps, 1 / usual_s) for t in turns]
-    rarest = sorted(range(len(turns)), key=lambda j: often[j])
-    kinds = (batch_s, loads_s) if rules.prefetch else ([r + w for r, w in zip(batch_s, loads_s, strict=True)],)
-    waits_s = []
-    for i, p in enumerate(portions):
-        misses = (1 - p.sized.need.slo.attainment) / 2
-        alone = sum(batch_s) + sum(loads_s) <= p.sized.need.gap_s
-        waits_s.append(max(_wait_s(times, often, rarest, i if alone else -1, misses) for times in kinds))
-    return [wait_s / (1 - rules.headroom) for wait_s in waits_s]
-
-
-def _wait_s(times: Sequence[float], often: Sequence[float], rarest: Sequence[int], but: int, misses: float) -> float:
-    """Sum of `times` without that of `but`, and without what the rarest add as long as misses allow."""
-    wait_s = sum(times) - (times[but] if but >= 0 else 0.0)
-    for j in rarest:
-        if j == but:
-            continue
-        cost = often[j] * times[j]
-        if cost > misses:
-            return wait_s - misses / often[j]
-        misses -= cost
-        wait_s -= times[j]
-    return max(wait_s, 0.0)
-
-
-def _usual_cycle_s(turns: Sequence[_Turn], cycle_s: float, loads_s: Sequence[float], rules: Rules) -> float:
-    """A round in which a model that is rarely asked rarely takes part: found from the full round downwards."""
-    for _ in range(USUAL_ROUNDS):
-        run_s = loading_s = 0.0
-        for (rate_rps, times, _), load_s in zip(turns, loads_s, strict=True):
-            gathered = rate_rps * cycle_s
-            taken = min(1.0, gathered)
-            run_s += taken * times[min(len(times), max(1, ceil(gathered - 1e-9))) - 1]
-            loading_s += taken * load_s
-        shorter_s = (max(run_s, loading_s) if rules.prefetch else run_s + loading_s) / (1 - rules.headroom)
-        if shorter_s >= cycle_s:
-            break
-        cycle_s = shorter_s
-    return cycle_s
-
-
-def _rounds_left(turn: _Turn, cycle_s: float) -> int:
-    """Rounds that the last request of a round waits besides, for want of room: 9 gathered, 4 fit, so 2 more."""
-    return ceil(turn.gathered(cycle_s) / turn.cap) - 1
-
-
-def _crowding(portion: Portion, turn: _Turn, cycle_s: float, rules: Rules) -> float:
-    """Requests that gather in a usual round over the largest batch. What is over even without headroom is surely lost
-    and weighs ten times: a worst latency is rare, a lost frame is not."""
-    crowding = turn.rate_rps * cycle_s / turn.cap * rules.tightness.get(portion.sized.model, 1.0)
-    return crowding + LOST_WEIGHT * max(0.0, crowding * (1 - rules.headroom) - 1)
-
-
 def share_served(strain: float, headroom: float) -> float:
-    """Part of the demand that gets a turn on a GPU strained by crowding; what `_crowding` weighs, undone."""
+    """Part of the demand that gets a turn on a GPU strained by crowding; what `LOST_WEIGHT` weighs, undone."""
     return (1 + LOST_WEIGHT * (1 - headroom)) / (strain + LOST_WEIGHT)
 
 
@@ -369,22 +287,6 @@ def _grown(portions: Sequence[Portion], factor: float) -> list[Portion]:
     return [replace(p, share=p.share * factor) for p in portions]
 
 
-def _fixed_point(turns: Sequence[_Turn], loads_s: Sequence[float], rules: Rules) -> tuple[float, list[int]]:
-    """Batches only grow from round to round and are capped, so this ends."""
-    sizes, load_s = [1] * len(turns), sum(loads_s)
-    while True:
-        run_s = sum([t.run_s[b - 1] for t, b in zip(turns, sizes, strict=True)])
-        busy_s = max(run_s, load_s) if rules.prefetch else run_s + load_s
-        cycle_s = busy_s / (1 - rules.headroom)
-        grown = [
-            max(b, min(len(times), ceil(rate_rps * cycle_s - 1e-9)))
-            for b, (rate_rps, times, _) in zip(sizes, turns, strict=True)
-        ]
-        if grown == sizes:
-            return cycle_s, sizes
-        sizes = grown
-
-
 def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: Rules) -> tuple[int, ...]:
     """The largest batch each model may form, so that bursts are caught without making the others late.
 
@@ -392,8 +294,8 @@ def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: 
     GPU could not keep its headroom otherwise.
     """
     cycle_s = duty.cycle_s
-    turns = _turns(portions, kind, rules, swapped=duty.swapped)
-    sizes = [max(b, min(t.cap, t.gathered(cycle_s))) for t, b in zip(turns, duty.batch_sizes, strict=True)]
+    most = [gathered(p.rate_rps, spread_of(p), cycle_s) for p in portions]
+    sizes = [max(b, min(fit, n)) for b, fit, n in zip(duty.batch_sizes, duty.fits, most, strict=True)]
     slack_s = [
         rules.limit_s(p) - cycle_s - p.sized.need.max_queue_delay_s - p.latency_s[b - 1]
         for p, b in zip(portions, sizes, strict=True)

@@ -1,10 +1,12 @@
 """Packing: which models share which GPU of a fleet, with which batch sizes; a GPU is judged by its duty cycle."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from math import ceil, inf
+from operator import add
 from random import Random
 from typing import NamedTuple
 
@@ -29,8 +31,10 @@ from planner.placing.duty import (
     strain,
     weight_bytes,
 )
+from planner.placing.exchanges import CALM, MOVED_PARTS, SHARE_MIN, STRAINED_MAX, WORTH
+from planner.placing.rounds import HARD, score
 from planner.placing.sizing import Kind, SizedModels
-from planner.placing.strain import Strains
+from planner.placing.strain import Exchanges, Filled, Strains
 from simulator.world.profile import WeightSource
 from simulator.world.sharing import turn_order
 
@@ -156,26 +160,15 @@ class Slot(NamedTuple):
     """Number of the set of stages that stay there; 0: none."""
 
 
-HARD = 1e9
-"""Score of a GPU that breaks a limit which no simulation could excuse: above that of any strain up to 177."""
-STRAINED_MAX = 3
-"""How many of the most strained GPUs are looked at before giving up: the first may be stuck where the next is not,
-and each costs as many trials again."""
-MOVED_PARTS = (0.5, 0.25, 0.1)
-"""Parts of a model's share on one GPU that may move to another."""
-SHARE_MIN = 0.05
-"""Smallest share of a model that is worth a copy of its weights."""
 SLIVER = 0.02
 """Share of a model on one kind of GPU that is given to its other kinds: too little to be worth a copy there."""
 SHARE_SAME = 1e-9
 """Shares that differ by less are the same, but for rounding."""
 KICKS_MAX = 60
-KICKED_SCORES_MAX = 3000
-"""Kicks, and GPUs scored after them, in search of a better optimum than the first."""
+COMPARED_MAX = 3000
+"""Kicks, and pairs of GPUs compared after them, in search of a better optimum than the first."""
 APART = 8.0
 """How many times its work a model counts that gets GPUs of its own; they are busy to about an eighth of the others."""
-CALM = 0.6**4
-"""Score of a GPU that need not be relieved: at a strain of 0.6 even a longer round keeps the SLOs."""
 
 
 class Packer:
@@ -206,6 +199,10 @@ class Packer:
         self.scores: dict[Slot, dict[Content, float]] = defaultdict(dict)
         self.best_changes: dict[tuple[Slot, Content, Slot, Content], Change | None] = {}
         """The best that two GPUs can exchange, by what is on them."""
+        self.compared = 0
+        """Pairs of GPUs of which the best exchange was looked for."""
+        self.exchanges: dict[tuple[Kind, ...], Exchanges] = {}
+        """By the kinds of all GPUs of a fleet."""
         self.slots: dict[str, Slot] = {}
         """By GPU, where stages stay on it."""
         self.pinned: list[tuple[Portion, ...]] = [()]
@@ -371,11 +368,6 @@ class Packer:
         """Judges many ways to fill a GPU at once."""
         return Strains(self.models, self.sized, self.rules)
 
-    @property
-    def scored(self) -> int:
-        """Ways to fill a GPU that were scored."""
-        return sum(map(len, self.scores.values()))
-
     def score(self, content: Content, slot: Slot) -> float:
         """Lower is better; grows steeply with strain, so that the sum over GPUs is ruled by the worst."""
         known = self.scores[slot]
@@ -383,43 +375,37 @@ class Packer:
             known[content] = self._score(content, slot)
         return known[content]
 
-    def score_all(self, wanted: Mapping[Slot, Iterable[Content]]) -> None:
-        """Score what was not scored yet, many at once where that pays."""
-        places = [(slot, content) for slot, contents in wanted.items() for content in self._unscored(slot, contents)]
-        if not self.strains.pays(len(places)):
-            return
-        numbers = self.strains.numbers
-        fills = [[(numbers[slot.kind][model], share) for model, share in content] for slot, content in places]
-        burden = self.strains.of(fills)
-        columns = (burden.work.tolist(), burden.strain.tolist(), burden.held_bytes.tolist())
-        for (slot, content), work, strained, held in zip(places, *columns, strict=True):
-            self.scores[slot][content] = self._graded(work, strained, held / slot.kind.memory_bytes)
+    def scores_of(self, places: Sequence[tuple[Slot, Content]]) -> list[float]:
+        """Of many at once: of whole models that fit, new ones are scored together."""
+        new = [one for one in dict.fromkeys(places) if one[1] not in self.scores[one[0]] and self._is_in_numbers(*one)]
+        fills = [self._in_numbers(*one) for one in new]
+        for (slot, content), found in zip(new, self.strains.scores(fills), strict=True):
+            self.scores[slot][content] = found
+        return [self.score(content, slot) for slot, content in places]
 
-    def _unscored(self, slot: Slot, contents: Iterable[Content]) -> list[Content]:
-        """Those that were not scored yet and that `strains` knows: whole models that fit, no stages."""
-        if slot.pinned:
-            return []
-        known, numbers = self.scores[slot], self.strains.numbers.get(slot.kind, {})
-        new = [content for content in dict.fromkeys(contents) if content and content not in known]
-        return [content for content in new if all(model in numbers for model, _ in content)]
+    def _is_in_numbers(self, slot: Slot, content: Content) -> bool:
+        """Whether `strains` knows all that stands there: no stages, no shared layers, nothing that does not fit."""
+        known = self.strains.numbers.get(slot.kind)
+        return (
+            known is not None and not slot.pinned and self.strains.exact and all(model in known for model, _ in content)
+        )
 
-    def _graded(self, work: float, strained: float, held: float) -> float:
-        """The score of a GPU by its work, its strain (infinite where memory is short) and the share of memory held."""
-        if work > 1 - self.rules.headroom + 1e-9:
-            return HARD * (0.1 + work - (1 - self.rules.headroom))
-        return HARD * (1 + held) if strained == inf else strained**4
+    def _in_numbers(self, slot: Slot, content: Content) -> Filled:
+        numbers = self.strains.numbers[slot.kind]
+        return [(numbers[model], share) for model, share in content]
 
     def _score(self, content: Content, slot: Slot) -> float:
-        kind = slot.kind
-        if not all(self.fits(model, kind) for model, _ in content):
+        if self._is_in_numbers(slot, content):
+            return self.strains.scores([self._in_numbers(slot, content)])[0]
+        if not all(self.fits(model, slot.kind) for model, _ in content):
             return HARD * HARD
         portions = self.portions(content, slot)
         if not portions:
             return 0.0
         work, _ = least_work(portions)
-        strained = strain(portions, kind, self.rules)
-        held = held_bytes(portions, self.rules) / kind.memory_bytes
-        return self._graded(work, inf if strained is None else strained, held)
+        strained = strain(portions, slot.kind, self.rules)
+        held = held_bytes(portions, self.rules) / slot.kind.memory_bytes
+        return score(work, inf if strained is None else strained, held, self.rules.headroom)
 
     def start_by_kinds(self, devices: Sequence[FleetGpu]) -> list[Content] | None:
         """Shares of kinds by linear program, then the largest part first, each onto the GPU it strains least."""
@@ -429,11 +415,10 @@ class Packer:
         contents: list[Content] = [()] * len(devices)
         parts = [part for (model, kind), share in shares.items() for part in self._parts(model, kind, share)]
         for _, model, kind, share in sorted(parts, key=lambda p: (-p[0], p[1], p[3])):
-            at = min(
-                (j for j, device in enumerate(devices) if device.kind == kind),
-                key=lambda j: (self.score(added(contents[j], model, share), self.slot(devices[j])), j),
-            )
-            contents[at] = added(contents[at], model, share)
+            fuller = {j: added(contents[j], model, share) for j, device in enumerate(devices) if device.kind == kind}
+            scores = self.scores_of([(self.slot(devices[j]), content) for j, content in fuller.items()])
+            at = min(zip(scores, fuller, strict=True))[1]
+            contents[at] = fuller[at]
         return contents
 
     def _parts(self, model: str, kind: Kind, share: float) -> list[tuple[float, str, Kind, float]]:
@@ -552,8 +537,8 @@ class Packer:
             if 2 * len(contents) > COLUMNS_MAX:
                 return []
             larger = [added(content, model, 1 / parts[model]) for content in grown]
-            self.score_all({slot: larger})
-            larger = [content for content in larger if self.score(content, slot) < HARD]
+            scores = self.scores_of([(slot, content) for content in larger])
+            larger = [content for content, score in zip(larger, scores, strict=True) if score < HARD]
             grown += larger
             contents += larger
         return contents
@@ -562,9 +547,9 @@ class Packer:
         """The best local optimum from `starts`, and from random kicks to it while some GPU is strained."""
         left, contents = min(((self.improve(devices, start), start) for start in starts), key=lambda pair: pair[0])
         random = Random(self.seed)
-        scored_max = self.scored + KICKED_SCORES_MAX
+        compared_max = self.compared + COMPARED_MAX
         for _ in range(KICKS_MAX if len(devices) > 1 else 0):
-            if self.scored > scored_max or not self._strained(devices, contents):
+            if self.compared > compared_max or not self._strained(devices, contents):
                 break
             kicked = self._kicked(devices, contents, random)
             again = self.improve(devices, kicked)
@@ -589,9 +574,22 @@ class Packer:
 
     def improve(self, devices: Sequence[FleetGpu], contents: list[Content]) -> float:
         """Move and swap parts between GPUs while that lowers the sum of scores; the sum that is left."""
-        while self._step(devices, contents):
-            pass
-        return sum(self.score(c, self.slot(device)) for c, device in zip(contents, devices, strict=True))
+        slots = list(map(self.slot, devices))
+        if self.strains.is_compiled and all(map(self._is_in_numbers, slots, contents)):
+            contents[:] = self._improved(slots, contents)
+        else:
+            while self._step(devices, contents):
+                pass
+        return sum(map(self.score, contents, slots))
+
+    def _improved(self, slots: Sequence[Slot], contents: Sequence[Content]) -> list[Content]:
+        """The same steps by machine code."""
+        kinds = tuple(slot.kind for slot in slots)
+        if kinds not in self.exchanges:
+            self.exchanges[kinds] = Exchanges(self.strains, kinds)
+        filled, compared = self.exchanges[kinds].improve(list(map(self._in_numbers, slots, contents)))
+        self.compared += compared
+        return [tuple((self.strains.names[n], share) for n, share in fill) for fill in filled]
 
     def _step(self, devices: Sequence[FleetGpu], contents: list[Content]) -> bool:
         """Take the best change that relieves the most strained GPU for which there is one."""
@@ -600,7 +598,7 @@ class Packer:
             if scores[a] < CALM:
                 return False
             best = min(self._changes(devices, contents, a), default=None, key=lambda change: change[0])
-            if best is not None and best[0] < -1e-3 * scores[a]:
+            if best is not None and best[0] < -WORTH * scores[a]:
                 _, b, contents[a], contents[b] = best
                 return True
         return False
@@ -626,28 +624,18 @@ class Packer:
             for slot, there in others
             if (mine, here, slot, there) not in self.best_changes
         }
-        by_slot: dict[Slot, list[Content]] = defaultdict(list)
-        for (slot, _), pairs in ways.items():
-            by_slot[mine] += [left for left, _ in pairs]
-            by_slot[slot] += [right for _, right in pairs]
-        self.score_all(by_slot)
+        self.compared += len(ways)
+        lefts = [(mine, left) for pairs in ways.values() for left, _ in pairs]
+        rights = [(slot, right) for (slot, _), pairs in ways.items() for _, right in pairs]
+        scores = self.scores_of([*lefts, *rights])
+        sums = map(add, scores[: len(lefts)], scores[len(lefts) :])
+        now = self.score(here, mine)
         for (slot, there), pairs in ways.items():
-            now = self.score(here, mine), self.score(there, slot)
-            left_score, right_score = self._scorer(mine), self._scorer(slot)
-            gains = [left_score(left) + right_score(right) - now[0] - now[1] for left, right in pairs]
+            then = self.score(there, slot)
+            gains = [both - now - then for both in islice(sums, len(pairs))]
             least = min(gains, default=0.0)
             best = Change(least, *pairs[gains.index(least)]) if gains else None
             self.best_changes[mine, here, slot, there] = best
-
-    def _scorer(self, slot: Slot) -> Callable[[Content], float]:
-        """Scores of a GPU, from memory where it has them."""
-        known = self.scores[slot]
-
-        def score(content: Content) -> float:
-            found = known.get(content)
-            return self.score(content, slot) if found is None else found
-
-        return score
 
 
 def wrapped(works: Sequence[float], count: int) -> Iterator[tuple[int, int, float]]:

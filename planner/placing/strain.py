@@ -1,267 +1,187 @@
-"""Strains of many GPUs at once: the duty cycles of `planner.placing.duty` as columns, equal to the last bit.
+"""Strains of many GPUs: the rounds of `planner.placing.rounds` for whole models, one by one or as machine code.
 
-A search for a packing tries thousands of ways to fill a GPU, of which nothing but the strain counts.
+A search for a packing tries a hundred thousand ways to fill a GPU, of which nothing but the score counts.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Sequence
+from functools import cache, cached_property
 from importlib import import_module
+from inspect import isfunction
 from itertools import accumulate, chain
-from math import inf
-from typing import Any, NamedTuple
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from planner.placing.duty import LOST_WEIGHT, USUAL_ROUNDS, Portion, Rules, load_s, run_times_s, spread_of
+from planner.placing import exchanges, rounds
+from planner.placing.duty import Portion, Rules, load_s, misses_of, run_times_s, spread_of
+from planner.placing.exchanges import WAYS, Fill, Gpus, Names, Room
+from planner.placing.rounds import Asked, Held, Models, Numbers, Turns, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
 from simulator.clock.run import Compiled
+from simulator.machine_code import forget_stale
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Filled = Sequence[tuple[int, float]]
+"""Models on a GPU by their numbers, in the order of their names, and the share of each."""
 
-
-AT_ONCE_MIN = 64
-"""Ways to fill a GPU from which columns take less time than one by one: forty take as long."""
 WORTH_WAYS = 5_000
-"""Ways that are judged one by one in the time that machine code takes to fetch."""
+"""Ways to fill a GPU that are judged one by one in the time that machine code takes to fetch."""
 
 
-class Burden(NamedTuple):
-    """What a GPU bears, one entry for each way to fill it."""
+@cache
+def machine_code() -> SimpleNamespace:
+    """The functions of `planner.placing.exchanges` that are called from here, by Numba."""
+    numba = import_module("numba")
+    register = import_module("numba.extending").register_jitable
+    forget_stale(Path(exchanges.__file__), Path(rounds.__file__))
+    for function in (*functions_of(rounds), *functions_of(exchanges)):
+        register(function)
+    wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve)
+    return SimpleNamespace(**{function.__name__: numba.njit(cache=True)(function) for function in wanted})
 
-    work: Floats
-    """Share of its time that it works at least."""
-    strain: Floats
-    """As `planner.placing.duty.strain`; infinite where memory is short."""
-    held_bytes: Floats
-    """Memory that it needs at batch 1."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """Ways to fill a GPU: a row for each, a column for each model on it, up to as many as the fullest has."""
-
-    model: Ints
-    """Number of the model; of none where the row has fewer."""
-    there: NDArray[np.bool_]
-    share: Floats
-    rate_rps: Floats
+def functions_of(module: ModuleType) -> list[object]:
+    """Those that are defined there."""
+    return [one for one in vars(module).values() if isfunction(one) and one.__module__ == module.__name__]
 
 
 class Strains:
     """Judges ways to fill GPUs with whole models."""
 
-    def __init__(self, models: Collection[str], sized: SizedModels, rules: Rules) -> None:
-        self.rules = rules
-        fitting = {cell: one for cell, one in sized.items() if cell[0] in models and one.batches[0]}
-        portions = [Portion(one, 1.0) for one in fitting.values()]
-        self.numbers: dict[Kind, dict[str, int]] = {}
-        """Of each model on each kind that holds it."""
-        for number, (model, kind) in enumerate(fitting):
-            self.numbers.setdefault(kind, {})[model] = number
-        self.nothing = len(fitting)
-        self.memory_bytes = _column(kind.memory_bytes for _, kind in fitting)
-        self.needed_rps = _column(p.sized.need.needed_rps for p in portions)
-        self.least_work = _column(p.sized.least_work for p in portions)
-        self.context_bytes = _column(p.sized.context_bytes for p in portions)
-        self.weight_bytes = _column(p.weight_bytes for p in portions)
-        self.spread = _column(map(spread_of, portions))
-        self.misses = _column((1 - p.sized.need.slo.attainment) / 2 for p in portions)
-        self.gap_s = _column(p.sized.need.gap_s for p in portions)
-        self.delay_s = _column(p.sized.need.max_queue_delay_s for p in portions)
-        self.limit_s = _column(map(rules.limit_s, portions), nothing=1.0)
-        self.tightness = _column((rules.tightness.get(m, 1.0) for m, _ in fitting), nothing=1.0)
-        self.load_s = _column(load_s(p, p.weight_bytes, rules) for p in portions)
-        self.longest = np.array([len(p.latency_s) for p in portions] + [1])
-        self.run_s = np.zeros((len(portions) + 1, self.longest.max()))
-        for row, portion in zip(self.run_s, portions, strict=False):
-            row[: len(portion.latency_s)] = run_times_s(portion, rules)
-        self.workspace: Floats = np.zeros(self.run_s.shape)
-        for number, portion in enumerate(portions):
-            self.workspace[number, : len(portion.latency_s)] = _workspaces(portion)
-        self.workspace_1 = self.workspace[:, 0]
-        each = (row[:longest] for row, longest in zip(self.workspace[:-1], self.longest, strict=False))
-        self.least_beyond = [np.minimum.accumulate(row[::-1])[::-1] for row in each]
-        """By model: least workspace of a batch of 1, 2, ... or any larger one."""
-        layers = {model: {layer.key for layer in sized[model, kind].profile.layers} for model, kind in fitting}
-        self.exact = len(set().union(*layers.values())) == sum(map(len, layers.values()))
-        """Whether it knows all there is: not where models share layers."""
-
     judged = 0
     """Ways to fill a GPU that were to be judged in this process."""
 
-    def pays(self, ways: int) -> bool:
-        """Whether to judge so many at once; counts them."""
-        Strains.judged += ways
-        return self.exact and (ways >= AT_ONCE_MIN or (ways > 0 and self.is_compiled))
+    def __init__(self, models: Collection[str], sized: SizedModels, rules: Rules) -> None:
+        fitting = {cell: one for cell, one in sized.items() if cell[0] in models and one.batches[0]}
+        portions = [Portion(one, 1.0) for one in fitting.values()]
+        needs = [p.sized.need for p in portions]
+        self.numbers: dict[Kind, dict[str, int]] = {}
+        """Of each model on each kind that holds it."""
+        self.names = [model for model, _ in fitting]
+        """By number."""
+        for number, (model, kind) in enumerate(fitting):
+            self.numbers.setdefault(kind, {})[model] = number
+        self.kinds = {kind: place for place, kind in enumerate(self.numbers)}
+        self.width = max(map(len, self.numbers.values()), default=0) + 1
+        """One more than the models that a GPU may hold: room to reckon in."""
+        asked = Asked(
+            spread=list(map(spread_of, portions)),
+            misses=list(map(misses_of, portions)),
+            gap_s=[need.gap_s for need in needs],
+            delay_s=[need.max_queue_delay_s for need in needs],
+            limit_s=list(map(rules.limit_s, portions)),
+            tightness=[rules.tightness.get(model, 1.0) for model, _ in fitting],
+            run_s=[run_times_s(p, rules) for p in portions],
+        )
+        held = Held(
+            memory_bytes=[float(kind.memory_bytes) for _, kind in fitting],
+            needed_rps=[need.needed_rps for need in needs],
+            least_work=[p.sized.least_work for p in portions],
+            context_bytes=[float(p.sized.context_bytes) for p in portions],
+            weight_bytes=[float(p.weight_bytes) for p in portions],
+            workspace_bytes=list(map(_workspaces, portions)),
+            load_s=[load_s(p, p.weight_bytes, rules) for p in portions],
+            longest=[len(p.latency_s) for p in portions],
+        )
+        self.models = Models(asked, held, rules.of_rounds)
+        layers = {model: {layer.key for layer in sized[model, kind].profile.layers} for model, kind in fitting}
+        self.exact = len(set().union(*layers.values())) == sum(map(len, layers.values()))
+        """Whether it knows all there is: not where models share layers."""
 
     @property
     def is_compiled(self) -> bool:
         """Whether machine code is worth its time, or was fetched already."""
         return Compiled.installed and (Strains.judged > WORTH_WAYS or Compiled.is_worth_it())
 
-    @cached_property
-    def _known(self) -> Any:
-        """What machine code asks."""
-        code = import_module("planner.placing.compiled")
-        return code.ModelColumns(
-            self.memory_bytes,
-            self.needed_rps,
-            self.least_work,
-            self.context_bytes,
-            self.weight_bytes,
-            self.spread,
-            self.misses,
-            self.gap_s,
-            self.delay_s,
-            self.limit_s,
-            self.tightness,
-            self.load_s,
-            self.longest,
-            self.run_s,
-            self.workspace,
-        )
+    def scores(self, fills: Sequence[Filled]) -> list[float]:
+        """Of a GPU with each of these on it."""
+        Strains.judged += len(fills)
+        return self.by_machine_code(fills) if fills and self.is_compiled else list(map(self.one_score, fills))
 
-    def of(self, fills: Sequence[Sequence[tuple[int, float]]]) -> Burden:
-        """What a GPU bears with each of these on it: models by their `numbers`, one at least, and the share of each."""
-        return self.in_machine_code(fills) if self.is_compiled else self.in_columns(fills)
+    def one_score(self, fill: Filled) -> float:
+        """The same one by one."""
+        model, share = [number for number, _ in fill], [share for _, share in fill]
+        return score_of(self.models, turns_for(len(fill)), model, share, len(fill))
 
-    def in_machine_code(self, fills: Sequence[Sequence[tuple[int, float]]]) -> Burden:
+    def by_machine_code(self, fills: Sequence[Filled]) -> list[float]:
         """The same where Numba is installed."""
-        code, rules = import_module("planner.placing.compiled"), self.rules
-        model, share = zip(*chain.from_iterable(fills), strict=True)
-        begin = np.array([0, *accumulate(map(len, fills))])
-        found = code.burdens(
-            self._known, rules.headroom, rules.swap, rules.prefetch, begin, np.array(model), np.array(share)
+        every = list(chain.from_iterable(fills))
+        columns = np.array([number for number, _ in every], np.int64), np.array([share for _, share in every], float)
+        begin, scores = np.array([0, *accumulate(map(len, fills))]), np.zeros(len(fills))
+        machine_code().score_each(self.in_arrays, self.room.turns, begin, *columns, scores)
+        return scores.tolist()
+
+    @cached_property
+    def in_arrays(self) -> Models:
+        """The models as machine code takes them."""
+        asked, held, rule = self.models
+        asked = asked._replace(run_s=_table(asked.run_s))
+        held = held._replace(workspace_bytes=_table(held.workspace_bytes))
+        return Models(Asked(*map(np.array, asked)), Held(*map(np.array, held)), rule)
+
+    @cached_property
+    def room(self) -> Room:
+        """Room for machine code to reckon in."""
+        turns = Turns(*(np.array(column) for column in turns_for(self.width)))
+        fills = (Fill(np.zeros(self.width, np.int64), np.zeros(self.width)) for _ in range(3))
+        return Room(turns, *fills)
+
+    @cached_property
+    def same(self) -> Names:
+        """Which numbers are of the same model."""
+        of_kinds = list(self.numbers.values())
+        count, order = len(self.models.held.longest), sorted(set().union(*of_kinds))
+        rank, twin = np.zeros(count, np.int64), np.zeros((count, len(of_kinds)), np.int64)
+        for of_kind in of_kinds:
+            for model, number in of_kind.items():
+                rank[number] = order.index(model)
+                twin[number] = [other.get(model, -1) for other in of_kinds]
+        return Names(rank, twin)
+
+
+class Exchanges:
+    """GPUs between which machine code exchanges models; what it knows of them stays while they hold the same."""
+
+    def __init__(self, strains: Strains, kinds: Sequence[Kind]) -> None:
+        self.strains = strains
+        count, width = len(kinds), strains.width
+        self.gpus = Gpus(
+            kind=np.array([strains.kinds[kind] for kind in kinds]),
+            size=np.zeros(count, np.int64),
+            model=np.zeros((count, width), np.int64),
+            share=np.zeros((count, width)),
+            score=np.zeros(count),
+            less=np.zeros((count, width, WAYS)),
+            known=np.zeros(count, np.int64),
+            gain=np.full((count, count), -np.inf),
+            way=np.full((count, count), -1),
         )
-        return Burden(*found)
 
-    def in_columns(self, fills: Sequence[Sequence[tuple[int, float]]]) -> Burden:
-        """The same without machine code."""
-        filled = self._filled(fills)
-        work = _sum(filled.share * self.least_work[filled.model])
-        context = self.context_bytes[filled.model].max(axis=1)
-        alone = self.weight_bytes[filled.model]
-        together = _sum(alone)
-        spare = self.memory_bytes[filled.model[:, 0]] - context
-        strain = self._strain(filled, spare[:, None] - together[:, None], swapped=False)
-        first = self.workspace_1[filled.model]
-        held = context + together + first.max(axis=1)
-        if self.rules.swap:
-            strain = np.minimum(strain, self._strain(filled, spare[:, None] - alone, swapped=True))
-            held = context + (alone + first).max(axis=1)
-        return Burden(work, strain, held)
+    def improve(self, fills: Sequence[Filled]) -> tuple[list[list[tuple[int, float]]], int]:
+        """What the GPUs hold in the end, who hold these now; and how many pairs of them were compared for it."""
+        code, strains, gpus = machine_code(), self.strains, self.gpus
+        changed = [g for g, fill in enumerate(fills) if self.filled(g) != list(fill)]
+        for g in changed:
+            gpus.size[g] = len(fills[g])
+            gpus.model[g, : len(fills[g])] = [model for model, _ in fills[g]]
+            gpus.share[g, : len(fills[g])] = [share for _, share in fills[g]]
+        code.set_scores(strains.in_arrays, gpus, strains.room, np.array(changed, np.int64))
+        compared = code.improve(strains.in_arrays, strains.same, gpus, strains.room)
+        return [self.filled(g) for g in range(len(fills))], compared
 
-    def _filled(self, fills: Sequence[Sequence[tuple[int, float]]]) -> _Filled:
-        width = max(map(len, fills))
-        nothing = [(self.nothing, 0.0)]
-        cells = np.array([[*fill, *nothing * (width - len(fill))] for fill in fills])
-        model, share = cells[:, :, 0].astype(np.int64), cells[:, :, 1]
-        return _Filled(model, model < self.nothing, share, self.needed_rps[model] * share)
-
-    def _caps(self, filled: _Filled, room_bytes: Floats) -> Ints:
-        """The largest batches that memory allows; 0 where it allows none."""
-        room = np.broadcast_to(room_bytes, filled.model.shape)
-        caps = np.ones(filled.model.shape, dtype=np.int64)
-        for number, least in enumerate(self.least_beyond):
-            here = filled.model == number
-            caps[here] = least.searchsorted(room[here], side="right")
-        return caps
-
-    def _strain(self, filled: _Filled, room_bytes: Floats, *, swapped: bool) -> Floats:
-        caps = self._caps(filled, room_bytes)
-        loads_s = self.load_s[filled.model] if swapped else np.zeros(filled.share.shape)
-        longest_s, batch_s = self._longest(filled, loads_s)
-        usual_s = self._usual(filled, longest_s, loads_s)
-        waits_s = self._waits(filled, batch_s, loads_s, usual_s)
-        mean = filled.rate_rps * longest_s[:, None]
-        gathered = np.maximum(1, np.ceil(mean + self.spread[filled.model] * np.sqrt(mean) - 1e-9))
-        some = np.maximum(caps, 1)
-        rounds_left = np.ceil(gathered / some) - 1
-        own_s = self.delay_s[filled.model] + rounds_left * usual_s[:, None] + batch_s
-        crowding = filled.rate_rps * usual_s[:, None] / some * self.tightness[filled.model]
-        crowding = crowding + LOST_WEIGHT * np.maximum(0.0, crowding * (1 - self.rules.headroom) - 1)
-        each = np.maximum((waits_s + own_s) / self.limit_s[filled.model], crowding)
-        most: Floats = np.where(filled.there, each, -inf).max(axis=1)
-        return np.where(caps.all(axis=1), most, inf)
-
-    def _longest(self, filled: _Filled, loads_s: Floats) -> tuple[Floats, Floats]:
-        """The shortest round that serves all that arrives, and each batch in it; see `duty_cycle`."""
-        sizes, load_s, most = np.ones(filled.model.shape, dtype=np.int64), _sum(loads_s), self.longest[filled.model]
-        while True:
-            batch_s = self.run_s[filled.model, sizes - 1]
-            cycle_s = self._busy(_sum(batch_s), load_s) / (1 - self.rules.headroom)
-            wanted = np.ceil(filled.rate_rps * cycle_s[:, None] - 1e-9)
-            grown = np.maximum(sizes, np.minimum(most, wanted)).astype(np.int64)
-            if np.array_equal(grown, sizes):
-                return cycle_s, batch_s
-            sizes = grown
-
-    def _busy(self, run_s: Floats, load_s: Floats) -> Floats:
-        return np.maximum(run_s, load_s) if self.rules.prefetch else run_s + load_s
-
-    def _usual(self, filled: _Filled, cycle_s: Floats, loads_s: Floats) -> Floats:
-        """A round in which a model that is rarely asked rarely takes part."""
-        most, falling = self.longest[filled.model], np.ones(len(cycle_s), dtype=bool)
-        for _ in range(USUAL_ROUNDS):
-            gathered = filled.rate_rps * cycle_s[:, None]
-            taken = np.minimum(1.0, gathered)
-            size = np.minimum(most, np.maximum(1, np.ceil(gathered - 1e-9))).astype(np.int64)
-            run_s, load_s = _sum(taken * self.run_s[filled.model, size - 1]), _sum(taken * loads_s)
-            shorter_s = self._busy(run_s, load_s) / (1 - self.rules.headroom)
-            falling &= shorter_s < cycle_s
-            if not falling.any():
-                break
-            cycle_s = np.where(falling, shorter_s, cycle_s)
-        return cycle_s
-
-    def _waits(self, filled: _Filled, batch_s: Floats, loads_s: Floats, usual_s: Floats) -> Floats:
-        """For each model, the longest round that all but half of the misses it may have must wait."""
-        often = np.minimum(filled.rate_rps, (1 / usual_s)[:, None])
-        rarest = np.argsort(np.where(filled.there, often, inf), axis=1, kind="stable")
-        alone = (_sum(batch_s) + _sum(loads_s))[:, None] <= self.gap_s[filled.model]
-        misses = self.misses[filled.model]
-        if not self.rules.prefetch:
-            waits_s = _longest_waits(batch_s + loads_s, often, rarest, alone, misses)
-        else:
-            both = (_longest_waits(times, often, rarest, alone, misses) for times in (batch_s, loads_s))
-            waits_s = np.maximum(*both)
-        return waits_s / (1 - self.rules.headroom)
+    def filled(self, g: int) -> list[tuple[int, float]]:
+        """What a GPU holds."""
+        size = self.gpus.size[g]
+        return list(zip(self.gpus.model[g, :size].tolist(), self.gpus.share[g, :size].tolist(), strict=True))
 
 
-def _longest_waits(times_s: Floats, often: Floats, rarest: Ints, alone: NDArray[np.bool_], misses: Floats) -> Floats:
-    """By row and model: the sum of `times_s`, without its own where it comes `alone`, and without what the rarest add
-    as long as misses allow."""
-    wait_s = _sum(times_s)[:, None] - np.where(alone, times_s, 0.0)
-    left, open_ = misses.copy(), np.ones(misses.shape, dtype=bool)
-    columns = np.arange(misses.shape[1])
-    for j in rarest.T[:, :, None]:
-        time_s, rate = np.take_along_axis(times_s, j, axis=1), np.take_along_axis(often, j, axis=1)
-        cost = rate * time_s
-        counts = open_ & ~(alone & (columns == j)) & (rate > 0)
-        ends = counts & (cost > left)
-        wait_s = np.where(ends, wait_s - left / np.where(rate > 0, rate, 1.0), wait_s)
-        open_ &= ~ends
-        goes = counts & open_
-        left = np.where(goes, left - cost, left)
-        wait_s = np.where(goes, wait_s - time_s, wait_s)
-    return np.where(open_, np.maximum(wait_s, 0.0), wait_s)
+def _table(rows: Numbers) -> exchanges.Floats:
+    """Rows of unlike lengths as an array."""
+    table = np.zeros((len(rows), max(map(len, rows), default=0)))
+    for row, values in zip(table, rows, strict=True):
+        row[: len(values)] = values
+    return table
 
 
-def _column(values: Iterable[float], nothing: float = 0.0) -> Floats:
-    """One value a model, and one for no model."""
-    return np.array([*values, nothing], dtype=float)
-
-
-def _workspaces(portion: Portion) -> Floats:
-    return np.array([portion.sized.profile.workspace(size) for size in range(1, len(portion.latency_s) + 1)])
-
-
-def _sum(cells: Floats) -> Floats:
-    """Of each row, from the left: the last bit is that of a sum over a list."""
-    total = cells[:, 0].copy()
-    for column in cells.T[1:]:
-        total += column
-    return total
+def _workspaces(portion: Portion) -> list[float]:
+    return [float(portion.sized.profile.workspace(size)) for size in range(1, len(portion.latency_s) + 1)]

@@ -10,6 +10,7 @@ from support.planning import V100, model, offer, profile, question, scenario, sh
 
 from planner.model.parts.streams import StreamSpec
 from planner.placing.duty import Portion, Rules, duty_cycle, held_bytes, least_work, strain
+from planner.placing.rounds import score
 from planner.placing.sizing import Kind
 from planner.placing.strain import Strains
 from planner.search.question import Question
@@ -90,15 +91,16 @@ def test_many_at_once_are_judged_like_each(
         return
     fills_by_number = [[(numbers[name], share) for name, share in fill] for fill in known]
     expected = [judged([Portion(q.sized[name, kind], share) for name, share in fill], kind, rules) for fill in known]
-    assert list(zip(*strains.in_columns(fills_by_number), strict=True)) == expected
+    assert [strains.one_score(fill) for fill in fills_by_number] == expected
     if Compiled.installed:
-        assert list(zip(*strains.in_machine_code(fills_by_number), strict=True)) == expected
+        assert strains.by_machine_code(fills_by_number) == expected
 
 
-def judged(portions: list[Portion], kind: Kind, rules: Rules) -> tuple[float, float, float]:
-    """One GPU by itself: work, strain and memory."""
+def judged(portions: list[Portion], kind: Kind, rules: Rules) -> float:
+    """The score of one GPU by itself."""
     found = strain(portions, kind, rules)
-    return least_work(portions)[0], inf if found is None else found, held_bytes(portions, rules)
+    held = held_bytes(portions, rules) / kind.memory_bytes
+    return score(least_work(portions)[0], inf if found is None else found, held, rules.headroom)
 
 
 def test_a_part_of_a_slow_camera_does_not_relieve_a_fast_one() -> None:

@@ -1,0 +1,62 @@
+"""Exchanges between GPUs: machine code takes the same steps as the search on names."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from support.planning import T4, V100, model, offer, profile, question, scenario, shelf
+
+from planner.placing.packing import Content, Packer
+from planner.placing.sizing import Kind
+from planner.replay.deploying import devices_of
+from planner.search.question import Question
+from simulator.clock.run import Compiled
+
+QUESTIONS, STARTS = 60, 50
+"""Of three thousand random fleets in all."""
+
+
+def asked(random: Random) -> Question:
+    """Models that ask much and little, some of which do not fit the smaller GPU."""
+    names = [f"m{i}" for i in range(random.randint(2, 9))]
+    specs = [model(name, random.choice([0.05, 0.2, 1.0]), random.choice([0.9, 0.99])) for name in names]
+    demand = {name: (random.choice([1, 10]), random.uniform(1, 30)) for name in names}
+    made = scenario(specs, demand, headroom=random.choice([0.0, 0.2]))
+    profiles = []
+    for name in names:
+        floor_s, slope_s = random.uniform(0.001, 0.03), random.uniform(0.0002, 0.005)
+        weights = random.choice([50_000_000, 2_000_000_000, 6_000_000_000, 18_000_000_000])
+        profiles += [
+            profile(name, T4, floor_s, slope_s, weights),
+            profile(name, V100, floor_s / 2, slope_s / 2, weights),
+        ]
+    return question(made, [offer(T4, 0.5), offer(V100, 0.8)], shelf(*profiles))
+
+
+def start(q: Question, kind: Kind, random: Random) -> Content:
+    """Some of the models that fit, in shares that may be too small to be cut."""
+    fitting = [name for name in sorted(q.needs) if (name, kind) in q.sized and q.sized[name, kind].batches[0]]
+    return tuple((name, random.choice([0.04, 0.15, 0.5, 1.0])) for name in fitting if random.random() < 0.5)
+
+
+@pytest.mark.skipif(not Compiled.installed, reason="needs Numba")
+def test_machine_code_takes_the_steps_that_names_take() -> None:
+    random = Random(1)
+    moved = 0
+    for _ in range(QUESTIONS):
+        q = asked(random)
+        rules = replace(q.rules(random.random() < 0.5, {}), prefetch=random.random() < 0.5)
+        devices = devices_of(q.offers, (random.randint(1, 3), random.randint(1, 3)))
+        packer = Packer(list(q.needs), q.sized, rules)
+        slots = [packer.slot(device) for device in devices]
+        for _ in range(STARTS):
+            contents = [start(q, device.kind, random) for device in devices]
+            if not all(map(packer._is_in_numbers, slots, contents)):
+                continue
+            found = packer._improved(slots, contents)
+            by_names = list(contents)
+            while packer._step(devices, by_names):
+                pass
+            assert found == by_names
+            moved += found != contents
+    assert moved > QUESTIONS * STARTS / 2  # else the starts were too good to tell
