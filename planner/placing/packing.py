@@ -165,7 +165,7 @@ SLIVER = 0.02
 SHARE_SAME = 1e-9
 """Shares that differ by less are the same, but for rounding."""
 KICKS_MAX = 60
-COMPARED_MAX = 3000
+COMPARED_MAX = 800
 """Kicks, and pairs of GPUs compared after them, in search of a better optimum than the first."""
 APART = 8.0
 """How many times its work a model counts that gets GPUs of its own; they are busy to about an eighth of the others."""

@@ -22,6 +22,20 @@ def test_code_is_kept_as_long_as_its_source(tmp_path):
     assert ours[0].exists()
 
 
+def test_code_is_forgotten_with_a_source_that_it_uses(tmp_path):
+    source, used, kept = tmp_path / "exchanges.py", tmp_path / "rounds.py", tmp_path / "__pycache__"
+    source.touch()
+    used.write_text("one = 1\n")
+    forget_stale(source, used)
+    ours = kept / "exchanges.improve-1.py311.nbi"
+    ours.touch()
+    forget_stale(source, used)
+    assert ours.exists()
+    used.write_text("two = 2\n")
+    forget_stale(source, used)
+    assert not ours.exists()
+
+
 def test_a_folder_that_cannot_be_written_is_left(tmp_path):
     source = tmp_path / "compiled.py"
     source.touch()

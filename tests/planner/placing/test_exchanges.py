@@ -12,13 +12,13 @@ from planner.replay.deploying import devices_of
 from planner.search.question import Question
 from simulator.clock.run import Compiled
 
-QUESTIONS, STARTS = 60, 50
-"""Of three thousand random fleets in all."""
+QUESTIONS, STARTS = 100, 20
+"""Of two thousand random fleets in all."""
 
 
 def asked(random: Random) -> Question:
     """Models that ask much and little, some of which do not fit the smaller GPU."""
-    names = [f"m{i}" for i in range(random.randint(2, 9))]
+    names = [f"m{i}" for i in range(random.randint(3, 6))]
     specs = [model(name, random.choice([0.05, 0.2, 1.0]), random.choice([0.9, 0.99])) for name in names]
     demand = {name: (random.choice([1, 10]), random.uniform(1, 30)) for name in names}
     made = scenario(specs, demand, headroom=random.choice([0.0, 0.2]))
@@ -59,4 +59,4 @@ def test_machine_code_takes_the_steps_that_names_take() -> None:
                 pass
             assert found == by_names
             moved += found != contents
-    assert moved > QUESTIONS * STARTS / 2  # else the starts were too good to tell
+    assert moved > 600  # else the starts were too good to tell
