@@ -273,3 +273,18 @@ def test_every_key_of_a_scenario_is_on_its_page() -> None:
     if os.environ.get("UPDATE_DOCS"):
         file.write_text(made, encoding="utf-8")
     assert file.read_text(encoding="utf-8") == made
+
+
+def rooms(depth: int) -> set[str]:
+    """Folders with modules in them, so many below a package."""
+    packages = (ROOT / name for name in ("simulator", "calibrate", "planner"))
+    modules = (path for package in packages for path in package.glob("*/" * depth + "*.py"))
+    return {path.parent.name for path in modules}
+
+
+def test_the_design_names_every_room() -> None:
+    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    drawn = (ROOT / "docs" / "images" / "rooms.svg").read_text(encoding="utf-8")
+    assert {room for room in rooms(1) if f"{room}/" not in drawn} == set()
+    assert {room for room in rooms(1) | rooms(2) if f"{room}/" not in design} == set()
+    assert {"world", "placing", "zoo"} <= rooms(1)
