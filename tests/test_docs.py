@@ -41,7 +41,7 @@ from simulator.world.profile import Evidence, Profile, WeightSource
 from simulator.world.workload import SLO, FixedRate, Poisson, Stream
 
 CONCEPTS = ROOT / "docs" / "concepts.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 DEFINED = [
     *(f.name for c in (metrics.ModelMetrics, metrics.DeviceMetrics) for f in fields(c)),

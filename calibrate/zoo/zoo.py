@@ -5,6 +5,8 @@ module is imported and its factory called, with all rights of this process.
 Weights are random: speed and memory do not depend on them, but for the boxes a detector has to sort out (`_detector`).
 """
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
@@ -122,6 +124,9 @@ def _ran(name: str, factory: Callable[..., Any]) -> Any:
 
 
 def _imported(name: str, path: str) -> Any:
+    """The module, also of the folder where the program was started, as `python -c` finds it."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
     try:
         return import_module(path)
     except (Exception, SystemExit) as error:

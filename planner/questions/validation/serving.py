@@ -45,7 +45,7 @@ ABSOLUTE = 1.2533
 """Standard deviation over mean absolute deviation of a normal distribution: the root of pi / 2."""
 SECONDS_PER_POINT = 3.0
 """A comparison is worth no more than its profiles: longer than `planner calibrate` takes by itself."""
-PER_MODEL = ("precision", "channels_last", "cudnn_benchmark", "compile", "resolution")
+PER_MODEL = ("precision", "channels_last", "cudnn_benchmark", "compile", "resolution", "input_shape")
 """Keys of a provenance that a model's settings make, not the machine."""
 Note = Callable[[str], None]
 

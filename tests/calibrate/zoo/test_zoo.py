@@ -197,6 +197,14 @@ def test_an_own_model_is_built_by_its_factory(own):
     assert built.forward(built.module, built.make_input(3, "cpu", Settings())).shape == (3, 2)
 
 
+def test_an_own_model_lies_where_the_program_was_started(tmp_path, monkeypatch):
+    """The command `planner` has its own folder on Python's path, not the one that it is started in."""
+    (tmp_path / "started_here.py").write_text(OWN)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.chdir(tmp_path)
+    assert zoo.build("started_here:half", (4,)).shape == (4,)
+
+
 def test_the_loss_of_an_own_model_is_of_all_its_numbers(own):
     built = zoo.build("owned:pair", (4,))
     inputs = built.make_input(3, "cpu", Settings())

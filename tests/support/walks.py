@@ -1,0 +1,42 @@
+"""Pages that walk a reader through commands: these, the files that he saves, and the beginnings of their answers."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SAVED = re.compile(r"[Ss]ave it as `([\w.]+)`.*?^```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ planner (.*?)(?:\s+# exit (\d))?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command, as it is shown."""
+
+    words: list[str]
+    code: int
+    """Its exit code."""
+    answer: str
+    """The beginning of what it says; empty where none is shown."""
+
+
+def saved(page: str) -> dict[str, str]:
+    """The files that the page asks to save, by name."""
+    return dict(SAVED.findall(page))
+
+
+def steps(page: str) -> Iterator[Step]:
+    """All commands in order; an answer is that of the last one of its block."""
+    for commands, answer in CONSOLE.findall(page):
+        *before, last = COMMAND.findall(commands)
+        for words, code in before:
+            yield Step(shlex.split(words), int(code or 0), "")
+        words, code = last
+        yield Step(shlex.split(words), int(code or 0), answer)
+
+
+def shown_anew(page: str, answer: str, out: str) -> str:
+    """The page with as many lines of `out` as it shows of an older answer."""
+    lines = out.splitlines()[: len(answer.splitlines())]
+    return page.replace(f"```text\n{answer}```", "\n".join(("```text", *lines, "```"))) if answer else page

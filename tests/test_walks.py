@@ -1,0 +1,76 @@
+"""The tutorial, the how-tos and the page for students: their commands run as shown, and say what is shown."""
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from support.commands import planner
+from support.paths import ROOT, SCENARIOS
+from support.walks import saved, shown_anew, steps
+
+DOCS = ROOT / "docs"
+TUTORIAL = DOCS / "tutorial.md"
+PAGES = sorted((DOCS / "howto").glob("*.md"))
+"""Their answers rest on shipped figures, and are the same everywhere."""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of one's own, as wide as the pages."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    shutil.copytree(SCENARIOS, tmp_path / "scenarios")
+    return tmp_path
+
+
+def test_the_tutorial_runs_on_this_processor(here):
+    """The page was written on one kind of processor; a reader has another."""
+    pytest.importorskip("torch")
+    page = TUTORIAL.read_text(encoding="utf-8")
+    (here / "tiles.py").write_text(saved(page)["tiles.py"])
+    walk = list(steps(page))
+    assert len(walk) >= 9
+    for step in walk:
+        code, out, err = planner(*step.words)
+        assert (code, "Traceback" in err) == (step.code, False), (step.words, out, err)
+        if step.words[0] == "calibrate":
+            (kind,) = (folder.name for folder in Path("measured").iterdir())
+            (here / "tiles.yaml").write_text(saved(page)["tiles.yaml"].replace("cpu-amd-epyc", kind))
+    assert (here / "served" / "serve_config.yaml").read_text().count("tiles:make") == 1
+    sys.modules.pop("tiles")
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.stem)
+def test_a_page_runs_and_answers_as_shown(file, here):
+    """Each shown answer is the beginning of the real one. UPDATE_DOCS=1 writes them anew."""
+    page = file.read_text(encoding="utf-8")
+    for name, text in saved(page).items():
+        (here / name).write_text(text)
+    walk = list(steps(page))
+    assert any(step.answer for step in walk)
+    for step in walk:
+        code, out, err = planner(*step.words)
+        assert code == step.code, (step.words, out, err)
+        if os.environ.get("UPDATE_DOCS"):
+            page = shown_anew(page, step.answer, out)
+            file.write_text(page, encoding="utf-8")
+        else:
+            assert out.startswith(step.answer), step.words
+
+    if file.stem == "report":
+        assert sections_named(page) <= sections_shown(here / "report.html")
+
+
+def sections_named(page):
+    """The second column of the table of questions."""
+    named = set(re.findall(r"^\| [^|]+\? \| ([^|]+) \|", page, re.MULTILINE))
+    assert len(named) >= 9
+    return named
+
+
+def sections_shown(report):
+    return set(re.findall(r"<h2[^>]*>(.*?)</h2>", report.read_text(encoding="utf-8")))
