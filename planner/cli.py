@@ -2,7 +2,6 @@
 
 import os
 import sys
-from contextlib import suppress
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -111,27 +110,19 @@ def fail(error: Exception) -> NoReturn:
 
 
 def keep_standard_output() -> None:
-    """Keep standard output for answers: what libraries write there by themselves goes to standard error.
+    """Keep standard output for answers: what libraries write there past Python goes nowhere.
 
-    HiGHS prints a line of its own on some programs, past Python, in the middle of JSON.
+    HiGHS 1.12 prints a line about its own work on some programs, whatever its options say (HiGHS.jl, issue 312).
     """
     out: TextIO | None = sys.__stdout__
     if out is None or out is not sys.stdout:  # it is closed, or someone listens inside this process
         return
     try:
         answers = os.fdopen(os.dup(1), "w", encoding=out.encoding, errors=out.errors)
-        os.dup2(2 if is_open(2) else os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except OSError:  # which shows when an answer is written
         return
     sys.stdout = answers
-
-
-def is_open(descriptor: int) -> bool:
-    """True where anything is behind it."""
-    with suppress(OSError):
-        os.fstat(descriptor)
-        return True
-    return False
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
