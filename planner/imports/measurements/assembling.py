@@ -337,9 +337,10 @@ def _workspace(
 ) -> Memory:
     """As a person said, else as the files have it, else as layers hold it."""
     if added.memory_bytes is not None:
-        size = f"{added.memory_bytes / 1e6:.4g} MB of {max(points)}"
-        rule = f"Memory of a batch is as it was said: {size}, others in proportion."
-        return _in_proportion(points, added.memory_bytes / max(points), rule)
+        size = f"{added.memory_bytes / 1e6:.4g} MB"
+        rule = f"Memory of smaller batches was not said: taken as the {size} of {max(points)}, the most that they hold."
+        of_each = dict.fromkeys(map(str, points), round(added.memory_bytes))
+        return Memory(of_each, Evidence.ELSEWHERE, [rule] if len(points) > 1 else [])
     held = {batch: _held(point, batch, weight_bytes) for batch, point in points.items()}
     measured = {str(batch): round(size) for batch, size in held.items() if size is not None}
     if measured:

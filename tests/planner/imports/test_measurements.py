@@ -206,7 +206,7 @@ def test_torch_benchmark_reads_batches_of_labels(tmp_path: Path) -> None:
     sizes = ("--weights", "80 kB", "--memory", "4 MB")
     made = imported(tmp_path, DATA / "torch-benchmark.txt", *words, *sizes)
     assert made["latency_s"] == pytest.approx({"1": 0.011, "2": 0.0201, "4": 0.0493, "8": 0.0874})
-    assert made["workspace_bytes"] == {"1": 500_000, "2": 1_000_000, "4": 2_000_000, "8": 4_000_000}
+    assert made["workspace_bytes"] == dict.fromkeys("1248", 4_000_000)
 
 
 @pytest.mark.parametrize("name", ["vllm-serve.json", "aiperf.json", "mlperf-server.txt"])
@@ -316,11 +316,18 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (code, said.count("\n")) == (2, 1)
 
 
-def test_plans_rest_on_what_was_imported(tmp_path: Path) -> None:
-    words = ("--model", "detector", "--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt", "--input", 640)
-    imported(tmp_path, DATA / "plain.csv", *words, "--weights", "80 MB")
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("plain.csv", ("--input", 640, "--weights", "80 MB")),
+        ("mlperf-singlestream.txt", ("--input", 224, "--weights", "26 MB", "--memory", "10 MB")),
+    ],
+)
+def test_plans_rest_on_what_was_imported(tmp_path: Path, file: str, words: tuple[object, ...]) -> None:
+    facts = ("--model", "detector", "--gpu", "T4", "--precision", "int8", "--runtime", "tensorrt")
+    imported(tmp_path, DATA / file, *facts, *words)
     (scenario := tmp_path / "s.yaml").write_text(
-        "models: [{name: detector, precision: fp16, runtime: tensorrt, slo: {latency: 100 ms, attainment: 99 %}}]\n"
+        "models: [{name: detector, precision: int8, runtime: tensorrt, slo: {latency: 100 ms, attainment: 99 %}}]\n"
         "streams: [{model: detector, count: 20, rate: 10 fps}]\n"
         "buy: {gpus: [T4], own: [{name: box, gpu: T4, price: $1/h}]}\nhorizon: 5 s\n"
     )
@@ -331,6 +338,14 @@ def test_plans_rest_on_what_was_imported(tmp_path: Path) -> None:
     best = json.loads(shown)["recommendation"]
     assert [m["evidence"] for m in best["models"]] == [Evidence.ELSEWHERE]
     assert [gpu["kind"] for gpu in best["gpus"]] == ["T4"]
+
+
+def test_memory_of_the_largest_batch_is_the_most_that_smaller_ones_hold(tmp_path: Path) -> None:
+    (table := tmp_path / "t.csv").write_text("batch,latency_ms\n1,5\n8,20\n")
+    words = ("--gpu", "T4", "--precision", "fp16", "--runtime", "tensorrt", "--weights", "80 MB", "--memory", "40 MB")
+    made = imported(tmp_path, table, "--model", "detector", "--input", 640, *words)
+    assert made["workspace_bytes"] == {"1": 40_000_000, "8": 40_000_000}
+    assert made["memory_evidence"] == Evidence.ELSEWHERE
 
 
 def test_plan_of_two_tools_files_on_one_gpu(tmp_path: Path) -> None:
