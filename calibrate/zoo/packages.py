@@ -34,6 +34,10 @@ WORDS = 1000
 """Of random text: every vocabulary has as many."""
 SECOND_S = 16_000
 """Values of a second of sound."""
+SUPPRESSION = ("nms", "qnms")
+"""Operators of torchvision that its own import asks for."""
+DECLARED: list[Any] = []
+"""Operators of torchvision that are known by name only: they live as long as what declared them."""
 
 
 def entry_of(model: str, shape: Shape) -> Entry:
@@ -58,15 +62,31 @@ def _made(model: str, make: Callable[[], "nn.Module"]) -> "nn.Module":
 
 
 def imported(model: str, module: str) -> Any:
-    """A package's module; ZooError where it does not load, such as a torchvision made for another torch."""
+    """A package's module; ZooError where it does not load."""
     try:
-        return import_module(module)
+        return _with_torchvision(module)
     except (ImportError, RuntimeError) as error:
         package = SOURCES[model.partition(":")[0]].package
         said = str(error)
         broken = "torchvision" if "torchvision" in said else package
         remedy = "Install the torchvision made for your torch" if broken == "torchvision" else f"Install {package} anew"
         refuse(f"{model}: {package} cannot be imported", error, remedy)
+
+
+def _with_torchvision(module: str) -> Any:
+    """The same, also of a torchvision made for another torch: few models suppress boxes, which it cannot do there."""
+    try:
+        return import_module(module)
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error) or DECLARED:
+            raise
+    from torch.library import Library
+
+    lacking = Library("torchvision", "FRAGMENT")
+    for name in SUPPRESSION:
+        lacking.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    DECLARED.append(lacking)
+    return import_module(module)
 
 
 def unknown(model: str, name: str, known: Iterable[str], see: str) -> ZooError:

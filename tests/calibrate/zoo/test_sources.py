@@ -241,6 +241,13 @@ def test_a_broken_torchvision_is_named(monkeypatch):
         packages.entry_of("timm:resnet10t", None)
 
 
+def test_timm_is_traced_beside_a_torchvision_made_for_another_torch(cache, monkeypatch):
+    """As it is for users: nothing declares the operators that torchvision lacks there. 5.44 million by timm's table."""
+    pytest.importorskip("timm")
+    monkeypatch.delenv("PYTHONPATH")
+    assert facts("timm:resnet10t.c3_in1k", (3, 32, 32)).params == pytest.approx(5.44e6, abs=5e3)
+
+
 def test_what_the_meta_device_does_not_bear_is_run_for_real(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     from calibrate.layers import tracing
