@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from calibrate.layers.facts import Facts, LayerWork, Product
+from calibrate.layers.folding import inferred, shapes
 from calibrate.zoo.built import refuse
 from calibrate.zoo.sources import ZooError, file_of, installed
 from simulator.world.signature import FLOAT32, Signature, WeightShape, sizes
@@ -115,15 +116,13 @@ def _graph(model: str, shape: tuple[int, ...] | None) -> OnnxGraph:
     for value in given[1:]:
         _make_one_sample(model, value, None)
     try:
-        loaded = onnx.shape_inference.infer_shapes(loaded, data_prop=True)
+        loaded = inferred(loaded)
     except Exception as error:
         refuse(f"{model}: shapes cannot be inferred", error, "Export it again, or simplify it with onnxsim")
     names = onnx.TensorProto.DataType.Name
-    shapes = {value.name: _sizes(value) for value in (*given, *loaded.graph.value_info, *loaded.graph.output)}
-    shapes |= {name: tuple(weight.dims) for name, weight in weights.items()}
     return OnnxGraph(
         nodes=loaded.graph.node,
-        shapes={name: sides for name, sides in shapes.items() if sides is not None},
+        shapes=shapes(loaded.graph) | {name: tuple(weight.dims) for name, weight in weights.items()},
         weights={name: names(weight.data_type).lower() for name, weight in weights.items()},
         inputs=tuple(value.name for value in given),
         outputs=tuple(value.name for value in loaded.graph.output),
@@ -137,14 +136,6 @@ def _constants(nodes: Iterable[Any]) -> Iterator[Any]:
         for tensor in held:
             if prod(tensor.dims) >= WEIGHTS_MIN:
                 yield type(tensor)(name=node.output[0], dims=tensor.dims, data_type=tensor.data_type)
-
-
-def _sizes(value: Any) -> tuple[int, ...] | None:
-    """The shape of a value; None where it is not known."""
-    if not value.type.tensor_type.HasField("shape"):
-        return None
-    sides = value.type.tensor_type.shape.dim
-    return tuple(side.dim_value for side in sides) if all(side.HasField("dim_value") for side in sides) else None
 
 
 def _make_one_sample(model: str, value: Any, shape: tuple[int, ...] | None) -> None:

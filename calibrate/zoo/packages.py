@@ -82,7 +82,7 @@ def _with_torchvision(module: str) -> Any:
             raise
     from torch.library import Library
 
-    lacking = Library("torchvision", "FRAGMENT")
+    lacking: Any = Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for name in SUPPRESSION:
         lacking.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     DECLARED.append(lacking)

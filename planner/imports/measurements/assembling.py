@@ -346,13 +346,9 @@ def _workspace(
     if measured:
         return Memory(measured, Evidence.ELSEWHERE)
     each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
-    return _in_proportion(
-        points, each, "Memory of a batch was not measured: taken as the most that layers hold at once."
-    )
-
-
-def _in_proportion(batches: Iterable[int], each: float, rule: str) -> Memory:
-    return Memory({str(batch): round(each * batch) for batch in batches}, Evidence.ASSUMED, [rule])
+    in_proportion = {str(batch): round(each * batch) for batch in points}
+    rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
+    return Memory(in_proportion, Evidence.ASSUMED, [rule])
 
 
 def _layers_hold(points: Iterable[ToolMeasurement], known: names.Architecture | None) -> float:

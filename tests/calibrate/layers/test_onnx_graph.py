@@ -49,6 +49,31 @@ def network(save):
     return save(nodes, [value("x", "batch", 3, "h", "w_")], [value("y", "batch", 10)], weights)
 
 
+def test_shapes_that_are_computed_as_it_runs_follow_from_the_input(save):
+    """PP-OCR's recognizer flattens rows and columns so: its reshape's target holds the batch, which is read and cut."""
+    numbers = {"zero": [0], "one": [1], "rest": [-1]}
+    nodes = [
+        helper.make_node("Shape", ["x"], ["all"]),
+        helper.make_node("Cast", ["all"], ["whole"], to=TensorProto.INT32),
+        helper.make_node("Slice", ["whole", "zero", "one"], ["batch"]),
+        helper.make_node("Cast", ["batch"], ["count"], to=TensorProto.INT64),
+        helper.make_node("Concat", ["count", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w"], ["y"]),
+    ]
+    constants = [helper.make_tensor(name, TensorProto.INT64, [1], held) for name, held in numbers.items()]
+    model = save(nodes, [value("x", -1, 4, "?", "?")], [value("y", -1, 10)], [*constants, weight("w", 4 * 6 * 5, 10)])
+    found = onnx_graph.read(model, (4, 6, 5))
+    assert found.layers[-1].products == (Product(1, 4 * 6 * 5, 10),)
+    assert found.output_bytes_per_sample == 4 * 10
+
+
+def test_a_shape_that_follows_from_values_is_refused(save):
+    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Transpose", ["places"], ["y"])]
+    with pytest.raises(ZooError, match="the shape of places cannot be inferred"):
+        onnx_graph.read(save(nodes, [value("x", 1, 4)], [value("y", "n", 2)]), None)
+
+
 def test_layers_worked_by_hand(network):
     found = onnx_graph.read(network, (3, 8, 8))
     conv, relu, flat, fc = found.layers
