@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -11,19 +10,17 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from calibrate.io.files import printable
+from planner.io.overrides import child, item, place, read_override, words_of
+from planner.io.references import structure
 from planner.io.schemas import kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.checked import adapter, described, written
-from planner.model.parts.merging import Merging, one_source
-from planner.model.parts.models import own_model
-from planner.model.parts.pipelines import MODEL_KEYS, graph
-from planner.model.parts.serving import reuse
-from planner.model.parts.streams import Phase, StreamSpec, sending
+from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.model.scenario import Scenario
 from planner.units.errors import UNKNOWN_KEY, Steps, Wrong, dotted, keys_of, message, mistakes, shown
-from planner.units.reading import did_you_mean, written_duration
+from planner.units.reading import written_duration
 from simulator.errors import InputError
 from simulator.world.workload import Arrivals, FixedRate, Gamma, Poisson, Stream, Trace, Workload
 
@@ -214,8 +211,6 @@ def schema(kind: type = Scenario) -> dict[str, Any]:
 
 Rules = Callable[[dict[str, Any]], Iterable[Wrong]]
 """Says what is wrong between the parts of a document that is a mapping."""
-
-
 DOCUMENTS = {
     "a scenario of serving: `planner plan` reads it": {"models", "streams"},
     "a scenario of training: `planner train` reads it": {"model", "data", "train"},
@@ -369,20 +364,6 @@ class ScenarioReader:
         return tables
 
 
-def read_override(text: str) -> tuple[str, Any]:
-    """Path and value of `path=value`; YamlError or ValueError where it is none."""
-    name, equals, value = text.partition("=")
-    name = name.strip()
-    if not equals or not words_of(name):
-        raise ValueError("must be `path=value`. Write e.g. `--set headroom=20%`.")
-    return name, parse(value).data if value.strip() else None
-
-
-def words_of(name: str) -> list[str]:
-    """`models`, `yolov3` and `slo` of `models[yolov3].slo`."""
-    return [(a or b).strip() for a, b in re.findall(r"\[([^\[\]]+)\]|([^.\[\]]+)", name)]
-
-
 def listed(keys: Sequence[str]) -> str:
     """`` `model`, `data` and `train` ``."""
     *first, last = (f"`{key}`" for key in keys)
@@ -392,133 +373,3 @@ def listed(keys: Sequence[str]) -> str:
 def above(path: Steps) -> list[Steps]:
     """A path and all that it lies in, the nearest first."""
     return [path[:n] for n in range(len(path), -1, -1)]
-
-
-def item(items: list[Any], word: str, where: str) -> int:
-    """Index of the list item that `word` means: its number or its name."""
-    names = [entry.get("name") for entry in items if isinstance(entry, dict)]
-    if word in names:
-        return names.index(word)
-    if word.isdecimal() and int(word) < len(items):
-        return int(word)
-    known = [name for name in names if isinstance(name, str)]
-    hint = did_you_mean(word, known) or f" Known: {', '.join([*known[:20], f'0 to {len(items) - 1}'])}."
-    raise ValueError(f"`{where}` has no item `{word}`.{hint}")
-
-
-def child(target: Any, step: str | int) -> Any:
-    """The value one step down, or None where there is none yet."""
-    match target:
-        case list() if isinstance(step, int):
-            return target[step]
-        case dict():
-            return target.get(step)
-        case None:
-            return None
-    raise ValueError(f"`{step}` cannot be set: {shown(target)} has no keys.")
-
-
-def place(data: Any, path: Steps, value: Any) -> None:
-    """Sets the value at `path`, making the mappings that lead there."""
-    *steps, last = path
-    for step in steps:
-        below = child(data, step)
-        if below is None:
-            below = data[step] = {}
-        data = below
-    child(data, last)
-    data[last] = value
-
-
-def structure(data: dict[str, Any]) -> Iterator[Wrong]:
-    """Errors between the parts of a scenario: names, references, and keys that go together."""
-    models, streams, pipelines = (mappings(data, key) for key in ("models", "streams", "pipelines"))
-    names = [entry["name"] for _, entry in (*models, *pipelines) if isinstance(entry.get("name"), str)]
-    asked = {str(entry.get("model")) for _, entry in streams}
-    yield from nothing_to_serve(data)
-    yield from names_of_models(models, asked)
-    yield from names_of_pipelines(pipelines, models, asked)
-    yield from names_in_streams(streams, names)
-    for i, entry in models:
-        yield from below(("models", i), own_model(entry))
-    for i, entry in pipelines:
-        yield from below(("pipelines", i), graph(entry))
-    for i, entry in streams:
-        yield from below(("streams", i), sending(entry))
-    for key, rule in (("accuracy", reuse), ("sharing", one_source)):
-        if isinstance(data.get(key), dict):
-            yield from below((key,), rule(data[key]))
-
-
-def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]) -> Iterator[Wrong]:
-    """Models of the same name, and models that no stream asks."""
-    seen: set[str] = set()
-    for i, entry in models:
-        name = entry.get("name")
-        if not isinstance(name, str):
-            continue
-        if name in seen:
-            yield ("models", i, "name"), f"`{name}` is the name of another model. Name them apart and use `profile`."
-        elif asked and name not in asked:
-            hint = f"Add a stream with `model: {name}` or leave the model out."
-            yield ("models", i, "name"), f"no stream asks `{name}`. {hint}"
-        seen.add(name)
-
-
-def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Scenarios without models, and merging where pipelines ask for their own."""
-    if data.get("pipelines"):
-        if data.get("merging", Merging.NONE) != Merging.NONE:
-            yield ("merging",), "goes only with `models`, not with `pipelines`. Leave one of them out."
-    elif "models" not in data:
-        yield ("models",), "is missing. Add it."
-    elif data["models"] == []:
-        yield ("models",), "must not be empty. Add at least one item."
-
-
-def names_of_pipelines(
-    pipelines: Sequence[tuple[int, dict[str, Any]]], models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]
-) -> Iterator[Wrong]:
-    """Pipelines of the name of something else, those that no stream asks, and those that run no model."""
-    taken = {str(entry.get("name")) for _, entry in models}
-    for i, entry in pipelines:
-        name = entry.get("name")
-        if not isinstance(name, str):
-            continue
-        if name in taken:
-            yield ("pipelines", i, "name"), f"`{name}` is the name of another model or pipeline. Name them apart."
-        elif asked and name not in asked:
-            hint = f"Add a stream with `model: {name}` or leave the pipeline out."
-            yield ("pipelines", i, "name"), f"no stream asks `{name}`. {hint}"
-        taken.add(name)
-        yield from below(("pipelines", i), names_of_stages(name, mappings(entry, "stages"), taken))
-
-
-def names_of_stages(name: str, stages: Sequence[tuple[int, dict[str, Any]]], taken: Set[str]) -> Iterator[Wrong]:
-    """Stages of a pipeline that are served by the name of another model, or of which none runs a model."""
-    for i, stage in stages:
-        if (served := f"{name}.{stage.get('name')}") in taken:
-            yield ("stages", i, "name"), f"`{served}` is the name of a model. Rename one of them."
-    if stages and not any(stage.get(key) for _, stage in stages for key in MODEL_KEYS):
-        yield ("stages",), "run no model: there is nothing to plan GPUs for. Add one that does."
-
-
-def names_in_streams(streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]) -> Iterator[Wrong]:
-    """Streams that ask a model which is not there."""
-    for i, entry in streams:
-        model = entry.get("model")
-        if names and isinstance(model, str) and model not in names:
-            hint = did_you_mean(model, names) or f" Known: {', '.join(names[:20])}."
-            yield ("streams", i, "model"), f"no model is called `{model}`.{hint}"
-
-
-def below(path: Steps, problems: Iterable[Wrong]) -> Iterator[Wrong]:
-    """Problems of a part, each with its path in the whole scenario."""
-    for inner, text, *keys in problems:
-        yield (*path, *inner), text, *keys
-
-
-def mappings(data: dict[str, Any], key: str) -> list[tuple[int, dict[str, Any]]]:
-    """The items of a list that are mappings, with their numbers."""
-    items = data.get(key)
-    return [(i, item) for i, item in enumerate(items) if isinstance(item, dict)] if isinstance(items, list) else []

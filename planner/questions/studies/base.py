@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from planner.io.demand import with_load
-from planner.io.load import Loaded, ScenarioReader, child, read_yaml
+from planner.io.load import Loaded, ScenarioReader, read_yaml
+from planner.io.overrides import child
 from planner.io.strict_yaml import Problem, YamlDocument
 from planner.io.traces import TraceError, TraceTable, read_trace
 from planner.model.parts.merging import Merging

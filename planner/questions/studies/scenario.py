@@ -14,7 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from planner.io.load import LAST, ScenarioError, ScenarioReader, line, read_override, read_yaml, refusal
+from planner.io.load import LAST, ScenarioError, ScenarioReader, line, read_yaml, refusal
+from planner.io.overrides import read_override
 from planner.io.strict_yaml import Problem, YamlError
 from planner.model.checked import STRICT
 from planner.model.parts.fields import Count, Name

@@ -27,7 +27,8 @@ from typer.testing import CliRunner
 
 from planner.catalog.knowledge import knowledge
 from planner.cli import app
-from planner.io.load import ScenarioError, load_scenario, read_override, schema
+from planner.io.load import ScenarioError, load_scenario, schema
+from planner.io.overrides import read_override
 from planner.io.store import StoreError, plain
 from planner.questions.studies import figures, results, scenario
 from planner.questions.studies.base import ChangedValue, key_of

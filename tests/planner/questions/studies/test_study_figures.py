@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.io.load import read_override
+from planner.io.overrides import read_override
 from planner.questions.studies.base import ChangedValue
 from planner.questions.studies.engine import Ask
 from planner.questions.studies.figures import SERVING, TRAINING, is_figure, middle

@@ -1,0 +1,106 @@
+"""References: names in a scenario that must hold together, and keys that go together."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from planner.model.parts.merging import Merging, one_source
+from planner.model.parts.models import own_model
+from planner.model.parts.pipelines import MODEL_KEYS, graph
+from planner.model.parts.serving import reuse
+from planner.model.parts.streams import sending
+from planner.units.errors import Steps, Wrong
+from planner.units.reading import did_you_mean
+
+
+def structure(data: dict[str, Any]) -> Iterator[Wrong]:
+    """Errors between the parts of a scenario: names, references, and keys that go together."""
+    models, streams, pipelines = (mappings(data, key) for key in ("models", "streams", "pipelines"))
+    names = [entry["name"] for _, entry in (*models, *pipelines) if isinstance(entry.get("name"), str)]
+    asked = {str(entry.get("model")) for _, entry in streams}
+    yield from nothing_to_serve(data)
+    yield from names_of_models(models, asked)
+    yield from names_of_pipelines(pipelines, models, asked)
+    yield from names_in_streams(streams, names)
+    for i, entry in models:
+        yield from below(("models", i), own_model(entry))
+    for i, entry in pipelines:
+        yield from below(("pipelines", i), graph(entry))
+    for i, entry in streams:
+        yield from below(("streams", i), sending(entry))
+    for key, rule in (("accuracy", reuse), ("sharing", one_source)):
+        if isinstance(data.get(key), dict):
+            yield from below((key,), rule(data[key]))
+
+
+def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]) -> Iterator[Wrong]:
+    """Models of the same name, and models that no stream asks."""
+    seen: set[str] = set()
+    for i, entry in models:
+        name = entry.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in seen:
+            yield ("models", i, "name"), f"`{name}` is the name of another model. Name them apart and use `profile`."
+        elif asked and name not in asked:
+            hint = f"Add a stream with `model: {name}` or leave the model out."
+            yield ("models", i, "name"), f"no stream asks `{name}`. {hint}"
+        seen.add(name)
+
+
+def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Scenarios without models, and merging where pipelines ask for their own."""
+    if data.get("pipelines"):
+        if data.get("merging", Merging.NONE) != Merging.NONE:
+            yield ("merging",), "goes only with `models`, not with `pipelines`. Leave one of them out."
+    elif "models" not in data:
+        yield ("models",), "is missing. Add it."
+    elif data["models"] == []:
+        yield ("models",), "must not be empty. Add at least one item."
+
+
+def names_of_pipelines(
+    pipelines: Sequence[tuple[int, dict[str, Any]]], models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]
+) -> Iterator[Wrong]:
+    """Pipelines of the name of something else, those that no stream asks, and those that run no model."""
+    taken = {str(entry.get("name")) for _, entry in models}
+    for i, entry in pipelines:
+        name = entry.get("name")
+        if not isinstance(name, str):
+            continue
+        if name in taken:
+            yield ("pipelines", i, "name"), f"`{name}` is the name of another model or pipeline. Name them apart."
+        elif asked and name not in asked:
+            hint = f"Add a stream with `model: {name}` or leave the pipeline out."
+            yield ("pipelines", i, "name"), f"no stream asks `{name}`. {hint}"
+        taken.add(name)
+        yield from below(("pipelines", i), names_of_stages(name, mappings(entry, "stages"), taken))
+
+
+def names_of_stages(name: str, stages: Sequence[tuple[int, dict[str, Any]]], taken: Set[str]) -> Iterator[Wrong]:
+    """Stages of a pipeline that are served by the name of another model, or of which none runs a model."""
+    for i, stage in stages:
+        if (served := f"{name}.{stage.get('name')}") in taken:
+            yield ("stages", i, "name"), f"`{served}` is the name of a model. Rename one of them."
+    if stages and not any(stage.get(key) for _, stage in stages for key in MODEL_KEYS):
+        yield ("stages",), "run no model: there is nothing to plan GPUs for. Add one that does."
+
+
+def names_in_streams(streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]) -> Iterator[Wrong]:
+    """Streams that ask a model which is not there."""
+    for i, entry in streams:
+        model = entry.get("model")
+        if names and isinstance(model, str) and model not in names:
+            hint = did_you_mean(model, names) or f" Known: {', '.join(names[:20])}."
+            yield ("streams", i, "model"), f"no model is called `{model}`.{hint}"
+
+
+def below(path: Steps, problems: Iterable[Wrong]) -> Iterator[Wrong]:
+    """Problems of a part, each with its path in the whole scenario."""
+    for inner, text, *keys in problems:
+        yield (*path, *inner), text, *keys
+
+
+def mappings(data: dict[str, Any], key: str) -> list[tuple[int, dict[str, Any]]]:
+    """The items of a list that are mappings, with their numbers."""
+    items = data.get(key)
+    return [(i, item) for i, item in enumerate(items) if isinstance(item, dict)] if isinstance(items, list) else []
