@@ -473,7 +473,7 @@ def profiles_list(profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
 
 def profiles_show(model: str, gpu: str | None = None, *, profiles: Files = (), catalog: Files = ()) -> "list[Profile]":
     """All figures of a model; ListingError where nothing is known."""
-    from planner.show.text.listings import choose
+    from planner.catalog.choosing import choose
 
     return list(choose(knowledge(catalog, profiles)[1], model, gpu))
 
@@ -613,17 +613,17 @@ def gpus_add(kind: str, out: File = "catalog", *, catalog: Files = (), **figures
 
 def prices_show(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[Instance]":
     """Instances and their prices."""
+    from planner.catalog.choosing import choose_instances
     from planner.catalog.offers import load_catalog
-    from planner.show.text.listings import choose_instances
 
     return list(choose_instances(load_catalog(paths(catalog)), gpu, provider))
 
 
 def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog: Files = ()) -> "list[SpeedPrice]":
     """Machines at every kind of price, least dollars for a TFLOP/s first."""
+    from planner.catalog.choosing import choose_instances, choose_purchases
     from planner.catalog.offers import load_catalog
     from planner.compare.speed_prices import speed_prices
-    from planner.show.text.listings import choose_instances, choose_purchases
 
     known = load_catalog(paths(catalog))
     return speed_prices(known, choose_instances(known, gpu, provider), choose_purchases(known, gpu, provider))

@@ -6,10 +6,10 @@ from typing import Any
 
 from calibrate.io.plot import check_picture
 from calibrate.library.lookup import Library
+from planner.catalog.choosing import ListingError, chosen_of
 from planner.model.choices import Picture
 from planner.show.charts import png
 from planner.show.charts.profiles import device_charts, profile_charts
-from planner.show.text.listings import ListingError, chosen_of
 from simulator.errors import InputError
 from simulator.world.profile import Profile
 

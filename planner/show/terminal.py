@@ -17,7 +17,7 @@ from planner.show.document import (
     visible,
 )
 from planner.units import writing
-from planner.units.writing import Screen, fit
+from planner.units.writing import Screen, fit, table
 
 MARGIN = 2
 """Blanks before tables and lists."""
@@ -115,3 +115,8 @@ def plain(columns: Sequence[Column], shown: int | None = None) -> list[writing.T
     """Columns of texts alone."""
     seen = [column for column in columns if not column.page_only]
     return [writing.TextColumn(column.title, column.texts[:shown], column.right) for column in seen]
+
+
+def listed(columns: Sequence[Column], screen: Screen, bad: frozenset[int] = frozenset()) -> str:
+    """A table by itself."""
+    return "\n".join(table(plain(columns), screen, indent=0, bad=bad)) + "\n"

@@ -206,3 +206,23 @@ def ranges(numbers: Sequence[int]) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 model`, `8 models`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size_text(size_bytes: float) -> str:
+    """`14.20 GB`; of a small model `0.18 MB`."""
+    return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
+
+
+def gigabytes_a_second(rate: float) -> str:
+    """`12.3 GB/s`."""
+    return f"{rate / 1e9:.3g} GB/s"
+
+
+def microseconds(time_s: float) -> str:
+    """`5.2 us`."""
+    return f"{time_s * 1e6:.3g} us"
+
+
+def watts(power_w: float) -> str:
+    """`70 W`."""
+    return f"{power_w:.3g} W"

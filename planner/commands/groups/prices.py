@@ -24,8 +24,9 @@ def prices_show(
     catalog: Catalogs = None,
 ) -> None:
     """List what an hour of an instance costs and what a machine costs to buy, cheapest GPU first."""
+    from planner.catalog.choosing import choose_instances, choose_purchases
     from planner.catalog.offers import load_catalog
-    from planner.show.text.listings import choose_instances, choose_purchases, price_list, purchase_list
+    from planner.show.text.listings.prices import price_list, purchase_list
 
     known, screen = load_catalog(catalog or []), stdout_screen()
     rented, bought = choose_instances(known, gpu, provider), choose_purchases(known, gpu, provider)
@@ -51,7 +52,7 @@ def prices_status(catalog: Catalogs = None) -> None:
     from datetime import UTC, datetime
 
     from planner.catalog.offers import load_catalog
-    from planner.show.text.listings import price_status
+    from planner.show.text.listings.prices import price_status
 
     emit(price_status(load_catalog(catalog or []), datetime.now(UTC).date(), stdout_screen()))
 

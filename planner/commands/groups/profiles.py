@@ -18,7 +18,7 @@ app = typer.Typer(help="What models cost on GPUs.", **PLAIN)
 @app.command("list")
 def profiles_list(profiles: Profiles = None, catalog: Catalogs = None) -> None:
     """List what is known about models on GPUs."""
-    from planner.show.text.listings import profile_list
+    from planner.show.text.listings.profiles import profile_list
 
     emit(profile_list(api.profiles_list(profiles, catalog), stdout_screen()))
 
@@ -31,7 +31,8 @@ def profiles_show(
     catalog: Catalogs = None,
 ) -> None:
     """Show all figures of a model, and where they come from."""
-    from planner.show.text.listings import choose, profile_show
+    from planner.catalog.choosing import choose
+    from planner.show.text.listings.profiles import profile_show
 
     _, library = knowledge(catalog, profiles)
     screen = stdout_screen()
@@ -74,7 +75,7 @@ def profiles_device(
     profiles: Profiles = None,
 ) -> None:
     """Show what was probed of measured devices: copies, products, launches, working sets, data loading, power."""
-    from planner.show.text.listings import device_show
+    from planner.show.text.listings.devices import device_show
 
     found = api.profiles_device(kind, profiles=profiles or (), plot=plot)
     emit("\n".join(device_show(raw, stdout_screen()) for raw in found))

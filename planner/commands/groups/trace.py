@@ -23,7 +23,7 @@ TraceFunction = Annotated[
 @app.command("describe")
 def trace_describe(file: TraceFile, column: TraceColumn = None, function: TraceFunction = "1") -> None:
     """Count, rate and burstiness of a recording."""
-    from planner.show.text.listings import trace_summary
+    from planner.show.text.listings.traces import trace_summary
 
     emit(trace_summary(file.name, api.trace_describe(file, column, which(function)), stdout_screen()))
 

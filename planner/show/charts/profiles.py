@@ -6,11 +6,11 @@ from typing import Any
 
 from calibrate.io.plot import PlotError
 from calibrate.io.points import COPIED_BYTES, OPTIMIZERS, PASSED_BYTES, WORKERS_MAX
+from planner.io.raw import numbers_in, part_of
 from planner.model.choices import Picture
 from planner.show.charts.axes import ChartAxis, axis_around, plain
 from planner.show.charts.blocks import Chart, Dot, Graph, Line, Look, Mark, Point, Rule, colour
 from planner.show.charts.profiling import bars
-from planner.show.text.listings import numbers_in, part_of
 from simulator.world.profile import FitQuality, Profile
 
 STEPS = 100

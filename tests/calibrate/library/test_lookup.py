@@ -16,7 +16,7 @@ from calibrate.library.fit import fit_latency
 from calibrate.library.lookup import DEVICE_SCHEMA, SCHEMA, SHIPPED, Library, find_kinds, find_profiles, read_profile
 from calibrate.library.possible import check
 from planner.catalog.offers import load_catalog
-from planner.show.text.listings import profile_list, profile_show
+from planner.show.text.listings.profiles import profile_list, profile_show
 from planner.units.writing import Screen
 from simulator.world.curves import Interpolated, LoadTime, SmoothMaximum
 from simulator.world.hardware import GPU

@@ -10,7 +10,7 @@ from support.paths import PUBLIC, ROOT
 from planner.io.load import load_scenario, workload
 from planner.io.traces import TraceError, describe, import_trace, read_trace
 from planner.model.replications import horizon_s
-from planner.show.text.listings import trace_summary
+from planner.show.text.listings.traces import trace_summary
 from planner.units.writing import Screen
 from simulator.world.workload import draw
 

@@ -3,7 +3,7 @@
 from support.planning import CATALOG
 
 from planner.model.choices import PriceKind
-from planner.show.text.listings import dates
+from planner.show.text.listings.prices import dates
 
 
 def test_each_price_has_its_own_date() -> None:

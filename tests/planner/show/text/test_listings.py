@@ -12,13 +12,17 @@ from support.answers import PLAN
 from support.calibrated import session
 
 from calibrate.library.lookup import find_profiles
+from planner.catalog.choosing import ListingError, choose, choose_instances
 from planner.catalog.offers import load_catalog
 from planner.model.choices import PriceKind
 from planner.prediction.queries import QueryAnswer
 from planner.questions.studies.results import OutputAnswer
 from planner.questions.training.closed_forms import Range
 from planner.show.spreadsheet import CSV_COLUMNS, answers_csv, to_csv
-from planner.show.text import listings, studies, training
+from planner.show.text import studies, training
+from planner.show.text.listings.devices import device_show
+from planner.show.text.listings.prices import hourly, per_gpu, price_list, price_status
+from planner.show.text.listings.profiles import best_rate, profile_list, profile_show
 from planner.show.text.plan import in_unit
 from planner.units.reading import duration
 from planner.units.writing import Screen
@@ -39,20 +43,20 @@ def rows(text: str) -> list[str]:
 
 def test_every_profile_has_its_line():
     profiles = LIBRARY.for_model("nvidia_resnet50")
-    lines = rows(listings.profile_list(profiles, WIDE))
+    lines = rows(profile_list(profiles, WIDE))
     assert [line.split()[:3] for line in lines] == [[p.model, p.gpu, p.precision] for p in profiles]
 
 
 def test_the_best_rate_is_reached_and_beaten_by_no_batch():
     for profile in LIBRARY.for_model("nvidia_resnet50"):
         rates = [n / profile.latency(n) for n in range(1, profile.largest_batch + 1)]
-        assert listings.best_rate(profile) in rates
-        assert listings.best_rate(profile) == max(rates)
+        assert best_rate(profile) in rates
+        assert best_rate(profile) == max(rates)
 
 
 def test_a_profile_is_shown_batch_by_batch():
     profile = LIBRARY.for_model("nvidia_resnet50")[0]
-    lines = listings.profile_show(profile, WIDE).splitlines()
+    lines = profile_show(profile, WIDE).splitlines()
     batches = [line.split()[0] for line in lines[2 : 2 + len(profile.latency.x)]]
     assert batches == [f"{x:g}" for x in profile.latency.x]
 
@@ -70,7 +74,7 @@ def test_what_was_measured_of_a_model_is_shown(tmp_path):
         },
         "training_doubts": {"sgd": ["too few runs"]},
     }
-    shown = listings.profile_show(profile, WIDE, raw)
+    shown = profile_show(profile, WIDE, raw)
     for figure in ("9.10 ms", "4.20 ms", "8.30 ms", "11.5 ms", "0.51 J", "72.0 ms", "60.0 ms", "2.00 ms", "30.0 ms"):
         assert figure in shown
     assert "too few runs" in shown
@@ -78,12 +82,12 @@ def test_what_was_measured_of_a_model_is_shown(tmp_path):
 
 @pytest.mark.parametrize("odd", [{}, {"gpu": 3, "probes": []}, {"probes": {"copy": None, "knees": {"samples": 1}}}])
 def test_a_device_is_shown_as_far_as_its_file_goes(odd):
-    assert listings.device_show(odd, WIDE)
+    assert device_show(odd, WIDE)
 
 
 def test_a_device_tells_what_was_probed_and_nothing_else():
     probes = {"copy": {"values": {"host_bytes_per_s": 5e10, "host_t0_s": 0.001}}, "launch": {"values": {}}}
-    text = listings.device_show({"gpu": {"name": "mine", "source": "me"}, "probes": probes}, WIDE)
+    text = device_show({"gpu": {"name": "mine", "source": "me"}, "probes": probes}, WIDE)
     assert text.splitlines()[0] == "mine"
     assert "50 GB/s within main memory" in text
     assert "launch" not in text.casefold()
@@ -91,12 +95,12 @@ def test_a_device_tells_what_was_probed_and_nothing_else():
 
 
 def test_what_is_not_known_is_refused_with_what_is():
-    with pytest.raises(listings.ListingError, match="resnet50"):
-        listings.choose(LIBRARY, "resnet5O", None)
-    with pytest.raises(listings.ListingError, match="T4"):
-        listings.choose(LIBRARY, "nvidia_resnet50", "no-such-gpu")
-    with pytest.raises(listings.ListingError, match="aws"):
-        listings.choose_instances(CATALOG, "T4", "nobody")
+    with pytest.raises(ListingError, match="resnet50"):
+        choose(LIBRARY, "resnet5O", None)
+    with pytest.raises(ListingError, match="T4"):
+        choose(LIBRARY, "nvidia_resnet50", "no-such-gpu")
+    with pytest.raises(ListingError, match="aws"):
+        choose_instances(CATALOG, "T4", "nobody")
 
 
 # Prices
@@ -104,11 +108,11 @@ def test_what_is_not_known_is_refused_with_what_is():
 
 @pytest.mark.parametrize(("gpu", "provider"), [("T4", None), (None, "aws"), ("t4", "aws")])
 def test_prices_are_of_what_is_asked_the_cheapest_gpu_first(gpu, provider):
-    chosen = listings.choose_instances(CATALOG, gpu, provider)
+    chosen = choose_instances(CATALOG, gpu, provider)
     assert chosen
     assert {i.gpu for i in chosen} == {"T4"} if gpu else {i.provider for i in chosen} == {provider}
-    lines = rows(listings.price_list(CATALOG, chosen, WIDE))
-    cheapest = min(chosen, key=lambda i: (listings.per_gpu(i), i.name, i.region))
+    lines = rows(price_list(CATALOG, chosen, WIDE))
+    cheapest = min(chosen, key=lambda i: (per_gpu(i), i.name, i.region))
     assert len(lines) == len(chosen)
     assert lines[0].split()[0] == cheapest.name
 
@@ -116,14 +120,14 @@ def test_prices_are_of_what_is_asked_the_cheapest_gpu_first(gpu, provider):
 def test_every_price_is_counted_once():
     prices = [(i.provider, p) for i in CATALOG.instances for p in i.prices.values()]
     newest = max(date.fromisoformat(p.as_of) for _, p in prices)
-    lines = rows(listings.price_status(CATALOG, newest, WIDE))
+    lines = rows(price_status(CATALOG, newest, WIDE))
     aws = [line.split() for line in lines if line.startswith("aws ")]
     assert sum(int(words[5]) for words in aws) == sum(provider == "aws" for provider, _ in prices)
 
 
 def test_prices_grow_stale():
     newest = max(date.fromisoformat(p.as_of) for i in CATALOG.instances for p in i.prices.values())
-    now, later = (listings.price_status(CATALOG, newest + timedelta(days), WIDE) for days in (0, 4000))
+    now, later = (price_status(CATALOG, newest + timedelta(days), WIDE) for days in (0, 4000))
     assert now.count("STALE") < later.count("STALE")
     assert "fresh" in now
     assert "fresh" not in later
@@ -137,8 +141,8 @@ def test_a_range_shows_both_ends_and_no_price_a_dash():
     )
     low, high = spot.usd_per_hour_range
     assert low < high
-    assert listings.hourly(replace(spot, usd_per_hour_range=(0.158, 0.21))) == "$0.158-0.21"
-    assert listings.hourly(None) == "-"
+    assert hourly(replace(spot, usd_per_hour_range=(0.158, 0.21))) == "$0.158-0.21"
+    assert hourly(None) == "-"
 
 
 # Spreadsheets

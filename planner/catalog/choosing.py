@@ -1,0 +1,56 @@
+"""What is asked to be listed: some profiles, machines or prices of all there are."""
+
+from collections.abc import Sequence
+
+from calibrate.library.lookup import Library
+from calibrate.published.names import gpu_among
+from planner.catalog.offers import Catalog
+from planner.catalog.sold import Instance, Purchase
+from planner.units.reading import perhaps
+from simulator.errors import InputError
+from simulator.world.profile import Profile
+
+
+class ListingError(InputError):
+    """Something asked for that is not known, in one line."""
+
+
+def choose(library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
+    """Profiles of a model on a GPU, or on all there are, and what was published; ListingError where there is none."""
+    return chosen_of((*library.for_model(model), *library.published_of(model)), library, model, gpu)
+
+
+def chosen_of(of_model: Sequence[Profile], library: Library, model: str, gpu: str | None) -> tuple[Profile, ...]:
+    """Those of some profiles of a model that are on a GPU; ListingError where there is none."""
+    if not of_model:
+        raise ListingError(f"no profile of `{model}`.{perhaps(model, library.models())} See `profiles list`.")
+    chosen = tuple(p for p in of_model if gpu in (None, p.gpu))
+    if not chosen:
+        raise ListingError(
+            f"no profile of `{model}` on `{gpu}`. Known: {', '.join(sorted({p.gpu for p in of_model}))}."
+        )
+    return chosen
+
+
+def choose_purchases(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Purchase]:
+    """Machines with a GPU that can be bought; none where a provider's rents are asked for."""
+    gpu = gpu and gpu_among(gpu, catalog.gpus)
+    return [] if provider else [p for p in catalog.purchases if gpu in (None, p.gpu)]
+
+
+def choose_instances(catalog: Catalog, gpu: str | None, provider: str | None) -> list[Instance]:
+    """Instances with a GPU, of a provider; ListingError where there is none."""
+    gpu = gpu and gpu_among(gpu, catalog.gpus)
+    chosen = [i for i in catalog.instances if gpu in (None, i.gpu) and provider in (None, i.provider)]
+    if not chosen and not choose_purchases(catalog, gpu, provider):
+        raise no_price(catalog, gpu, provider)
+    return chosen
+
+
+def no_price(catalog: Catalog, gpu: str | None, provider: str | None) -> ListingError:
+    """Says what is known."""
+    kinds = sorted({i.gpu for i in catalog.instances} | {p.gpu for p in catalog.purchases})
+    providers = sorted({i.provider for i in catalog.instances})
+    asked = " ".join(filter(None, (gpu, provider)))
+    hint = perhaps(gpu, kinds) if gpu else ""
+    return ListingError(f"no price of `{asked}`.{hint} Known: {', '.join(kinds)}; of {', '.join(providers)}.")

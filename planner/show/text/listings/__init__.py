@@ -1,0 +1,1 @@
+"""Lists for people to look at: profiles, prices, devices, recordings."""
