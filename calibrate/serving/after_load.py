@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from calibrate.assembling.figures import short_all
 from calibrate.devices import provenance
 from calibrate.devices.device import Device, find_device
 from calibrate.devices.regime import CASTS, in_regime
@@ -23,7 +24,6 @@ from calibrate.io.files import lines_json, one_line, read_json, replacing
 from calibrate.io.points import Settings
 from calibrate.library.lookup import profile_file, profile_name
 from calibrate.serving.resident import Weights
-from calibrate.sweep.assemble import short_all
 from calibrate.sweep.loads import Cooler
 from calibrate.sweep.measure import MeasuredModel
 from calibrate.sweep.request import Request

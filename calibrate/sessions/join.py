@@ -11,24 +11,17 @@ from pathlib import Path
 from statistics import fmean, geometric_mean, median
 from typing import Any
 
+from calibrate.assembling.device import device_json
+from calibrate.assembling.measured import Measured
+from calibrate.assembling.points import outcomes_of, points_json
+from calibrate.assembling.profile import profile_json
+from calibrate.assembling.runs import HELD_UP, held_up
 from calibrate.devices.provenance import MAY_DIFFER, MUST_AGREE
 from calibrate.io.points import PointOutcome, Settings, Status, What, usual
 from calibrate.library.fit import coefficient_of_variation
 from calibrate.library.lookup import DEVICE_FILE
 from calibrate.sessions.spread import SessionTimes, Spread, spread_of
-from calibrate.sweep.assemble import (
-    BROKEN,
-    HELD_UP,
-    Measured,
-    broken,
-    device_json,
-    held_up,
-    outcomes_of,
-    points_json,
-    profile_json,
-    read,
-    write_file,
-)
+from calibrate.sweep.assemble import BROKEN, broken, read, write_file
 from simulator.errors import InputError
 
 APART_REMEDY = "find what else ran there, and measure again on a quiet device"

@@ -275,7 +275,7 @@ def _show(sweep: Sweep, outcome: PointOutcome) -> None:
 def _headline(outcome: PointOutcome) -> str:
     """The figure most worth seeing."""
     if unit := TIMED.get(outcome.point.what):
-        from calibrate.sweep.assemble import pace_s  # as in `_written`
+        from calibrate.assembling.runs import pace_s  # as in `_written`
 
         each_s = pace_s(outcome)
         return f"{_amount(each_s, TIMES)} {unit}, {outcome.point.batch / each_s:,.0f} samples/s"
@@ -353,16 +353,18 @@ def _say_next(sweep: Sweep, files: Sequence[Path]) -> None:
 
 def _without_profile(sweep: Sweep, journal: Journal, files: Sequence[Path]) -> list[str]:
     """Models with figures of which no profile can be made, and why."""
-    from calibrate.sweep import assemble
+    from calibrate.assembling.measured import Measured
+    from calibrate.assembling.profile import lacking
+    from calibrate.sweep.assemble import file_name
 
     written = {path.name for path in files}
     lines = []
     for group in groups(sweep.request):
         outcomes = {outcome.point.key: outcome for outcome in sweep.outcomes(group)}
-        measured = assemble.Measured(group.model, group.settings, journal.header.provenance, outcomes, {})
-        if not group.model or not outcomes or assemble.file_name(measured) in written:
+        measured = Measured(group.model, group.settings, journal.header.provenance, outcomes, {})
+        if not group.model or not outcomes or file_name(measured) in written:
             continue
-        if reason := assemble.lacking(measured):
+        if reason := lacking(measured):
             lines.append(f"{group.name}: no profile: {reason}")
     return lines
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from support.calibrated import PROVENANCE, TIMES_S, WEIGHTS, outcomes, session
 
+from calibrate.assembling.runs import counted_runs
 from calibrate.io.points import Point, PointOutcome, Status, What
 from calibrate.library.lookup import find_profiles
 from calibrate.sessions.join import JoinError, _pooled_point, join
 from calibrate.sessions.spread import SessionTimes, spread_of
 from calibrate.sweep import assemble
-from calibrate.sweep.assemble import counted_runs
 from calibrate.sweep.journal import Header
 from planner.catalog.offers import load_catalog
 

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from calibrate.assembling.measured import Measured
+from calibrate.assembling.memory import raise_falls
+from calibrate.assembling.points import outcomes_of, points_json
+from calibrate.assembling.profile import limits, profile_json
 from calibrate.devices.device import SHARED_COUNT
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.library.lookup import find_kinds, find_profiles
 from calibrate.sweep import assemble
-from calibrate.sweep.assemble import Measured, file_name, limits, outcomes_of, points_json, profile_json, raise_falls
+from calibrate.sweep.assemble import file_name
 from calibrate.sweep.journal import Header, JournalError
 from calibrate.sweep.sweep import _headline
 from planner.catalog.offers import load_catalog

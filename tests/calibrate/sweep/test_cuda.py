@@ -18,6 +18,8 @@ import torch
 from support import cuda
 from torch import nn
 
+from calibrate.assembling.measured import Measured
+from calibrate.assembling.profile import profile_json
 from calibrate.devices import provenance
 from calibrate.devices.device import FIRST_OPENING, Cuda, find_device
 from calibrate.devices.doctor import Health, diagnose
@@ -28,7 +30,6 @@ from calibrate.library.hosts import beside_host
 from calibrate.library.lookup import find_profiles
 from calibrate.serving.after_load import swap_times
 from calibrate.sweep import assemble, probes
-from calibrate.sweep.assemble import Measured, profile_json
 from calibrate.sweep.journal import Header, read_journal
 from calibrate.sweep.measure import Figures, MeasuredModel, measure, on_device
 from calibrate.sweep.short_training import ShortTraining, train

@@ -75,5 +75,5 @@ def test_every_field_of_a_profile_is_read_by_something(outcomes: list[PointOutco
     assert profile.context_bytes
     raw = assemble.read(path)
     assert raw is not None
-    others = [one for one in READERS if one.name != "assemble.py"]
+    others = [one for one in READERS if one.parent.name != "assembling" and one.name != "assemble.py"]
     assert raw["measured"].keys() - quoted_in(others) == set()
