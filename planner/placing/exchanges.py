@@ -100,6 +100,21 @@ def improve(models: Models, names: Names, gpus: Gpus, room: Room) -> int:
     return compared
 
 
+def lay(models: Models, names: Names, gpus: Gpus, room: Room, kind: Ints, model: Ints, share: Floats) -> None:
+    """Put each part of a model in turn onto the GPU of its kind that it leaves least strained."""
+    for part in range(len(model)):
+        least, best = inf, -1
+        for g in range(len(gpus.kind)):
+            if gpus.kind[g] != kind[part]:
+                continue
+            size = _onto(names, gpus, g, model[part], share[part], room)
+            found = score_of(models, room.turns, room.right.model, room.right.share, size)
+            if best < 0 or found < least:
+                least, best = found, g
+        size = _onto(names, gpus, best, model[part], share[part], room)
+        _fill(gpus, best, room.right, size)
+
+
 def set_scores(models: Models, gpus: Gpus, room: Room, changed: Sequence[int]) -> None:
     """Score these GPUs anew and forget what was known of them."""
     for g in changed:
@@ -263,9 +278,21 @@ def _exchange(models: Models, names: Names, gpus: Gpus, room: Room, a: int, b: i
     number = gpus.way[a, b]
     i, way = number // (WAYS + gpus.model.shape[1]), number % (WAYS + gpus.model.shape[1])
     left, right = _left(names, gpus, room, a, b, i, way), _right(names, gpus, room, a, b, i, way)
-    for g, fill, size in ((a, room.left, left), (b, room.right, right)):
-        gpus.model[g, :size], gpus.share[g, :size], gpus.size[g] = fill.model[:size], fill.share[:size], size
+    _fill(gpus, a, room.left, left)
+    _fill(gpus, b, room.right, right)
     set_scores(models, gpus, room, (a, b))
+
+
+def _fill(gpus: Gpus, g: int, fill: Fill, size: int) -> None:
+    gpus.size[g] = size
+    for i in range(size):
+        gpus.model[g, i], gpus.share[g, i] = fill.model[i], fill.share[i]
+
+
+def _onto(names: Names, gpus: Gpus, g: int, model: int, share: float, room: Room) -> int:
+    """What a GPU holds with so much more of a model; how many models that are."""
+    _put(gpus.model[g], gpus.share[g], gpus.size[g], room.rest)
+    return _with(names, room.rest, gpus.size[g], model, share, room.right)
 
 
 def _put(model: Ints, share: Floats, size: int, into: Fill) -> None:

@@ -1,9 +1,9 @@
 """Packing: which models share which GPU of a fleet, with which batch sizes; a GPU is judged by its duty cycle."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import islice
 from math import ceil, inf
 from operator import add
@@ -54,8 +54,13 @@ class Placed:
     worst_s: float
     """Its worst latency by the duty cycle."""
     swapped: bool
-    bottleneck: Bottleneck
-    """What its GPU is short of first when load grows."""
+    short: Callable[[], Bottleneck] = field(compare=False)
+    """Works out what its GPU is short of first when load grows: that takes long, and few are asked."""
+
+    @property
+    def bottleneck(self) -> Bottleneck:
+        """What its GPU is short of first when load grows."""
+        return self.short()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +280,7 @@ class Packer:
         duty = duty_cycle(portions, device.kind, self.rules)
         if duty is None:
             return self._no_memory(portions, device)
-        short = gives_way(portions, device.kind, self.rules)
+        short = partial(gives_way, portions, device.kind, self.rules)
         caps = caps_with_slack(portions, duty, device.kind, self.rules)
         swapped = duty.swapped and not self._fit_together(portions, caps, device)
         parts = zip(portions, caps, duty.fits, duty.worst_s, strict=True)
@@ -412,14 +417,26 @@ class Packer:
         shares = self._shares_of_kinds(devices, {cell: sized.design_work for cell, sized in self.sized.items()})
         if shares is None:
             return None
-        contents: list[Content] = [()] * len(devices)
         parts = [part for (model, kind), share in shares.items() for part in self._parts(model, kind, share)]
-        for _, model, kind, share in sorted(parts, key=lambda p: (-p[0], p[1], p[3])):
-            fuller = {j: added(contents[j], model, share) for j, device in enumerate(devices) if device.kind == kind}
-            scores = self.scores_of([(self.slot(devices[j]), content) for j, content in fuller.items()])
+        largest_first = [part[1:] for part in sorted(parts, key=lambda p: (-p[0], p[1], p[3]))]
+        slots = list(map(self.slot, devices))
+        lay = self._laid_by_code if self._is_for_code(slots) else self._laid
+        return lay(slots, largest_first)
+
+    def _laid(self, slots: Sequence[Slot], parts: Sequence[tuple[str, Kind, float]]) -> list[Content]:
+        """Each part in turn on the GPU of its kind that it strains least."""
+        contents: list[Content] = [()] * len(slots)
+        for model, kind, share in parts:
+            fuller = {j: added(contents[j], model, share) for j, slot in enumerate(slots) if slot.kind == kind}
+            scores = self.scores_of([(slots[j], content) for j, content in fuller.items()])
             at = min(zip(scores, fuller, strict=True))[1]
             contents[at] = fuller[at]
         return contents
+
+    def _laid_by_code(self, slots: Sequence[Slot], parts: Sequence[tuple[str, Kind, float]]) -> list[Content]:
+        """The same by machine code."""
+        numbers = self.strains.numbers
+        return self._named(self._exchanges(slots).laid([(numbers[kind][m], share) for m, kind, share in parts]))
 
     def _parts(self, model: str, kind: Kind, share: float) -> list[tuple[float, str, Kind, float]]:
         work = share * self.sized[model, kind].design_work
@@ -531,6 +548,8 @@ class Packer:
 
         Any part of such a set can be held too, so sets are grown.
         """
+        if self._holds_too_many(slot, parts):
+            return []
         contents: list[Content] = []
         grown: list[Content] = [()]
         for model in sorted(self.models):
@@ -542,6 +561,17 @@ class Packer:
             grown += larger
             contents += larger
         return contents
+
+    def _holds_too_many(self, slot: Slot, parts: Mapping[str, int]) -> bool:
+        """Whether one set of models is so large that its parts alone are too many: ten models have 1,023."""
+        held: Content = ()
+        for model in sorted(self.models)[:-1]:
+            larger = added(held, model, 1 / parts[model])
+            if self.score(larger, slot) < HARD:
+                held = larger
+            if 2 * (2 ** len(held) - 1) > COLUMNS_MAX:
+                return True
+        return False
 
     def best_of(self, devices: Sequence[FleetGpu], starts: Sequence[list[Content]]) -> list[Content]:
         """The best local optimum from `starts`, and from random kicks to it while some GPU is strained."""
@@ -575,21 +605,31 @@ class Packer:
     def improve(self, devices: Sequence[FleetGpu], contents: list[Content]) -> float:
         """Move and swap parts between GPUs while that lowers the sum of scores; the sum that is left."""
         slots = list(map(self.slot, devices))
-        if self.strains.is_compiled and all(map(self._is_in_numbers, slots, contents)):
+        if self._is_for_code(slots) and all(map(self._is_in_numbers, slots, contents)):
             contents[:] = self._improved(slots, contents)
         else:
             while self._step(devices, contents):
                 pass
         return sum(map(self.score, contents, slots))
 
+    def _is_for_code(self, slots: Sequence[Slot]) -> bool:
+        """Whether machine code is at hand, and knows all there is of such GPUs with nothing on them."""
+        return self.strains.is_compiled and all(self._is_in_numbers(slot, ()) for slot in set(slots))
+
     def _improved(self, slots: Sequence[Slot], contents: Sequence[Content]) -> list[Content]:
         """The same steps by machine code."""
+        filled, compared = self._exchanges(slots).improve(list(map(self._in_numbers, slots, contents)))
+        self.compared += compared
+        return self._named(filled)
+
+    def _exchanges(self, slots: Sequence[Slot]) -> Exchanges:
         kinds = tuple(slot.kind for slot in slots)
         if kinds not in self.exchanges:
             self.exchanges[kinds] = Exchanges(self.strains, kinds)
-        filled, compared = self.exchanges[kinds].improve(list(map(self._in_numbers, slots, contents)))
-        self.compared += compared
-        return [tuple((self.strains.names[n], share) for n, share in fill) for fill in filled]
+        return self.exchanges[kinds]
+
+    def _named(self, fills: Iterable[Filled]) -> list[Content]:
+        return [tuple((self.strains.names[number], share) for number, share in fill) for fill in fills]
 
     def _step(self, devices: Sequence[FleetGpu], contents: list[Content]) -> bool:
         """Take the best change that relieves the most strained GPU for which there is one."""
@@ -673,7 +713,7 @@ def joined(span: CutReplica, stages: Sequence[Placed]) -> Placed:
         min(stage.batch_size_fit for stage in stages),
         sum(stage.worst_s for stage in stages),
         any(stage.swapped for stage in stages),
-        worst.bottleneck,
+        worst.short,
     )
 
 

@@ -36,7 +36,7 @@ def machine_code() -> SimpleNamespace:
     forget_stale(Path(exchanges.__file__), Path(rounds.__file__))
     for function in (*functions_of(rounds), *functions_of(exchanges)):
         register(function)
-    wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve)
+    wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve, exchanges.lay)
     return SimpleNamespace(**{function.__name__: numba.njit(cache=True)(function) for function in wanted})
 
 
@@ -62,6 +62,7 @@ class Strains:
         for number, (model, kind) in enumerate(fitting):
             self.numbers.setdefault(kind, {})[model] = number
         self.kinds = {kind: place for place, kind in enumerate(self.numbers)}
+        self.kind_of = np.array([self.kinds[kind] for _, kind in fitting])
         self.width = max(map(len, self.numbers.values()), default=0) + 1
         """One more than the models that a GPU may hold: room to reckon in."""
         asked = Asked(
@@ -168,6 +169,15 @@ class Exchanges:
         code.set_scores(strains.in_arrays, gpus, strains.room, np.array(changed, np.int64))
         compared = code.improve(strains.in_arrays, strains.same, gpus, strains.room)
         return [self.filled(g) for g in range(len(fills))], compared
+
+    def laid(self, parts: Filled) -> list[list[tuple[int, float]]]:
+        """What the GPUs hold once each part in turn stands on the GPU of its kind that it leaves least strained."""
+        code, strains, gpus = machine_code(), self.strains, self.gpus
+        model, share = np.array([number for number, _ in parts]), np.array([share for _, share in parts])
+        gpus.size[:] = 0
+        code.lay(strains.in_arrays, strains.same, gpus, strains.room, strains.kind_of[model], model, share)
+        code.set_scores(strains.in_arrays, gpus, strains.room, np.arange(len(gpus.size)))
+        return [self.filled(g) for g in range(len(gpus.size))]
 
     def filled(self, g: int) -> list[tuple[int, float]]:
         """What a GPU holds."""

@@ -310,7 +310,8 @@ def replicas_of(
         sized = sized_on(question, model.model, mine[0], rejections)
         size = replica.batch_size
         swapped = model.mode == "swapped"
-        yield Placed(Portion(sized, replica.share), mine, size, size, nan, swapped, model.bottleneck)
+        short = partial(Bottleneck, model.bottleneck)
+        yield Placed(Portion(sized, replica.share), mine, size, size, nan, swapped, short)
 
 
 def sized_on(question: Question, model: str, gpu: FleetGpu, rejections: Sequence[Rejection]) -> Sized:

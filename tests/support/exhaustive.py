@@ -45,13 +45,15 @@ def placements(question: Question, devices: Sequence[FleetGpu], batches: Sequenc
     for places in product(subsets, repeat=len(models)):
         for sizes in product(batches, repeat=len(models)):
             yield tuple(
-                Placed(Portion(question.sized[m, d.kind], 1 / len(where)), (d,), size, size, 0.0, False, COMPUTE)
+                Placed(Portion(question.sized[m, d.kind], 1 / len(where)), (d,), size, size, 0.0, False, short)
                 for m, where, size in zip(models, places, sizes, strict=True)
                 for d in where
             )
 
 
-COMPUTE = Bottleneck.COMPUTE
+def short() -> Bottleneck:
+    """What a GPU is short of: here nobody asks."""
+    return Bottleneck.COMPUTE
 
 
 def meets(question: Question, devices: Sequence[FleetGpu], placed: tuple[Placed, ...]) -> bool:

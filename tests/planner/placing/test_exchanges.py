@@ -60,3 +60,17 @@ def test_machine_code_takes_the_steps_that_names_take() -> None:
             assert found == by_names
             moved += found != contents
     assert moved > 600  # else the starts were too good to tell
+
+
+@pytest.mark.skipif(not Compiled.installed, reason="needs Numba")
+def test_machine_code_lays_parts_where_names_lay_them() -> None:
+    random = Random(2)
+    for _ in range(QUESTIONS):
+        q = asked(random)
+        devices = devices_of(q.offers, (random.randint(1, 3), random.randint(1, 3)))
+        packer = Packer(list(q.needs), q.sized, q.rules(random.random() < 0.5, {}))
+        cells = [(m, kind) for (m, kind), sized in q.sized.items() if sized.batches[0]]
+        parts = [(*random.choice(cells), random.choice([0.1, 0.5, 1.0])) for _ in range(12) if cells]
+        slots = [packer.slot(device) for device in devices]
+        if all(map(packer._is_in_numbers, slots, [()] * len(slots))):
+            assert packer._laid_by_code(slots, parts) == packer._laid(slots, parts)
