@@ -14,7 +14,8 @@ import pytest
 from support import scenario_keys
 from support.paths import ROOT
 
-from calibrate.library.lookup import PRECISIONS, find_profiles
+from calibrate.library.lookup import find_profiles
+from calibrate.library.reading import PRECISIONS
 from planner.catalog.files import ENTRIES, SaleStatus
 from planner.catalog.offers import Offer, load_catalog
 from planner.model import plan as plans

@@ -7,7 +7,7 @@ from calibrate.assembling.figures import DIGITS, short, source_text
 from calibrate.assembling.loading import UNKNOWN_HOST_BYTES_PER_S
 from calibrate.assembling.points import points_json
 from calibrate.io.points import PRECISIONS, PointOutcome, Status, What
-from calibrate.library.lookup import DEVICE_SCHEMA
+from calibrate.library.reading import DEVICE_SCHEMA
 
 WATTS_A_CORE = 10.0
 """Power limit over cores of common server processors, W: EPYC 7763 4.4, Xeon 8480 6.3, Core i9 13900 10.5."""

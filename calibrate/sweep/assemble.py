@@ -13,7 +13,8 @@ from calibrate.assembling.profile import how_measured, profile_json
 from calibrate.devices.provenance import differing
 from calibrate.io.files import Fault, FileError, lines_json, read_json, replacing
 from calibrate.io.points import PointOutcome, Settings, Status, What
-from calibrate.library.lookup import DEVICE_FILE, DEVICE_SCHEMA, SCHEMA, profile_file
+from calibrate.library.lookup import DEVICE_FILE, profile_file
+from calibrate.library.reading import DEVICE_SCHEMA, SCHEMA
 from calibrate.sweep.journal import Header, JournalError
 
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)

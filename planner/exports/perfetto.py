@@ -11,7 +11,8 @@ from dataclasses import fields
 from typing import Any
 
 from planner.exports.fleet import ExportError
-from planner.model.plan import Plan, RequestColumns, Timeline
+from planner.model.plan import Plan
+from planner.model.timeline import RequestColumns, Timeline
 
 COMPUTE, COPY, QUEUE = 1, 2, 3
 THREADS = {COMPUTE: "compute", COPY: "copy", QUEUE: "queue"}

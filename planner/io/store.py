@@ -13,8 +13,9 @@ from calibrate.io import files
 from calibrate.io.files import FileError, quoted, replacing, replacing_named
 from planner.io.schemas import kind_of
 from planner.io.sound import UnsoundError, repeated, sound, uneven
-from planner.model.plan import SCHEMA, LatencyHistogram, ModelAnswer, Plan, PlanWarning, Recommendation, Timeline
+from planner.model.plan import SCHEMA, ModelAnswer, Plan, PlanWarning, Recommendation
 from planner.model.simulation import Simulation
+from planner.model.timeline import LatencyHistogram, Timeline
 from planner.words.statements import assumption_line, measurement, rejection_line, warning_line
 from simulator.errors import InputError
 

@@ -15,7 +15,8 @@ from math import exp, hypot, inf, log, log1p, log2
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
 from calibrate.library.held import held_numbers
-from calibrate.library.lookup import PRECISIONS, USUAL_RUNTIME, Library
+from calibrate.library.lookup import Library
+from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
 from calibrate.published import names
 from calibrate.published.points import points
 from calibrate.zoo.sources import is_sourced

@@ -9,16 +9,14 @@ from math import ceil, isnan, nan, sqrt
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from planner.model.plan import (
-    Interval,
-    Timeline,
-)
+from planner.model.plan import Interval
 from planner.model.replications import (
     REQUESTS_MAX,
     Draws,
     confidence_of,
     requests_needed,
 )
+from planner.model.timeline import Timeline
 from planner.placing.sizing import Need
 from planner.replay.stretch import ReplayLength
 from planner.replay.timeline import Counts

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.model.plan import (
+from planner.model.timeline import (
     BatchColumns,
     LatencyHistogram,
     LoadColumns,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
 from calibrate.layers.facts import full_name, has_layers
-from calibrate.library.lookup import PRECISIONS
+from calibrate.library.reading import PRECISIONS
 from planner.catalog.offers import Catalog, offers
 from planner.model.candidate import Candidate
 from planner.model.parts.models import Variant

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from calibrate.library.lookup import PRECISIONS
+from calibrate.library.reading import PRECISIONS
 from planner.model.parts.models import ModelSpec
 from planner.model.scenario import Objective, Scenario
 from planner.placing.fleets import cost_usd_per_hour, gpu_count

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from calibrate.library.held import held_numbers
-from calibrate.library.lookup import PRECISIONS, SCHEMA, USUAL_RUNTIME, profile_name
+from calibrate.library.lookup import profile_name
 from calibrate.library.published import LINK_SHARE
+from calibrate.library.reading import PRECISIONS, SCHEMA, USUAL_RUNTIME
 from calibrate.published import names
 from planner.imports.measurements.formats import read_measurements
 from planner.imports.measurements.printed import PER_SAMPLE

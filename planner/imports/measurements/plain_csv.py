@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrate.io.files import FileError, parse_json, quoted
 from calibrate.io.tables import csv_text
-from calibrate.library.lookup import SCHEMA
+from calibrate.library.reading import SCHEMA
 from planner.imports.measurements.record import Said, number, whole
 from planner.imports.measurements.tables import columns_of, rows_of
 

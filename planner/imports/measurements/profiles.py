@@ -7,7 +7,8 @@ from typing import Any
 
 from calibrate.io.files import FileError, lines_json, read_text, replacing
 from calibrate.io.reader import parse
-from calibrate.library.lookup import SCHEMA, Library, checked_profile, profile_file
+from calibrate.library.lookup import Library, checked_profile, profile_file
+from calibrate.library.reading import SCHEMA
 from planner.imports.measurements import plain_csv
 from planner.imports.measurements.assembling import Added, profile_of
 from planner.imports.measurements.formats import LARGEST_BYTES

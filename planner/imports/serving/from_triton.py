@@ -11,7 +11,8 @@ from math import isfinite
 from pathlib import Path
 
 from calibrate.io.reader import NAME
-from calibrate.library.lookup import PRECISIONS, Library
+from calibrate.library.lookup import Library
+from calibrate.library.reading import PRECISIONS
 from planner.imports.serving.found import TODO, scenario_name
 from planner.imports.serving.scenario_text import comment, commented, overview, quoted, wait
 from planner.imports.serving.triton_config import TritonConfig, read_config

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from calibrate.io.files import printable
 from calibrate.layers.facts import known, named, shipped
-from calibrate.library.lookup import PRECISIONS, Library
+from calibrate.library.lookup import Library
+from calibrate.library.reading import PRECISIONS
 from planner.imports.serving.found import TODO, Found, FoundModel, FoundStream
 from planner.io.store import StoreError
 from planner.show.document import Column, Document, Items, Rows, Section, Table, Text

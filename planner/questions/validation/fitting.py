@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from calibrate.library.lookup import USUAL_RUNTIME
+from calibrate.library.reading import USUAL_RUNTIME
 from planner.io.load import Loaded, workload
 from planner.model.parts.models import ModelSpec
 from planner.model.parts.serving import ValidateSpec

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite, isnan
 
-from planner.model.plan import LatencyHistogram, ModelAnswer, OfOneKind, Outlook, Plan, Recommendation
+from planner.model.plan import ModelAnswer, OfOneKind, Outlook, Plan, Recommendation
+from planner.model.timeline import LatencyHistogram
 from planner.show.charts.axes import ChartAxis, axis_around, axis_to, labelled, log_steps
 from planner.show.charts.blocks import (
     Bar,

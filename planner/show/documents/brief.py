@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from calibrate.library.lookup import USUAL_RUNTIME
+from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import ModelAnswer, Plan, Recommendation
 from planner.model.statement import Code
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone

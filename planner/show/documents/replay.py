@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from calibrate.library.lookup import USUAL_RUNTIME
+from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import GpuAnswer, ModelAnswer, Policies, Recommendation
 from planner.model.simulation import Simulation
 from planner.show.charts.plan import room

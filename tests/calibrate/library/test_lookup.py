@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from calibrate.io.reader import ProfileError
 from calibrate.library.fit import fit_latency
-from calibrate.library.lookup import DEVICE_SCHEMA, SCHEMA, SHIPPED, Library, find_kinds, find_profiles, read_profile
+from calibrate.library.lookup import SHIPPED, Library, find_kinds, find_profiles, read_profile
 from calibrate.library.possible import check
+from calibrate.library.reading import DEVICE_SCHEMA, SCHEMA
 from planner.catalog.offers import load_catalog
 from planner.show.text.listings.profiles import profile_list, profile_show
 from planner.units.writing import Screen

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support import worlds
 
-from planner.model.plan import Timeline
+from planner.model.timeline import Timeline
 from planner.replay.timeline import GPUS_SHOWN, REQUESTS_SHOWN, busiest, histogram, latency_counts, timeline
 from simulator.clock.metrics import finished_latency_s, summarise
 from simulator.clock.records import Outcome, SimulationResult

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from calibrate.io.points import FRAME_SIZES, PASSED_BYTES, WORKERS_MAX
-from calibrate.library.lookup import PRECISIONS
+from calibrate.library.reading import PRECISIONS
 from planner.io.raw import numbers_in, part_of
 from planner.show.document import Column, Document, Items, Rows, Table
 from planner.show.terminal import terminal

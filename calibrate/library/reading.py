@@ -1,0 +1,222 @@
+"""Reading: the JSON of a profile or a device, strictly; every error names its field."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibrate.io.reader import Reader, parse, refuse
+from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
+from simulator.world.hardware import GPU
+from simulator.world.profile import AfterLoad, Evidence, FitQuality, Profile, weakest
+
+SCHEMA = "planner.profile/v1"
+DEVICE_SCHEMA = "planner.device/v1"
+WHAT = {SCHEMA: "a profile", DEVICE_SCHEMA: "a device"}
+PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "fp16", "bf16", "int8")
+"""In order of preference where a question names none: the precision that changes no result comes first."""
+ROUNDING = 1e-3
+"""Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""
+USUAL_RUNTIME = "pytorch"
+"""Of profiles and questions that name none."""
+
+
+def parsed_json(path: Path, schema: str = SCHEMA) -> dict[str, Any]:
+    """The mapping that a file of a schema holds."""
+    return parse(path, f"{WHAT[schema]} of schema {schema}")
+
+
+def profile_from(raw: dict[str, Any], gpus: Mapping[str, GPU]) -> Profile:
+    """The profile that its JSON describes, of a GPU that is known."""
+    read = Reader(raw)
+    read.schema(SCHEMA)
+    gpu = read.one_of("gpu", tuple(gpus))
+    precision = read.one_of("precision", PRECISIONS)
+    flops = read.optional("flops_per_sample")
+    published = read.series("latency_s")
+    latency, doubts = _raise_doubted(read, published, flops, gpus[gpu].peak_flops(precision))
+    tensors = read.series("workspace_bytes")
+    slack = read.series_or_none("slack_bytes")
+    workspace = _with(tensors, slack)
+    model = read.name("model")
+    load = read.mapping("load")
+    curve, quality = _fitted(read, published)
+    if latency != published:  # a fit through points that are not believed is not believed either
+        curve, quality = latency, None
+    evidence = Evidence(read.one_of("latency_evidence", tuple(Evidence)))
+    profile = Profile(
+        model=model,
+        gpu=gpu,
+        precision=precision,
+        runtime=read.text_or_empty("runtime") or USUAL_RUNTIME,
+        layers=read.layers(model),
+        latency=curve,
+        latency_fit=quality,
+        latency_cv=read.optional("latency_cv") or 0.0,
+        session_cv=read.optional("session_cv") or 0.0,
+        after_load=_after_load(read),
+        beside_load=_beside_load(read),
+        host_s=read.series_or_none("host_s"),
+        busy_s=read.series_or_none("busy_s"),
+        workspace=workspace,
+        slack=slack,
+        context_bytes=_whole(read.not_negative_or_none("context_bytes")),
+        load=LoadTime(load.number("t0_s"), load.number("bytes_per_s")),
+        pageable_bytes_per_s=read.optional("pageable_bytes_per_s"),
+        disk_bytes_per_s=read.optional("disk_bytes_per_s"),
+        busy_w=read.optional("busy_w"),
+        flops_per_sample=flops,
+        output_bytes_per_sample=int(read.optional("output_bytes_per_sample") or 0),
+        latency_evidence=Evidence.ASSUMED if latency != published else _of_all_batches(evidence, latency),
+        memory_evidence=_of_all_batches(Evidence(read.one_of("memory_evidence", tuple(Evidence))), workspace),
+        load_evidence=Evidence(read.one_of("load_evidence", tuple(Evidence))),
+        source=read.text("source"),
+        as_of=read.date("as_of"),
+        assumptions=read.sentences("assumptions"),
+        doubts=(*read.sentences("doubts"), *doubts, *_unseen(model, max(latency.x[0], workspace.x[0]))),
+    )
+    load.nothing_else()
+    read.nothing_else()
+    return profile
+
+
+def _with(tensors: Interpolated, slack: Interpolated | None) -> Interpolated:
+    """Workspace: tensors, and the allocator's slack on top."""
+    if slack is None:
+        return tensors
+    return Interpolated(tensors.x, tuple(y + slack(x) for x, y in zip(tensors.x, tensors.y, strict=True)))
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _after_load(read: Reader) -> AfterLoad | None:
+    if not read.part("after_load"):
+        return None
+    ratios = read.mapping("after_load")
+    found = AfterLoad(batch_ratio=ratios.positive("batch_ratio"), load_ratio=ratios.positive("load_ratio"))
+    ratios.nothing_else()
+    return found
+
+
+def _beside_load(read: Reader) -> float:
+    ratio = read.optional("beside_load")
+    if ratio is not None and not 1 <= ratio <= 2:
+        refuse("beside_load", f"must be from 1 to 2, got {ratio:g}", "Write 2 where running at once gains nothing")
+    return ratio or 1.0
+
+
+def device_from(raw: dict[str, Any]) -> GPU | None:
+    """The kind of GPU that a device's JSON describes; None where it has none."""
+    read = Reader(raw, what=WHAT[DEVICE_SCHEMA])
+    read.schema(DEVICE_SCHEMA)
+    gpu = _gpu(read.mapping("gpu")) if read.part("gpu") else None
+    read.part("provenance")
+    read.part("probes")
+    read.sentences("assumptions")
+    read.sentences("doubts")
+    read.nothing_else()
+    return gpu
+
+
+def _gpu(read: Reader) -> GPU:
+    gpu = GPU(
+        name=read.name("name"),
+        memory_bytes=int(read.positive("memory_bytes")),
+        memory_bytes_per_s=read.positive("memory_bytes_per_s"),
+        fp32_flops=read.positive("fp32_flops"),
+        tensor_fp16_flops=read.positive_or_none("tensor_fp16_flops"),
+        tdp_w=read.not_negative("tdp_w"),
+        idle_w=read.not_negative("idle_w"),
+        pcie_bytes_per_s=read.positive("pcie_bytes_per_s"),
+        nvlink_bytes_per_s=read.positive_or_none("nvlink_bytes_per_s"),
+        compute_capability=read.text_or_empty("compute_capability"),
+        source=read.text("source"),
+    )
+    # A device that does not tell its power has 0 for both.
+    if gpu.idle_w > gpu.tdp_w:
+        refuse("gpu.idle_w", f"must not be above tdp_w, got {gpu.idle_w:g} and {gpu.tdp_w:g}", "Write both in watts")
+    read.nothing_else()
+    return gpu
+
+
+def _fitted(read: Reader, points: Interpolated) -> tuple[Curve, FitQuality | None]:
+    """The curve that `latency_fit` puts through the points, and how far it errs; without it lines between them."""
+    if not read.part("latency_fit"):
+        return points, None
+    fit = read.mapping("latency_fit")
+    form = fit.one_of("form", tuple(FORMS))
+    quality = FitQuality(
+        form=form,
+        error_mean=fit.not_negative_or_none("error_mean"),
+        error_max=fit.not_negative_or_none("error_max"),
+        error_max_at=fit.positive_or_none("error_max_at"),
+        band=fit.not_negative_or_none("band"),
+    )
+    curve = curve_of(form, points.x, points.y, _parameters(fit, form))
+    fit.nothing_else()
+    _agree(curve, quality)
+    return curve, quality
+
+
+def _parameters(fit: Reader, form: str) -> dict[str, float]:
+    if not FORMS[form]:
+        fit.part("parameters")
+        return {}
+    read = fit.mapping("parameters")
+    values = {name: read.positive(name) if name == "p" else read.not_negative(name) for name in FORMS[form]}
+    read.nothing_else()
+    if not any(value for name, value in values.items() if name != "p"):
+        refuse("latency_fit.parameters", "are all 0", "Write what was fitted")
+    return values
+
+
+def _agree(curve: Curve, quality: FitQuality) -> None:
+    """Refuses a fit that misses its points by more than it says: of other units, or made through other points."""
+    if quality.form in THROUGH_POINTS:
+        return
+    if quality.error_max is None:
+        refuse("latency_fit.error_max", "is missing", "Say how far the fit errs at most")
+    misses = {x: abs(curve(x) / y - 1) for x, y in zip(curve.x, curve.y, strict=True) if y > 0}
+    at = max(misses, key=misses.__getitem__, default=0.0)
+    if misses and not misses[at] <= quality.error_max + ROUNDING:
+        refuse(
+            "latency_fit",
+            f"says {curve(at) * 1e3:.3g} ms for batch {at:g}, off by {misses[at]:.1%} where error_max is"
+            f" {quality.error_max:.1%}",
+            "Fit it to these latency_s, or leave out latency_fit",
+        )
+
+
+def _raise_doubted(
+    read: Reader, published: Interpolated, flops: float | None, peak_flops: float
+) -> tuple[Interpolated, tuple[str, ...]]:
+    """Points the file itself doubts, raised to the least time that the GPU's peak allows; and those doubts."""
+    doubted = read.reasons("doubted")
+    if not doubted:
+        return published, ()
+    if unknown := doubted.keys() - set(published.x):
+        refuse(f"doubted.{min(unknown):g}", "has no latency_s", "Name a batch size of latency_s")
+    if flops is None:
+        refuse("doubted", "needs flops_per_sample to say what is possible", "Give flops_per_sample")
+    remedy = f"measure it: planner calibrate --device cuda:0 --models {read.name('model')}"
+    times_s = dict(zip(published.x, published.y, strict=True))
+    doubts = []
+    for batch, reason in sorted(doubted.items()):
+        parts = [f"Batch {batch:g}: {reason}", remedy]
+        least_s = flops * batch / peak_flops
+        if times_s[batch] < least_s:
+            times_s[batch] = least_s
+            parts.insert(1, f"{least_s * 1e3:.3g} ms, the least its GPU's peak allows, stands in")
+        doubts.append("; ".join(parts))
+    return Interpolated(published.x, tuple(times_s.values())), tuple(doubts)
+
+
+def _of_all_batches(evidence: Evidence, series: Interpolated) -> Evidence:
+    """Evidence for batches that run part-filled too: below the first point, its figure stands in for theirs."""
+    return evidence if series.covers(1) else weakest(evidence, Evidence.EXTRAPOLATED)
+
+
+def _unseen(model: str, first: float) -> Sequence[str]:
+    remedy = f"measure them: planner calibrate --device cuda:0 --models {model}"
+    return (f"Batches below {first:g}: not measured, its figures stand in; {remedy}",) if first > 1 else ()
