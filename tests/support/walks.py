@@ -1,4 +1,4 @@
-"""Pages that walk a reader through commands: these, the files that he saves, and the beginnings of their answers."""
+"""Pages that walk a reader through commands: these, the files that he saves, and what is shown of their answers."""
 
 import re
 import shlex
@@ -18,12 +18,17 @@ class Step:
     code: int
     """Its exit code."""
     answer: str
-    """The beginning of what it says; empty where none is shown."""
+    """Some lines of what it says; empty where none are shown."""
 
 
 def saved(page: str) -> dict[str, str]:
     """The files that the page asks to save, by name."""
     return dict(SAVED.findall(page))
+
+
+def pictures(page: str) -> list[str]:
+    """The pictures that its commands draw, by the names of their files."""
+    return re.findall(r"\]\(images/([\w.]+)\)", page)
 
 
 def steps(page: str) -> Iterator[Step]:
@@ -37,6 +42,10 @@ def steps(page: str) -> Iterator[Step]:
 
 
 def shown_anew(page: str, answer: str, out: str) -> str:
-    """The page with as many lines of `out` as it shows of an older answer."""
-    lines = out.splitlines()[: len(answer.splitlines())]
-    return page.replace(f"```text\n{answer}```", "\n".join(("```text", *lines, "```"))) if answer else page
+    """The page with as many lines of `out` as it shows of an older answer, from the one that begins alike."""
+    if not answer:
+        return page
+    lines, (first, *_) = out.splitlines(), answer.split()
+    begin = next((number for number, line in enumerate(lines) if line.split()[:1] == [first]), 0)
+    shown = lines[begin : begin + len(answer.splitlines())]
+    return page.replace(f"```text\n{answer}```", "\n".join(("```text", *shown, "```")))

@@ -1,14 +1,15 @@
-"""Charts of an anatomy: operations and working set by layer, training memory by kind, and the roofline."""
+"""Charts of an anatomy: operations, working set and cells at work by layer, training memory by kind, the roofline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from calibrate.layers.facts import LayerWork
 from planner.prediction.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy
+from planner.questions.profiling.systolic import Dataflow, SystolicArray, map_model
 from planner.questions.profiling.whatif import training_memory
 from planner.show.charts.axes import ChartAxis, axis_around, axis_to, plain
-from planner.show.charts.blocks import Chart, Dot, Graph, Line, Rule, colour, stacked, upright
+from planner.show.charts.blocks import Box, Chart, Dot, Graph, Line, Rule, colour, stacked, upright
 from simulator.world.hardware import GPU
 
 BATCHES = (16, 32, 64, 128, 256)
@@ -18,11 +19,14 @@ NAMES_MAX = 40
 """Layers up to which each is named on its axis; more would overlap."""
 ROOM = 1.05
 """Height over the highest bar."""
+STAY = {Dataflow.WS: "weights stay", Dataflow.IS: "inputs stay", Dataflow.OS: "outputs stay"}
+BESIDE = 0.27
+"""Width of each of three bars side by side."""
 
 
 def anatomy(seen: Anatomy) -> list[list[Chart]]:
     """All charts."""
-    return [[operations(seen), working_set(seen)], [training(seen), *roofline(seen)]]
+    return [[operations(seen), working_set(seen)], [training(seen), *roofline(seen), *cells_at_work(seen)]]
 
 
 def title(seen: Anatomy) -> str:
@@ -109,3 +113,23 @@ def layer_dot(time: LayerTime) -> Dot:
     """One layer."""
     rate, name = time.flops / time.time_s / 1e12, f"bound by {time.bound}"
     return Dot(time.intensity, rate, COLOURS[time.bound], title=time.layer.name, name=name)
+
+
+def cells_at_work(seen: Anatomy) -> list[Graph]:
+    """How many of a systolic array's cells multiply, layer by layer and dataflow by dataflow; nothing without one."""
+    if seen.on_array is None:
+        return []
+    array = seen.on_array.array
+    names = [mapped.layer.name for mapped in seen.on_array.layers]
+    boxes = [box for number, flow in enumerate(Dataflow) for box in shares(seen, array, flow, number - 1)]
+    most = max(box.high for box in boxes)
+    x = bars("", names, []).x
+    return [Graph(f"Cells of {array.name} at work, %", x, axis_to(most * ROOM, plain), boxes)]
+
+
+def shares(seen: Anatomy, array: SystolicArray, flow: Dataflow, place: int) -> Iterator[Box]:
+    """A bar for each layer, so many bars to the right of its name."""
+    for number, mapped in enumerate(map_model(seen.facts, array, flow, seen.batch)):
+        middle = number + place * BESIDE
+        left, right = middle - BESIDE / 2, middle + BESIDE / 2
+        yield Box(left, right, 0, 100 * mapped.utilization, colour(place + 1), mapped.layer.name, STAY[flow])

@@ -121,25 +121,46 @@ def test_the_picture(planner, tmp_path, suffix):
         ElementTree.parse(tmp_path / "a.svg")
 
 
-def test_the_picture_shows_why_alexnet_was_split():
+def test_the_picture_of_an_array_has_the_cells_of_every_dataflow():
+    """AlexNet's first convolution, 3025 x 363 x 64, by SCALE-Sim's forms by hand: folds x (2 x 256 + 256 + T - 2)."""
+    from planner.show.charts.profiling import cells_at_work
+
+    (chart,) = cells_at_work(seen("alexnet", device="tpu-v1"))
+    cycles = {
+        "weights stay": 2 * 1 * (766 + 3025),
+        "inputs stay": 2 * 12 * (766 + 64),
+        "outputs stay": 12 * 1 * (766 + 363),
+    }
+    first = {box.name: box.high for box in chart.marks if box.title == "features.0"}
+    assert first == pytest.approx({flow: 100 * 3025 * 363 * 64 / 256**2 / each for flow, each in cycles.items()})
+    assert cells_at_work(seen("alexnet")) == []
+
+
+def seen(model, *, device=None, gpu=None, batch=1):
+    """The anatomy of a shipped model."""
     from planner.questions.profiling.anatomy import Wish, look
     from planner.questions.profiling.systolic import Dataflow
-    from planner.show.charts.blocks import Box, Line, Rule
-    from planner.show.charts.profiling import training
 
     known, library = knowledge(None, None)
     wish = Wish(
-        model="alexnet_2012",
+        model=model,
         input_shape=None,
         resolution=None,
-        batch=128,
+        batch=batch,
         precision="fp32",
-        gpu=known.gpus["GTX580"],
-        device=None,
+        gpu=known.gpus[gpu] if gpu else None,
+        device=device,
         dataflow=Dataflow.WS,
         measure=False,
     )
-    chart = training(look(wish, library, known.gpus))
+    return look(wish, library, known.gpus)
+
+
+def test_the_picture_shows_why_alexnet_was_split():
+    from planner.show.charts.blocks import Box, Line, Rule
+    from planner.show.charts.profiling import training
+
+    chart = training(seen("alexnet_2012", gpu="GTX580", batch=128))
     (limit,) = (mark.at for mark in chart.marks if isinstance(mark, Rule))
     batches = [int(text) for _, text in chart.x.ticks]
     tops = dict.fromkeys(batches, 0.0)
