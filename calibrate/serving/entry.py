@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from calibrate.serving.serve import Source, check, serve_alone
-from calibrate.serving.served import Served
+from calibrate.serving.served import Scene, Served
 from calibrate.serving.together import serve_together
 from simulator.world.deployment import Deployment
 from simulator.world.workload import Demand
@@ -17,14 +17,20 @@ def serve(
     duration_s: float,
     *,
     seed: int = 0,
+    scene: Scene | None = None,
 ) -> Served:
     """Serve `demand` for `duration_s` seconds on `device` (`cpu`, `cuda:0`); `models` by name of service.
 
     A deployment of several devices is served by a process for each, all of them on the one real device at the same
-    time. `seed` is only noted: the one that drew the demand. What goes wrong while serving - out of memory, a model
+    time. `seed` is noted: the one that drew the demand; what follows from the frames of a pipeline is drawn by it, but
+    for what its detector finds in the `scene`. What goes wrong while serving - out of memory, a model
     that raises, Ctrl-C - ends the run, and what was measured is kept. What goes wrong before raises ServeError.
     """
     check(deployment, demand, models, duration_s)
+    if deployment.pipelines:
+        from calibrate.serving.pipelines import serve_pipeline
+
+        return serve_pipeline(deployment, demand, models, device, duration_s, seed, scene)
     if len(deployment.devices) == 1:
         return serve_alone(deployment, demand, models, device, duration_s, seed)
     return serve_together(deployment, demand, models, device, duration_s, seed)

@@ -10,7 +10,7 @@ from threading import Condition, Thread, current_thread, main_thread
 from time import perf_counter, sleep
 
 from calibrate.serving.resident import Weights
-from calibrate.serving.served import ASKED, FOLLOW, WAKE, Notes, ServeError
+from calibrate.serving.served import ASKED, FOLLOW, WAKE, Actions, Notes, ServeError
 from simulator.clock.serving import Clock, Driver, ServingGpu, Steps, size_bytes
 from simulator.rules.queues import Queue, Stage
 from simulator.world.deployment import Deployment, Service
@@ -131,20 +131,29 @@ class Executor(Driver):
         """Serve until the horizon. Why it stopped before, if it did; what was measured until then is kept."""
         gpu = self.gpu
         gpu.horizon_s = duration_s
-        loader = Thread(target=self._loader, name="loader", daemon=True)
+        helpers = self.helpers()
         with self.turn:
             gpu.weights.load(gpu.memory.resident)
             self.clock.origin_s = at_s()
-            if gpu.swaps and gpu.swap.prefetch:
-                loader.start()
+            for helper in helpers:
+                helper.start()
             stopped = self._until_stopped(stop)
             self.ended_s = self.clock.now if stopped else duration_s
             self.errand = None
             self.closing = True
             self.turn.notify_all()
-        if loader.ident is not None:
-            loader.join()
+        for helper in helpers:
+            helper.join()
         return stopped
+
+    def helpers(self) -> list[Thread]:
+        """What runs beside the loop: the loader, where it is needed."""
+        loads = self.gpu.swaps and self.gpu.swap.prefetch
+        return [Thread(target=self._loader, name="loader", daemon=True)] if loads else []
+
+    def actions(self) -> tuple[Actions, ...]:
+        """What it has done."""
+        return self.gpu.notes.columns()
 
     def _until_stopped(self, stop: Callable[[], bool]) -> str | None:
         try:

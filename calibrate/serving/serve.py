@@ -25,7 +25,7 @@ from calibrate.zoo.built import tensors
 from calibrate.zoo.sources import ZooError
 from simulator.clock.records import Batches, MemoryUse, Outcome, Requests, SimulationResult, Stall
 from simulator.clock.run import stages
-from simulator.rules.queues import Log
+from simulator.rules.queues import Log, Stage
 from simulator.world.deployment import Deployment, Service
 from simulator.world.hardware import Device as Gpu
 from simulator.world.workload import Demand
@@ -74,8 +74,20 @@ def serve_alone(
     start: Start = NOW,
 ) -> Served:
     """Serve in this process a deployment of one device that `check` has passed."""
+    return serve_on(opened(deployment, device), deployment, demand, models, duration_s, seed, start)
+
+
+def serve_on(
+    bench: "Bench",
+    deployment: Deployment,
+    demand: Mapping[str, Demand],
+    models: Mapping[str, Source],
+    duration_s: float,
+    seed: int,
+    start: Start = NOW,
+) -> Served:
+    """Serve on a bench that is open, and clear it."""
     began_s = perf_counter()
-    bench = opened(deployment, device)
     real = bench.device
     with in_regime(models[deployment.services[0].model].settings):
         try:
@@ -98,8 +110,8 @@ def serve_alone(
         process_peak_bytes=own_bytes(real, process_bytes, shared=start is not NOW),
     )
     return Served(
-        result=recorded(gpu, deployment, demand, ended_s, seed, perf_counter() - began_s),
-        actions=gpu.notes.columns(),
+        result=bench.recorded(executor, deployment, demand, ended_s, seed, perf_counter() - began_s),
+        actions=executor.actions(),
         held={name: held},
         stopped=stopped,
     )
@@ -141,7 +153,8 @@ def check(
         raise ServeError("failures: nobody pulls the plug of a real device. Leave failures out")
     for service in deployment.services:
         _check_service(service, deployment, models)
-    if unknown := sorted(set(demand) - {service.model for service in deployment.services}):
+    answering = {one.model for one in deployment.services} | {one.name for one in deployment.pipelines}
+    if unknown := sorted(set(demand) - answering):
         raise ServeError(f"workload: asks {unknown[0]!r}, which no service answers. Add a service")
     for gpu in deployment.devices:
         if not alone(deployment, gpu).services:
@@ -189,10 +202,15 @@ class Runner:
 
     def run(self, count: int) -> None:
         """One batch, until its outputs are there."""
-        self.model.forward(self.inputs[:count])
+        self.answer(count)
+
+    def answer(self, count: int) -> Any:
+        """The outputs of one batch."""
+        outputs = self.model.forward(self.inputs[:count])
         if self.model.device.kind == "cuda":
             # Not the whole device: weights may be under way on another stream.
             torch.cuda.current_stream(self.model.device.label).synchronize()
+        return outputs
 
     @property
     def input_bytes(self) -> int:
@@ -219,13 +237,33 @@ class Bench:
             self.measure(line, runner, gpu)
         for line in self.lines:
             self.warm_up(line)
-        executor = Executor(RealGpu(deployment, self.lines, self.weights))
+        executor = self.over(RealGpu(deployment, self.lines, self.weights))
         if executor.gpu.swaps:
             least = min(line.stage.workspace_bytes for line in self.lines)
             self.weights.reserve(gpu.memory_bytes - gpu.context_bytes - least)
         if isinstance(self.device, Cuda):
             torch.cuda.reset_peak_memory_stats(self.device.index)
         return executor
+
+    def over(self, gpu: RealGpu) -> Executor:
+        """What drives the device."""
+        return Executor(gpu)
+
+    def line(self, service: Service, stage: Stage, demand: Demand, runner: Runner) -> WaitingLine:
+        """Where requests wait for a model that is built."""
+        return WaitingLine(service, stage, demand.arrival_s.tolist(), runner.run)
+
+    def recorded(
+        self,
+        executor: Executor,
+        deployment: Deployment,
+        demand: Mapping[str, Demand],
+        ended_s: float,
+        seed: int,
+        wall_s: float,
+    ) -> SimulationResult:
+        """What happened until `ended_s`."""
+        return recorded(executor.gpu, deployment, demand, ended_s, seed, wall_s)
 
     def add(self, service: Service, deployment: Deployment, demand: Demand, source: Source) -> None:
         """Build one model."""
@@ -242,7 +280,7 @@ class Bench:
         (planned,) = stages(service, replica, deployment.swap, None)
         layers = self.weights.adopt(service.model, module, replica.profile.layers)
         stage = replace(planned, layers=layers, cv=0.0, beside_load=1.0)
-        self.lines.append(WaitingLine(service, stage, demand.arrival_s.tolist(), runner.run))
+        self.lines.append(self.line(service, stage, demand, runner))
 
     def limit(self, gpu: Gpu) -> None:
         """Bound a GPU's allocator to what the deployment allows; inputs that wait are the executor's own and on top."""

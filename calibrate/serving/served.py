@@ -18,6 +18,8 @@ WAKE, FOLLOW = "wake", "follow"
 """Kinds of action that are the executor's own: starting a batch on an idle device, and after another batch."""
 ASKED = "asked to stop"
 """Why one of several processes stopped, where the reason is another's."""
+STEPS = ("decode", "resize", "letterbox", "crop", "suppress", "track")
+"""Work of a processor that is done as `planner calibrate --what host` times it."""
 EVERY = 16
 """Up to here each size of batch is tried; beyond, they are many."""
 
@@ -27,18 +29,31 @@ class ServeError(InputError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What the camera of a pipeline sees, and what a processor does with its frames."""
+
+    width: int
+    height: int
+    counts: tuple[int, ...]
+    """Objects in each picture of the video, which then begins again."""
+    steps: Mapping[str, str]
+    """By stage that a processor works on: one of `STEPS`; others compute for as long as the stage says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
     """All that a device did of one kind for one model, in order of time."""
 
     kind: str
-    """`run`, `load`, `evict`; `wake` and `follow` last from the moment a batch could run until it was started."""
+    """`run`, `load`, `evict`; `work` on one item at a station; `wake` and `follow` last from the moment a batch could
+    run until it was started."""
     model: str
     device: str
     start_s: Floats
     batch: NDArray[np.int32]
     """Requests of the batch; 0 of a load and an eviction."""
     expected_s: Floats
-    """By the profile, without noise; 0 of all but runs and loads."""
+    """By the profile, without noise; 0 of all but runs, loads and work."""
     actual_s: Floats
 
 

@@ -33,12 +33,15 @@ class Requests:
 
     def since(self, first: int) -> "Requests":
         """Those from a place on."""
+        return self._cut(slice(first, None))
+
+    def until(self, first: int) -> "Requests":
+        """Those before a place."""
+        return self._cut(slice(first))
+
+    def _cut(self, part: slice) -> "Requests":
         return Requests(
-            self.arrival_s[first:],
-            self.source[first:],
-            self.start_s[first:],
-            self.finish_s[first:],
-            self.outcome[first:],
+            self.arrival_s[part], self.source[part], self.start_s[part], self.finish_s[part], self.outcome[part]
         )
 
 

@@ -412,13 +412,7 @@ class World:
     def _requests_of_pipeline(self, one: OpenPipeline) -> dict[str, Requests]:
         """Of its frames and, one after another, of its stages."""
         stages = {name: self._requests_of_stage(name, stage) for name, stage in one.stages.items()}
-        begun_s = np.full(len(one.frames.arrival_s), np.nan)
-        for name in one.first:
-            start_s = stages[name].start_s
-            begun_s[: len(start_s)] = np.fmin(begun_s[: len(start_s)], start_s)
-        answered_s, lost_s = one.frames.columns(one.pipeline.ordered)
-        frames = settled(one.frames.demand, begun_s, answered_s, self.duration_s, lost_s)
-        return {one.pipeline.name: frames, **stages}
+        return {one.pipeline.name: settled_frames(one, stages, self.duration_s), **stages}
 
     def _requests_of_stage(self, name: str, stage: OpenStage) -> Requests:
         if isinstance(stage, StationStage):
@@ -464,6 +458,16 @@ class World:
     def batches(self) -> tuple[Batches, ...]:
         """The batches of every queue, dropped rows left out, failed attempts marked."""
         return tuple(_batches(queue, device) for device, queues in self.on_device.items() for queue in queues)
+
+
+def settled_frames(one: OpenPipeline, stages: Mapping[str, Requests], end_s: float) -> Requests:
+    """The frames of a pipeline as requests, of what is known of its stages."""
+    begun_s = np.full(len(one.frames.arrival_s), np.nan)
+    for name in one.first:
+        start_s = stages[name].start_s
+        begun_s[: len(start_s)] = np.fmin(begun_s[: len(start_s)], start_s)
+    answered_s, lost_s = one.frames.columns(one.pipeline.ordered)
+    return settled(one.frames.demand, begun_s, answered_s, end_s, lost_s)
 
 
 def noise_by_queue(

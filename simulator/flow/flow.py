@@ -82,11 +82,7 @@ class Flow:
         drawn = draw_items(pipeline, len(demand.arrival_s), self.seed)
         frames = Frames(demand, drawn.values())
         stages = {stage.name: self._stage(pipeline, stage, frames, drawn[stage.name]) for stage in pipeline.stages}
-        for stage in pipeline.stages:
-            _link(stage, stages, drawn)
-        return OpenPipeline(
-            pipeline, frames, {pipeline.name_of(stage): stages[stage.name] for stage in pipeline.stages}
-        )
+        return linked(pipeline, frames, stages, drawn)
 
     def _stage(self, pipeline: Pipeline, stage: PipelineStage, frames: Frames, items: StageItems) -> OpenStage:
         match stage.work:
@@ -96,6 +92,15 @@ class Flow:
                 work_s = draw_work_s(pipeline, stage, work, len(items.frame), self.seed)
                 stations = [one for one in self.stations if one.station.kind == kind]
                 return StationStage(frames, items, work_s, stations, self.homes if kind == DECODE else {}, self.env)
+
+
+def linked(
+    pipeline: Pipeline, frames: Frames, stages: Mapping[str, OpenStage], drawn: Mapping[str, StageItems]
+) -> OpenPipeline:
+    """The pipeline, each of its stages known to those before it; `stages` by their names in it."""
+    for stage in pipeline.stages:
+        _link(stage, stages, drawn)
+    return OpenPipeline(pipeline, frames, {pipeline.name_of(stage): stages[stage.name] for stage in pipeline.stages})
 
 
 def _link(stage: PipelineStage, stages: Mapping[str, OpenStage], drawn: Mapping[str, StageItems]) -> None:
