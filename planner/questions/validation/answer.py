@@ -61,7 +61,7 @@ class Timing:
     spread: float
     """Standard deviation of actual over expected."""
     expected_spread: float | None
-    """The same as rehearsals or profile state it; None of loads."""
+    """The same as rehearsals or profile state it; None of loads and of work of a core."""
 
 
 class CauseKind(StrEnum):
@@ -73,6 +73,8 @@ class CauseKind(StrEnum):
     """Batches of a model took more unequal times."""
     LOAD = "load"
     """Loads of a model took longer or less on average."""
+    WORK = "work"
+    """A core took longer or less for a stage of a pipeline on average."""
     HARNESS = "harness"
     """Starting batches took longer or less."""
 

@@ -130,7 +130,8 @@ def factor(speed: RehearsedSpeed, actions: Actions, size: int) -> float:
     """Time of an action at this speed over that of its profile."""
     if actions.kind == "run":
         return of_size(speed.run.get(actions.model), size)
-    return speed.load.get(actions.model, 1.0)
+    times = speed.work if actions.kind == "work" else speed.load
+    return times.get(actions.model, 1.0)
 
 
 # The cause
@@ -190,6 +191,8 @@ def as_they_were(recording: Recording, one: Timing, basis: Basis) -> OtherCosts:
     """Times of one kind of action of one model as they were, by batch size."""
     if one.kind == "load":
         return OtherCosts(load={one.model: one.actual_s / one.expected_s}, certain=True)
+    if one.kind == "work":
+        return OtherCosts(work={one.model: one.actual_s / one.expected_s}, certain=True)
     mine = [actions for actions in recording.actions if (actions.kind, actions.model) == (one.kind, one.model)]
     sizes = np.concatenate([actions.batch for actions in mine])
     actual_s = np.concatenate([actions.actual_s for actions in mine])

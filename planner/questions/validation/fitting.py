@@ -4,20 +4,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from calibrate.library.reading import USUAL_RUNTIME
+from calibrate.serving.served import Scene
 from planner.io.load import Loaded, workload
 from planner.model.parts.models import ModelSpec
+from planner.model.parts.pipelines import PipelineSpec
 from planner.model.parts.serving import ValidateSpec
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Profiles, context_of
+from planner.questions.validation.pipelines import (
+    CORE,
+    HOST,
+    CorePace,
+    at_pace,
+    core_stages,
+    frame_s,
+    model_slos,
+    opened,
+    scene_of,
+)
 from planner.questions.validation.speed import BySize, of_size
 from simulator.clock.run import check
 from simulator.errors import DeploymentError
+from simulator.flow.rates import service_rates_rps, station_loads
 from simulator.world.deployment import BatchingPolicy, Deployment, Replica, Service
 from simulator.world.hardware import GPU, Device, Host
+from simulator.world.pipelines import Pipeline
 from simulator.world.profile import Profile
 from simulator.world.workload import SLO, Workload, scaled
-
-HOST = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +42,8 @@ class Case:
     workload: Workload
     warmup_s: float
     """Start of the run that is left out of the figures."""
+    scene: Scene | None = None
+    """What the camera of its pipeline sees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +52,7 @@ class Pace:
 
     run: Mapping[str, BySize] = field(default_factory=dict)
     load: Mapping[str, float] = field(default_factory=dict)
+    core: CorePace = field(default_factory=CorePace)
 
 
 AS_PROFILED = Pace()
@@ -47,7 +63,8 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
 
     DeploymentError where that cannot be.
     """
-    scenario, demand = loaded.scenario, workload(loaded)
+    scenario, demand = loaded.scenario.with_stages, workload(loaded)
+    scene = scene_of(scenario)
     services = [
         service(spec, profile_of(spec, gpu, library, scenario.validate), scenario, pace) for spec in scenario.models
     ]
@@ -56,18 +73,44 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
     placed = {}
     for process, group in zip(devices, groups, strict=True):
         placed.update({one.model: on(one, process.id) for one in group})
+    scale = scenario.validate.slo_scale
+    pipelines = [opened_pipeline(spec, scene, placed, pace, scale) for spec in scenario.pipelines if scene]
+    for pipeline in pipelines:
+        placed |= {name: replace(placed[name], slo=slo) for name, slo in model_slos(pipeline).items()}
     deployment = Deployment(
         services=tuple(placed[spec.name] for spec in scenario.models),
         devices=tuple(devices),
         hosts=(Host(id=HOST, pcie_root_bytes_per_s=gpu.pcie_bytes_per_s),),
         scheduling=scenario.scheduling,
         swap=scenario.swap.policy,
+        pipelines=tuple(pipelines),
+        stations=(CORE,) if core_stages(pipelines) else (),
     )
     check(deployment, demand)
     if scenario.validate.load is not None:
-        work = offered_work(deployment, demand.rates_rps(), pace)
-        demand = scaled(demand, scenario.validate.load / work)
-    return Case(deployment=deployment, workload=demand, warmup_s=scenario.warmup or 0.0)
+        demand = scaled(demand, scenario.validate.load / busiest(deployment, demand.rates_rps(), pace))
+    return Case(deployment=deployment, workload=demand, warmup_s=scenario.warmup or 0.0, scene=scene)
+
+
+def opened_pipeline(
+    spec: PipelineSpec, scene: Scene, services: Mapping[str, Service], pace: Pace, slo_scale: float | None
+) -> Pipeline:
+    """A pipeline on one core and the device; its SLO in work of one frame, where the scenario says so."""
+    pipeline = opened(spec, scene, pace.core)
+    if slo_scale is None:
+        return pipeline
+    run_s = {
+        name: of_size(pace.run.get(name), 1) * one.replicas[0].profile.latency(1) for name, one in services.items()
+    }
+    latency_s = slo_scale * frame_s(pipeline, run_s, pace.core.slower)
+    return replace(pipeline, slo=replace(pipeline.slo, latency_s=latency_s))
+
+
+def busiest(deployment: Deployment, rates_rps: Mapping[str, float], pace: Pace) -> float:
+    """Share of its time that the device works at full batches, or the core, whichever has more to do."""
+    of_device = offered_work(deployment, service_rates_rps(deployment, rates_rps), pace)
+    loads = station_loads(at_pace(deployment, pace.core.slower), rates_rps)
+    return max(of_device, *loads.values(), 0.0)
 
 
 def precision_of(spec: ModelSpec) -> str | None:
@@ -99,7 +142,7 @@ def service(spec: ModelSpec, profile: Profile, scenario: Scenario, pace: Pace) -
     """One replica of a model; its SLO and its longest wait in run times, where the scenario says so."""
     validate, slower = scenario.validate, pace.run.get(spec.name)
     slo_s, wait_s = spec.slo.latency, spec.max_queue_delay
-    if validate.slo_scale is not None:
+    if validate.slo_scale is not None and spec.name not in scenario.stages:
         slo_s = validate.slo_scale * of_size(slower, validate.batch_size) * profile.latency(validate.batch_size)
     if validate.delay_scale is not None:
         wait_s = validate.delay_scale * of_size(slower, 1) * profile.latency(1)

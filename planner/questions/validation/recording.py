@@ -22,9 +22,10 @@ from planner.questions.validation.written import (
     WrittenBatches,
     WrittenMemory,
     WrittenRequests,
+    WrittenStation,
     impossible_run,
 )
-from simulator.clock.records import Batches, Load, MemoryUse, Requests, SimulationResult, Stall
+from simulator.clock.records import Batches, Load, MemoryUse, Requests, SimulationResult, Stall, StationUse
 from simulator.clock.run import check
 from simulator.errors import DeploymentError
 from simulator.world.curves import Interpolated
@@ -146,6 +147,8 @@ def encode(recording: Recording) -> dict[str, Any]:
         "loads": list(map(encode_load, result.loads)),
         "stalls": list(map(encode_stall, result.stalls)),
         "memory": {name: encode_memory(use) for name, use in result.memory.items()},
+        "frames": {name: frames.tolist() for name, frames in result.frames.items()},
+        "stations": {name: encode_station(use) for name, use in result.stations.items()},
         "actions": list(map(encode_actions, recording.actions)),
         "takes": list(map(ticks, recording.takes_s)),
         "held": {name: asdict(held) for name, held in recording.held.items()},
@@ -206,6 +209,11 @@ def encode_memory(use: MemoryUse) -> dict[str, Any]:
     return {"at": deltas(use.at_s), "used_bytes": use.used_bytes.tolist()}
 
 
+def encode_station(use: StationUse) -> dict[str, Any]:
+    """Starts as gaps, ends counted from the start."""
+    return {"start": deltas(use.start_s), "took": spans(use.finish_s - use.start_s)}
+
+
 def encode_actions(actions: Actions) -> dict[str, Any]:
     """Starts as gaps, times in microseconds."""
     return {
@@ -260,6 +268,8 @@ def decode(written: Written) -> Recording:
         stalls=tuple(starmap(decode_stall, written.stalls)),
         memory={name: decode_memory(use) for name, use in written.memory.items()},
         wall_s=written.wall_s,
+        frames={name: np.array(frames, dtype=np.int64) for name, frames in written.frames.items()},
+        stations={name: decode_station(use) for name, use in written.stations.items()},
     )
     return Recording(
         scenario=written.scenario,
@@ -337,6 +347,12 @@ def decode_stall(device: str, start: int, finish: int) -> Stall:
 def decode_memory(written: WrittenMemory) -> MemoryUse:
     """Memory over time."""
     return MemoryUse(summed(written.at) * TICK_S, np.array(written.used_bytes, dtype=np.int64))
+
+
+def decode_station(written: WrittenStation) -> StationUse:
+    """What a station did."""
+    start = summed(written.start)
+    return StationUse(start * TICK_S, (start + np.array(written.took, dtype=float)) * TICK_S)
 
 
 def decode_actions(written: WrittenActions) -> Actions:

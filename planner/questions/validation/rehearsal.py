@@ -1,7 +1,9 @@
 """A short run in which every model takes its turn, to time the device right before and after a run.
 
 It keeps the device as busy as the run will, for a processor that rests between batches is slower at the next one. It
-has other arrivals than the run and says nothing of how long requests wait. Comes to torch through the executor alone.
+has other arrivals than the run and says nothing of how long requests wait. A pipeline rehearses on other frames, for
+how busy its core and its device are at the same time sets how long both take. Comes to torch through the executor
+alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ from simulator.clock.metrics import summarise
 from simulator.clock.run import simulate
 from simulator.world.deployment import BatchingPolicy, Drop, Replica, Service
 from simulator.world.profile import WeightSource
-from simulator.world.workload import Demand
+from simulator.world.workload import Demand, draw
 
 if TYPE_CHECKING:
     from calibrate.serving.serve import Source
@@ -32,6 +34,8 @@ BUSIEST = 0.95
 """A device that is predicted to be busier than this rehearses as if it were so busy."""
 SIGHTINGS = 3
 """Times that each model shall run at each size, so that the spread of run times is known."""
+SEED = 20_000
+"""Draws the frames of a pipeline's rehearsal: they are not those of the run."""
 PREDICTED_S = 60.0
 """Length of the simulation that predicts how busy the device will be."""
 
@@ -59,7 +63,8 @@ def rehearse(case: Case, models: Mapping[str, "Source"], device: str, lasts_s: f
 
     patient_services = tuple(map(patient, case.deployment.services))
     deployment = replace(case.deployment, services=patient_services)
-    served = serve(deployment, turns(case, lasts_s), models, device, lasts_s)
+    asked = draw(case.workload, lasts_s, SEED) if deployment.pipelines else turns(case, lasts_s)
+    served = serve(deployment, asked, models, device, lasts_s, seed=SEED, scene=case.scene)
     if served.stopped == "interrupted":
         raise KeyboardInterrupt
     if served.stopped:

@@ -19,6 +19,7 @@ from planner.catalog.offers import Catalog
 from planner.io.load import Loaded
 from planner.model.parts.models import ModelSpec
 from planner.questions.validation.fitting import Case, Pace, fit, precision_of
+from planner.questions.validation.pipelines import CorePace
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse
 from planner.questions.validation.speed import speed_of
@@ -68,8 +69,11 @@ def record(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at
     if wanted := missing(loaded, bench, kind):
         note(f"Measuring {', '.join(wanted)} on {kind}; profiles go to {bench.directories[0]}.")
         calibrate(loaded, bench, wanted)
+    if loaded.scenario.pipelines and not known(bench, kind)[1].probes(kind).get("host"):
+        note(f"Measuring how long a core of {kind} takes for frames; it goes to {bench.directories[0]}.")
+        probe_host(bench)
     gpu, library = known(bench, kind)
-    for line in strangers(fit(loaded, gpu, library), library, machine):
+    for line in strangers(fit(loaded, gpu, library, Pace(core=core_pace(library, gpu))), library, machine):
         note(line)
     return kept(serve(loaded, ServedDevice(bench.device, machine, gpu, library), duration_s, created_at, note))
 
@@ -102,7 +106,7 @@ def has_profiles(directory: Path) -> bool:
 
 def missing(loaded: Loaded, bench: ValidationBench, kind: str) -> list[str]:
     """Models without a profile on this device, or with one that ends before the scenario's largest batch."""
-    specs = loaded.scenario.models
+    specs = loaded.scenario.with_stages.models
     try:
         _, library = known(bench, kind)
     except DeploymentError:
@@ -126,7 +130,7 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> 
     from calibrate.sweep.sweep import run
     from calibrate.zoo import zoo
 
-    specs = [spec for spec in loaded.scenario.models if runs_as(spec) in wanted]
+    specs = [spec for spec in loaded.scenario.with_stages.models if runs_as(spec) in wanted]
     for spec in specs:
         if not spec.factory and zoo.expand(runs_as(spec)) is None:
             known = ", ".join(zoo.MODELS)
@@ -139,6 +143,24 @@ def calibrate(loaded: Loaded, bench: ValidationBench, wanted: Sequence[str]) -> 
         if code:
             names = ", ".join(request.models)
             raise DeploymentError(f"{names}: could not be measured (exit {code}). The lines above say why.")
+
+
+def probe_host(bench: ValidationBench) -> None:
+    """Measure the work of a core on frames. DeploymentError where that does not work."""
+    from calibrate.sweep.request import Request
+    from calibrate.sweep.sweep import run
+
+    request = Request(
+        models=(),
+        device=bench.device,
+        modes=("device",),
+        probes=("host",),
+        seconds_per_point=SECONDS_PER_POINT,
+        out=bench.directories[0],
+        resume=True,
+    )
+    if code := run(request):
+        raise DeploymentError(f"work of the host: could not be measured (exit {code}). The lines above say why.")
 
 
 def requests_of(specs: Sequence[ModelSpec], bench: ValidationBench, batch_size: int) -> Iterator["Request"]:
@@ -203,15 +225,19 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
     Rates and SLOs are fitted to the device as the first rehearsal finds it: 60 % load of a device that happens to be
     slow today is less than of the one that was profiled.
     """
-    scenario, case = loaded.scenario, fit(loaded, device.gpu, device.library)
+    scenario, core = loaded.scenario, core_pace(device.library, device.gpu)
+    case = fit(loaded, device.gpu, device.library, Pace(core=core))
     profiles = {service.model: service.replicas[0].profile for service in case.deployment.services}
     models, sessions_cv = sources(loaded, profiles), between_sessions(device.library, device.gpu)
+    core = replace(core, found=objects_found(case, models))
+    case = fit(loaded, device.gpu, device.library, Pace(core=core))
     lasts_s, before = lengths(duration_s), Processor.now()
     rehearsed_s = rehearsal_s(lasts_s[0])
     note(f"Rehearsing for {rehearsed_s:g} s.")
     rehearsal = rehearse(case, models, device.name, rehearsed_s)
     speed = speed_of([rehearsal])
-    case = fit(loaded, device.gpu, device.library, Pace(run=speed.run, load=speed.load))
+    pace = Pace(run=speed.run, load=speed.load, core=replace(core, slower=speed.work))
+    case = fit(loaded, device.gpu, device.library, pace)
     demand = draw(case.workload, duration_s, scenario.seed)
     server = TakeServer(case, models, device, rehearsed_s, note)
     takes, again, stopped = server.in_takes(demand, lasts_s, scenario.seed)
@@ -237,6 +263,20 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
     )
 
 
+def core_pace(library: Library, gpu: GPU) -> CorePace:
+    """A core as it was probed."""
+    return CorePace(probed_s=library.probes(gpu.name).get("host", {}))
+
+
+def objects_found(case: Case, models: Mapping[str, "Source"]) -> tuple[int, ...]:
+    """Objects that the detector of a pipeline finds in each picture of its scene; none without a pipeline."""
+    if case.scene is None:
+        return ()
+    from calibrate.serving.pipelines import counted
+
+    return counted(case.deployment.pipelines[0], models, case.scene)
+
+
 @dataclass(frozen=True, slots=True)
 class TakeServer:
     """Serves takes, and rehearses between them."""
@@ -258,7 +298,10 @@ class TakeServer:
         rehearsals: list[tuple[Actions, ...]] = []
         for number, asked in enumerate(cut(demand, lasts_s)):
             self._announce(number, lasts_s)
-            takes.append(run(self.case.deployment, asked, self.models, self.device.name, lasts_s[number], seed=seed))
+            case = self.case
+            takes.append(
+                run(case.deployment, asked, self.models, self.device.name, lasts_s[number], seed=seed, scene=case.scene)
+            )
             if stopped := takes[-1].stopped or self._rehearse_again(rehearsals):
                 return takes, rehearsals, stopped
         return takes, rehearsals, ""
@@ -323,7 +366,7 @@ def sources(loaded: Loaded, profiles: Mapping[str, Profile]) -> dict[str, "Sourc
             settings=Settings(precision=profiles[spec.name].precision),
             input_shape=spec.input or None,
         )
-        for spec in loaded.scenario.models
+        for spec in loaded.scenario.with_stages.models
     }
 
 

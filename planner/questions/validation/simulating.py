@@ -8,6 +8,7 @@ from statistics import geometric_mean, stdev
 import numpy as np
 
 from planner.questions.validation.harness import Harness
+from planner.questions.validation.pipelines import at_pace, core_stages
 from planner.questions.validation.recording import Recording
 from planner.questions.validation.speed import (
     ByModel,
@@ -46,6 +47,8 @@ class OtherCosts:
     """Factors on run times, by model and batch size."""
     load: ByModel = field(default_factory=dict)
     """Factors on load times, by model."""
+    work: ByModel = field(default_factory=dict)
+    """Factors on times of a core, by stage."""
     cv: ByModel = field(default_factory=dict)
     """Spread of one batch's run time, by model."""
     certain: bool = False
@@ -75,7 +78,11 @@ def simulated(recording: Recording, basis: Basis, replications: int, changes: Ot
 def workloads(recording: Recording) -> list[Workload]:
     """The arrivals of each take, counted from its beginning."""
     found = []
-    came = {model: Demand(asked.arrival_s, asked.source) for model, asked in recording.result.requests.items()}
+    came = {
+        model: Demand(asked.arrival_s, asked.source)
+        for model, asked in recording.result.requests.items()
+        if model not in recording.result.frames
+    }
     for asked, lasts_s in zip(cut(came, recording.lasts_s), recording.lasts_s, strict=True):
         found.append(Workload(tuple(Stream(model, Trace(one.arrival_s, lasts_s)) for model, one in asked.items())))
     return found
@@ -114,6 +121,7 @@ def as_rehearsed(
     """
     deployment = stretched(recording.result.deployment, speed.run, speed.load, speed.cv)
     deployment = uneven(stretched(deployment, changes.run, changes.load), changes.cv)
+    deployment = at_pace(at_pace(deployment, speed.work, speed.work_cv), changes.work)
     if not speed.slowdown:
         return deployment
     slowed = deployment
@@ -160,8 +168,8 @@ def disturbed(
 ) -> Deployment:
     """The deployment with run times and load times off by a draw of their errors.
 
-    All models share one draw of run times and one of load times; each model and batch size has one of run times more.
-    Factors are lognormal, for a cost is never below zero.
+    All models share one draw of run times, with the core, and one of load times; each model and batch size has one of
+    run times more. Factors are lognormal, for a cost is never below zero.
     """
     run_draw, load_draw = rng.standard_normal(2)
     common, own = run_errors(recording, speed)
@@ -175,7 +183,8 @@ def disturbed(
             factors[size] = float(np.exp(run_draw * common.get(model, 0.0) + rng.standard_normal() * error))
         runs[model] = factors
         loads[model] = float(np.exp(load_draw * load_error.get(model, 0.0)))
-    return stretched(deployment, runs, loads)
+    core = float(np.exp(run_draw * max(common.values(), default=0.0)))
+    return at_pace(stretched(deployment, runs, loads), dict.fromkeys(core_stages(deployment.pipelines), core))
 
 
 def stretched(

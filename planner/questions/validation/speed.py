@@ -41,6 +41,10 @@ class RehearsedSpeed:
     """One standard deviation of `load`, of all models alike, a share."""
     cv: float | None = None
     """Coefficient of variation of one batch's run time."""
+    work: ByModel = field(default_factory=dict)
+    """Times of a core by stage of a pipeline, the mean of both rehearsals."""
+    work_cv: ByModel = field(default_factory=dict)
+    """Spread of one item's time on a core, by stage."""
     slowdown: ByModel = field(default_factory=dict)
     """By device, where several processes share one: run times while the others run too, over those alone."""
 
@@ -88,6 +92,7 @@ class TimedAction(NamedTuple):
 def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
     """The speed by the rehearsals right before and right after a run."""
     runs, loads = comparable(all_timed(rehearsals, "run")), all_timed(rehearsals, "load")
+    works = all_timed(rehearsals, "work")
     if not runs:
         return RehearsedSpeed()
     slowdown = slowdowns(runs)
@@ -97,6 +102,8 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
     return RehearsedSpeed(
         run=by_size(usual_ratios(alone)),
         load={model: ratio for (model, _), ratio in usual_ratios(loads).items()},
+        work={stage: ratio for (stage, _), ratio in usual_ratios(works).items()},
+        work_cv={stage: pooled_cv([one for one in works if one.model == stage]) for stage in stages_of(works)},
         before=levels[0],
         after=levels[1] if len(levels) > 1 else None,
         drift=drift_of(alone),
@@ -105,6 +112,11 @@ def speed_of(rehearsals: Sequence[Sequence[Actions]]) -> RehearsedSpeed:
         cv=spread,
         slowdown=slowdown,
     )
+
+
+def stages_of(works: Sequence[TimedAction]) -> list[str]:
+    """Stages that a core worked on."""
+    return list(dict.fromkeys(work.model for work in works))
 
 
 def mean_errors(actions: Sequence[TimedAction], spread: float) -> dict[KindOfBatch, float]:

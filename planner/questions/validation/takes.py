@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.serving.served import Actions, Held, Served, in_a_row
-from simulator.clock.records import Batches, MemoryUse, Requests, SimulationResult
+from simulator.clock.records import Batches, MemoryUse, Requests, SimulationResult, StationUse
 from simulator.world.workload import Demand, Floats
 
 T = TypeVar("T")
@@ -60,6 +60,8 @@ def in_sequence(takes: Sequence[SimulationResult]) -> SimulationResult:
         loads=in_a_row(shifted, "loads"),
         stalls=in_a_row(shifted, "stalls"),
         memory={name: memory_joined([take.memory[name] for take in shifted]) for name in first.memory},
+        frames={name: frames_joined(takes, name) for name in first.frames},
+        stations={name: uses_joined([take.stations[name] for take in shifted]) for name in first.stations},
         wall_s=sum(take.wall_s for take in takes),
     )
 
@@ -82,6 +84,7 @@ def moved(take: SimulationResult, by_s: float) -> SimulationResult:
         loads=tuple(spans_moved(load, by_s) for load in take.loads),
         stalls=tuple(spans_moved(stall, by_s) for stall in take.stalls),
         memory={name: MemoryUse(use.at_s + by_s, use.used_bytes) for name, use in take.memory.items()},
+        stations={name: spans_moved(use, by_s) for name, use in take.stations.items()},
     )
 
 
@@ -112,6 +115,28 @@ def batches_joined(parts: Iterable[Batches]) -> tuple[Batches, ...]:
             aborted=np.concatenate([part.aborted for part in same]),
         )
         for same in alike(parts, lambda part: (part.model, part.device))
+    )
+
+
+def frames_joined(takes: Sequence[SimulationResult], stage: str) -> NDArray[np.int64]:
+    """The frame of each item of a stage: those of a take are counted on from the takes before."""
+    before = [0, *accumulate(frame_count(take, stage) for take in takes)]
+    return np.concatenate([take.frames[stage] + first for take, first in zip(takes, before, strict=False)])
+
+
+def frame_count(take: SimulationResult, stage: str) -> int:
+    """Frames of the pipeline that a stage belongs to."""
+    return next(
+        len(take.requests[one.name].arrival_s)
+        for one in take.deployment.pipelines
+        if stage in map(one.name_of, one.stages)
+    )
+
+
+def uses_joined(parts: Sequence[StationUse]) -> StationUse:
+    """What one station did."""
+    return StationUse(
+        np.concatenate([part.start_s for part in parts]), np.concatenate([part.finish_s for part in parts])
     )
 
 

@@ -79,10 +79,18 @@ class WrittenMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenStation:
+    """Items that a station took: starts as gaps, and how long each took."""
+
+    start: tuple[Ticks, ...]
+    took: tuple[Ticks, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenActions:
     """Actions of one kind, model and device."""
 
-    kind: Literal["run", "load", "evict", "wake", "follow"]
+    kind: Literal["run", "load", "evict", "work", "wake", "follow"]
     model: str
     device: str
     start: tuple[Ticks, ...]
@@ -117,6 +125,9 @@ class Written:
     memory: Mapping[str, WrittenMemory]
     actions: tuple[WrittenActions, ...]
     held: Mapping[str, Held]
+    frames: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
+    """By stage of a pipeline: the frame that each of its items is of."""
+    stations: Mapping[str, WrittenStation] = field(default_factory=dict)
     takes: tuple[Ticks, ...] = ()
     launch: Mapping[str, tuple[Ticks, ...]] = field(default_factory=dict)
     """Times that the harness took, by device in the order of batches; now they stand among the actions."""
@@ -128,13 +139,23 @@ class KnownNames:
 
     models: Sequence[str]
     devices: Sequence[str]
+    asked: Sequence[str]
+    """All that requests are of: models, pipelines, and the stages of these."""
+    stages: Sequence[str]
+    """Of pipelines."""
+    stations: Sequence[str]
 
 
 def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
     """Facts that no run of the deployment can have given."""
+    models = [service.model for service in deployment.services]
+    stages = [one.name_of(stage) for one in deployment.pipelines for stage in one.stages]
     names = KnownNames(
-        models=[service.model for service in deployment.services],
+        models=models,
         devices=[device.id for device in deployment.devices],
+        asked=list(dict.fromkeys([*models, *(one.name for one in deployment.pipelines), *stages])),
+        stages=stages,
+        stations=[station.id for station in deployment.stations],
     )
     yield from impossible_deployment(deployment)
     if written.warmup_s >= written.duration_s:
@@ -187,7 +208,9 @@ def impossible_replica(where: str, replica: Replica) -> Iterator[str]:
 
 def other_names(written: Written, names: KnownNames) -> Iterator[str]:
     """Models and devices that the deployment lacks, or of which the recording lacks figures."""
-    yield from all_named("requests", written.requests, names.models)
+    yield from all_named("requests", written.requests, names.asked)
+    yield from all_named("frames", written.frames, names.stages)
+    yield from all_named("stations", written.stations, names.stations)
     yield from all_named("memory", written.memory, names.devices)
     yield from all_named("batches", {batches.model: batches for batches in written.batches}, names.models)
     yield from unknown("launch", written.launch, names.devices)
@@ -212,6 +235,11 @@ def impossible_columns(written: Written) -> Iterator[str]:
         yield from uneven(f"requests[{model}]", columns(requests, "arrival", "start", "finish", "outcome"))
         if not set(requests.outcome) <= outcomes:
             yield f"requests[{model}].outcome: must be digits of those that there are, got {quoted(requests.outcome)}"
+    for stage, frames in written.frames.items():
+        if stage in written.requests and len(frames) != len(written.requests[stage].arrival):
+            yield f"frames[{stage}]: must be one for each of its items"
+    for station, work in written.stations.items():
+        yield from uneven(f"stations[{station}]", columns(work, "start", "took"))
     for device, use in written.memory.items():
         yield from uneven(f"memory[{device}]", columns(use, "at", "used_bytes"))
 
@@ -238,7 +266,8 @@ def impossible_spans(written: Written, names: KnownNames) -> Iterator[str]:
 
 def impossible_actions(where: str, actions: WrittenActions, names: KnownNames) -> Iterator[str]:
     """Actions that no device can have done."""
-    yield from unknown_place(where, actions, names)
+    yield from unknown(f"{where}.model", [actions.model], names.asked)
+    yield from unknown(f"{where}.device", [actions.device], [*names.devices, *names.stations])
     yield from uneven(where, columns(actions, "start", "batch", "expected", "actual"))
     took = [actual for actual, expected in zip(actions.actual, actions.expected, strict=False) if expected]
     if not all(took):
@@ -250,7 +279,7 @@ def columns(written: object, *names: str) -> dict[str, Any]:
     return {name: getattr(written, name) for name in names}
 
 
-def unknown_place(where: str, written: WrittenBatches | WrittenActions, names: KnownNames) -> Iterator[str]:
+def unknown_place(where: str, written: WrittenBatches, names: KnownNames) -> Iterator[str]:
     """A model or a device that the deployment lacks."""
     yield from unknown(f"{where}.model", [written.model], names.models)
     yield from unknown(f"{where}.device", [written.device], names.devices)

@@ -196,14 +196,14 @@ def difference(answer: Validation, cause: Cause) -> str:
     if cause.kind is CauseKind.HARNESS:
         over = answer.overhead
         return f"The harness took {over.mean_s * 1e3:.3g} ms for each batch, {over.share * 100:.2g} % of the time."
-    kind = "load" if cause.kind is CauseKind.LOAD else "run"
+    kind = cause.kind.value if cause.kind in (CauseKind.LOAD, CauseKind.WORK) else "run"
     timing = next(one for one in answer.timings if (one.kind, one.model) == (kind, cause.model))
     return uneven_times(timing) if cause.kind is CauseKind.SPREAD else other_times(timing)
 
 
 def other_times(one: Timing) -> str:
     """`Batches of lenet took 12 % longer than expected: 1.12 ms instead of 1 ms on average (594).`"""
-    actions = "Batches" if one.kind == "run" else "Loads"
+    actions = {"run": "Batches", "work": "Items"}.get(one.kind, "Loads")
     share = three_digits(abs(one.actual_s / one.expected_s - 1) * 100)
     direction = "longer" if one.actual_s > one.expected_s else "less"
     times_ms = f"{one.actual_s * 1e3:.4g} ms instead of {one.expected_s * 1e3:.4g} ms on average"
