@@ -1,0 +1,294 @@
+"""Pipelines in a validation: what is shown, how a core's work is fitted and rehearsed, recordings, one real run."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import worlds
+from support.commands import planner
+from support.paths import SCENARIOS
+
+from calibrate.serving.served import Actions, Held
+from planner.io.load import load_scenario
+from planner.questions.validation import pipelines, serving
+from planner.questions.validation.answer import CauseKind
+from planner.questions.validation.comparison import validate
+from planner.questions.validation.fitting import Case, Pace, busiest, fit
+from planner.questions.validation.pipelines import CorePace, at_pace, core_stages, scene_of
+from planner.questions.validation.recording import Recording, encode, kept, read_recording, write_recording
+from planner.questions.validation.simulating import stretched
+from planner.questions.validation.speed import speed_of
+from planner.questions.validation.takes import cut, in_sequence
+from planner.show.text.validation import render
+from planner.units.writing import Format, Screen
+from simulator.clock.metrics import summarise
+from simulator.clock.records import Outcome, SimulationResult
+from simulator.clock.run import replicate, simulate
+from simulator.errors import DeploymentError
+from simulator.world.curves import Interpolated
+from simulator.world.deployment import Deployment
+from simulator.world.model import Layer
+from simulator.world.pipelines import FanOutKind
+from simulator.world.workload import draw
+
+PATH = SCENARIOS / "validation" / "pipeline.yaml"
+PROBED_S = {"decode_1280x720_s": 0.004, "letterbox_1280x720_s": 0.008, "crop_1280x720_s": 0.001}
+DETECT_S, CLASSIFY_S = (0.020, 0.036, 0.052, 0.068), (0.004, 0.006, 0.008, 0.010)
+
+
+class Shelf:
+    """Profiles of the detector and the classifier."""
+
+    def get(self, model: str, gpu: str, precision: str | None = None, /):
+        latency_s = DETECT_S if "detector" in model else CLASSIFY_S
+        made = worlds.profile(model, latency_s, cv=0.05, layers=[Layer(model, 10**6)])
+        return replace(made, workspace=Interpolated((1, 4), (10**7, 10**7)))
+
+
+def case(*overrides: str, slower: Mapping[str, float] | None = None, found: tuple[int, ...] = ()) -> Case:
+    pace = Pace(core=CorePace(probed_s=PROBED_S, slower=slower or {}, found=found))
+    return fit(load_scenario(PATH, overrides), worlds.CARD, Shelf(), pace)
+
+
+# What is shown
+
+
+def test_the_video_shows_as_many_objects_as_the_fan_out_says() -> None:
+    """Poisson of mean 2.5 in 60 pictures: the mean is within 5 standard errors, and no picture has more than lanes."""
+    counts = np.array(case().scene.counts)
+    assert len(counts) == pipelines.PICTURES
+    assert abs(counts.mean() - 2.5) <= 5 * np.sqrt(2.5 / len(counts))
+    assert counts.max() <= pipelines.MOST_OBJECTS
+    recorded = case("pipelines[0].stages[3].after.fan_out={counts: [4, 0, 12]}").scene
+    assert recorded.counts[:4] == (4, 0, pipelines.MOST_OBJECTS, 4)
+
+
+def test_what_the_detector_found_is_what_follows() -> None:
+    (pipeline,) = case(found=(1, 0, 2)).deployment.pipelines
+    crop = next(stage for stage in pipeline.stages if stage.name == "crop")
+    assert crop.after[0].fan_out.kind is FanOutKind.TABLE
+    assert crop.after[0].fan_out.counts == (1, 0, 2)
+
+
+def test_a_scenario_of_single_models_shows_nothing() -> None:
+    assert scene_of(load_scenario(SCENARIOS / "validation" / "one-30.yaml").scenario) is None
+
+
+# Fitting
+
+
+def test_the_slo_is_in_work_of_one_frame_and_holds_for_all_stages() -> None:
+    """4 + 8 + 20 ms, then one object of 1 + 4 ms: 37 ms, and 8 times that is allowed."""
+    made = case(found=(1,)).deployment
+    assert made.pipelines[0].slo.latency_s == pytest.approx(8 * 0.037)
+    assert {service.slo for service in made.services} == {made.pipelines[0].slo}
+
+
+def test_the_load_is_that_of_whatever_has_most_to_do() -> None:
+    """A frame keeps the device for 17 ms in full batches of 4 and 2.5 ms for one object; the core for 13 ms."""
+    made = case(found=(1,))
+    (rate_rps,) = made.workload.rates_rps().values()
+    assert rate_rps == pytest.approx(0.6 / 0.0195)
+    slow_core = case(found=(1,), slower={"road.decode": 10.0})
+    (rate_rps,) = slow_core.workload.rates_rps().values()
+    assert rate_rps == pytest.approx(0.6 / 0.049)
+    pace = Pace(core=CorePace(slower={"road.decode": 10.0}))
+    assert busiest(slow_core.deployment, {"road": rate_rps}, pace) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("pipelines[0].stages[0].resolution=640x480", "1280x720 or 1920x1080"),
+        ("pipelines[0].stages[0].decode=av1", "got av1"),
+        ("pipelines[0].stages[0].resolution=1920x1080", "nobody measured how long a core takes to decode"),
+        ("pipelines[0].stages[3]={name: up, copy: 1 MB, after: detect}", "copies are not served for real"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(override: str, says: str) -> None:
+    overrides = [override]
+    if "copy" in override:
+        overrides.append("pipelines[0].stages[4].after=up")
+    with pytest.raises(DeploymentError, match=says) as refused:
+        case(*overrides)
+    assert "\n" not in str(refused.value)
+
+
+# Runs made up: a machine whose core or device is slower than was measured
+
+
+def acted(result: SimulationResult, world: Deployment) -> tuple[Actions, ...]:
+    """What an executor would note of a simulated run."""
+    profiles = {service.model: service.replicas[0].profile for service in world.services}
+    runs = [
+        action(
+            "run", b.model, b.device, b.start_s, b.count, [profiles[b.model].latency(n) for n in b.count], b.finish_s
+        )
+        for b in result.batches
+    ]
+    usual_s = {
+        world.pipelines[0].name_of(stage): getattr(stage.work, "service_s", 0.0) for stage in world.pipelines[0].stages
+    }
+    works = []
+    for name in core_stages(world.pipelines):
+        items = result.requests[name]
+        done = items.outcome == Outcome.FINISHED
+        ones = np.ones(int(done.sum()), dtype=np.int32)
+        expected_s = usual_s[name] * ones
+        order = np.argsort(items.start_s[done], kind="stable")
+        works.append(
+            action("work", name, "core", items.start_s[done][order], ones, expected_s, items.finish_s[done][order])
+        )
+    return (*runs, *works)
+
+
+def action(kind: str, model: str, device: str, start_s, batch, expected_s, finish_s) -> Actions:
+    return Actions(
+        kind=kind,
+        model=model,
+        device=device,
+        start_s=np.array(start_s),
+        batch=np.array(batch, dtype=np.int32),
+        expected_s=np.array(expected_s),
+        actual_s=np.array(finish_s) - np.array(start_s),
+    )
+
+
+def recorded(
+    made: Case, *, core: float = 1.0, device: float = 1.0, rehearsed: float | None = None, seed: int = 7
+) -> Recording:
+    """A run of 20 s on a machine that is so much slower, after a rehearsal on one as slow as `rehearsed`."""
+
+    def run(core: float, seed: int) -> SimulationResult:
+        names = core_stages(made.deployment.pipelines)
+        slow = at_pace(made.deployment, dict.fromkeys(names, core), dict.fromkeys(names, 0.1))
+        slow = stretched(slow, {service.model: {1: device} for service in slow.services})
+        return simulate(slow, made.workload, 20.0, seed)
+
+    result = run(core, seed)
+    world = made.deployment
+    rehearsals = [acted(run(rehearsed, seed + n), world) for n in (100, 101)] if rehearsed else []
+    return Recording(
+        scenario="made up",
+        scenario_text="",
+        created_at="2026-11-01T12:00:00+00:00",
+        machine={"gpu": "round"},
+        result=replace(result, deployment=world),
+        warmup_s=0.0,
+        actions=acted(result, world),
+        held={
+            one.id: Held(
+                limit_bytes=one.memory_bytes,
+                counted_peak_bytes=int(result.memory[one.id].used_bytes.max()),
+                workspace_bytes={},
+                weight_bytes={},
+                allocated_peak_bytes=None,
+                context_bytes=None,
+            )
+            for one in world.devices
+        },
+        rehearsals=tuple(rehearsals),
+    )
+
+
+def rows(found) -> dict[str, Mapping[str, float]]:
+    return {row.name: row.error for row in found.models}
+
+
+def test_a_machine_that_is_as_it_was_rehearsed_lies_in_the_intervals() -> None:
+    """The core takes half as long again as was probed, and the rehearsals say so. 85 % and more of the figures of four
+    runs lie in intervals of 95 %: they move together, so they are few."""
+    inside = of = 0
+    for seed in range(4):
+        found = validate(recorded(case(found=(2, 1)), core=1.5, rehearsed=1.5, seed=seed), causes=False)
+        assert found.models[0].name == "road"
+        assert abs(rows(found)["road"]["p50_s"]) < 0.10
+        inside, of = inside + found.coverage.inside, of + found.coverage.of
+    assert of > 100
+    assert inside / of >= 0.85
+
+
+def test_a_core_that_is_slower_than_rehearsed_is_named() -> None:
+    found = validate(recorded(case(found=(2, 1)), core=2.0, rehearsed=1.0))
+    assert rows(found)["road.letterbox"]["p50_s"] < -0.2
+    assert found.causes[0].kind is CauseKind.WORK
+    assert "Items of road." in render(found, Format.TABLE, Screen())
+
+
+def test_speed_of_a_core_is_by_stage() -> None:
+    """Twice as long in one rehearsal and as long as probed in the other: 1.5 times, each item 10 % more or less."""
+    made = recorded(case(found=(2, 1)), core=1.0, rehearsed=2.0)
+    once = recorded(case(found=(2, 1)), core=1.0, rehearsed=1.0)
+    speed = speed_of((made.rehearsals[0], once.rehearsals[0]))
+    assert speed.work.keys() == {"road.decode", "road.letterbox", "road.crop"}
+    assert list(speed.work.values()) == pytest.approx([1.5] * 3, rel=0.03)
+    assert list(speed.work_cv.values()) == pytest.approx([0.1] * 3, rel=0.2)
+    assert speed.slowdown == {}
+
+
+# Recordings
+
+
+def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
+    run = kept(recorded(case(found=(2, 0, 1)), rehearsed=1.0))
+    write_recording(run, tmp_path / "run.json.gz")
+    again = read_recording(tmp_path / "run.json.gz")
+    assert encode(again) == encode(run)
+    assert again.result.deployment.pipelines == run.result.deployment.pipelines
+    assert repr(summarise(again.result)) == repr(summarise(run.result)), "no batch is NaN, which differs from itself"
+
+
+def test_takes_are_one_run() -> None:
+    """Frames and items of two takes, each counted from its own beginning, are those of one run of both."""
+    made = case(found=(2, 0, 1))
+    asked = draw(made.workload, 8.0, 3)
+    takes = [replicate(made.deployment, one, 4.0, 3) for one in cut(asked, (4.0, 4.0))]
+    whole = in_sequence(takes)
+    assert whole.duration_s == 8.0
+    assert len(whole.requests["road"].arrival_s) == len(asked["road"].arrival_s)
+    for name, frames in whole.frames.items():
+        items = whole.requests[name]
+        assert len(frames) == len(items.arrival_s)
+        came_s = whole.requests["road"].arrival_s[frames]
+        assert np.all(came_s <= items.arrival_s + 1e-9)
+    uses = whole.stations["core"]
+    assert len(uses.start_s) == sum(len(take.stations["core"].start_s) for take in takes)
+    assert whole.request_count == len(asked["road"].arrival_s)
+
+
+# For real
+
+
+def test_a_pipeline_is_served_and_lies_in_its_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five seconds of it. An interval of 95 % is some 4.4 standard deviations wide; a figure that lies a whole width
+    outside is off by 6 of them, which chance does not do."""
+    import torch
+
+    monkeypatch.setattr(serving, "SECONDS_PER_POINT", 0.2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    on = ["--device", "cpu", "--duration", "5s", "--profiles", tmp_path / "profiles", "--quiet"]
+    code, _, err = planner("validate", PATH, *on, "--record", tmp_path / "run.json.gz")
+    torch.set_num_threads(threads)
+    assert code == 0, err
+    run = read_recording(tmp_path / "run.json.gz")
+    assert run.stopped == ""
+    (pipeline,) = run.result.deployment.pipelines
+    crop = next(stage for stage in pipeline.stages if stage.name == "crop")
+    counts = crop.after[0].fan_out.counts
+    assert counts == scene_of(load_scenario(PATH).scenario).counts, "the detector found what was drawn"
+    cropped = np.bincount(run.result.frames["road.crop"], minlength=1)
+    assert set(np.flatnonzero(cropped != np.resize(counts, len(cropped)))) <= unfinished(run)
+    found = validate(run, causes=False)
+    road = found.models[0]
+    for metric in ("p50_s", "p95_s", "processed_fraction"):
+        low, high = road.intervals[metric]
+        assert low - (high - low) <= road.measured[metric] <= high + (high - low)
+
+
+def unfinished(run: Recording) -> set[int]:
+    """Frames of which something is still to come."""
+    return set(np.flatnonzero(run.result.requests["road"].outcome != Outcome.FINISHED).tolist())
