@@ -110,7 +110,7 @@ def core_s(spec: PipelineSpec, stage: StageSpec, scene: Scene, probed_s: Mapping
     if not found:
         raise DeploymentError(
             f"{spec.stage(stage.name)}: nobody measured how long a core takes to {step}. "
-            "Measure it: planner calibrate --mode device --what host."
+            "Measure it: planner calibrate --mode device --what host; decoding needs PyAV, pip install av."
         )
     return found[0]
 
