@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import nan
 from typing import Any
 
-from planner.questions.validation.speed import RehearsedSpeed
+from planner.questions.validation.speed import Overhead, RehearsedSpeed
 
 SCHEMA = "planner.validation/v2"
 ROUNDING = 1e-6
@@ -113,17 +113,6 @@ class Coverage:
     def share(self) -> float:
         """Inside of all counted."""
         return self.inside / self.of if self.of else nan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overhead:
-    """Time that running for real added: from the moment a batch could run until it was started."""
-
-    batches: int
-    mean_s: float
-    p99_s: float
-    share: float
-    """Share of the run in which a batch waited for the harness."""
 
 
 class MemoryKind(StrEnum):

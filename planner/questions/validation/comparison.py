@@ -18,10 +18,9 @@ from planner.questions.validation.answer import (
     error_of,
 )
 from planner.questions.validation.explaining import causes_of, largest_error, likely, timings
-from planner.questions.validation.harness import harness_of, overhead
 from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, OtherCosts, expected_slowdown, simulated
-from planner.questions.validation.speed import RehearsedSpeed, speeds_of
+from planner.questions.validation.speed import RehearsedSpeed, harness_of, overhead, speeds_of
 from simulator.clock.metrics import Summary, summarise
 from simulator.world.deployment import Deployment, Replica
 from simulator.world.workload import Floats

@@ -21,10 +21,9 @@ from planner.questions.validation.answer import (
     Timing,
     error_of,
 )
-from planner.questions.validation.harness import of_actions, overhead, rehearsed
 from planner.questions.validation.recording import Recording
 from planner.questions.validation.simulating import Basis, OtherCosts
-from planner.questions.validation.speed import RehearsedSpeed, of_size
+from planner.questions.validation.speed import RehearsedSpeed, of_actions, of_size, overhead, rehearsed
 from planner.questions.validation.takes import take_of
 from simulator.world.workload import Floats
 

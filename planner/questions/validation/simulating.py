@@ -7,12 +7,12 @@ from statistics import geometric_mean, stdev
 
 import numpy as np
 
-from planner.questions.validation.harness import Harness
 from planner.questions.validation.pipelines import at_pace, core_stages
 from planner.questions.validation.recording import Recording
 from planner.questions.validation.speed import (
     ByModel,
     BySize,
+    Harness,
     RehearsedSpeed,
     load_errors,
     of_size,

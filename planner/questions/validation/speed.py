@@ -1,4 +1,4 @@
-"""Speed of the device: run times and load times in the rehearsals around a run, over those of the profiles.
+"""Speed of the device and of the harness: times in the rehearsals around a run, over those of the profiles.
 
 Profiles are measured once, and a device is not always as fast as then: others share its processor, memory or power.
 """
@@ -6,15 +6,17 @@ Profiles are measured once, and a device is not always as fast as then: others s
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from math import exp, hypot, log, sqrt
+from itertools import chain, pairwise, repeat
+from math import exp, hypot, log, nan, sqrt
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from calibrate.serving.served import Actions
+from calibrate.serving.served import FOLLOW, WAKE, Actions, launches
 from planner.questions.validation.recording import Recording
+from simulator.clock.drivers import Delays
+from simulator.world.workload import Floats
 
 ByModel = Mapping[str, float]
 BySize = Mapping[int, float]
@@ -332,3 +334,80 @@ def load_errors(recording: Recording, speed: RehearsedSpeed) -> ByModel:
     if not speed.load:
         return recording.load_error
     return dict.fromkeys(speed.load, hypot(speed.drift, speed.load_error))
+
+
+# Harness: the time that serving for real takes between batches. No plan has it, so it is measured and allowed for.
+
+DRAWN = 1024
+"""Times that are drawn at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    """Time that running for real added: from the moment a batch could run until it was started."""
+
+    batches: int
+    mean_s: float
+    p99_s: float
+    share: float
+    """Share of the run in which a batch waited for the harness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """Times (s) from the moment a batch could run until it was started, by device."""
+
+    wake: Mapping[str, Floats] = field(default_factory=dict)
+    """Of batches that found the device idle: a sleep that ends late is part of it."""
+    follow: Mapping[str, Floats] = field(default_factory=dict)
+    """Of batches that waited for the one before."""
+
+    def delays(self, rng: np.random.Generator) -> dict[str, Delays]:
+        """By device: times drawn from those seen, with repetition."""
+        names = dict.fromkeys([*self.wake, *self.follow])
+        return {name: Delays(drawn(self.wake.get(name), rng), drawn(self.follow.get(name), rng)) for name in names}
+
+
+def drawn(seen_s: Floats | None, rng: np.random.Generator) -> Iterator[float]:
+    """Times drawn with repetition; 0 where none was seen."""
+    if seen_s is None or not len(seen_s):
+        return repeat(0.0)
+    return chain.from_iterable(rng.choice(seen_s, DRAWN).tolist() for _ in repeat(None))
+
+
+def of_actions(actions: Sequence[Actions]) -> Harness:
+    """The harness as it was while these actions happened."""
+    return Harness(by_device(actions, WAKE), by_device(actions, FOLLOW))
+
+
+def by_device(actions: Sequence[Actions], kind: str) -> dict[str, Floats]:
+    """Times of one kind of action."""
+    names = dict.fromkeys(one.device for one in actions if one.kind == kind)
+    return {
+        name: np.concatenate([one.actual_s for one in actions if one.kind == kind and one.device == name])
+        for name in names
+    }
+
+
+def harness_of(recording: Recording) -> Harness:
+    """The harness as it was in the rehearsals; in a recording that did not keep that, as it was in the run."""
+    return of_actions(rehearsed(recording) or recording.actions)
+
+
+def rehearsed(recording: Recording) -> list[Actions]:
+    """What the harness took in the rehearsals; none in recordings that did not keep it."""
+    return [one for rehearsal in recording.rehearsals for one in rehearsal if one.kind in (WAKE, FOLLOW)]
+
+
+def overhead(recording: Recording) -> Overhead:
+    """Time that the harness took in the run."""
+    names = [device.id for device in recording.result.deployment.devices]
+    waits_s = np.concatenate([launches(recording.actions, name) for name in names])
+    if not len(waits_s):
+        return Overhead(batches=0, mean_s=nan, p99_s=nan, share=nan)
+    return Overhead(
+        batches=len(waits_s),
+        mean_s=float(waits_s.mean()),
+        p99_s=float(np.quantile(waits_s, 0.99)),
+        share=float(waits_s.sum()) / (len(names) * recording.result.duration_s),
+    )
