@@ -7,7 +7,8 @@ import numpy as np
 
 from calibrate.io.points import FRAME_SIZES
 from calibrate.serving.served import STEPS, Scene
-from planner.model.scenario import PipelineSpec, Scenario, StageSpec
+from planner.model.parts.pipelines import PipelineSpec, StageSpec
+from planner.model.scenario import Scenario
 from planner.placing.stations import edge, fan_out
 from simulator.errors import DeploymentError
 from simulator.flow.items import fan_outs
