@@ -296,8 +296,22 @@ def test_an_infeasible_question_exits_3_and_says_why(planner):
     assert answer["rejections"]
 
 
+MODEL = "  - {name: NAME, profile: resnet50_v2, slo: {latency: 200 ms, attainment: 95 %}}\n"
+STREAM = "  - {model: NAME, count: 2, rate: 5 fps}\n"
+FOUR_IN_THE_MEMORY_OF_THREE = f"""
+models:
+{"".join(MODEL.replace("NAME", name) for name in "abcd")}
+streams:
+{"".join(STREAM.replace("NAME", name) for name in "abcd")}
+buy: {{own: [{{name: box, gpu: V100, memory: 1.2 GB, price: $1/h, count: 1}}]}}
+scheduling: round-robin
+swap: {{prefetch: false}}
+"""
+
+
 def test_a_policy_changes_the_replay(planner):
-    words = ("simulate", "scenarios/edge-box.yaml", "--gpu", "V100", "--count", "1", "--format", "json", *QUICK)
+    Path("turns.yaml").write_text(FOUR_IN_THE_MEMORY_OF_THREE, encoding="utf-8")
+    words = ("simulate", "turns.yaml", "--gpu", "V100", "--count", "1", "--format", "json", *QUICK)
     lru, mru = (json.loads(planner(*words, "--policy", f"eviction={name}")[1]) for name in ("lru", "mru"))
     assert lru["requests"] == mru["requests"]
     assert lru["gpus"][0]["swaps_per_s"] != mru["gpus"][0]["swaps_per_s"]
