@@ -6,12 +6,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import torch
@@ -24,6 +24,7 @@ from calibrate.devices import provenance
 from calibrate.devices.device import FIRST_OPENING, Cuda, find_device
 from calibrate.devices.doctor import Health, diagnose
 from calibrate.devices.timer import StopRule
+from calibrate.devices.watch import Watch
 from calibrate.io.points import Point, PointOutcome, Settings, Status, What
 from calibrate.layers import tracing
 from calibrate.library.hosts import beside_host
@@ -155,7 +156,10 @@ def test_power_without_an_energy_counter(reads: tuple[str, ...]) -> None:
     assert values.get("power_w") == (pytest.approx(cuda.BUSY_W, rel=0.02) if reads else None)
 
 
-def test_a_soak_meets_the_power_limit_and_says_so() -> None:
+def test_a_soak_meets_the_power_limit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    clock.drive(monkeypatch)
+    monkeypatch.setattr("calibrate.sweep.rates.Watch", lambda nvml: WatchByClock(nvml, clock=clock))
     with cuda.imitated(kernel_s=KERNEL_S, capped_after_s=0.6):
         point = Point(what=What.SOAK, model="chain", batch=2)
         values, samples, details = measure(chain(4), opened(), point, StopRule(seconds=1.5, warm_up_s=0.0))
@@ -173,6 +177,13 @@ class Clock:
         self.now_s = 0.0
         self.look_s = look_s
         self.really_sleep = time.sleep
+        self.halfway: list[Callable[[], None]] = []
+        """Called in the middle of each sleep of the main thread."""
+
+    def drive(self, patch: pytest.MonkeyPatch) -> None:
+        """All that asks for the time, or sleeps, goes by it."""
+        patch.setattr(time, "perf_counter", self.perf_counter)
+        patch.setattr(time, "sleep", self.sleep)
 
     def perf_counter(self) -> float:
         if threading.current_thread() is threading.main_thread():
@@ -180,17 +191,35 @@ class Clock:
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self.now_s += seconds
-        else:
+        if threading.current_thread() is not threading.main_thread():
             self.really_sleep(seconds)
+            return
+        self.now_s += seconds / 2
+        for call in self.halfway:
+            call()
+        self.now_s += seconds / 2
+
+
+@dataclass
+class WatchByClock(Watch):
+    """Reads whenever the host waits for the GPU: a thread of its own may come late on a busy machine."""
+
+    clock: Clock = field(default_factory=Clock)
+
+    def __enter__(self) -> Self:
+        self.clock.halfway.append(self.look)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clock.halfway.remove(self.look)
+
+    def look(self) -> None:
+        self.readings.append(self._reading())
 
 
 def test_a_plan_rests_on_a_gpu_that_never_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile measured while the GPU is cool says what a queue that never ends is served in once it is not."""
-    clock = Clock()
-    monkeypatch.setattr(time, "perf_counter", clock.perf_counter)
-    monkeypatch.setattr(time, "sleep", clock.sleep)
+    Clock().drive(monkeypatch)
     batch, kernels, kernel_s = 2, 4, 3e-3
     settings = Settings()
     built = chain(kernels)
@@ -220,10 +249,8 @@ def test_a_plan_rests_on_a_gpu_that_never_rests(monkeypatch: pytest.MonkeyPatch)
 
 def beside_clock(look_s: float, kernel_s: float, place: Path) -> Profile:
     """The profile of a model of forty kernels, measured beside a host that takes `look_s` for everything it does."""
-    clock = Clock(look_s)
     with pytest.MonkeyPatch.context() as patch, cuda.imitated(kernel_s=kernel_s):
-        patch.setattr(time, "perf_counter", clock.perf_counter)
-        patch.setattr(time, "sleep", clock.sleep)
+        Clock(look_s).drive(patch)
         device, built, outcomes = opened(), chain(40), []
         for what in (What.MEMORY, What.LATENCY):
             point = Point(what=what, model="chain", batch=2)
