@@ -392,8 +392,12 @@ class ServingGpu:
     def _room_made(self, queue: Queue) -> list[Layer]:
         """Evict what is in the way of `queue`, note that its layers are used; those that must be loaded."""
         self.evict(self._victims(queue) or [])
-        self.memory.touch(layer for layer in queue.stage.layers if layer.key in self.memory.resident)
-        return self.memory.missing(queue.stage.layers)
+        layers, memory = queue.stage.layers, self.memory
+        if not self.missing_bytes[queue.number]:
+            memory.touch(layers)
+            return []
+        memory.touch(layer for layer in layers if layer.key in memory.resident)
+        return memory.missing(layers)
 
     def _victims(self, queue: Queue) -> list[str] | None:
         """Layers that must go so that `queue` can run; None where it cannot be while a load is under way."""
@@ -475,6 +479,8 @@ class ServingGpu:
 
     def evict(self, keys: Sequence[str]) -> None:
         """Free layers at once."""
+        if not keys:
+            return
         for key in keys:
             for queue in self.users[key]:
                 self.missing_bytes[queue.number] += self.memory.resident[key]

@@ -8,6 +8,7 @@ small batches drains all the same; one that grows by a little a minute does not,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -31,6 +32,8 @@ SHRINKS = 0.98
 LOAD_MAX = 64.0
 NEAR = 1.006
 """Loads closer to each other by this factor are one."""
+KNOWN_DRAINS = 256
+"""Answers that are kept: a kilobyte each, beside deployments that the search holds anyway."""
 GOLDEN = 0.6180339887
 """Spreads the first requests of the models: multiples of it, without the whole part, never fall together."""
 
@@ -54,6 +57,19 @@ def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workl
     There requests come as in `traffic`, brought to the same rates. Stages of `deployment.pipelines` count as models of
     their own, each asked as often as its items come; those at stations grow where these are offered all they can do.
     """
+    if traffic is not None and _is_cut(deployment):
+        return _watched(deployment, rates_rps, traffic)
+    return _known(deployment, tuple(rates_rps.items()))
+
+
+@lru_cache(maxsize=KNOWN_DRAINS)
+def _known(deployment: Deployment, rates_rps: tuple[tuple[str, float], ...]) -> Drain:
+    """The same of requests evenly spaced, looked up: a search asks again of most deployments that it tries."""
+    return _watched(deployment, dict(rates_rps), None)
+
+
+def _watched(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workload | None) -> Drain:
+    """The same, in bursts where there is traffic."""
     if not deployment.services:
         return Drain(tuple(held_up(deployment, rates_rps, ())), 0.0)
     calm, frames_rps = calmed(deployment), rates_rps
@@ -62,7 +78,7 @@ def drain(deployment: Deployment, rates_rps: Mapping[str, float], traffic: Workl
     round_s = longest_round_s(calm)
     rounds = min(ROUNDS, max(ROUNDS_MIN, REQUESTS_MAX / (round_s * max(sum(rates_rps.values()), 1e-9))))
     duration_s = rounds * round_s
-    demand = in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None and _is_cut(calm) else {}
+    demand = in_bursts(traffic, rates_rps, duration_s, waiting) if traffic is not None else {}
     demand |= {
         model: evenly(rate, duration_s, waiting[model], (i * GOLDEN) % 1.0)
         for i, (model, rate) in enumerate(rates_rps.items())

@@ -155,12 +155,16 @@ class SwapAware(Agenda):
         if not self._ready:
             return -1
         ready, lacks = self._ready, self._lacks
-        here = next((number for _, number in ready if not lacks(number)), -1)
-        if here < 0:
+        for _, here in ready:
+            if not lacks(here):
+                break
+        else:
             return ready[0][1]
-        after_s = now_s + self._service_s(here)
         # Whose deadline is over has nothing to lose by waiting, and whose is far off has time.
         soon = bisect_right(ready, (now_s, inf))
+        if soon == len(ready) or ready[soon][0] >= now_s + self._longest_s(here) + self._most_s:
+            return here
+        after_s = now_s + self._service_s(here)
         for deadline_s, other in islice(ready, soon, None):
             if deadline_s >= after_s + self._most_s:
                 break
