@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from calibrate.layers.facts import Facts, LayerWork, Product
 from calibrate.layers.folding import inferred, shapes
@@ -188,11 +188,7 @@ def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork
     taken.update(own)
     statistics = {node.input[i] for i in STATISTICS.get(node.op_type, ()) if i < len(node.input)}
     products = tuple(_products(node, graph))
-    given, put_out = graph.size_bytes(node.input), graph.size_bytes(node.output)
-    is_view = node.op_type in VIEWS
-    gathered = node.op_type in ("Gather", "GatherND", "GatherElements")
-    moved = 0 if is_view else put_out + (put_out if gathered else given)
-    of_weights = 0 if gathered or is_view else VALUE_BYTES * sum(map(graph.numbers, held))
+    traffic = _traffic(node, graph, held)
     return LayerWork(
         name=name,
         type=node.op_type,
@@ -200,15 +196,35 @@ def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork
         params=sum(graph.numbers(value) for value in own if value not in statistics),
         weight_bytes=VALUE_BYTES * sum(map(graph.numbers, own)),
         flops=2 * sum(product.macs for product in products),
-        input_bytes=given,
-        output_bytes=put_out,
+        input_bytes=graph.size_bytes(node.input),
+        output_bytes=graph.size_bytes(node.output),
         calls=1,
-        kernels=0 if is_view else 1,
-        moved_bytes=moved,
-        made_bytes=0 if is_view else put_out,
-        weights_read_bytes=of_weights,
+        kernels=traffic.kernels,
+        moved_bytes=traffic.moved_bytes,
+        made_bytes=traffic.made_bytes,
+        weights_read_bytes=traffic.weights_read_bytes,
         products=products,
     )
+
+
+class Traffic(NamedTuple):
+    """What a node reads and writes on the device."""
+
+    kernels: int
+    moved_bytes: int
+    made_bytes: int
+    weights_read_bytes: int
+
+
+def _traffic(node: Any, graph: OnnxGraph, weights: Sequence[str]) -> Traffic:
+    """Nothing of a view; of a gathering, as much read as written, and of no weight all."""
+    if node.op_type in VIEWS:
+        return Traffic(0, 0, 0, 0)
+    put_out = graph.size_bytes(node.output)
+    if node.op_type in ("Gather", "GatherND", "GatherElements"):
+        return Traffic(1, 2 * put_out, put_out, 0)
+    read_bytes = VALUE_BYTES * sum(map(graph.numbers, weights))
+    return Traffic(1, graph.size_bytes(node.input) + put_out, put_out, read_bytes)
 
 
 def _signature(node: Any, weights: Sequence[str], graph: OnnxGraph) -> Signature:

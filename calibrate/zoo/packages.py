@@ -108,10 +108,7 @@ def _torchvision(model: str, name: str, shape: Shape) -> Entry:
     builder = models.get_model_builder(name)
     kind = builder.__module__.removeprefix("torchvision.models.").partition(".")[0]
     make = partial(_of_torchvision, builder, kind)
-    if kind == "optical_flow":
-        raise ZooError(f"{model}: what it reads is no single picture. Name a factory with a make_input.")
-    if kind == "video" and not shape:
-        raise ZooError(f"{model}: what it reads is no single picture. Write its input, e.g. 3x16x112x112.")
+    _demand_picture(model, kind, shape)
     if kind == "detection":
         pixels = next((int(size) for size in ("300", "320") if size in name), DETECTOR_PIXELS)
         return Entry(make, shape or (3, pixels, pixels), ZooTask.DETECTION, SCALES_ITSELF)
@@ -127,6 +124,16 @@ def _input(model: str, shape: Shape, own: tuple[int, ...], fixed: bool) -> tuple
     if fixed and shape not in (None, own):
         raise ZooError(f"{model}: {TAKES_OTHERS}, {'x'.join(map(str, own))}. Leave the input away.")
     return shape or own
+
+
+def _demand_picture(model: str, kind: str, shape: Shape) -> None:
+    """ZooError where a model reads something else than a picture, and nobody says what."""
+    remedies = {
+        "optical_flow": "Name a factory with a make_input",
+        "video": "" if shape else "Write its input, e.g. 3x16x112x112",
+    }
+    if remedy := remedies.get(kind):
+        raise ZooError(f"{model}: what it reads is no single picture. {remedy}.")
 
 
 def _pixels(weights: Any) -> int:

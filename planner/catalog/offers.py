@@ -126,16 +126,21 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
     own = [machine for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
     rented = [instance for instance in catalog.instances if _wanted(instance, buy)]
     kinds = {machine.gpu for machine in own} | {instance.gpu for instance in rented}
-    judged = [_judge(catalog, instance, buy) for instance in rented]
-    found = [_own_offer(catalog, machine) for machine in own]
-    found += [one for one in judged if isinstance(one, Offer)]
-    without = [one for one in judged if isinstance(one, Rejection)]
+    offered, without = _judged(catalog, rented, buy)
+    found = [*(_own_offer(catalog, machine) for machine in own), *offered]
     refused = [*_worth_telling(without, found, buy), *_unpriced(buy, kinds)]
     if not found and not refused:
         raise CatalogError(
             "buy: no instance is at once of these providers, regions and instances. Leave one of them out."
         )
     return found, refused
+
+
+def _judged(catalog: Catalog, rented: Sequence[Instance], buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
+    """Instances that may be had, and those that may not."""
+    judged = [_judge(catalog, instance, buy) for instance in rented]
+    offered = [one for one in judged if isinstance(one, Offer)]
+    return offered, [one for one in judged if isinstance(one, Rejection)]
 
 
 def _worth_telling(refused: Sequence[Rejection], found: Sequence[Offer], buy: BuySpec) -> Iterator[Rejection]:

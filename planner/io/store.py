@@ -162,10 +162,7 @@ def read_json(path: Path) -> Any:
 def contradictions(plan: Plan) -> Iterator[str]:
     """Statements that no plan written here makes, so that whoever reads one may rely on it."""
     best = plan.recommendation
-    try:
-        datetime.fromisoformat(plan.created_at)
-    except ValueError:
-        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got {quoted(plan.created_at)}"
+    yield from of_time(plan.created_at)
     if best.feasible and not best.models:
         yield "recommendation.models: must not be empty in a feasible plan"
     yield from of_recommendation("recommendation", best)
@@ -182,6 +179,14 @@ def contradictions(plan: Plan) -> Iterator[str]:
     lost = [PlanWarning(what=one) for outlook in plan.precisions for one in outlook.accuracy]
     yield from unsaid("precisions", lost, warning_line)
     yield from unsaid("measure_next", [one.why for one in plan.measure_next], measurement)
+
+
+def of_time(created_at: str) -> Iterator[str]:
+    """When it was made, in ISO's form."""
+    try:
+        datetime.fromisoformat(created_at)
+    except ValueError:
+        yield f"created_at: must be a time such as 2026-08-01T12:00:00Z, got {quoted(created_at)}"
 
 
 def of_latency(plan: Plan) -> Iterator[str]:

@@ -113,13 +113,19 @@ def check(deployment: Deployment, workload: Workload) -> None:
     for device in deployment.devices:
         if device.host not in hosts:
             raise DeploymentError(f"{device.id}: host {device.host!r} is not in the deployment. Add it to hosts.")
-    weights: dict[str, dict[str, int]] = {host: {} for host in hosts}
+    held = _weights_by_host(deployment, devices)
+    if not deployment.swap.disk:
+        for name, weights in held.items():
+            _check_host_memory(hosts[name], sum(weights.values()))
+
+
+def _weights_by_host(deployment: Deployment, devices: Mapping[str, Device]) -> dict[str, dict[str, int]]:
+    """Bytes of each layer that a host keeps. Raises DeploymentError where a device cannot hold its own."""
+    held: dict[str, dict[str, int]] = {host.id: {} for host in deployment.hosts}
     for service in deployment.services:
         for device, layers in _checked(service, devices, deployment.swap):
-            weights[device.host] |= {layer.key: layer.weight_bytes for layer in layers}
-    if not deployment.swap.disk:
-        for name, held in weights.items():
-            _check_host_memory(hosts[name], sum(held.values()))
+            held[device.host] |= {layer.key: layer.weight_bytes for layer in layers}
+    return held
 
 
 def _check_names(deployment: Deployment) -> None:

@@ -11,7 +11,7 @@ from simulator.world.deployment import Replica
 from simulator.world.doubt import DrawnSpeeds
 from simulator.world.hardware import GPU
 from simulator.world.power import SHORTEST_S, watts_at
-from simulator.world.profile import Profile
+from simulator.world.profile import Doubt, Profile
 from simulator.world.workload import Floats
 
 
@@ -36,7 +36,7 @@ class Speeds:
         self.row = np.repeat(rows, self.caps)
         self.size = np.concatenate([np.arange(1, cap + 1) for cap in self.caps])
         latencies = [profile.latency for profile in profiles]
-        errors: list[Curve | None] = [profile.doubt.error_sd if profile.doubt else None for profile in profiles]
+        errors = list(map(_error_of, profiles))
         caps = self.caps.tolist()
         self.run_s = _flat(map(by_size, latencies, caps))
         self.sd = _flat(map(_by_size_if_any, errors, caps))
@@ -47,14 +47,8 @@ class Speeds:
         self.point_row = np.repeat(rows, list(map(len, points)))
         self.point_s = _flat(map(_at_its_points, profiles))
         self.point_sd = _flat(map(_at_points_if_any, errors, points))
-        self.doubts = [
-            (profile.doubt, profile.model, gpu.name) if profile.doubt else None
-            for profile, gpu in zip(profiles, self.here, strict=True)
-        ]
-        self.sessions = [
-            (replica.profile.session_cv, replica.devices[0]) if replica.profile.session_cv else None
-            for replica in replicas
-        ]
+        self.doubts = list(map(_doubt_of, profiles, self.here))
+        self.sessions = list(map(_session_of, replicas))
         self.idle_w = np.array([gpu.idle_w for gpu in self.here])
         self.limit_w = np.array([gpu.tdp_w for gpu in self.here])
         self.known_w = {row: p.busy_w for row, p in enumerate(profiles) if p.busy_w is not None}
@@ -88,6 +82,21 @@ class Speeds:
             np.array([errors[pair] if pair else 0.0 for pair in self.doubts]),
             np.array([sessions[session] if session else 1.0 for session in self.sessions]),
         )
+
+
+def _error_of(profile: Profile) -> Curve | None:
+    return profile.doubt.error_sd if profile.doubt else None
+
+
+def _doubt_of(profile: Profile, gpu: GPU) -> tuple[Doubt, str, str] | None:
+    """By what its prediction is drawn; None where it has none."""
+    return (profile.doubt, profile.model, gpu.name) if profile.doubt else None
+
+
+def _session_of(replica: Replica) -> tuple[float, str] | None:
+    """By what the session of its GPU is drawn; None where sessions do not differ."""
+    spread = replica.profile.session_cv
+    return (spread, replica.devices[0]) if spread else None
 
 
 def _by_size_if_any(curve: Curve | None, cap: int) -> Sequence[float]:

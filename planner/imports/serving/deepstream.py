@@ -113,7 +113,7 @@ def read(document: Part) -> Found:
         raise ServingError(f"{document.path}: runs no model: {why}. Name the file of an application that does.")
     names = distinct_names([bare_name(model.file) for model in models])
     named = dict(zip(names, models, strict=True))
-    wait_s = (on["streammux"].at("batched-push-timeout").number(-1) or 0.0) / 1e6 if "streammux" in on else 0.0
+    wait_s = _wait_s(on["streammux"]) if "streammux" in on else 0.0
     return Found(
         path=document.path,
         tool="a DeepStream application",
@@ -122,6 +122,11 @@ def read(document: Part) -> Found:
         left_out=tuple(_left_out(groups, on)),
         warnings=tuple(_warnings(named)),
     )
+
+
+def _wait_s(muxer: Part) -> float:
+    """Longest that frames wait for others of their batch."""
+    return (muxer.at("batched-push-timeout").number(-1) or 0.0) / 1e6
 
 
 def _is_inference(group: str) -> bool:

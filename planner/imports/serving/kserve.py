@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingError, bare_name, distinct_names
 from planner.imports.serving.parts import Part
@@ -40,16 +40,22 @@ def read(documents: Sequence[Part]) -> Found:
         tool="a KServe manifest",
         models=tuple(map(_model, names, served)),
         streams=tuple(FoundStream(model=name) for name in names),
-        left_out=(
-            *(f"{_name(one)}: is {_format(one)}, which runs on processors" for one in services if one not in served),
-            *(
-                f"{one.at('kind').word('an object')} {_name(one)}: is no {SERVICE}"
-                for one in documents
-                if not _is_service(one)
-            ),
-            *chain.from_iterable(map(_beside, served)),
-        ),
+        left_out=tuple(_left_out(documents)),
     )
+
+
+def _left_out(documents: Sequence[Part]) -> Iterator[str]:
+    """What is not planned: models that are no networks, objects of other kinds, code beside a model."""
+    services = [one for one in documents if _is_service(one)]
+    for one in services:
+        if _format(one) in TREES:
+            yield f"{_name(one)}: is {_format(one)}, which runs on processors"
+    for one in documents:
+        if one not in services:
+            yield f"{one.at('kind').word('an object')} {_name(one)}: is no {SERVICE}"
+    for one in services:
+        if _format(one) not in TREES:
+            yield from _beside(one)
 
 
 def _is_service(document: Part) -> bool:
