@@ -1,5 +1,6 @@
-"""The tutorial, the how-tos and the page for students: their commands run as shown, and say what is shown."""
+"""The tutorial, the how-tos, the page for students and the notebook: they run as shown, and say what is shown."""
 
+import json
 import os
 import re
 import shutil
@@ -8,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from support.commands import planner
+from support.notebook import run
 from support.paths import ROOT, SCENARIOS
 from support.walks import pictures, saved, shown_anew, steps
 
 DOCS = ROOT / "docs"
 TUTORIAL = DOCS / "tutorial.md"
+NOTEBOOK = DOCS / "planner.ipynb"
 PAGES = [*sorted((DOCS / "howto").glob("*.md")), DOCS / "students.md"]
 """Their answers rest on shipped figures, and are the same everywhere."""
 UPDATE = "UPDATE_DOCS" in os.environ
@@ -79,3 +82,14 @@ def sections_named(page):
 
 def sections_shown(report):
     return set(re.findall(r"<h2[^>]*>(.*?)</h2>", report.read_text(encoding="utf-8")))
+
+
+def test_the_notebook_gives_what_it_shows(here):
+    """UPDATE_DOCS=1 writes its outputs anew."""
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    for cell, outputs in run(notebook):
+        assert UPDATE or cell["outputs"] == outputs, cell["source"]
+        cell["outputs"] = outputs
+    if UPDATE:
+        NOTEBOOK.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert NOTEBOOK.stat().st_size < 20_000
