@@ -1,7 +1,7 @@
 """Replays: replications of one deployment, and how they are judged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import cycle, islice
 from math import ceil, isnan, nan, sqrt
@@ -62,6 +62,9 @@ class Replay:
     """What is asked of draws of the cameras' phases; None where no phases are drawn."""
     noisy: bool = True
     """Whether something besides phases is random, so that the attainment of one draw is only estimated."""
+    unseen: int = 0
+    """Draws left out because so many others broke an SLO that these could not mend it. They count as if all requests
+    were answered in time: figures say what is kept at best."""
     screened: bool = False
     """Whether these are a few replications to choose by, which others are to confirm."""
     overloaded: tuple[str, ...] = ()
@@ -104,7 +107,7 @@ class Replay:
     def _attainment(self, model: str, replications: int) -> Interval:
         """Attainment after so many replications: those that were seen, over and over."""
         seen = list(islice(cycle(self.of(model)), replications))
-        fractions = [x.slo_attainment for x in seen]
+        fractions = [x.slo_attainment for x in seen] + [1.0] * self.unseen
         if self.draws:
             return Interval(*draws_interval(fractions, 1 - self.risk))
         errors = [x.slo_attainment_error for x in seen] if self.noisy else []
@@ -121,15 +124,25 @@ class Replay:
     def _share(self, kept: Sequence[bool]) -> Interval:
         if not kept:
             return Interval(nan, 0.0, 1.0)
-        hits = sum(kept)
-        return Interval(hits / len(kept), *share_interval(hits, len(kept), 1 - 2 * self.risk))
+        hits, draws = sum(kept) + self.unseen, len(kept) + self.unseen
+        return Interval(hits / draws, *share_interval(hits, draws, 1 - 2 * self.risk))
 
     @cached_property
     def all_kept(self) -> Interval | None:
         """Share of the draws in which every SLO is met; None where no phases are drawn."""
         if not self.draws:
             return None
-        return self._share([all(one) for one in zip(*self._kept_in_draws.values(), strict=True)])
+        return self._share(self.kept_together)
+
+    @cached_property
+    def kept_together(self) -> list[bool]:
+        """Whether every SLO is met, by draw."""
+        return [all(one) for one in zip(*self._kept_in_draws.values(), strict=True)]
+
+    @cached_property
+    def at_best(self) -> "Replay":
+        """As if in all draws that are left every request were answered in time."""
+        return replace(self, unseen=self.looks[-1] - len(self.summaries))
 
     @cached_property
     def _kept_in_draws(self) -> dict[str, list[bool]]:
@@ -144,8 +157,9 @@ class Replay:
         known = [i for i, x in enumerate(seen) if x.judged]
         settled = [seen[i].slo_attainment for i in known]
         if self.noisy:
-            settled = long_run(settled, [seen[i].slo_attainment_error for i in known])
-        kept = {i for i, share in zip(known, settled, strict=True) if share >= target - 1e-9}
+            errors = [seen[i].slo_attainment_error for i in known]
+            settled = long_run(settled + [1.0] * self.unseen, errors + [nan] * self.unseen)
+        kept = {i for i, share in zip(known, settled, strict=False) if share >= target - 1e-9}
         return [i in kept and not self._overloaded_in(i, model) for i in range(len(seen))]
 
     def _overloaded_in(self, replication: int, model: str) -> bool:
@@ -209,7 +223,8 @@ class Replay:
             return Verdict.OVERLOADED
         seen = [x for i, x in enumerate(self.of(model)) if not self._overloaded_in(i, model)]
         arrived = float(np.mean([x.arrived for x in seen])) / 3 if seen else 0.0
-        if not self.recorded and drifts([x.backlog_growth for x in seen], arrived):
+        growths = [x.backlog_growth for x in seen] + [0.0] * self.unseen
+        if not self.recorded and drifts(growths, arrived):
             return Verdict.BACKLOGGED
         return Verdict.STABLE
 
@@ -238,18 +253,20 @@ class Replay:
 
     def margin(self, model: str) -> float:
         """Mean attainment over its target, below zero where missed; NaN where no request was judged. Where phases are
-        drawn, also the share of draws that keep it over the share that is asked, whichever is less."""
+        drawn, also the share of draws seen that keep it over the share that is asked, whichever is less."""
         margin = self.attainment[model].mean - self.needs[model].slo.attainment
         if self.draws and self.draws.mixed == 1:
-            kept = self.draws_kept[model].mean - self.draws.share
+            seen = self._kept_in_draws[model]
+            kept = sum(seen) / len(seen) - self.draws.share if seen else nan
             return min(margin, kept) if self.draws.surely else kept
         return margin
 
     @property
-    def nearness(self) -> tuple[bool, float]:
-        """Whether every model had requests that were judged, and the least margin of those that had."""
+    def nearness(self) -> tuple[bool, float, int]:
+        """Whether every model had requests that were judged, the least margin of those that had, and in how many draws
+        that was seen: of draws left out, the fewer the better."""
         known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
-        return len(known) == len(self.needs), min(known, default=-1.0)
+        return len(known) == len(self.needs), min(known, default=-1.0), -self.unseen
 
     @property
     def too_few(self) -> bool:
@@ -270,11 +287,9 @@ class Replay:
         """Whether so many draws of the phases broke an SLO that the last look could not prove the share any more."""
         if not self.draws or self.draws.mixed > 1 or self.looks[-1] == 1:
             return False
-        broken = sum(not all(one) for one in zip(*self._kept_in_draws.values(), strict=True))
-        last = self.looks[-1]
-        if not self.draws.surely:
-            return (last - broken) / last < self.draws.share
-        return broken > 0 and share_interval(last - broken, last, 1 - 2 * self.risk)[0] < self.draws.share
+        together = self.at_best.all_kept
+        assert together is not None
+        return together.mean < 1 and not self._enough(together)
 
     @property
     def promising(self) -> bool:
@@ -288,7 +303,7 @@ class Replay:
         """Whether a screening, with no confirmation to follow, speaks for it: few draws break any SLO."""
         if not self.draws or self.draws.mixed > 1:
             return self.promising
-        broken = sum(not all(one) for one in zip(*self._kept_in_draws.values(), strict=True))
+        broken = self.kept_together.count(False)
         return self.promising and broken < bad_draws(self.draws.share)
 
     @property

@@ -1,6 +1,6 @@
 """Running: a deployment is replayed until every SLO is decided."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from planner.model.replications import (
 )
 from planner.model.scenario import Scenario
 from planner.placing.sizing import Need, judged
+from planner.replay.hardest import HardestDraws, in_order
 from planner.replay.replay import SCREENED_DRAWS, Replay
 from planner.replay.stretch import stretch
 from planner.replay.timeline import latency_counts, timeline
@@ -53,6 +54,7 @@ def replay(
     screen: bool,
     seed: int = PLANNING,
     tell: Callable[[float], None] = lambda _: None,
+    hardest: HardestDraws | None = None,
 ) -> Replay:
     """Replicate until every SLO is decided: `scenario.replications` times at least and 40 times at most, or more where
     each replication is one draw of the cameras' phases.
@@ -63,18 +65,31 @@ def replay(
     left to its confirmation. Otherwise the seeds are others than those of any screening, and the verdict falls at one
     of a few looks, whose intervals are wider for it (Bonferroni).
     `tell` hears how much of the way to the next look is done.
+    `hardest`: what other deployments showed of the draws. Where a verdict counts draws of speeds, those that break SLOs
+    come first, so that a deployment that keeps too few is given up soon. Its figures then are what it keeps at best.
     """
     so_far = _not_begun(scenario, workload, needs, deployment, screen=screen)
     looks, horizon_s = so_far.looks, so_far.stretch.horizon_s
     stage = 0 if screen else 1
     check(deployment, workload)
     worlds = Worlds(deployment, workload, horizon_s, so_far.stretch.warmup_s, so_far.rates_rps(1.0))
-    for i in range(looks[-1]):
-        so_far = _with_one_more(so_far, worlds, seed_of(seed, stage, i), scenario, screen=screen)
+    counted = so_far.draws is not None and not so_far.draws.surely and not screen
+    by_hardness = hardest if counted else None
+    numbers = by_hardness.order(looks) if by_hardness else range(looks[-1])
+    for i, number in enumerate(numbers):
+        drawn = seed_of(seed, stage, number)
+        so_far = _with_one_more(so_far, worlds, drawn, scenario, screen=screen, shown=not (screen or number))
         tell((i + 1) / next(look for look in looks if look > i))
         if _is_enough(so_far, screen=screen):
             break
-    return so_far
+    return _learnt_from(so_far, by_hardness, numbers) if by_hardness else so_far
+
+
+def _learnt_from(seen: Replay, hardest: HardestDraws, numbers: Sequence[int]) -> Replay:
+    """The replay with its draws in order, after they were learnt from."""
+    hardest.learn(seen, numbers)
+    ordered = in_order(seen, numbers)
+    return ordered.at_best if seen.lost else ordered
 
 
 def _is_enough(so_far: Replay, *, screen: bool) -> bool:
@@ -114,11 +129,12 @@ def _not_begun(
     )
 
 
-def _with_one_more(so_far: Replay, worlds: Worlds, seed: int, scenario: Scenario, *, screen: bool) -> Replay:
-    """The replications so far and one more."""
+def _with_one_more(
+    so_far: Replay, worlds: Worlds, seed: int, scenario: Scenario, *, screen: bool, shown: bool
+) -> Replay:
+    """The replications so far and one more; `shown`: the one whose window is kept."""
     base = {spec.name: spec.accuracy for spec in scenario.asked}
     half_life_s, early_s = scenario.accuracy.half_life, so_far.stretch.warmup_s
-    shown = so_far.timeline is None and not screen
     result = worlds.result(seed) if shown or half_life_s is not None else None
     seen = worlds.figures(result) if result else worlds.seen(seed)
     answered = {model: base[model] * seen.summary.models[model].slo_attainment for model in base}

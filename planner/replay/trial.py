@@ -60,7 +60,7 @@ class Trial:
         return not self.overloaded and not self.unready and self.replay.met
 
     @property
-    def nearness(self) -> tuple[bool, bool, float]:
+    def nearness(self) -> tuple[bool, bool, float, int]:
         """Whether its load is within the headroom, and how near its replays came."""
         return (not self.overloaded, *self.replay.nearness)
 

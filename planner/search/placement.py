@@ -13,6 +13,7 @@ from planner.placing.packing import Content, Misfit, Packer, Packing, added, nei
 from planner.placing.sizing import Need, judged
 from planner.placing.stations import loads_on
 from planner.replay.deploying import deploy, devices_of
+from planner.replay.hardest import HardestDraws
 from planner.replay.run import replay
 from planner.replay.trial import Trial, candidate_of
 from planner.search.question import Question
@@ -67,6 +68,8 @@ class OnFleet:
     swap: bool
     """Whether models may take turns in memory."""
     tell: Tell
+    hardest: HardestDraws | None = None
+    """What replays of other fleets showed of the draws; None: figures are wanted, not only a verdict."""
     missed: list[Trial] = field(default_factory=list)
     """What was replayed and did not do, in order."""
     unreplayed: list[Miss] = field(default_factory=list)
@@ -98,12 +101,22 @@ class OnFleet:
         """The usual packing, or one with replicas on all GPUs, if a screening speaks for it."""
         packers = self._packer({}, None), self._packer({}, None, seed=1, even=True)
         for packing in (packer.pack(self.devices) for packer in packers):
-            if isinstance(packing, Misfit) or self._miss_unreplayed(packing, repaired=False):
+            miss = self._miss_unreplayed(packing, repaired=False)
+            if miss:
+                self.unreplayed.append(miss)
+            if miss or isinstance(packing, Misfit):
                 continue
             trial = self.screened(packing)
             if trial.replay.looks_met:
                 return trial
+            self.missed.append(trial)
         return None
+
+    @property
+    def short_of_memory(self) -> bool:
+        """Whether something that did not do might, were models to take turns in memory."""
+        held_back = any(trial.packing.held_back for trial in self.missed)
+        return held_back or any(miss.short_of_memory for miss in self.unreplayed)
 
     def _short_of_stations(self) -> Miss | None:
         """Why decoders, cores or links of this fleet cannot do the work; None where they can."""
@@ -150,11 +163,11 @@ class OnFleet:
         even = self._replayed_if_new(self._packer({}, None, seed=1, even=True).pack(self.devices))
         if even:
             yield even
-            apart = self._apart() if even.replay.short else None
-            if apart:
-                yield apart
         if first.deployment.doubted:  # more room for what missed is no help where speeds are drawn: more GPUs are
             return
+        apart = self._apart() if even and even.replay.short else None
+        if apart:
+            yield apart
         trial = first
         tightness: dict[str, float] = {}
         for seed in range(2, 2 + REPAIRS):
@@ -375,7 +388,15 @@ class OnFleet:
         if judged.overloaded:
             return judged
         tell = self.tell("confirming")
-        seen = replay(question.scenario, question.workload, question.needs, trial.deployment, screen=False, tell=tell)
+        seen = replay(
+            question.scenario,
+            question.workload,
+            question.needs,
+            trial.deployment,
+            screen=False,
+            tell=tell,
+            hardest=self.hardest,
+        )
         return replace(trial, replay=seen)
 
     def _miss_unreplayed(self, packing: Packing | Misfit, repaired: bool) -> Miss | None:

@@ -219,7 +219,12 @@ def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:
     figures: dict[str, float] = {"mean": seen.mean, "low": seen.low, "high": seen.high}
     if not judged:
         return Statement(code=Code.NOT_JUDGED, subjects=(model,))
-    if draws := trial.replay.draws:
+    draws, unseen = trial.replay.draws, trial.replay.unseen
+    if draws and unseen:
+        together = trial.replay.kept_together
+        broken = {"broken": together.count(False), "draws": len(together) + unseen, "asked": draws.share}
+        return Statement(code=Code.MISSED_AT_BEST, subjects=(model,), figures=broken)
+    if draws:
         kept = trial.replay.draws_kept[model].mean
         figures = {"mean": seen.mean, "target": target, "kept": kept, "asked": draws.share}
         return Statement(code=Code.MISSED_IN_DRAWS, subjects=(model,), figures=figures)

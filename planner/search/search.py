@@ -22,6 +22,7 @@ from planner.placing.packing import Misfit, Packer, Packing
 from planner.placing.sizing import Kind, Profiles
 from planner.replay.answer import policies, recommend
 from planner.replay.deploying import deploy, devices_of
+from planner.replay.hardest import HardestDraws
 from planner.replay.kinds import of_each_kind
 from planner.replay.replay import Replay
 from planner.replay.run import PLANNING, replay
@@ -67,16 +68,20 @@ class Effort:
     missed."""
     growth_max: float = inf
     """No fleet is tried that must carry more times the work."""
+    alone_first: bool = False
+    """Whether each kind of GPU is tried alone before larger steps are taken with all of them."""
 
 
-PROOF = Effort(first=12, halvings=4)
+PROOF = Effort(first=12, halvings=4, alone_first=True)
 """Where an answer among the first fleets is proven to be the cheapest."""
-ESTIMATE = Effort(first=4, halvings=4)
+ESTIMATE = Effort(first=4, halvings=4, alone_first=True)
 """Where times are predicted, so that a proof would be one of the predictions."""
 ALTERNATIVE = Effort(first=3, halvings=0, growth_max=3.0)
 """For the next best, of which nothing is proven."""
 GLANCE = Effort(first=1, halvings=0, thorough=False, growth_max=1.5)
 """For kinds of GPU that are only set side by side."""
+DEARER = Effort(first=1, halvings=0, thorough=False, growth_max=3.0)
+"""For such kinds where all fleets were tried that cost little enough to be an alternative."""
 
 
 Gpus = frozenset[tuple[tuple[Kind, int], int]]
@@ -216,32 +221,65 @@ class FleetSearch:
         self.missed_gpus: set[Gpus] = set()
         """GPUs on which models that stay in memory missed: other machines with just these would miss as well."""
         self.misses: list[tuple[Trial, Rejection]] = []
+        self.hardest = HardestDraws()
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
 
-    def best(self, program: FleetProgram, objective: Objective, effort: Effort | None = None) -> Trial | None:
+    def best(
+        self,
+        program: FleetProgram,
+        objective: Objective,
+        effort: Effort | None = None,
+        wanted_usd_per_hour: float = inf,
+    ) -> Trial | None:
         """The fleet with least of the objective that meets every SLO.
 
         First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
-        to be carried, and back in halves: fleets between two steps may be left out.
+        to be carried, and back in halves: fleets between two steps may be left out. Where several kinds of GPU are on
+        offer, what one kind does alone is known before, and no fleet is tried that costs as much. What costs more than
+        is wanted is not tried either, and that is no limit on buying.
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
         excluded: list[Fleet] = []
-        most_usd_per_hour = self.question.scenario.buy.max_cost or inf
+        allowed_usd_per_hour = self.question.scenario.buy.max_cost or inf
+        most_usd_per_hour = min(allowed_usd_per_hour, wanted_usd_per_hour)
         for _ in range(effort.first):
             fleet = self._propose(program, objective, excluded, most_usd_per_hour)
             if fleet is None:
-                self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
+                if most_usd_per_hour == allowed_usd_per_hour:
+                    self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
                 return None
             if trial := self.try_fleet(program.offers, fleet, effort):
                 return trial
             if self.too_few:
                 return None
             excluded.append(fleet)
-        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour)
+        alone = self._cheapest_alone(program) if effort.alone_first and objective is Objective.COST else None
+        if alone:
+            most_usd_per_hour = min(most_usd_per_hour, alone.cost_usd_per_hour * (1 - 1e-9))
+        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour, alone)
+
+    def _cheapest_alone(self, program: FleetProgram) -> Trial | None:
+        """The cheapest fleet of one kind of GPU, of the few kinds that are searched for it."""
+        programs = self._of_each_kind(program.offers)
+        best: Trial | None = None
+        for bound, alone in cheapest_first(programs, -inf)[:KINDS_ALONE_MAX] if len(programs) > 1 else ():
+            if best and bound >= best.cost_usd_per_hour:
+                break
+            trial = self.best(alone, Objective.COST, ALTERNATIVE)
+            if trial and (best is None or trial.cost_usd_per_hour < best.cost_usd_per_hour):
+                best = trial
+        return best
+
+    def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
+        """A program over the offers of each kind of GPU."""
+        by_gpu: dict[str, list[Offer]] = {}
+        for offer in offered:
+            by_gpu.setdefault(offer.gpu.name, []).append(offer)
+        return [self.question.program(of_kind) for of_kind in by_gpu.values()]
 
     def _propose(
         self,
@@ -262,13 +300,19 @@ class FleetSearch:
         excluded: list[Fleet],
         effort: Effort,
         most_usd_per_hour: float,
+        known: Trial | None,
     ) -> Trial | None:
+        """`known`: a fleet that costs more than any that is tried here; the answer where none of these does."""
         low = high = 1.0
         best: Trial | None = None
         while best is None:
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, high)
+            if fleet is None and known:
+                best = known
+                break
             if fleet is None:
-                self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
+                if most_usd_per_hour == (self.question.scenario.buy.max_cost or inf):
+                    self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
                 return None
             best = self.try_fleet(program.offers, fleet, effort)
             if self.too_few:
@@ -282,8 +326,8 @@ class FleetSearch:
             middle = (low + high) / 2
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
             trial = self.try_fleet(program.offers, fleet, effort) if fleet else None
-            if trial:
-                best, high = trial, middle
+            if trial or (known and fleet is None):  # all that carry so much cost as much as what is known
+                best, high = trial or best, middle
                 continue
             low = middle
             if fleet:
@@ -312,8 +356,13 @@ class FleetSearch:
         return known[key]
 
     def _glance(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
-        ways = (one.glance() for swap in self.question.policies for one in self._on(offered, fleet, swap))
-        return next(filter(None, ways), None)
+        for swap in self.question.policies:
+            ways = list(self._on(offered, fleet, swap))
+            if trial := next(filter(None, (one.glance() for one in ways)), None):
+                return trial
+            if not any(one.short_of_memory for one in ways):
+                break
+        return None
 
     def _try(self, offered: tuple[Offer, ...], fleet: Fleet) -> Trial | None:
         gpus = gpus_of(offered, fleet)
@@ -348,7 +397,10 @@ class FleetSearch:
         """The fleet with each way to split the SLOs of pipelines; once where there are none."""
         name = machines_name(machines_of(offered, fleet, self.question.offers))
         for question in with_budgets(self.question, devices_of(offered, fleet)):
-            yield OnFleet(question, offered, fleet, swap, lambda doing: partial(self.progress, f"{doing} {name}"))
+            yield OnFleet(question, offered, fleet, swap, lambda doing: self._tell(doing, name), self.hardest)
+
+    def _tell(self, doing: str, name: str) -> Callable[[float], None]:
+        return partial(self.progress, f"{doing} {name}")
 
     def _out_of_fleets(
         self, program: FleetProgram, excluded: Sequence[Fleet], most_usd_per_hour: float, effort: Effort
@@ -389,12 +441,9 @@ class FleetSearch:
 
         Only the first few are confirmed, and what looks better than the best.
         """
-        by_gpu: dict[str, list[Offer]] = {}
-        for offer in self.question.offers:
-            by_gpu.setdefault(offer.gpu.name, []).append(offer)
         only = {device.kind.gpu.name for device in best.devices}
         trials = [best] if len(only) == 1 else []
-        programs = [self.question.program(offered) for gpu, offered in by_gpu.items() if only != {gpu}]
+        programs = [one for one in self._of_each_kind(self.question.offers) if only != {one.offers[0].gpu.name}]
         most = DEARER_MAX * best.cost_usd_per_hour
         objective = self.question.scenario.objective
         for place, (bound, program) in enumerate(cheapest_first(programs, most)):
@@ -402,7 +451,9 @@ class FleetSearch:
             if not near and self._must_cut(program):
                 continue
             effort = ALTERNATIVE if near and place < KINDS_ALONE_MAX else GLANCE
-            trial = self.best(program, Objective.COST, effort)
+            trial = self.best(program, Objective.COST, effort, most if effort is ALTERNATIVE else inf)
+            if trial is None and effort is ALTERNATIVE:
+                trial = self.best(program, Objective.COST, DEARER)
             if trial and trial.replay.screened and goal_of(objective, trial) < goal_of(objective, best):
                 trial = self.best(program, Objective.COST, ALTERNATIVE)
             if trial:
@@ -466,7 +517,8 @@ class FleetSearch:
 
     def _confirmed_miss(self) -> Trial:
         nearest, rejection = max(self.misses, key=lambda miss: miss[0].nearness)
-        confirmed = next(self._on(nearest.offers, nearest.fleet, swap=True)).confirmed(nearest)
+        here = next(self._on(nearest.offers, nearest.fleet, swap=True))
+        confirmed = replace(here, hardest=None).confirmed(nearest)
         if confirmed.overloaded:  # rejected for its load, before any replay but a screening
             confirmed = replace(confirmed, replay=self._replayed(nearest))
         self.misses.remove((nearest, rejection))
@@ -503,7 +555,7 @@ class FleetSearch:
         """Whether a fleet with more or fewer of its GPUs missed the model's SLO by about as much."""
         attainment = trial.replay.attainment[model].mean
         like_it = [t for t, _ in self.misses if t.kinds == trial.kinds]
-        others = [t for t in like_it if len(t.devices) != len(trial.devices)]
+        others = [t for t in like_it if len(t.devices) != len(trial.devices) and not t.replay.unseen]
         return any(abs(t.replay.attainment[model].mean - attainment) < ALIKE for t in others)
 
     def warnings_of(self, shown: Trial, today: date) -> tuple[PlanWarning, ...]:

@@ -143,6 +143,8 @@ REASONS: dict[Code, Template] = {
     Code.MISSED: "{0} answers {mean:share2} in time ({low:share2} to {high:share2} with 95 % confidence)",
     Code.MISSED_IN_DRAWS: "{0} answers {mean:share2} in time, on the mean over draws, and keeps "
     "{target:slo} in {kept:share} of them, where {asked:slo} must surely",
+    Code.MISSED_AT_BEST: "at least {broken:n} of {draws:n} draws break an SLO, most often that of {0}, where all SLOs "
+    "must be met in {asked:slo} of them",
     Code.NOT_PROVEN: "{0} answers {mean:share2} in time ({low:share2} to {high:share2} with 95 % confidence), and "
     "{judged:n} requests do not prove {target:slo}",
     Code.NOT_JUDGED: "no request of {0} was replayed long enough to be judged",
