@@ -110,7 +110,7 @@ def lacking(m: Measured) -> str:
     return "" if workspace_sizes(m)[0] else "nothing is known of its memory. Measure it in another --out."
 
 
-def _cv(repeats: float, fitted: fit.Fit) -> float:
+def _cv(repeats: float, fitted: fit.SeriesFit) -> float:
     """Spread of one run around the curve: between repeats (of the usual batch), and of the points beside the curve.
 
     2 % between repeats and 1.5 % beside the curve: 2.5 %.
@@ -133,7 +133,9 @@ def _work(m: Measured, weights: float) -> fit.FitWork:
     )
 
 
-def _doubted_or_fitted(m: Measured, latency: Mapping[int, float], work: fit.FitWork, fitted: fit.Fit) -> dict[str, Any]:
+def _doubted_or_fitted(
+    m: Measured, latency: Mapping[int, float], work: fit.FitWork, fitted: fit.SeriesFit
+) -> dict[str, Any]:
     """The fit; or batches faster than the best matrix product, on a kind whose peak the catalog has.
 
     No plan may exceed that peak, so the reader raises such a batch where need be, and no fit can pass through it. A
@@ -192,7 +194,7 @@ def _failures(m: Measured, optimizer: str = "") -> list[str]:
     return doubts
 
 
-def _measured(m: Measured, fitted: fit.Fit, work: fit.FitWork) -> dict[str, Any]:
+def _measured(m: Measured, fitted: fit.SeriesFit, work: fit.FitWork) -> dict[str, Any]:
     """Everything that planning does not need: where it was measured, the raw points, and what follows from them."""
     return {
         "provenance": {**m.provenance, **how_measured(m)},
@@ -214,9 +216,9 @@ def how_measured(m: Measured) -> dict[str, Any]:
     return asdict(m.settings) | ({"input_shape": m.input_shape} if m.input_shape else {})
 
 
-def _fits(m: Measured, fitted: fit.Fit) -> dict[str, Any]:
+def _fits(m: Measured, fitted: fit.SeriesFit) -> dict[str, Any]:
     """Forms through everything that grows with the batch, each with its errors."""
-    fits: dict[str, fit.Fit | fit.LoadFit] = {"latency": fitted}
+    fits: dict[str, fit.SeriesFit | fit.LoadFit] = {"latency": fitted}
     if memory := _value_by_batch(m.by_batch(What.MEMORY), "allocated_bytes"):
         fits["memory"] = fit.fit_memory(memory)
     if energy := _value_by_batch(m.by_batch(What.LATENCY), "energy_j"):

@@ -64,7 +64,7 @@ def document(layer: LayerFacts) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Part:
+class ModulePart:
     """A module that is or holds a layer, and what was seen of it."""
 
     name: str
@@ -113,7 +113,7 @@ class Tracer:
         parts = [self.parts[module] for module in dict.fromkeys([*self.order, *self.parts])]
         return [layer_facts(part, self.float_bytes) for part in parts if self.is_shown(part)]
 
-    def is_shown(self, part: Part) -> bool:
+    def is_shown(self, part: ModulePart) -> bool:
         """The part holds weights, or does something by itself."""
         return bool(part.weights or part.flops or (part.is_layer and part.output_bytes))
 
@@ -152,7 +152,7 @@ def _countable() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _parts(model: nn.Module) -> Iterator[Part]:
+def _parts(model: nn.Module) -> Iterator[ModulePart]:
     """All modules of a model but those inside of whole ones, each with the weights that no earlier one has."""
     seen: set[Tensor] = set()
     inside: set[nn.Module] = set()
@@ -165,10 +165,10 @@ def _parts(model: nn.Module) -> Iterator[Part]:
         held = (*module.named_parameters(recurse=whole), *module.named_buffers(recurse=whole))
         weights = {key: weight for key, weight in held if weight not in seen}
         seen.update(weights.values())
-        yield Part(name or ROOT, module, weights, whole or not any(module.children()))
+        yield ModulePart(name or ROOT, module, weights, whole or not any(module.children()))
 
 
-def layer_facts(part: Part, float_bytes: int | None = None) -> LayerFacts:
+def layer_facts(part: ModulePart, float_bytes: int | None = None) -> LayerFacts:
     return LayerFacts(
         name=part.name,
         type=type(part.module).__name__,

@@ -207,7 +207,7 @@ def _layer(name: str, node: Any, graph: OnnxGraph, taken: set[str]) -> LayerWork
     )
 
 
-class Traffic(NamedTuple):
+class NodeTraffic(NamedTuple):
     """What a node reads and writes on the device."""
 
     kernels: int
@@ -216,15 +216,15 @@ class Traffic(NamedTuple):
     weights_read_bytes: int
 
 
-def _traffic(node: Any, graph: OnnxGraph, weights: Sequence[str]) -> Traffic:
+def _traffic(node: Any, graph: OnnxGraph, weights: Sequence[str]) -> NodeTraffic:
     """Nothing of a view; of a gathering, as much read as written, and of no weight all."""
     if node.op_type in VIEWS:
-        return Traffic(0, 0, 0, 0)
+        return NodeTraffic(0, 0, 0, 0)
     put_out = graph.size_bytes(node.output)
     if node.op_type in ("Gather", "GatherND", "GatherElements"):
-        return Traffic(1, 2 * put_out, put_out, 0)
+        return NodeTraffic(1, 2 * put_out, put_out, 0)
     read_bytes = VALUE_BYTES * sum(map(graph.numbers, weights))
-    return Traffic(1, graph.size_bytes(node.input) + put_out, put_out, read_bytes)
+    return NodeTraffic(1, graph.size_bytes(node.input) + put_out, put_out, read_bytes)
 
 
 def _signature(node: Any, weights: Sequence[str], graph: OnnxGraph) -> Signature:

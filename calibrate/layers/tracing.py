@@ -23,7 +23,7 @@ from calibrate.io.files import one_line
 from calibrate.io.points import Settings
 from calibrate.layers.facts import PACKED, REFUSED, SCALED, SHIPPED, Facts, LayerWork, Product, named, pack, to_document
 from calibrate.layers.kernels import Kernels, Work
-from calibrate.layers.modules import Part, Tracer, bytes_of
+from calibrate.layers.modules import ModulePart, Tracer, bytes_of
 from calibrate.zoo.built import Built, tensors
 from calibrate.zoo.sources import ZooError, installed, is_sourced
 from calibrate.zoo.zoo import MODELS, build
@@ -121,7 +121,7 @@ class _Watch(Tracer):
         with self.kernels:
             return self.run(work)
 
-    def is_shown(self, part: Part) -> bool:
+    def is_shown(self, part: ModulePart) -> bool:
         """Blocks with work of their own, too."""
         return super().is_shown(part) or (part.name in self.work and self.work[part.name].kernels > 0)
 

@@ -47,7 +47,7 @@ CV_MAX = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class SeriesFit:
     """A form through measured points, and how far it errs. Errors are relative: 0.03 is 3 %."""
 
     form: str
@@ -127,17 +127,17 @@ class FitWork:
         return moved / time_s / self.peak_bytes_per_s if moved and self.peak_bytes_per_s else None
 
 
-def fit_latency(seconds: Mapping[int, float]) -> Fit:
+def fit_latency(seconds: Mapping[int, float]) -> SeriesFit:
     """Run time by batch size; also for energy (joules a batch) and for training steps."""
     return fit_series(seconds, LATENCY_FORMS)
 
 
-def fit_memory(size_bytes: Mapping[int, float]) -> Fit:
+def fit_memory(size_bytes: Mapping[int, float]) -> SeriesFit:
     """Bytes in use by batch size."""
     return fit_series(size_bytes, MEMORY_FORMS)
 
 
-def fit_series(points: Mapping[int, float], forms: Sequence[str]) -> Fit:
+def fit_series(points: Mapping[int, float], forms: Sequence[str]) -> SeriesFit:
     """The best of `forms` through `points`, with its errors. Points must not be below 0; a 0 is interpolated."""
     x = tuple(float(batch) for batch in sorted(points))
     y = tuple(float(points[batch]) for batch in sorted(points))
@@ -148,14 +148,14 @@ def fit_series(points: Mapping[int, float], forms: Sequence[str]) -> Fit:
     return _fit(x, y, forms, held_out_errors(x, y, forms) if min(y) > 0 else {})
 
 
-def _fit(x: Values, y: Values, forms: Sequence[str], held_out: Mapping[float, float]) -> Fit:
+def _fit(x: Values, y: Values, forms: Sequence[str], held_out: Mapping[float, float]) -> SeriesFit:
     """The best form, and what the held-out errors by point say of it."""
     form = choose(x, y, forms)
     parameters = _parameters(form, x, y)
     curve = curve_of(form, x, y, parameters)
     errors_log = list(held_out.values())
     worst_at, worst = _worst(curve, held_out)
-    return Fit(
+    return SeriesFit(
         form=form,
         parameters=parameters,
         curve=curve,
@@ -229,7 +229,7 @@ def fit_load(copies: Iterable[tuple[float, float]]) -> LoadFit:
     )
 
 
-def regime(fit: Fit, batch: float, work: FitWork) -> str:
+def regime(fit: SeriesFit, batch: float, work: FitWork) -> str:
     """The bound of a batch: `overhead` below the knee, else `arithmetic` or `bandwidth`, whichever is nearer its peak.
 
     `unknown` where neither can be compared with a measured peak.
@@ -243,7 +243,7 @@ def regime(fit: Fit, batch: float, work: FitWork) -> str:
     return "arithmetic" if (arithmetic or 0.0) >= (bandwidth or 0.0) else "bandwidth"
 
 
-def doubts(fit: Fit, samples: Mapping[int, Sequence[float]], work: FitWork) -> list[str]:
+def doubts(fit: SeriesFit, samples: Mapping[int, Sequence[float]], work: FitWork) -> list[str]:
     """Doubts about a latency fit and its samples (seconds by batch), each with a remedy."""
     found = [_few_samples(samples), _few_points(fit), _wide(samples), _no_knee(fit), _too_fast(fit, work)]
     return [text for text in found if text]
@@ -362,7 +362,7 @@ def _few_samples(samples: Mapping[int, Sequence[float]]) -> str:
     return f"{named_batches(few)}: {least} runs show no spread, {SAMPLES_MIN} do; give each point more time."
 
 
-def _few_points(fit: Fit) -> str:
+def _few_points(fit: SeriesFit) -> str:
     count = len(fit.curve.x)
     if count >= CHOICE_POINTS_MIN:
         return ""
@@ -383,7 +383,7 @@ def _wide(samples: Mapping[int, Sequence[float]]) -> str:
     )
 
 
-def _no_knee(fit: Fit) -> str:
+def _no_knee(fit: SeriesFit) -> str:
     last = fit.curve.x[-1]
     if len(fit.curve.x) < BENT_POINTS_MIN or (fit.knee is not None and fit.knee <= last):
         return ""
@@ -393,7 +393,7 @@ def _no_knee(fit: Fit) -> str:
     )
 
 
-def _too_fast(fit: Fit, work: FitWork) -> str:
+def _too_fast(fit: SeriesFit, work: FitWork) -> str:
     points = list(zip(fit.curve.x, fit.curve.y, strict=True))
     shares = [(work.arithmetic_share(x, y) or 0.0, x) for x, y in points]
     share, batch = max(shares)

@@ -24,7 +24,7 @@ WORDS = 1000
 PACKAGE = "onnxruntime"
 
 
-class Session:
+class OnnxSession:
     """A file that ONNX Runtime runs where its inputs lie; nothing is copied from or to the device."""
 
     def __init__(self, session: Any, device: str) -> None:
@@ -87,7 +87,7 @@ def _made(model: str, path: Path) -> "nn.Module":
     from calibrate.zoo.networks import Opaque
 
     device = str(torch.get_default_device())
-    return Opaque(Session(_session(model, path, device.partition(":")[0]), device))
+    return Opaque(OnnxSession(_session(model, path, device.partition(":")[0]), device))
 
 
 def _sample(model: str, given: Any, shape: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -285,7 +285,7 @@ class Stats(OnPage):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn(OnPage):
+class DrawnCharts(OnPage):
     """Charts, which are drawn only where there is a page to show them."""
 
     holds: ClassVar[str] = "draw"
@@ -330,7 +330,7 @@ def visible(blocks: Iterable[Block], view: View) -> list[Block]:
         if view not in block.views:
             continue
         match block:
-            case Drawn():
+            case DrawnCharts():
                 shown += visible(block.draw(), view)
             case Section():
                 shown.append(replace(block, blocks=visible(block.blocks, view)))

@@ -321,7 +321,7 @@ def _weights(
     return held or (_known([*points, known], "params") or 0) * WEIGHT_BYTES[precision]
 
 
-class Memory(NamedTuple):
+class BatchMemory(NamedTuple):
     """Bytes besides the weights, by batch."""
 
     bytes_by_batch: dict[str, int]
@@ -335,21 +335,21 @@ def _workspace(
     weight_bytes: float,
     added: Added,
     known: names.Architecture | None,
-) -> Memory:
+) -> BatchMemory:
     """As a person said, else as the files have it, else as layers hold it."""
     if added.memory_bytes is not None:
         size = f"{added.memory_bytes / 1e6:.4g} MB"
         rule = f"Memory of smaller batches was not said: taken as the {size} of {max(points)}, the most that they hold."
         of_each = dict.fromkeys(map(str, points), round(added.memory_bytes))
-        return Memory(of_each, Evidence.ELSEWHERE, [rule] if len(points) > 1 else [])
+        return BatchMemory(of_each, Evidence.ELSEWHERE, [rule] if len(points) > 1 else [])
     held = {batch: _held(point, batch, weight_bytes) for batch, point in points.items()}
     measured = {str(batch): round(size) for batch, size in held.items() if size is not None}
     if measured:
-        return Memory(measured, Evidence.ELSEWHERE)
+        return BatchMemory(measured, Evidence.ELSEWHERE)
     each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
     in_proportion = {str(batch): round(each * batch) for batch in points}
     rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
-    return Memory(in_proportion, Evidence.ASSUMED, [rule])
+    return BatchMemory(in_proportion, Evidence.ASSUMED, [rule])
 
 
 def _layers_hold(points: Iterable[ToolMeasurement], known: names.Architecture | None) -> float:

@@ -47,7 +47,7 @@ MODEL_KEYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class SourceGroup:
     """Cameras of one kind."""
 
     count: int
@@ -213,12 +213,12 @@ def _streams(named: Mapping[str, Inference], on: Mapping[str, Part]) -> Iterator
     sources = list(_sources(on))
     for name, model in named.items():
         if PRIMARY.fullmatch(model.key):
-            yield from (_of_cameras(name, model, one) for one in sources or [Sources(1, None)])
+            yield from (_of_cameras(name, model, one) for one in sources or [SourceGroup(1, None)])
         else:
             yield _of_objects(name, model, named)
 
 
-def _of_cameras(name: str, model: Inference, sources: Sources) -> FoundStream:
+def _of_cameras(name: str, model: Inference, sources: SourceGroup) -> FoundStream:
     seen = f", one frame in {model.each} of each (interval {model.each - 1})" if model.each > 1 else ""
     rate = f"{sources.rate_fps / model.each:g} fps" if sources.rate_fps else TODO
     return FoundStream(
@@ -243,7 +243,7 @@ def _of_objects(name: str, model: Inference, named: Mapping[str, Inference]) -> 
     )
 
 
-def _sources(on: Mapping[str, Part]) -> Iterator[Sources]:
+def _sources(on: Mapping[str, Part]) -> Iterator[SourceGroup]:
     """Sources of the same rate together."""
     counts: Counter[float | None] = Counter()
     for name, group in on.items():
@@ -253,7 +253,7 @@ def _sources(on: Mapping[str, Part]) -> Iterator[Sources]:
             counts.update(_of_table(group.path.parent / group.at("csv-file-path").word()))
         elif re.fullmatch(r"source\d+", name):
             counts[_rate_fps(group)] += _count(group)
-    yield from (Sources(count, rate) for rate, count in counts.items())
+    yield from (SourceGroup(count, rate) for rate, count in counts.items())
 
 
 def _listed(group: Part) -> int:

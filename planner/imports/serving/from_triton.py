@@ -268,7 +268,7 @@ def short_waits(repository: Repository, wished: ImportWishes) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Import:
+class TritonImport:
     """A repository with what its reader and the library know of its models."""
 
     repository: Repository
@@ -341,7 +341,7 @@ class Import:
         ]
 
 
-def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Library) -> Import:
+def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Library) -> TritonImport:
     """A repository after the options `--rate` and `--slo`; InputError where they do not fit each other."""
     repository = read_repository(path)
     wished = wishes(repository, rates, latencies)
@@ -350,7 +350,7 @@ def read(path: Path, rates: Sequence[str], latencies: Sequence[str], library: Li
         model.name: any(model.precision in (None, profile.precision) for profile in library.for_model(model.profile))
         for model in repository.models
     }
-    return Import(repository, wished, profiled)
+    return TritonImport(repository, wished, profiled)
 
 
 # The scenario

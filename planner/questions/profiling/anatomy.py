@@ -16,8 +16,8 @@ from planner.questions.profiling.systolic import ArrayError, ArrayLayer, Dataflo
 from planner.questions.profiling.whatif import (
     ChangedModel,
     Checkpointing,
+    LayerWhatIf,
     Unanswered,
-    WhatIf,
     checkpointing,
     training_memory,
     what_ifs,
@@ -100,7 +100,7 @@ class Anatomy:
     prediction: Prediction | None
     accuracies: tuple[PublishedAccuracy, ...]
     """What lower precisions cost, as published."""
-    what_ifs: tuple[WhatIf | Unanswered, ...]
+    what_ifs: tuple[LayerWhatIf | Unanswered, ...]
     training: TrainingMemory
     checkpointing: Checkpointing
     device: str | None

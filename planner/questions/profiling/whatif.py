@@ -33,7 +33,7 @@ OVERHEAD_MOST = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
+class LayerWhatIf:
     """One change, and the model's costs after it."""
 
     name: str
@@ -85,7 +85,7 @@ class ChangedModel:
         return under(facts or self.facts, ceilings or self.ceilings(self.precision), self.batch, self.precision)
 
 
-def what_ifs(own: ChangedModel) -> tuple[WhatIf | Unanswered, ...]:
+def what_ifs(own: ChangedModel) -> tuple[LayerWhatIf | Unanswered, ...]:
     """All changes, `as it is` first."""
     at_once = replace(own.ceilings(own.precision), launch_s=0.0)
     return (
@@ -99,12 +99,12 @@ def what_ifs(own: ChangedModel) -> tuple[WhatIf | Unanswered, ...]:
     )
 
 
-def _answer(own: ChangedModel, name: str, facts: Facts, assumes: str, ceilings: Ceilings | None = None) -> WhatIf:
+def _answer(own: ChangedModel, name: str, facts: Facts, assumes: str, ceilings: Ceilings | None = None) -> LayerWhatIf:
     roof = own.roofline(facts, ceilings)
-    return WhatIf(name=name, flops=roof.flops, bytes=roof.bytes, time_s=roof.total_s or None, assumes=assumes)
+    return LayerWhatIf(name=name, flops=roof.flops, bytes=roof.bytes, time_s=roof.total_s or None, assumes=assumes)
 
 
-def _precisions(own: ChangedModel) -> Iterator[WhatIf | Unanswered]:
+def _precisions(own: ChangedModel) -> Iterator[LayerWhatIf | Unanswered]:
     for precision in PRECISIONS:
         if precision == own.precision:
             continue
@@ -117,7 +117,7 @@ def _precisions(own: ChangedModel) -> Iterator[WhatIf | Unanswered]:
         yield _answer(replace(own, precision=precision), precision, own.facts, assumes, limits)
 
 
-def _resolutions(own: ChangedModel) -> Iterator[WhatIf | Unanswered]:
+def _resolutions(own: ChangedModel) -> Iterator[LayerWhatIf | Unanswered]:
     side = own.facts.input_shape[-1]
     for pixels in (side // 2, side * 2):
         name = f"{pixels} x {pixels} pixels"
@@ -136,7 +136,7 @@ def _scaling(roof: Roofline) -> str:
     return f"overhead holds {share:.0%} of the time, so time does not follow the pixels"
 
 
-def _grayscale(own: ChangedModel) -> WhatIf | Unanswered:
+def _grayscale(own: ChangedModel) -> LayerWhatIf | Unanswered:
     changed = grayscale(own.facts)
     if changed is None:
         reason = f"{own.facts.model}: its first convolution does not read {COLOURS} channels"

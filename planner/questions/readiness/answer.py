@@ -36,7 +36,7 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class LossCase:
     """The plan with some of its machines away."""
 
     lost: tuple[str, ...]
@@ -78,7 +78,7 @@ class WhatIf:
     """Of the plan, its spares included."""
     feasible: bool
     """Whether every SLO is surely met in every case that was replayed."""
-    cases: tuple[Case, ...]
+    cases: tuple[LossCase, ...]
     """The worst first, as far as shares of replicas tell."""
     ways_left_out: int
     """Sets of hosts that were not replayed: those that leave the models the larger shares of their replicas."""

@@ -14,7 +14,7 @@ from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
 from planner.placing.sizing import Profiles
-from planner.questions.readiness.answer import Case, Mend, MendKind, WhatIf
+from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
 from planner.questions.readiness.losing import Loss, losses, without
 from planner.replay.answer import recommend
 from planner.replay.trial import Trial
@@ -72,14 +72,14 @@ def whatif(
     return answer if answer.feasible else replace(answer, mends=tuple(_mends(planned, answer, progress)))
 
 
-def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> Case:
+def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
     """What is left after a loss, replayed; models without a replica are served no more."""
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
     unserved = tuple(model for model in planned.question.needs if model not in served)
     alone = not unserved or not planned.question.scenario.pipelines  # a pipeline without a stage answers nothing
     trial = _replayed(left, served, progress, loss) if served and alone else None
-    return Case(
+    return LossCase(
         lost=loss.hosts,
         machines=_types(planned, loss.hosts),
         taken_over=loss.taken_over,

@@ -11,7 +11,7 @@ from planner.show.document import (
     Cell,
     Column,
     Document,
-    Drawn,
+    DrawnCharts,
     Items,
     Rows,
     Section,
@@ -35,7 +35,7 @@ def document(horizon: Horizon) -> Document:
         sections=[
             Section("Ways", [Table(columns(horizon), missed, stacked=True)], id="ways", titled=PAGE),
             Section("Each way", [Items(ways, bullets=False)], id="each", titled=PAGE),
-            Section("GPUs by the hour", [Drawn(lambda: by_hour(horizon))], id="hours"),
+            Section("GPUs by the hour", [DrawnCharts(lambda: by_hour(horizon))], id="hours"),
             Section("Models", [Items(prose.models(horizon))], id="models"),
             Section("Checked frame by frame", [Items(prose.checked(horizon.check))], id="checked"),
             Section("Not compared", [Items(horizon.not_compared)], id="left-out"),

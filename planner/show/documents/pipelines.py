@@ -6,7 +6,7 @@ from functools import partial
 from planner.model.plan import ModelAnswer, Recommendation, StageAnswer
 from planner.model.simulation import Simulation
 from planner.show.charts.pipelines.drawing import drawings
-from planner.show.document import Column, Drawn, Items, Rows, Section, Table
+from planner.show.document import Column, DrawnCharts, Items, Rows, Section, Table
 from planner.show.text.pipelines import resources as prose
 from planner.units.writing import per_second, percent, seconds, share
 
@@ -16,7 +16,7 @@ def sections(answer: Recommendation | Simulation, at: str) -> Iterator[Section]:
     for i, model in enumerate(answer.models):
         if model.stages:
             table = Table(stage_columns(model, f"{at}models.{i}.stages"), stacked=True)
-            drawn = Drawn(partial(drawings, [model]))
+            drawn = DrawnCharts(partial(drawings, [model]))
             yield Section(f"Stages of {model.name}", [drawn, table], id=f"stages-{i}", link=model.name)
     yield Section("What runs out first", [Items(prose.resource_lines(answer))], id="resources")
 

@@ -26,7 +26,7 @@ from planner.show.document import (
     CodeBlock,
     Column,
     Document,
-    Drawn,
+    DrawnCharts,
     FactList,
     Items,
     Rows,
@@ -79,8 +79,8 @@ def document(plan: Plan) -> Document:
             *replay.sections(best, plan.policies, AT, [bindings(best)]),
             *pipelines.sections(best, AT),
             Section("Each kind of GPU alone", by_gpu(plan), id="kinds", link="Kinds"),
-            Section("How long requests take", [Drawn(lambda: latency(plan))], id="latency", link="Latency"),
-            Section("Second by second", [Drawn(lambda: timeline(plan))], id="time"),
+            Section("How long requests take", [DrawnCharts(lambda: latency(plan))], id="latency", link="Latency"),
+            Section("Second by second", [DrawnCharts(lambda: timeline(plan))], id="time"),
             ways_section(plan, merging_reasons(plan)),
             Section("Next best", others(plan), id="others"),
             rejected(plan),
@@ -176,7 +176,7 @@ def latency(plan: Plan) -> Iterator[Block]:
 
 def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
-    return [Drawn(lambda: charts.by_gpu(plan)), Table(kind_columns(plan))] if plan.by_gpu else []
+    return [DrawnCharts(lambda: charts.by_gpu(plan)), Table(kind_columns(plan))] if plan.by_gpu else []
 
 
 def kind_columns(plan: Plan) -> list[Column]:
@@ -249,7 +249,7 @@ def others(plan: Plan) -> list[Block]:
         rows.figures("power", lambda o: f"{o.energy_w:.0f} W", "energy_w", page_only=True),
     ]
     rest = f"... and {len(plan.alternatives) - reasons.OTHERS_SHOWN} more in the JSON."
-    return [Drawn(lambda: charts.pareto(plan)), Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest)]
+    return [DrawnCharts(lambda: charts.pareto(plan)), Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest)]
 
 
 def slowest(answer: Recommendation) -> Cell:
@@ -296,7 +296,7 @@ def depends(plan: Plan) -> list[Block]:
     """How far load, price and SLO may move, and fleets that might be cheaper."""
     best = plan.recommendation
     moves = sensitivity(plan, best) if best.feasible else []
-    might = [Items(reasons.outlooks(plan), views=TEXT), Drawn(lambda: charts.outlooks(plan))]
+    might = [Items(reasons.outlooks(plan), views=TEXT), DrawnCharts(lambda: charts.outlooks(plan))]
     return [
         Items(moves, views=PAGE),
         Section(reasons.outlooks_title(plan), might),

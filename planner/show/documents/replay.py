@@ -6,7 +6,7 @@ from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import GpuAnswer, ModelAnswer, Policies, Recommendation
 from planner.model.simulation import Simulation
 from planner.show.charts.plan import room
-from planner.show.document import PAGE, Block, Cell, Column, Drawn, Rows, Section, Stat, Table, Text, Tone
+from planner.show.document import PAGE, Block, Cell, Column, DrawnCharts, Rows, Section, Stat, Table, Text, Tone
 from planner.show.text import plan as prose
 from planner.units.writing import counted, exact, gigabytes, names, per_second, percent, ranges, seconds, share
 
@@ -64,7 +64,7 @@ def sections(
     missed = frozenset(i for i, m in enumerate(models) if m.slo_met is False)
     table = Table(model_columns(models, gpus, policies, at), missed, stacked=True)
     notes = Text(MODELS_NOTE if models else "", Tone.NOTE, views=PAGE)
-    bars = Drawn(lambda: room(models) if models else ())
+    bars = DrawnCharts(lambda: room(models) if models else ())
     rest = f"... and {len(gpus) - GPUS_SHOWN} more in the JSON."
     gpu_note = Text(GPUS_NOTE if gpus else "", Tone.NOTE, views=PAGE)
     return (

@@ -15,7 +15,7 @@ from planner.show.document import (
     CodeBlock,
     Column,
     Document,
-    Drawn,
+    DrawnCharts,
     Rows,
     Section,
     Stat,
@@ -49,7 +49,7 @@ def document(plan: TrainingPlan) -> Document:
         sections=[
             Section("Options", [options, rest], id="options", titled=PAGE),
             Section("", [Text(title, views=TERMINAL), CodeBlock("\n".join(drawn), views=TERMINAL)]),
-            Section("Cost by time", [Drawn(lambda: cost_by_time(plan, shown))], id="chart"),
+            Section("Cost by time", [DrawnCharts(lambda: cost_by_time(plan, shown))], id="chart"),
             Section("What the figures rest on", notes, id="evidence", titled=PAGE),
         ],
     )

@@ -1,7 +1,7 @@
 """What a plan would do as a document: each case, how far its SLOs are missed, and what would mend it."""
 
 from planner.model.plan import ModelAnswer
-from planner.questions.readiness.answer import Case, WhatIf
+from planner.questions.readiness.answer import LossCase, WhatIf
 from planner.show.document import Column, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.replay import beside_target
 from planner.show.text import plan as figures
@@ -40,7 +40,7 @@ def cases(answer: WhatIf, missed: frozenset[int]) -> list[Table | Text]:
     return [Table(columns, missed, stacked=True), Text(prose.left_out(answer), Tone.NOTE)]
 
 
-def models(case: Case) -> Table:
+def models(case: LossCase) -> Table:
     """How far each model's SLO is missed."""
     rows: Rows[ModelAnswer] = Rows(case.models)
     columns: list[Column] = [

@@ -8,7 +8,7 @@ from planner.model.plan import Estimate, Prediction
 from planner.prediction.roofline import Bound, LayerTime
 from planner.questions.profiling.anatomy import Anatomy, MeasuredTimes, OnArray
 from planner.questions.profiling.systolic import ArrayLayer
-from planner.questions.profiling.whatif import Unanswered, WhatIf
+from planner.questions.profiling.whatif import LayerWhatIf, Unanswered
 from planner.questions.profiling.working_set import Knee, working_set_bytes
 from planner.questions.training.memory import CONTEXT_BYTES, Fits
 from planner.show.document import Column, Document, Rows, Section, Table, Text
@@ -160,7 +160,10 @@ def _what_ifs(seen: Anatomy) -> list[Column]:
     ]
     if seen.gpu:
         columns.append(rows.figures("time", lambda each: _change(each, "time_s", now.total_s)))
-    return [*columns, rows.words("assumes", lambda each: each.assumes if isinstance(each, WhatIf) else each.reason)]
+    return [
+        *columns,
+        rows.words("assumes", lambda each: each.assumes if isinstance(each, LayerWhatIf) else each.reason),
+    ]
 
 
 def _accuracies(seen: Anatomy) -> list[Table | Text]:
@@ -181,7 +184,7 @@ def _accuracies(seen: Anatomy) -> list[Table | Text]:
     return [Table(columns)]
 
 
-def _change(each: WhatIf | Unanswered, what: str, now: float) -> str:
+def _change(each: LayerWhatIf | Unanswered, what: str, now: float) -> str:
     value = getattr(each, what, None)
     if value is None or isinstance(each, Unanswered):
         return "-"
@@ -357,7 +360,7 @@ def _level(knee: Knee) -> dict[str, Any]:
     }
 
 
-def _what_if(each: WhatIf | Unanswered) -> dict[str, Any]:
+def _what_if(each: LayerWhatIf | Unanswered) -> dict[str, Any]:
     if isinstance(each, Unanswered):
         return {"name": each.name, "reason": each.reason}
     timed = {} if each.time_s is None else {"time_s": each.time_s}

@@ -14,7 +14,7 @@ from planner.show.document import (
     CodeBlock,
     Column,
     Document,
-    Drawn,
+    DrawnCharts,
     FactList,
     Items,
     Rows,
@@ -59,7 +59,7 @@ DOCUMENT = Document(
         Section(
             "Around", [Section("Within", [Items(["one `way`", "another"], shown=1, rest="... and 1 more.")])], id="in"
         ),
-        Section("Charts", [Drawn(lambda: [CodeBlock("drawn")])], id="charts"),
+        Section("Charts", [DrawnCharts(lambda: [CodeBlock("drawn")])], id="charts"),
         Section("Mind", [Items(["old prices"])], id="mind", tone=Tone.WARN),
         Section("Here alone", [Text("in a terminal", views=TERMINAL)], id="here"),
         Section("Made", [FactList([("seed", "1")])], id="made"),
@@ -100,7 +100,7 @@ def test_a_page_has_charts_figures_to_sort_by_and_says_once_what_is_alike():
 
 
 def test_charts_are_drawn_for_pages_alone():
-    section = Section("Charts", [Drawn(never)])
+    section = Section("Charts", [DrawnCharts(never)])
     assert visible([section], View.TERMINAL) == visible([section], View.MARKDOWN) == []
     with pytest.raises(AssertionError):
         visible([section], View.PAGE)

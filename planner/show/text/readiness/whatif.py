@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.model.plan import ModelAnswer
-from planner.questions.readiness.answer import Case, Mend, MendKind, WhatIf
+from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
 from planner.show.text import plan as prose
 from planner.show.text.reasons import sentence
 from planner.units.writing import counted, dollars, exact, names
@@ -40,7 +40,7 @@ def left_out(answer: WhatIf) -> str:
     return f"Not replayed: {others} of machines, which leave each model more of its replicas."
 
 
-def away(case: Case) -> str:
+def away(case: LossCase) -> str:
     """`g4dn.xlarge-1`; a spare's part is said."""
     if not case.lost:
         return "none"
@@ -48,7 +48,7 @@ def away(case: Case) -> str:
     return f"{names(case.lost)}{covered}"
 
 
-def standing(case: Case) -> str:
+def standing(case: LossCase) -> str:
     """`met`, or the models that miss or are not served."""
     if case.feasible:
         return "met"
@@ -77,7 +77,7 @@ def obstacles(answer: WhatIf) -> Iterator[str]:
             yield f"{reason} Remedy: {rejection_remedy(case.rejection)}."
 
 
-def tightest(case: Case) -> str:
+def tightest(case: LossCase) -> str:
     """`yolov3 with 91.20 [90.80, 91.60] % on time, SLO 99 %`; `-` where no model is served."""
     if not case.models:
         return "-"
