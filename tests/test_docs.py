@@ -289,3 +289,10 @@ def test_the_design_names_every_room() -> None:
     assert {room for room in rooms(1) if f"{room}/" not in drawn} == set()
     assert {room for room in rooms(1) | rooms(2) if f"{room}/" not in design} == set()
     assert {"world", "placing", "zoo"} <= rooms(1)
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").glob("*.ipynb")]
+    names = {path.relative_to(ROOT / "docs").as_posix() for path in pages} - {"index.md"}
+    assert sorted(name for name in names if f"]({name})" not in index) == []
