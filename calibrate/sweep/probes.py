@@ -200,7 +200,7 @@ def launch(device: torch.device, seconds: float) -> Result:
 # Loading data
 
 
-class Pictures:
+class EndlessPictures:
     """Endless work of a data loader: a JPEG of 500x375 pixels is decoded, cropped, resized to 224 and normalised.
 
     Without pillow: a random crop of a tensor, resized and normalised.
@@ -232,7 +232,7 @@ def loader(device: torch.device, seconds: float) -> Result:
     """
     most = min(cores(), WORKERS_MAX)
     counts = sorted({0, most, *(2**i for i in range(most.bit_length()))})
-    pictures = Pictures()
+    pictures = EndlessPictures()
     values, samples = {}, {}
     details = {"work": "tensor crop and resize" if pictures.jpeg is None else "JPEG decode and resize"}
     for workers in counts:
@@ -246,7 +246,7 @@ def loader(device: torch.device, seconds: float) -> Result:
     return Result(values, samples, details)
 
 
-def _batch_s(pictures: Pictures, workers: int, seconds: float) -> list[float]:
+def _batch_s(pictures: EndlessPictures, workers: int, seconds: float) -> list[float]:
     """Times between batches (s), once every worker has delivered."""
     from torch.utils.data import DataLoader
 

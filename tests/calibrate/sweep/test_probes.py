@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from calibrate.library.fit import fit_load
 from calibrate.sweep import probes
 from calibrate.sweep.agenda import probe_names
-from calibrate.sweep.probes import Pictures, Result
+from calibrate.sweep.probes import EndlessPictures, Result
 
 ON_CPU = probe_names("cpu")
 
@@ -111,7 +111,7 @@ def test_data_is_loaded_by_none_one_and_more_workers_up_to_the_cores(found: dict
 
 
 def test_pictures_with_and_without_pillow_are_alike() -> None:
-    decoded, made = Pictures(), Pictures()
+    decoded, made = EndlessPictures(), EndlessPictures()
     made.jpeg = None
     for pictures in (decoded, made):
         for index in (0, 1, 12_345):

@@ -466,29 +466,25 @@ def test_assumptions_speak_of_the_kinds_in_use_only() -> None:
     assert about[Code.POWER_BY_PACE] == ("b on T4", "a on T4")
 
 
-def said(asked: Scenario, offers: Sequence[Offer] = OFFERS, streams: Sequence[Stream] = ()) -> str:
+def warned(asked: Scenario, offers: Sequence[Offer] = OFFERS, streams: Sequence[Stream] = ()) -> dict[Code, Statement]:
     """All warnings on a deployment of one machine."""
     q = question(asked, offers, LIBRARY)
     given = Workload(tuple(streams)) if streams else q.workload
     found = warnings_of(asked, given, evaluate(q, offers[0], 1), date(2026, 7, 25))
-    return "\n".join(map(warning_line, found))
+    return {warning.what.code: warning.what for warning in found}
 
 
 def test_warnings_name_what_the_replays_left_out() -> None:
-    recorded = Stream("a", Trace(np.arange(0.0, 3600.0), 3600.0))
-    whole = said(RARE, streams=[Stream("a", Trace(np.arange(0.0, 10.0), 10.0))])
-    assert "recording" not in whole
-    assert "10 s of a recording of 60 min were replayed, not all of it: `horizon: 60 min`" in said(
-        RARE, streams=[recorded]
-    )
-    rarely = said(replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=0.0)))
-    assert "outages are to be expected" in rarely
-    often = said(replace(RARE, failures=FailureSpec(mean_time_between=0.5, recovery=0.0)))
-    assert "outages" not in often
+    whole = warned(RARE, streams=[Stream("a", Trace(np.arange(0.0, 10.0), 10.0))])
+    assert Code.WINDOWS not in whole
+    cut = warned(RARE, streams=[Stream("a", Trace(np.arange(0.0, 3600.0), 3600.0))])[Code.WINDOWS].figures
+    assert (cut["window_s"], cut["recording_s"]) == (10.0, 3600.0)
+    assert Code.FEW_OUTAGES in warned(replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=0.0)))
+    assert Code.FEW_OUTAGES not in warned(replace(RARE, failures=FailureSpec(mean_time_between=0.5, recovery=0.0)))
     spot = [offer(T4, 0.2, price_kind=PriceKind.SPOT)]
-    assert "spot machines (1xT4) may be taken away" in said(RARE, spot)
+    assert warned(RARE, spot)[Code.SPOT].subjects == ("1xT4",)
     given = replace(RARE, failures=FailureSpec(mean_time_between=36000.0, recovery=60.0))
-    assert "spot machines" not in said(given, spot)
+    assert Code.SPOT not in warned(given, spot)
 
 
 def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
