@@ -176,7 +176,7 @@ def test_a_crash_an_exception_and_the_end_of_memory_cost_a_point_each(place: Pat
     changed = {key: str(o.status) for key, o in again.items() if key not in ended or o.status is not ended[key].status}
     assert changed == {"memory/3": "ok", "latency/3": "ok"}
 
-    code, said = finished("--mode", "device", "--seconds", "0.01", "--out", "bare")
+    code, said = finished("--mode", "device", "--what", "launch", "--seconds", "0.01", "--out", "bare")
     assert code == 0, said
     assert "Next:" not in said
 

@@ -8,6 +8,7 @@ from support.random_worlds import doubted, world
 
 from simulator.clock import run
 from simulator.clock.metrics import finished_latency_s, summarise
+from simulator.clock.records import SimulationResult
 from simulator.clock.worlds import Arrivals, WorldFigures, Worlds
 from simulator.world.deployment import Deployment, Failures, Routing, Scheduling
 from simulator.world.workload import Workload, draw
@@ -23,14 +24,15 @@ def worlds(deployment: Deployment, workload: Workload) -> Worlds:
     return Worlds(deployment, workload, DURATION_S, WARMUP_S, rates_rps)
 
 
-def compare(seen: WorldFigures, deployment: Deployment, workload: Workload, seed: int) -> None:
-    """With a replication of its own."""
+def compare(seen: WorldFigures, deployment: Deployment, workload: Workload, seed: int) -> SimulationResult:
+    """With a replication of its own, which is returned."""
     result = run.simulate(deployment, workload, DURATION_S, seed)
     assert repr(seen.summary) == repr(summarise(result, WARMUP_S)), f"seed {seed}"
     assert seen.requests == result.request_count
     for model, requests in result.requests.items():
         latency_s = np.sort(finished_latency_s(requests, WARMUP_S))
         np.testing.assert_array_equal(np.sort(seen.latency_s[model]), latency_s)
+    return result
 
 
 @pytest.mark.parametrize("is_doubted", [False, True])
@@ -46,9 +48,8 @@ def test_machine_code_gives_the_same_figures(monkeypatch: pytest.MonkeyPatch, is
         figures = [many.seen(seed) for seed in SEEDS]
         monkeypatch.setattr(run.Compiled, "installed", False)
         for seed, seen in zip(SEEDS, figures, strict=True):
-            compare(seen, deployment, workload, seed)
-            plain = worlds(deployment, workload).seen(seed)
-            assert plain.growing == seen.growing
+            result = compare(seen, deployment, workload, seed)
+            assert many.figures(result).growing == seen.growing
 
 
 def test_what_fails_is_replayed_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
