@@ -7,6 +7,7 @@ batches themselves, which needs no steps and holds for joins too, where branches
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from types import MappingProxyType
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -25,13 +26,16 @@ class Choice:
     """Of all the stage's work, a second: in dollars, or in GPUs."""
 
 
+NONE: Mapping[str, float] = MappingProxyType({})
 Before = Mapping[str, Sequence[str]]
 """Stages that come right before each stage; none: frames enter there."""
 
 
-def least_cost(before: Before, choices: Mapping[str, Sequence[Choice]], slo_s: float) -> dict[str, Choice] | None:
+def least_cost(
+    before: Before, choices: Mapping[str, Sequence[Choice]], slo_s: float, ends_s: Mapping[str, float] = NONE
+) -> dict[str, Choice] | None:
     """A choice for each stage, so that no way through the pipeline takes longer than its SLO, at least cost in all;
-    None where even the quickest choices take longer.
+    None where even the quickest choices take longer. `ends_s`: stages that have an SLO of their own, from the start.
 
     Two stages one after the other, each in 10 ms at a cost of 3 or 20 ms at 2: with 30 ms one of them is quick, 5.
     """
@@ -59,7 +63,7 @@ def least_cost(before: Before, choices: Mapping[str, Sequence[Choice]], slo_s: f
         np.array(costs),
         constraints=LinearConstraint(np.array(rows), lower, upper),
         integrality=np.array([1] * len(ways) + [0] * len(stages)),
-        bounds=Bounds(0, [1] * len(ways) + [slo_s] * len(stages)),
+        bounds=Bounds(0, [1] * len(ways) + [min(slo_s, ends_s.get(stage, slo_s)) for stage in stages]),
     )
     if found.x is None:
         return None
@@ -75,16 +79,37 @@ def worth_it(choices: Sequence[Choice]) -> list[Choice]:
     return kept
 
 
-def budgets_s(before: Before, times_s: Mapping[str, float], slo_s: float) -> dict[str, float]:
+def budgets_s(
+    before: Before, times_s: Mapping[str, float], slo_s: float, ends_s: Mapping[str, float] = NONE
+) -> dict[str, float]:
     """Each stage's part of the SLO: its time on the longest way that leads through it.
 
     Stages of 10 and 20 ms and an SLO of 60 ms: 20 and 40 ms. No way through the pipeline has more than the SLO, for no
-    stage on it has a larger part than on this way.
+    stage on it has a larger part than on this way. `ends_s`: stages that have an SLO of their own, from the start; with
+    15 ms for the first of these, it has 15 ms.
     """
     until_s = longest_s(before, times_s)
     following = {stage: [other for other, earlier in before.items() if stage in earlier] for stage in before}
     onward_s = longest_s(following, times_s)
-    return {stage: slo_s * took / (until_s[stage] + onward_s[stage] - took) for stage, took in times_s.items()}
+    shares = {stage: slo_s / (until_s[stage] + onward_s[stage] - took) for stage, took in times_s.items()}
+    for end, end_s in ends_s.items():
+        for stage, toward_s in longest_to(before, times_s, end).items():
+            shares[stage] = min(shares[stage], end_s / (until_s[stage] + toward_s - times_s[stage]))
+    return {stage: shares[stage] * took for stage, took in times_s.items()}
+
+
+def longest_to(before: Before, times_s: Mapping[str, float], end: str) -> dict[str, float]:
+    """The longest time from the beginning of a stage to the end of `end`, by all stages that lead there."""
+    known = {end: times_s[end]}
+    left = [end]
+    while left:
+        stage = left.pop()
+        for earlier in before[stage]:
+            toward_s = known[stage] + times_s[earlier]
+            if toward_s > known.get(earlier, 0.0):
+                known[earlier] = toward_s
+                left.append(earlier)
+    return known
 
 
 def longest_s(before: Before, times_s: Mapping[str, float]) -> dict[str, float]:

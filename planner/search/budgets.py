@@ -12,6 +12,7 @@ from planner.placing.sizing import Kind, Sized, design_work
 from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s
 from planner.placing.stations import service_s, session_bytes
 from planner.search.question import Question
+from planner.units.errors import Steps
 from planner.units.writing import seconds
 from simulator.world.workload import SLO
 
@@ -51,11 +52,12 @@ def split(question: Question, kinds: Sequence[Kind], wait: float) -> dict[str, f
     found: dict[str, float] = {}
     for pipeline in question.scenario.pipelines:
         before, slo_s = before_of(pipeline), pipeline.slo.latency
-        chosen = least_cost(before, choices(question, pipeline, kinds, wait), slo_s)
+        ends_s = own_slos_s(pipeline)
+        chosen = least_cost(before, choices(question, pipeline, kinds, wait), slo_s, ends_s)
         if chosen is None:
             return {}
         times_s = {stage: choice.time_s for stage, choice in chosen.items()}
-        parts_s = budgets_s(before, times_s, slo_s)
+        parts_s = budgets_s(before, times_s, slo_s, ends_s)
         found |= {pipeline.stage(one.name): parts_s[one.name] for one in pipeline.stages if one.is_model}
     return found
 
@@ -63,6 +65,11 @@ def split(question: Question, kinds: Sequence[Kind], wait: float) -> dict[str, f
 def before_of(pipeline: PipelineSpec) -> Before:
     """The stages that come right before each."""
     return {stage.name: tuple(edge.stage for edge in stage.after) for stage in pipeline.stages}
+
+
+def own_slos_s(pipeline: PipelineSpec) -> dict[str, float]:
+    """Stages that have an SLO besides the pipeline's: from the frame's arrival to their end."""
+    return {stage.name: stage.slo.latency for stage in pipeline.stages if stage.slo}
 
 
 def choices(question: Question, pipeline: PipelineSpec, kinds: Sequence[Kind], wait: float) -> dict[str, list[Choice]]:
@@ -120,18 +127,31 @@ def within(sized: Sized, budget_s: float) -> Sized:
     return replace(sized, need=need, latency_s=latency_s, batches=batches, design_work=max(sized.least_work, work))
 
 
+def too_short(least_s: float, slo_s: float) -> str:
+    """What is wrong with an SLO that nothing can keep."""
+    rule = f"must be at least {seconds(least_s)}, the sum of the quickest service times on the longest way"
+    return f"{rule}, got {seconds(slo_s)}."
+
+
 def check_fastest(loaded: Loaded, question: Question) -> None:
-    """ScenarioError where a pipeline's SLO is shorter than its stages take at their quickest, one after the other."""
-    wrong = []
+    """ScenarioError where an SLO of a pipeline or of a stage is shorter than the stages until there take at their
+    quickest, one after the other."""
+    wrong: list[tuple[Steps, str]] = []
     for i, pipeline in enumerate(loaded.scenario.pipelines):
         kinds = list(dict.fromkeys(map(Kind.of, question.offers)))
         ways = [choices(question, pipeline, [kind], 0.0) for kind in kinds]
         each = {one.name: [choice for way in ways for choice in way[one.name]] for one in pipeline.stages}
         quickest = {stage: min(known).time_s for stage, known in each.items() if known}
         if len(quickest) == len(pipeline.stages):
-            least_s = max(longest_s(before_of(pipeline), quickest).values())
-            if least_s > pipeline.slo.latency:
-                rule = f"must be at least {seconds(least_s)}, the sum of the quickest service times on the longest way"
-                wrong.append((("pipelines", i, "slo", "latency"), f"{rule}, got {seconds(pipeline.slo.latency)}."))
+            until_s = longest_s(before_of(pipeline), quickest)
+            asked: list[tuple[Steps, float, float]] = [
+                (("pipelines", i, "slo", "latency"), max(until_s.values()), pipeline.slo.latency)
+            ]
+            asked += [
+                (("pipelines", i, "stages", k, "slo", "latency"), until_s[stage.name], stage.slo.latency)
+                for k, stage in enumerate(pipeline.stages)
+                if stage.slo
+            ]
+            wrong += [(place, too_short(least_s, slo_s)) for place, least_s, slo_s in asked if least_s > slo_s]
     if wrong:
         raise refused(loaded, wrong)

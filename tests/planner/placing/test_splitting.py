@@ -15,13 +15,16 @@ def total_cost(chosen: Mapping[str, Choice]) -> float:
     return sum(choice.cost for choice in chosen.values())
 
 
-def exhaustive(before: Before, choices: Mapping[str, list[Choice]], slo_s: float) -> float | None:
+def exhaustive(
+    before: Before, choices: Mapping[str, list[Choice]], slo_s: float, ends_s: Mapping[str, float]
+) -> float | None:
     """Least cost over all combinations."""
     costs = []
     for combination in product(*choices.values()):
         chosen = dict(zip(choices, combination, strict=True))
         times_s = {stage: choice.time_s for stage, choice in chosen.items()}
-        if max(longest_s(before, times_s).values()) <= slo_s + 1e-9:
+        until_s = longest_s(before, times_s)
+        if all(until_s[stage] <= min(slo_s, ends_s.get(stage, slo_s)) + 1e-9 for stage in before):
             costs.append(total_cost(chosen))
     return min(costs, default=None)
 
@@ -45,15 +48,18 @@ def test_no_combination_costs_less(before: dict[str, tuple[str, ...]], data: st.
         stage: [Choice(time / 1000, data.draw(st.integers(1, 9)) / 10) for time in data.draw(TIMES)] for stage in before
     }
     slo_s = data.draw(st.integers(1, 60)) / 1000
-    found = least_cost(before, choices, slo_s)
-    least = exhaustive(before, choices, slo_s)
+    ends_s = {stage: data.draw(st.integers(1, 60)) / 1000 for stage in before if data.draw(st.booleans())}
+    found = least_cost(before, choices, slo_s, ends_s)
+    least = exhaustive(before, choices, slo_s, ends_s)
     if least is None:
         assert found is None
         return
     assert found is not None
     assert total_cost(found) == pytest.approx(least, abs=1e-6)
     times_s = {stage: choice.time_s for stage, choice in found.items()}
-    assert max(longest_s(before, times_s).values()) <= slo_s + 1e-6
+    until_s = longest_s(before, times_s)
+    assert max(until_s.values()) <= slo_s + 1e-6
+    assert all(until_s[stage] <= end_s + 1e-6 for stage, end_s in ends_s.items())
 
 
 def ways(before: Before) -> Iterator[list[str]]:
@@ -82,6 +88,19 @@ def test_no_way_has_more_than_the_slo_and_every_stage_its_time(
     assert max(sum(budgets[stage] for stage in way) for way in ways(before)) == pytest.approx(slo_s)
 
 
+@given(graphs(), st.data())
+def test_no_way_to_a_stage_has_more_than_its_own_slo(before: dict[str, tuple[str, ...]], data: st.DataObject) -> None:
+    times_s = {stage: data.draw(st.integers(1, 30)) / 1000 for stage in before}
+    until_s = longest_s(before, times_s)
+    slo_s = max(until_s.values()) * data.draw(st.floats(1.0, 3.0))
+    ends_s = {stage: until_s[stage] * data.draw(st.floats(1.0, 2.0)) for stage in before if data.draw(st.booleans())}
+    budgets = budgets_s(before, times_s, slo_s, ends_s)
+    taken_s = longest_s(before, budgets)
+    assert max(taken_s.values()) <= slo_s * (1 + 1e-9)
+    assert all(taken_s[stage] <= end_s * (1 + 1e-9) for stage, end_s in ends_s.items())
+    assert all(budgets[stage] >= times_s[stage] * (1 - 1e-9) for stage in before)
+
+
 def test_the_worked_example() -> None:
     two = {"a": (), "b": ("a",)}
     both = [Choice(0.01, 3.0), Choice(0.02, 2.0)]
@@ -89,6 +108,8 @@ def test_the_worked_example() -> None:
     assert chosen is not None
     assert sorted(choice.cost for choice in chosen.values()) == [2.0, 3.0]
     assert budgets_s(two, {"a": 0.01, "b": 0.02}, 0.06) == pytest.approx({"a": 0.02, "b": 0.04})
+    early = {"a": 0.015}
+    assert budgets_s(two, {"a": 0.01, "b": 0.02}, 0.06, early) == pytest.approx({"a": 0.015, "b": 0.04})
 
 
 def test_what_another_beats_in_both_is_left_out() -> None:

@@ -178,3 +178,26 @@ streams:
         "made.yaml:3:20: pipelines[0].slo.latency: must be at least 12.0 ms, the sum of the quickest service times on "
         "the longest way, got 10.0 ms.",
     )
+
+
+def test_a_stages_own_slo_below_the_quickest_service_is_refused_with_its_place(tmp_path: Path) -> None:
+    """3 ms for the detector and 9 ms before it, in 11 ms."""
+    text = """\
+pipelines:
+  - name: street
+    slo: {latency: 50 ms, attainment: 95 %}
+    stages:
+      - {name: resize, host: 9 ms}
+      - {name: detect, model: resnet50, after: resize, slo: {latency: 11 ms, attainment: 95 %}}
+streams:
+  - {model: street, rate: 10 fps}
+"""
+    from planner.search.plan import plan
+
+    loaded = load_text(text, Path("made.yaml"), ())
+    with pytest.raises(ScenarioError) as refused:
+        plan(loaded, CATALOG, shelf(profile("resnet50", T4, 0.002, 0.001)), created_at="2026-07-25T00:00:00")
+    assert refused.value.problems == (
+        "made.yaml:6:71: pipelines[0].stages[1].slo.latency: must be at least 12.0 ms, the sum of the quickest service "
+        "times on the longest way, got 11.0 ms.",
+    )
