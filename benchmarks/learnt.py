@@ -29,7 +29,7 @@ PROBES = 5
 
 def whole_fit() -> Fit:
     """All published points, at the spreads that are shipped."""
-    return fit(figures(load_catalog().gpus), Spreads(learnt().spreads, learnt().noise))
+    return fit(figures(load_catalog().gpus), Spreads(learnt().spreads, learnt().noise), learnt())
 
 
 def learnt_table(fitted: Fit) -> list[str]:

@@ -23,9 +23,6 @@ WITHOUT_FACTS = (
     "T4G",
     "Inferentia2",
     "Radeon-V710",
-    "Quadro-RTX-6000",
-    "RTX-4000-Ada",
-    "RTX-6000-Ada",
     "RTX-PRO-4500",
 )
 """Kinds of GPU that gpus.yaml does not have."""

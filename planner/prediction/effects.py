@@ -64,8 +64,8 @@ STYLES = {
     "convolutional": re.compile("res|net|vgg|inception|dla|dpn|xception|sel|rep|cs3|nf|rnn"),
 }
 """How a network is made, by its name: those that are made alike gain and lose alike."""
-UNSEEN = frozenset(("source", "source runtime", "source gpu", "overhead source", "overhead source gpu"))
-"""Groups of whoever published a figure: learnt, so that nothing else answers for them, and told of nobody."""
+SOURCE_GROUPS = ("source gpu", "overhead source gpu", "source runtime", "overhead source", "source")
+"""Groups of effects of whoever published a figure: those of a runtime on a GPU first, those of all figures last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,21 +179,28 @@ def chip(gpu: GPU) -> str:
     return gpu.chip or gpu.name
 
 
-def effects(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str = "") -> Iterator[Effect]:
-    """All effects of a case that some source published."""
+def effects(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
+    """All effects of a case, whoever measures it."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
     yield Effect(EffectPart.WHOLE, "mean", "", 1.0)
     yield Effect(EffectPart.WHOLE, "full runtime", runtime, float(case.full))
     yield Effect(EffectPart.WHOLE, "series", f"{model} {case.input} {kind} {precision} {runtime}", 1.0)
-    yield Effect(EffectPart.WHOLE, "source", source, 1.0)
-    yield Effect(EffectPart.WHOLE, "source runtime", f"{source} {runtime} {precision}", 1.0)
-    yield Effect(EffectPart.WHOLE, "source gpu", f"{source} {kind} {runtime}", 1.0)
-    yield from _of_overhead(case, told, gpu, source)
+    yield from _of_overhead(case, told, gpu)
     yield from _of_work(case, told, gpu)
     yield from _of_size(case, told, gpu)
 
 
-def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str) -> Iterator[Effect]:
+def source_effects(case: PredictedCase, source: str) -> Iterator[Effect]:
+    """Those of whoever published a case: versions of software, hosts, and how it was measured."""
+    kind, runtime, precision = case.gpu, case.runtime, case.precision
+    yield Effect(EffectPart.WHOLE, "source", source, 1.0)
+    yield Effect(EffectPart.WHOLE, "source runtime", f"{source} {runtime} {precision}", 1.0)
+    yield Effect(EffectPart.WHOLE, "source gpu", f"{source} {kind} {runtime}", 1.0)
+    yield Effect(EffectPart.OVERHEAD, "overhead source", f"{source} {runtime}", 1.0)
+    yield Effect(EffectPart.OVERHEAD, "overhead source gpu", f"{source} {runtime} {kind}", 1.0)
+
+
+def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:
     """Launching kernels is the runtime's and the host's, and grows with how many there are."""
     model, kind, runtime, precision = case.architecture, case.gpu, case.runtime, case.precision
     of_family, of_style, of_chip, generation = family(model), style(model), chip(gpu), gpu.compute_capability
@@ -215,8 +222,6 @@ def _of_overhead(case: PredictedCase, told: CaseRoofline, gpu: GPU, source: str)
         "runtime precision": f"{runtime} {precision}",
         "runtime precision gpu": f"{runtime} {precision} {kind}",
         "family runtime": f"{of_family} {runtime}",
-        "source": f"{source} {runtime}",
-        "source gpu": f"{source} {runtime} {kind}",
     }
     for what, key in keys.items():
         yield Effect(EffectPart.OVERHEAD, f"overhead {what}", key, 1.0)

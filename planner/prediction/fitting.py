@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import log
 
 import numpy as np
@@ -17,7 +18,16 @@ from scipy.linalg import cho_solve, lapack, solve_triangular
 from scipy.optimize import minimize
 
 from calibrate.published.points import PublishedPoint, points
-from planner.prediction.effects import CaseRoofline, Effect, EffectPart, PredictedCase, effects, roofline
+from planner.prediction.effects import (
+    SOURCE_GROUPS,
+    CaseRoofline,
+    Effect,
+    EffectPart,
+    PredictedCase,
+    effects,
+    roofline,
+    source_effects,
+)
 from planner.prediction.learnt import OTHER_SD, Learnt
 from simulator.world.hardware import GPU
 
@@ -62,8 +72,12 @@ PRIOR_NOISE, NOISE_MIN = 0.08, 0.04
 """Where that of a source begins, and the least: figures that fit better hide what they would be off by elsewhere."""
 PRIOR_WEIGHT = 2.0
 """Of one figure's worth of evidence for where spreads begin: a group of few effects says little of its spread."""
-STEPS, ROUNDS = 10, 5
-"""Steps of the search for spreads, and linearizations of one fit."""
+SEARCHES, STEPS = 3, 12
+"""Searches for spreads, each around the answer of the one before, and steps of each."""
+ROUNDS, SOLVED = 20, 0.002
+"""Linearizations of one fit at most; a whole step that gains a smaller share is the last."""
+STEP_SIZES = (1.0, 0.5, 0.25, 0.125)
+"""Shares of a step that are tried until one makes effects likelier."""
 DENSE_MAX = 80
 """Columns of a group up to which it is multiplied as a dense matrix."""
 
@@ -85,7 +99,8 @@ class Figure:
     @cached_property
     def effects(self) -> list[Effect]:
         """Those of its case, and of whoever published it, that count."""
-        return [effect for effect in effects(self.case, self.roofline, self.gpu, self.source) if effect.weight]
+        every = chain(effects(self.case, self.roofline, self.gpu), source_effects(self.case, self.source))
+        return [effect for effect in every if effect.weight]
 
 
 def figures(gpus: Mapping[str, GPU]) -> list[Figure]:
@@ -149,18 +164,42 @@ class DesignMatrices:
         row, column, weight = zip(*cells, strict=True)
         return sp.csr_matrix((weight, (row, column)), shape=(len(self.figures), len(self.columns[group])))
 
-    def around(self, means: Mapping[str, Floats]) -> "Linear":
-        """How times follow effects near some."""
+    def means(self, effects: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, Floats]:
+        """Known effects by group and column; zero where one is not known."""
+        return {
+            group: np.array([effects.get(group, {}).get(key, (0.0, 0.0))[0] for key in columns])
+            for group, columns in self.columns.items()
+        }
+
+    @cached_property
+    def seen(self) -> Floats:
+        """Logarithms of times."""
+        return np.array([figure.log_s for figure in self.figures])
+
+    def unlikely(self, means: Mapping[str, Floats], spreads: Mapping[str, float], noise: Floats) -> float:
+        """Half the squares of what is left over noise, and of effects over spreads: least at the likeliest effects."""
+        left = (self.seen - self._told(self._sums(means))) / noise
+        return float(left @ left + sum(mean @ mean / spreads[group] ** 2 for group, mean in means.items())) / 2
+
+    def _sums(self, means: Mapping[str, Floats]) -> dict[EffectPart, Floats]:
         sums = {part: np.zeros(len(self.figures)) for part in EffectPart}
         for group, mean in means.items():
             sums[self.parts[group]] += self.matrices[group] @ mean
+        return sums
+
+    def _told(self, sums: Mapping[EffectPart, Floats]) -> Floats:
+        at = zip(self.figures, sums[EffectPart.WORK], sums[EffectPart.OVERHEAD], strict=True)
+        told = [f.roofline.log_time(work, overhead, f.case.full) for f, work, overhead in at]
+        return np.array(told) + sums[EffectPart.WHOLE]
+
+    def around(self, means: Mapping[str, Floats]) -> "Linear":
+        """How times follow effects near some."""
+        sums = self._sums(means)
         at = list(zip(self.figures, sums[EffectPart.WORK], sums[EffectPart.OVERHEAD], strict=True))
-        told = np.array([f.roofline.log_time(work, overhead, f.case.full) for f, work, overhead in at])
         share = np.array([f.roofline.share(work, overhead, f.case.full) for f, work, overhead in at])
         follows = {EffectPart.WORK: share, EffectPart.OVERHEAD: 1 - share, EffectPart.WHOLE: np.ones(len(at))}
         moved = sum(follows[part] * sums[part] for part in EffectPart)
-        seen = np.array([figure.log_s for figure in self.figures])
-        left = seen - told - sums[EffectPart.WHOLE] + moved
+        left = self.seen - self._told(sums) + moved
         return Linear(
             {group: sp.diags(follows[self.parts[group]]) @ matrix for group, matrix in self.matrices.items()}, left
         )
@@ -273,17 +312,20 @@ class Fit:
         return self._learnt(self._told(left, asked), weights, known)
 
     def _told(self, left: Integers, asked: Integers) -> dict[str, Integers]:
-        """Columns by group of what figures that are asked for have, and others than those left out."""
+        """Columns by group of what figures that are asked for have, and others than those left out.
+
+        Of sources all: times are told as they find them together.
+        """
 
         def counts(matrix: sp.csr_matrix, rows: Integers) -> Integers:
             return np.bincount(matrix[rows].indices, minlength=matrix.shape[1])
 
-        return {
-            group: np.flatnonzero(
-                (counts(matrix, asked) > 0) & (counts(matrix, left) < np.diff(self._columns[group].indptr))
-            )
-            for group, matrix in self.linear.matrices.items()
-        }
+        told = {}
+        for group, matrix in self.linear.matrices.items():
+            known = counts(matrix, left) < np.diff(self._columns[group].indptr)
+            needed = counts(matrix, asked) > 0
+            told[group] = np.flatnonzero(known & (needed | (group in SOURCE_GROUPS)))
+        return told
 
     def _learnt(self, chosen: Mapping[str, Integers], weights: Floats, known: Floats) -> Learnt:
         """Chosen effects, where figures weigh so much; the rows of `known` are what is no longer known."""
@@ -316,16 +358,32 @@ class Fit:
         return {group: list(columns) for group, columns in self.design.columns.items()}
 
 
-def fit(some: Sequence[Figure], spreads: Spreads) -> Fit:
-    """Effects of all groups, given the figures. Takes n^3 operations a round, minutes for 8,000."""
+def fit(some: Sequence[Figure], spreads: Spreads, begin: Learnt | None = None) -> Fit:
+    """Effects of all groups, given the figures. Takes n^3 operations a round, minutes for 8,000; fewer from others'.
+
+    Gauss and Newton's steps, halved while they make things worse: at the knee between overhead and work a tangent
+    says little of what is far.
+    """
     design = DesignMatrices(some)
-    own = spreads.of_groups(list(design.matrices))
-    means: dict[str, Floats] = {}
+    own, noise = spreads.of_groups(list(design.matrices)), spreads.of_figures(some)
+    means = design.means(begin.effects if begin else {})
+    unlikely = design.unlikely(means, own, noise)
     for _ in range(ROUNDS):
         linear = design.around(means)
-        root = lower_root(linear.covariance(own, spreads.of_figures(some)))
+        root = lower_root(linear.covariance(own, noise))
         weights = cho_solve((root, True), linear.left, check_finite=False)
-        means = {group: own[group] ** 2 * (matrix.T @ weights) for group, matrix in linear.matrices.items()}
+        steps = {
+            group: own[group] ** 2 * (matrix.T @ weights) - means[group] for group, matrix in linear.matrices.items()
+        }
+        before = unlikely
+        for size in STEP_SIZES:
+            moved = {group: mean + size * steps[group] for group, mean in means.items()}
+            unlikely = design.unlikely(moved, own, noise)
+            if unlikely < before:
+                break
+        means = moved
+        if size == 1.0 and unlikely > (1 - SOLVED) * before:
+            break
     return Fit(design=design, linear=linear, spreads=own, noise=spreads.noise, inverse=inverse_of(root))
 
 
@@ -345,13 +403,14 @@ def inverse_of(root: Floats) -> Floats:
 
 
 def likeliest(some: Sequence[Figure]) -> Spreads:
-    """Spreads at which the figures are likeliest, in two rounds of a linear model around its own answer."""
-    design = DesignMatrices(some)
+    """Spreads at which the figures are likeliest, by a linear model around its own answer, found anew a few times."""
     names = sorted({figure.source for figure in some})
     row = np.array([names.index(figure.source) for figure in some])
-    spreads = Spreads({}, {})
-    for _ in range(2):
-        linear = design.around(fit(some, spreads).means)
+    spreads, learnt = Spreads({}, {}), None
+    for _ in range(SEARCHES):
+        fitted = fit(some, spreads, learnt)
+        learnt = fitted.learnt()
+        linear = fitted.linear
         groups = list(linear.matrices)
         begin = np.log(
             [spreads.of_groups(groups)[g] for g in groups] + [spreads.noise.get(n, PRIOR_NOISE) for n in names]

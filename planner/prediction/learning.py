@@ -64,6 +64,7 @@ LEFT_OUT: Mapping[str, LeftOut] = {
     "a model on a GPU": LeftOut(lambda f: f"{f.case.architecture} {f.case.gpu}", 50),
     "a chip": LeftOut(lambda f: chip(f.gpu), 50),
     "a family of models": LeftOut(lambda f: family(f.case.architecture), 50),
+    "a publication": LeftOut(lambda f: f.source, 50),
 }
 
 
@@ -164,8 +165,9 @@ def learn(path: Path = FILE) -> None:
     """Fit everything, see how far it errs, and write the file."""
     known = figures(load_catalog().gpus)
     print(f"{len(known):,} figures", flush=True)
-    spreads = likeliest(thinned(known, np.random.default_rng(0), SPREADS_FROM))
-    fitted = fit(known, spreads)
+    few = thinned(known, np.random.default_rng(0), SPREADS_FROM)
+    spreads = likeliest(few)
+    fitted = fit(known, spreads, fit(few, spreads).learnt())
     content = {
         "schema": SCHEMA,
         "as_of": max(source.as_of for source in sources().values()),

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from math import exp, hypot, log, log2, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrate.published.points import PublishedPoint, points
 from planner.model.plan import Estimate
-from planner.prediction.effects import UNSEEN, EffectPart, PredictedCase, chip, effects, roofline
+from planner.prediction.effects import SOURCE_GROUPS, EffectPart, PredictedCase, chip, effects, roofline, source_effects
 from planner.prediction.roofline import computed_in
 from planner.prediction.transfer import around
 from simulator.world.hardware import GPU
@@ -78,13 +78,16 @@ class Learnt:
     """ISO date of the newest source."""
 
     def log_time(self, case: PredictedCase, gpu: GPU) -> Told:
-        """Mean and spread of ln(seconds); an effect that nobody has seen is zero, and spreads as its group does."""
+        """Mean and spread of ln(seconds), as the mean of those finds who published the like.
+
+        An effect that nobody has seen is zero, and spreads as its group does.
+        """
         told = roofline(case, gpu)
-        means = dict.fromkeys(EffectPart, 0.0)
-        variances = dict.fromkeys(EffectPart, self.usual_noise**2)
-        variances[EffectPart.WORK] = variances[EffectPart.OVERHEAD] = 0.0
+        means = dict(self._level(case))
+        variances = dict.fromkeys(EffectPart, 0.0)
+        variances[EffectPart.WHOLE] = self.usual_noise**2
         for part, group, key, weight in effects(case, told, gpu):
-            if group in UNSEEN or not weight:
+            if not weight:
                 continue
             unseen = (0.0, self.spreads.get(group, OTHER_SD) ** 2)
             effect, variance = self.effects.get(group, {}).get(key, unseen)
@@ -95,6 +98,29 @@ class Learnt:
         work = told.share(means[EffectPart.WORK], means[EffectPart.OVERHEAD], whole)
         shared = work**2 * variances[EffectPart.WORK] + (1 - work) ** 2 * variances[EffectPart.OVERHEAD]
         return Told(mean, sqrt(shared + variances[EffectPart.WHOLE]))
+
+    def publishers(self, case: PredictedCase) -> list[str]:
+        """Sources that published of the runtime on the GPU, else of it at that precision, else of it, else anything."""
+        own = {source: _publisher_keys(case, source) for source in self.effects.get("source", ())}
+        alike = ([source for source in own if self.knows(group, own[source][group])] for group in SOURCE_GROUPS)
+        return next(filter(None, alike), [])
+
+    def _level(self, case: PredictedCase) -> dict[EffectPart, float]:
+        """Their mean effects, by what these multiply: times of the runtime are known as they found them."""
+        asked = (case.gpu, case.runtime, case.precision)
+        if asked not in self._levels:
+            self._levels[asked] = dict.fromkeys(EffectPart, 0.0)
+            sources = self.publishers(case)
+            for source in sources:
+                for part, group, key, _ in source_effects(case, source):
+                    effect, _ = self.effects.get(group, {}).get(key, (0.0, 0.0))
+                    self._levels[asked][part] += effect / len(sources)
+        return self._levels[asked]
+
+    @cached_property
+    def _levels(self) -> dict[tuple[str, str, str], dict[EffectPart, float]]:
+        """Levels that were asked for before, by GPU, runtime and precision."""
+        return {}
 
     def beside(self, case: PredictedCase, gpu: GPU, series: Sequence[Seen]) -> Told:
         """The same, moved by how far it is off at published batches of the same series."""
@@ -155,6 +181,11 @@ class Learnt:
     def knows(self, group: str, key: str) -> bool:
         """Whether an effect was seen."""
         return key in self.effects.get(group, {})
+
+
+def _publisher_keys(case: PredictedCase, source: str) -> dict[str, str]:
+    """Keys of a source's effects, by group."""
+    return {effect.group: effect.key for effect in source_effects(case, source)}
 
 
 def traits(case: PredictedCase, nearness: Nearness) -> Iterator[str]:

@@ -39,6 +39,8 @@ def test_an_architecture_has_one_name(written, name, size):
         ("efficientnet-b0", "efficientnet-widese-b0"),
         ("PP-YOLOE_l", "PP-YOLOE+_l"),
         ("DLA102x", "DLA102x2"),
+        ("mobilenetv2_035", "mobilenetv2_100"),  # a width, no size
+        ("mobilenetv1_125", "mobilenetv1_100"),
     ],
 )
 def test_different_networks_keep_apart(one, other):
@@ -75,7 +77,7 @@ def test_a_gpu_is_found_among_those_that_are_known(written, name):
 @pytest.mark.parametrize(
     ("name", "millions"),
     [  # of the papers' and torchvision's tables
-        ("mobilenet_v1", 4.2), ("mobilenet_v3_large", 5.48), ("resnet18", 11.69),
+        ("mobilenet_v1", 4.2), ("mobilenet_v2", 3.50), ("mobilenet_v3_large", 5.48), ("resnet18", 11.69),
         ("vgg16", 138.36), ("alexnet", 61.10), ("densenet121", 7.98), ("efficientnet_b0", 5.29), ("vit_b_16", 86.57),
         ("swin_t", 28.29), ("convnext_tiny", 28.59), ("bert_base", 110), ("bert_large", 340),
     ],
