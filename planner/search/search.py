@@ -68,13 +68,11 @@ class Effort:
     missed."""
     growth_max: float = inf
     """No fleet is tried that must carry more times the work."""
-    alone_first: bool = False
-    """Whether each kind of GPU is tried alone before larger steps are taken with all of them."""
 
 
-PROOF = Effort(first=12, halvings=4, alone_first=True)
+PROOF = Effort(first=12, halvings=4)
 """Where an answer among the first fleets is proven to be the cheapest."""
-ESTIMATE = Effort(first=4, halvings=4, alone_first=True)
+ESTIMATE = Effort(first=4, halvings=4)
 """Where times are predicted, so that a proof would be one of the predictions."""
 ALTERNATIVE = Effort(first=3, halvings=0, growth_max=3.0)
 """For the next best, of which nothing is proven."""
@@ -237,9 +235,8 @@ class FleetSearch:
         """The fleet with least of the objective that meets every SLO.
 
         First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
-        to be carried, and back in halves: fleets between two steps may be left out. Where several kinds of GPU are on
-        offer, what one kind does alone is known before, and no fleet is tried that costs as much. What costs more than
-        is wanted is not tried either, and that is no limit on buying.
+        to be carried, and back in halves: fleets between two steps may be left out. What costs more
+        than is wanted is not tried, and that is no limit on buying.
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
@@ -257,22 +254,7 @@ class FleetSearch:
             if self.too_few:
                 return None
             excluded.append(fleet)
-        alone = self._cheapest_alone(program) if effort.alone_first and objective is Objective.COST else None
-        if alone:
-            most_usd_per_hour = min(most_usd_per_hour, alone.cost_usd_per_hour * (1 - 1e-9))
-        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour, alone)
-
-    def _cheapest_alone(self, program: FleetProgram) -> Trial | None:
-        """The cheapest fleet of one kind of GPU, of the few kinds that are searched for it."""
-        programs = self._of_each_kind(program.offers)
-        best: Trial | None = None
-        for bound, alone in cheapest_first(programs, -inf)[:KINDS_ALONE_MAX] if len(programs) > 1 else ():
-            if best and bound >= best.cost_usd_per_hour:
-                break
-            trial = self.best(alone, Objective.COST, ALTERNATIVE)
-            if trial and (best is None or trial.cost_usd_per_hour < best.cost_usd_per_hour):
-                best = trial
-        return best
+        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour)
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
         """A program over the offers of each kind of GPU."""
@@ -300,16 +282,11 @@ class FleetSearch:
         excluded: list[Fleet],
         effort: Effort,
         most_usd_per_hour: float,
-        known: Trial | None,
     ) -> Trial | None:
-        """`known`: a fleet that costs more than any that is tried here; the answer where none of these does."""
         low = high = 1.0
         best: Trial | None = None
         while best is None:
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, high)
-            if fleet is None and known:
-                best = known
-                break
             if fleet is None:
                 if most_usd_per_hour == (self.question.scenario.buy.max_cost or inf):
                     self._out_of_fleets(program, excluded, most_usd_per_hour, effort)
@@ -326,8 +303,8 @@ class FleetSearch:
             middle = (low + high) / 2
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
             trial = self.try_fleet(program.offers, fleet, effort) if fleet else None
-            if trial or (known and fleet is None):  # all that carry so much cost as much as what is known
-                best, high = trial or best, middle
+            if trial:
+                best, high = trial, middle
                 continue
             low = middle
             if fleet:
