@@ -7,7 +7,7 @@ import typer
 
 from planner import api
 from planner.console.options import Catalogs, Form, GpuKind, Profiles, Quiet, Scenario, Seed, Set
-from planner.console.output import ExitCode, emit, progress
+from planner.console.output import ExitCode, emit, placed_by, progress
 from planner.units.writing import Format, stdout_screen
 
 
@@ -40,7 +40,7 @@ def simulate(
         raise typer.BadParameter("name either --gpu and --count, or --plan.")
     kept = api.read_plan(placed) if placed else None
     changes = [*api.seeded(overrides, seed), *map(policy_override, policy or [])]
-    with progress(quiet) as tell:
+    with progress(quiet) as tell, placed_by(placed):
         answer = api.simulate(
             scenario, gpu, count, plan=kept, overrides=changes, catalog=catalog, profiles=profiles, progress=tell
         )

@@ -26,12 +26,12 @@ def whatif(
     quiet: Quiet = False,
 ) -> None:
     """Replay a plan as it stands with machines away, at another load, or with its scenario changed."""
-    from planner.console.output import ExitCode, emit, progress
+    from planner.console.output import ExitCode, emit, placed_by, progress
     from planner.show.kept import render
     from planner.units.writing import stdout_screen
 
     kept = api.read_plan(plan)
-    with progress(quiet) as tell:
+    with progress(quiet) as tell, placed_by(plan):
         answer = api.whatif(
             kept,
             lose=lose,

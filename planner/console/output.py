@@ -76,6 +76,17 @@ def note(text: str) -> None:
         print(harmless(text), file=sys.stderr)
 
 
+@contextmanager
+def placed_by(plan: Path | None) -> Iterator[None]:
+    """Name the file of a plan that does not fit its scenario."""
+    from planner.search.simulation import PlanMisfitError
+
+    try:
+        yield
+    except PlanMisfitError as error:
+        raise PlanMisfitError(error.wrong, plan) from None
+
+
 def emit(text: str) -> None:
     """Write to standard output. Where its reader has left, the rest is not needed."""
     if sys.stdout is None:  # it was closed

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -234,6 +235,7 @@ def of_recommendation(place: str, one: Recommendation) -> Iterator[str]:
         where = f"{place}.models[{model.name}]"
         yield from of_replicas(where, model, set(gpus))
         yield from of_figures(where, model)
+        yield from of_stages(where, model)
 
 
 def of_replicas(where: str, model: ModelAnswer, gpus: Set[str]) -> Iterator[str]:
@@ -245,6 +247,17 @@ def of_replicas(where: str, model: ModelAnswer, gpus: Set[str]) -> Iterator[str]
         yield f"{where}.replicas: must each name a GPU"
     if min([model.batch_size, *(replica.batch_size for replica in model.replicas)]) < 1:
         yield f"{where}: must run batches of at least 1"
+
+
+def of_stages(where: str, model: ModelAnswer) -> Iterator[str]:
+    """Stages of a pipeline, each after others of it, in no circle."""
+    before = {stage.name: stage.after for stage in model.stages}
+    if lost := [name for name in chain(*before.values()) if name not in before]:
+        yield f"{where}.stages: come after {quoted(lost[0])}, which is not among them"
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        yield f"{where}.stages: come after each other in a circle"
 
 
 def of_figures(where: str, model: ModelAnswer) -> Iterator[str]:

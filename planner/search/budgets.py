@@ -5,8 +5,12 @@ from dataclasses import replace
 from itertools import takewhile
 from math import inf
 
+from planner.catalog.offers import Offer
 from planner.io.load import Loaded, refused
+from planner.model.candidate import OnGpu
 from planner.model.parts.pipelines import PipelineSpec
+from planner.model.plan import Rejection
+from planner.model.statement import Code
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Kind, Sized, design_work
 from planner.placing.splitting import Before, Choice, budgets_s, least_cost, longest_s
@@ -133,15 +137,19 @@ def too_short(least_s: float, slo_s: float) -> str:
     return f"{rule}, got {seconds(slo_s)}."
 
 
-def check_fastest(loaded: Loaded, question: Question) -> None:
+def check_fastest(
+    loaded: Loaded, question: Question, offered: Sequence[Offer], rejections: Sequence[Rejection]
+) -> None:
     """ScenarioError where an SLO of a pipeline or of a stage is shorter than the stages until there take at their
     quickest, one after the other."""
     wrong: list[tuple[Steps, str]] = []
     for i, pipeline in enumerate(loaded.scenario.pipelines):
-        kinds = list(dict.fromkeys(map(Kind.of, question.offers)))
+        kinds = list(dict.fromkeys(map(Kind.of, offered)))
         ways = [choices(question, pipeline, [kind], 0.0) for kind in kinds]
         each = {one.name: [choice for way in ways for choice in way[one.name]] for one in pipeline.stages}
-        quickest = {stage: min(known).time_s for stage, known in each.items() if known}
+        too_slow = {stage: _too_slow_s(pipeline.stage(stage), rejections) for stage, known in each.items() if not known}
+        quickest = {stage: time_s for stage, time_s in too_slow.items() if time_s < inf}
+        quickest |= {stage: min(known).time_s for stage, known in each.items() if known}
         if len(quickest) == len(pipeline.stages):
             until_s = longest_s(before_of(pipeline), quickest)
             asked: list[tuple[Steps, float, float]] = [
@@ -155,3 +163,10 @@ def check_fastest(loaded: Loaded, question: Question) -> None:
             wrong += [(place, too_short(least_s, slo_s)) for place, least_s, slo_s in asked if least_s > slo_s]
     if wrong:
         raise refused(loaded, wrong)
+
+
+def _too_slow_s(model: str, rejections: Sequence[Rejection]) -> float:
+    """The quickest run of a model that takes longer than the whole SLO on every kind of GPU; infinite where it is not
+    known, or it is rejected for something else."""
+    mine = [no for no in rejections if isinstance(no.subject, OnGpu) and no.subject.models == (model,)]
+    return min((no.observed for no in mine if no.why.code is Code.SAMPLE_TOO_SLOW), default=inf)

@@ -8,7 +8,7 @@ from functools import cache, partial
 from itertools import chain
 from math import inf
 
-from planner.catalog.offers import Catalog, Offer
+from planner.catalog.offers import Catalog, Offer, offers
 from planner.io.load import Loaded, workload
 from planner.io.warm import versions
 from planner.model.candidate import Candidate
@@ -113,7 +113,7 @@ def plan_of_one_way(
 
     def search_for(asked: Scenario) -> FleetSearch:
         question, rejections = ask(asked, demand, catalog, library, shared)
-        check_fastest(loaded, question)
+        check_fastest(loaded, question, offers(catalog, asked.buy)[0], rejections)
         return FleetSearch(designed(question), progress or silent, rejections)
 
     ways = _Ways(search_for)

@@ -130,6 +130,14 @@ def simulation(
     )
 
 
+class PlanMisfitError(NothingToPlanError):
+    """A plan that is none of its scenario: the text names the plan, what is wrong, and what to do."""
+
+    def __init__(self, wrong: str, place: object = "plan") -> None:
+        super().__init__(f"{place}: {wrong}")
+        self.wrong = wrong
+
+
 @dataclass(frozen=True)
 class AsPlanned:
     """The machines of a plan and the replicas on them, as they stand."""
@@ -197,7 +205,7 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
     fleet = tuple(instances.count for instances in best.instances)
     devices = {device.id: device for device in devices_of(bought, fleet)}
     if set(devices) != {gpu.id for gpu in best.gpus}:
-        raise NothingToPlanError("--plan: its GPUs are not those of its instances. Plan the scenario anew.")
+        raise PlanMisfitError("its GPUs are not those of its instances. Plan the scenario anew.")
     by_name = sorted(served(best), key=lambda model: model.model)
     placed = [one for model in by_name for one in replicas_of(model, devices, question, rejections)]
     return AsPlanned(
@@ -218,8 +226,8 @@ def check_batch(placed: Placed) -> None:
     sized, stages = placed.portion.sized, len(placed.devices)
     most = sized.batches[stages - 1] if stages <= len(sized.batches) else 0
     if not 1 <= placed.batch_size_max <= most:
-        raise NothingToPlanError(
-            f"--plan: {sized.model}: batch size must be from 1 to {most}, the largest that its SLO and memory "
+        raise PlanMisfitError(
+            f"{sized.model}: batch size must be from 1 to {most}, the largest that its SLO and memory "
             f"allow, got {placed.batch_size_max}. Plan the scenario anew."
         )
 
@@ -244,7 +252,7 @@ def check_models(question: Question, planned: Recommendation) -> None:
     odd = set(question.needs) ^ {one.model for one in served(planned)}
     if odd:
         names = ", ".join(sorted(odd))
-        raise NothingToPlanError(f"--plan: places other models than the scenario has: {names}. Plan the scenario anew.")
+        raise PlanMisfitError(f"places other models than the scenario has: {names}. Plan the scenario anew.")
 
 
 def as_merged(loaded: Loaded, library: Profiles, kept: Plan) -> tuple[Loaded, Merged]:
@@ -256,7 +264,7 @@ def as_merged(loaded: Loaded, library: Profiles, kept: Plan) -> tuple[Loaded, Me
 
     chosen = next((option for option in options(loaded, library) if option.merging is way), None)
     if chosen is None:
-        raise NothingToPlanError(f"--plan: merges {way}, which the scenario forbids. Plan the scenario anew.")
+        raise PlanMisfitError(f"merges {way}, which the scenario forbids. Plan the scenario anew.")
     return chosen.of(loaded), chosen.merged
 
 
@@ -277,7 +285,7 @@ def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:
         name = (offer.provider, offer.region, offer.instance, offer.gpu.name, offer.gpu_count)
         if name == (wanted.provider, wanted.region, wanted.instance, wanted.gpu, wanted.gpu_count):
             return offer
-    raise NothingToPlanError(f"--plan: the scenario no longer offers {wanted.instance}. Plan the scenario anew.")
+    raise PlanMisfitError(f"the scenario no longer offers {wanted.instance}. Plan the scenario anew.")
 
 
 class Served(NamedTuple):
@@ -305,7 +313,7 @@ def replicas_of(
     """The replicas of one model as a plan placed them."""
     for replica in model.replicas:
         if not replica.gpus or not devices.keys() >= set(replica.gpus):
-            raise NothingToPlanError(f"--plan: {model.model}: a replica is on no GPU of it. Plan the scenario anew.")
+            raise PlanMisfitError(f"{model.model}: a replica is on no GPU of it. Plan the scenario anew.")
         mine = tuple(devices[gpu] for gpu in replica.gpus)
         sized = sized_on(question, model.model, mine[0], rejections)
         size = replica.batch_size
@@ -321,7 +329,9 @@ def sized_on(question: Question, model: str, gpu: FleetGpu, rejections: Sequence
         return sized
     pair = OnGpu(gpu=gpu.kind.gpu.name, models=(model,))
     reasons = [rejection_line(no) for no in rejections if no.subject == pair]
-    raise NothingToPlanError("\n".join(reasons) or f"--plan: {model} cannot run on {gpu.id}.")
+    if reasons:
+        raise NothingToPlanError("\n".join(reasons))
+    raise PlanMisfitError(f"{model} cannot run on {gpu.id}. Plan the scenario anew.")
 
 
 def offered(question: Question, gpu: str, count: int) -> Offer | None:

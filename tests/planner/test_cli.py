@@ -232,7 +232,7 @@ def test_a_plan_of_another_question_is_not_replayed(planner, here):
     planner(*ON_T4, "-o", "kept.json")
     code, out, err = planner("simulate", VIDEO, "--plan", "kept.json")
     assert (code, out) == (2, "")
-    assert err.startswith("--plan: places other models than the scenario has: ")
+    assert err.startswith("kept.json: places other models than the scenario has: ")
     kept = json.loads((here / "kept.json").read_text())
     kept["recommendation"]["models"][0]["replicas"][0]["batch_size"] = 100_000
     (here / "kept.json").write_text(json.dumps(kept))

@@ -12,6 +12,7 @@ from planner.model.candidate import Machines
 from planner.model.plan import Plan
 from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective
+from planner.model.statement import Code, Statement
 from planner.placing.fleets import Fleet, cost_usd_per_hour, machines_of
 from planner.placing.sizing import Profiles
 from planner.questions.readiness.answer import LossCase, Mend, MendKind, WhatIf
@@ -69,7 +70,7 @@ def whatif(
         ways_left_out=sum(one.ways for one in found[CASES_MAX:]),
         mends=(),
     )
-    return answer if answer.feasible else replace(answer, mends=tuple(_mends(planned, answer, progress)))
+    return answer if answer.feasible else _mended(answer, tuple(_mends(planned, answer, progress)))
 
 
 def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
@@ -106,6 +107,22 @@ def _types(planned: AsPlanned, hosts: Sequence[str]) -> tuple[Machines, ...]:
 # What would help
 
 
+def _mended(answer: WhatIf, mends: Sequence[Mend]) -> WhatIf:
+    """The answer with its mends; where one is of more machines, cases ask for as many GPUs."""
+    more = [mend.candidate.gpu_count - answer.candidate.gpu_count for mend in mends if mend.kind is MendKind.MACHINES]
+    cases = tuple(_asking_for(case, max(more)) for case in answer.cases) if more else answer.cases
+    return replace(answer, cases=cases, mends=tuple(mends))
+
+
+def _asking_for(case: LossCase, gpus: int) -> LossCase:
+    """A case whose rejection says how many more GPUs would do."""
+    if case.rejection is None or gpus < 1:
+        return case
+    counted = Statement(code=Code.MORE_GPUS, figures={"gpu_count": gpus})
+    remedies = tuple(counted if one.code is Code.MORE_GPUS else one for one in case.rejection.remedies)
+    return replace(case, rejection=replace(case.rejection, remedies=remedies))
+
+
 def _mends(planned: AsPlanned, answer: WhatIf, progress: Progress) -> Iterator[Mend]:
     """Changes after which every SLO is met, the cheapest first: spares alone, or another placement with them."""
     undisturbed = answer.cases[0] if not answer.lose else _case(planned, Loss((), 1, ()), progress)
@@ -127,8 +144,9 @@ def _in_places(offers: Sequence[Offer], trial: Trial) -> Fleet:
 
 
 def _with_spares(planned: AsPlanned, fleet: Fleet, kind: MendKind, answer: WhatIf) -> Mend:
-    """A fleet and, where machines are away, as many spares of each of its types: whatever is away is replaced."""
-    spares = tuple(answer.lose if n else 0 for n in fleet)
+    """A fleet and, of each of its types, as many spares as machines are away, or as the scenario wants to `survive`."""
+    away = max(answer.lose, planned.question.scenario.survive)
+    spares = tuple(away if n else 0 for n in fleet)
     cost = cost_usd_per_hour(planned.offers, fleet) + cost_usd_per_hour(planned.offers, spares)
     added = cost - answer.cost_usd_per_hour
     return Mend(

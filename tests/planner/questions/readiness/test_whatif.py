@@ -10,6 +10,7 @@ from support.planning import CATALOG, T4, loaded, model, planned, profile, scena
 
 from planner.io.demand import with_load
 from planner.model.parts.machines import BuySpec, OwnMachine
+from planner.model.statement import Code
 from planner.questions.readiness.answer import MendKind
 from planner.questions.readiness.losing import losses, without
 from planner.questions.readiness.whatif import CASES_MAX, WhatIfError, whatif
@@ -67,6 +68,23 @@ def test_what_mends_more_load_is_what_a_plan_of_it_would_buy():
     anew = planned(with_load(loaded(ASKED), 1.5).scenario, LIBRARY).recommendation
     assert (mend.kind, mend.candidate.gpu_count) == (MendKind.MACHINES, anew.gpu_count)
     assert mend.cost_usd_per_hour == pytest.approx(anew.cost_usd_per_hour)
+
+
+def test_what_would_help_a_case_counts_the_gpus_that_mend_it():
+    grown = answer(load=2.2)
+    (case,), (mend,) = grown.cases, grown.mends
+    more = mend.candidate.gpu_count - PLAN.recommendation.gpu_count
+    assert more > 1
+    asked = [one.figures["gpu_count"] for one in case.rejection.remedies if one.code is Code.MORE_GPUS]
+    assert asked == [more]
+
+
+def test_what_mends_a_plan_with_a_spare_has_one_too():
+    ready = replace(ASKED, survive=1)
+    grown = answer(ready, planned(ready, LIBRARY), load=1.5)
+    (mend,) = grown.mends
+    assert [machines.count for machines in mend.spares] == [1]
+    assert mend.cost_usd_per_hour == pytest.approx((mend.candidate.gpu_count + 1) * 0.5)
 
 
 @pytest.mark.parametrize(("factor", "met"), [(0.97, True), (1.1, False)])
