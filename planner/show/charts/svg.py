@@ -116,8 +116,9 @@ class Plane:
         return circle + words(x, y - 9, dot.label, "strong") if dot.label else circle
 
     def grid(self) -> Iterator[Markup]:
-        """Both axes with their labels."""
-        yield straight(self.left, self.floor, self.right, self.floor, "axis")
+        """Both axes with their labels; of a drawing, which has none, nothing."""
+        if self.x.ticks:
+            yield straight(self.left, self.floor, self.right, self.floor, "axis")
         for value, text in self.x.ticks:
             x = self.across(value)
             yield straight(x, self.floor, x, self.floor + 4, "axis")

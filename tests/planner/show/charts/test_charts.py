@@ -449,3 +449,13 @@ def test_what_was_probed_of_a_device_is_drawn_as_far_as_its_file_goes():
     assert len(profiles.device_charts({"probes": {"copy": probes["copy"]}})[0]) == 1
     with pytest.raises(PlotError, match="--what knees,copy,loader"):
         profiles.device_charts({"gpu": {"name": "mine"}, "probes": {"idle": {}}})
+
+
+def test_a_drawing_without_labels_has_no_axis() -> None:
+    """Boxes in a plane stand on nothing; a figure with labels stands on its axis."""
+    bare = ChartAxis(0.0, 1.0)
+    mark = [Box(0.2, 0.4, 0.2, 0.4, "c0")]
+    drawn = svg.graph(Graph("a drawing", bare, bare, mark, "", "boxes"))
+    labelled_too = svg.graph(Graph("a figure", axis_to(1.0, str), bare, mark, "", "boxes"))
+    assert 'class="axis"' not in drawn
+    assert 'class="axis"' in labelled_too
