@@ -30,6 +30,9 @@ SHARE = 0.2
 """Share of the run's time that a rehearsal takes."""
 LONGEST_S = 10.0
 """Longest rehearsal."""
+PIPELINE_SHARE, PIPELINE_LONGEST_S = 1 / 3, 20.0
+"""The same of a pipeline: each time that one is served it is slower at first, some 20 % for ten seconds, which must not
+count for more in a rehearsal than in the run."""
 BUSIEST = 0.95
 """A device that is predicted to be busier than this rehearses as if it were so busy."""
 SIGHTINGS = 3
@@ -49,8 +52,10 @@ class RehearsalError(ServeError):
         self.reason = reason
 
 
-def rehearsal_s(duration_s: float) -> float:
-    """Length of the rehearsal for a run: 6 s for 30 s."""
+def rehearsal_s(duration_s: float, *, of_pipeline: bool = False) -> float:
+    """Length of the rehearsal for a run: 6 s for 30 s, of a pipeline 10 s."""
+    if of_pipeline:
+        return min(PIPELINE_SHARE * duration_s, PIPELINE_LONGEST_S)
     return min(SHARE * duration_s, LONGEST_S)
 
 

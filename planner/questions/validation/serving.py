@@ -232,7 +232,7 @@ def serve(loaded: Loaded, device: ServedDevice, duration_s: float, created_at: s
     core = replace(core, found=objects_found(case, models))
     case = fit(loaded, device.gpu, device.library, Pace(core=core))
     lasts_s, before = lengths(duration_s), Processor.now()
-    rehearsed_s = rehearsal_s(lasts_s[0])
+    rehearsed_s = rehearsal_s(lasts_s[0], of_pipeline=case.scene is not None)
     note(f"Rehearsing for {rehearsed_s:g} s.")
     rehearsal = rehearse(case, models, device.name, rehearsed_s)
     speed = speed_of([rehearsal])
