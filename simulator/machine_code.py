@@ -1,5 +1,6 @@
 """Machine code that Numba keeps on disk: forgotten where its source has changed."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -11,13 +12,30 @@ def forget_stale(source: Path, *used: Path) -> None:
     Numba itself looks whether a source has changed only after it has read the types in its index: where one of them
     was renamed meanwhile, that ends in an AttributeError.
     """
-    kept = source.parent / "__pycache__"
-    stamp = kept / f"{source.stem}.sha256"
-    digest = sha256(b"".join(path.read_bytes() for path in (source, *used))).hexdigest()
+    stamp, digest = _stamp(source), _digest(source, *used)
     with suppress(OSError):  # a folder that cannot be written holds no code of ours
         if stamp.is_file() and stamp.read_text(encoding="ascii") == digest:
             return
-        for old in (*kept.glob(f"{source.stem}.*.nbi"), *kept.glob(f"{source.stem}.*.nbc")):
+        for old in (*_kept(source, "nbi"), *_kept(source, "nbc")):
             old.unlink(missing_ok=True)
-        kept.mkdir(exist_ok=True)
+        stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(digest, encoding="ascii")
+
+
+def is_kept(source: Path, *used: Path) -> bool:
+    """Whether Numba keeps code that was made from these modules as they are now."""
+    stamp = _stamp(source)
+    is_fresh = stamp.is_file() and stamp.read_text(encoding="ascii") == _digest(source, *used)
+    return is_fresh and any(_kept(source, "nbi"))
+
+
+def _stamp(source: Path) -> Path:
+    return source.parent / "__pycache__" / f"{source.stem}.sha256"
+
+
+def _digest(*sources: Path) -> str:
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def _kept(source: Path, suffix: str) -> Iterator[Path]:
+    return _stamp(source).parent.glob(f"{source.stem}.*.{suffix}")

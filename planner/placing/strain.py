@@ -19,13 +19,16 @@ from planner.placing.exchanges import WAYS, Fill, Gpus, Names, Room
 from planner.placing.rounds import Asked, Held, Models, Numbers, Turns, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
 from simulator.clock.run import Compiled
-from simulator.machine_code import forget_stale
+from simulator.machine_code import forget_stale, is_kept
 
 Filled = Sequence[tuple[int, float]]
 """Models on a GPU by their numbers, in the order of their names, and the share of each."""
 
 WORTH_WAYS = 5_000
 """Ways to fill a GPU that are judged one by one in the time that machine code takes to fetch."""
+WORTH_MAKING = 200_000
+"""The same for machine code that Numba has yet to make, once for an installation."""
+SOURCES = tuple(Path(str(module.__file__)) for module in (exchanges, rounds))
 
 
 @cache
@@ -33,11 +36,17 @@ def machine_code() -> SimpleNamespace:
     """The functions of `planner.placing.exchanges` that are called from here, by Numba."""
     numba = import_module("numba")
     register = import_module("numba.extending").register_jitable
-    forget_stale(Path(exchanges.__file__), Path(rounds.__file__))
+    forget_stale(*SOURCES)
     for function in (*functions_of(rounds), *functions_of(exchanges)):
         register(function)
     wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve, exchanges.lay)
     return SimpleNamespace(**{function.__name__: numba.njit(cache=True)(function) for function in wanted})
+
+
+@cache
+def was_made() -> bool:
+    """Whether machine code of them lay on disk when it was first asked for."""
+    return is_kept(*SOURCES)
 
 
 def functions_of(module: ModuleType) -> list[object]:
@@ -91,8 +100,10 @@ class Strains:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether machine code is worth its time, or was fetched already."""
-        return Compiled.installed and (Strains.judged > WORTH_WAYS or Compiled.is_worth_it())
+        """Whether machine code is worth its time."""
+        if not (Compiled.installed and was_made()):
+            return Compiled.installed and Strains.judged > WORTH_MAKING
+        return Strains.judged > WORTH_WAYS or Compiled.is_worth_it()
 
     def scores(self, fills: Sequence[Filled]) -> list[float]:
         """Of a GPU with each of these on it."""

@@ -1,6 +1,6 @@
 """Machine code of an older source is forgotten, that of today's is kept."""
 
-from simulator.machine_code import forget_stale
+from simulator.machine_code import forget_stale, is_kept
 
 
 def test_code_is_kept_as_long_as_its_source(tmp_path):
@@ -34,6 +34,19 @@ def test_code_is_forgotten_with_a_source_that_it_uses(tmp_path):
     used.write_text("two = 2\n")
     forget_stale(source, used)
     assert not ours.exists()
+
+
+def test_code_is_kept_only_if_it_was_made_of_these_sources(tmp_path):
+    source, used, kept = tmp_path / "exchanges.py", tmp_path / "rounds.py", tmp_path / "__pycache__"
+    source.touch()
+    used.write_text("one = 1\n")
+    assert not is_kept(source, used)
+    forget_stale(source, used)
+    assert not is_kept(source, used)
+    (kept / "exchanges.improve-1.py311.nbi").touch()
+    assert is_kept(source, used)
+    used.write_text("two = 2\n")
+    assert not is_kept(source, used)
 
 
 def test_a_folder_that_cannot_be_written_is_left(tmp_path):
