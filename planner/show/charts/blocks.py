@@ -187,6 +187,28 @@ class Bars(OnPage):
 
 
 @dataclass(frozen=True, slots=True)
+class GpuGroup:
+    """GPUs that are alike: what each holds, and how full and busy it is."""
+
+    title: str
+    """Their number and kind."""
+    note: str
+    models: Sequence[tuple[str, str]]
+    """Colour and name of each."""
+    meters: Sequence[Bar]
+    """On an axis from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuGroups(OnPage):
+    """All GPUs of an answer, those that are alike drawn once."""
+
+    holds: ClassVar[str] = "groups"
+    x: ClassVar[ChartAxis] = ChartAxis(0, 1)
+    groups: Sequence[GpuGroup]
+
+
+@dataclass(frozen=True, slots=True)
 class Strip:
     """Marks over a shared axis, without labels of their own."""
 

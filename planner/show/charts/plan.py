@@ -1,9 +1,10 @@
-"""Charts of a plan or a simulation: room up to each SLO, latency histograms, cost against latency, outlooks."""
+"""Charts of a plan or a simulation: what runs where, room up to each SLO, latency, costs, outlooks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, isnan
 
-from planner.model.plan import ModelAnswer, OfOneKind, Outlook, Plan, Recommendation
+from planner.model.plan import GpuAnswer, ModelAnswer, OfOneKind, Outlook, Plan, Recommendation
+from planner.model.simulation import Simulation
 from planner.model.timeline import LatencyHistogram
 from planner.show.charts.axes import ChartAxis, axis_around, axis_to, labelled, log_steps
 from planner.show.charts.blocks import (
@@ -12,18 +13,21 @@ from planner.show.charts.blocks import (
     Box,
     Dot,
     FigureGrid,
+    GpuGroup,
+    GpuGroups,
     Graph,
     Line,
     Look,
     Mark,
     Point,
     Rule,
+    colour,
     stairs,
     upright,
 )
 from planner.show.text.plan import latency_left, tilde
 from planner.show.text.reasons import outlooks_title
-from planner.units.writing import counted, dollars, seconds, share, span_usd
+from planner.units.writing import counted, dollars, gigabytes, ranges, seconds, share, span_usd
 from planner.words.candidates import candidate_name
 
 WIDE, THIN = (0.15, 0.85), (0.43, 0.57)
@@ -32,6 +36,51 @@ SLO_TICKS = (0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0)
 """Of an SLO: the axis ends at three times of it, so that one very late model does not hide the others."""
 LEAST_SEEN = 1 / 132
 """Of the highest bar: what is there can be seen."""
+WAITS_SEEN = 0.005
+"""Share of time below which waiting for weights rounds to nothing."""
+
+
+def fleet(answer: Recommendation | Simulation) -> Iterator[GpuGroups]:
+    """What runs where: GPUs of one kind that hold the same models are drawn once."""
+    colours = {model.name: colour(i) for i, model in enumerate(answer.models)}
+    alike: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for i, gpu in enumerate(answer.gpus):
+        alike.setdefault((gpu.kind, gpu.models), []).append(i)
+    yield GpuGroups([group([answer.gpus[i] for i in places], places, colours) for places in alike.values()])
+
+
+def group(gpus: Sequence[GpuAnswer], places: Sequence[int], colours: Mapping[str, str]) -> GpuGroup:
+    """GPUs that are alike; their meters show the busiest and the fullest."""
+    kind, models = gpus[0].kind, gpus[0].models
+    title = kind if len(gpus) == 1 else f"{len(gpus)} x {kind}"
+    chips = [(colours.get(name, "off"), name) for name in models]
+    return GpuGroup(title, f"# {ranges([place + 1 for place in places])}", chips, [busy(gpus), fullness(gpus)])
+
+
+def busy(gpus: Sequence[GpuAnswer]) -> Bar:
+    """The share of time that batches run, and after it the share that GPUs wait for weights."""
+    most = max(gpus, key=lambda gpu: gpu.utilization + gpu.load_share)
+    runs, waits = most.utilization, most.load_share
+    marks = [Box(0, runs, 0, 1, "fill", f"batches run {share(runs)} of the time")]
+    text = tilde(most) + span([gpu.utilization for gpu in gpus])
+    if waits >= WAITS_SEEN:
+        marks.append(Box(runs, runs + waits, 0, 1, "band", f"waits for weights {share(waits)} of the time"))
+        text += f", loads {share(waits)}"
+    return Bar("busy", marks, text)
+
+
+def fullness(gpus: Sequence[GpuAnswer]) -> Bar:
+    """The share of memory that is taken at most."""
+    most = max(gpus, key=lambda gpu: gpu.peak_memory_bytes / gpu.memory_bytes)
+    used = f"{most.peak_memory_bytes / 1e9:.2f} of {gigabytes(most.memory_bytes)}"
+    part = most.peak_memory_bytes / most.memory_bytes
+    return Bar("memory", [Box(0, part, 0, 1, "fill", f"{share(part)} at most")], f"{tilde(most)}{used}")
+
+
+def span(shares: Sequence[float]) -> str:
+    """`61 %`, or `58 % to 63 %`."""
+    ends = dict.fromkeys([share(min(shares)), share(max(shares))])
+    return " to ".join(ends)
 
 
 def round_dollars(amount: float) -> str:
@@ -118,14 +167,16 @@ def letter(number: int) -> str:
 
 
 def pareto(plan: Plan) -> Iterator[FigureGrid]:
-    """Cost against the slowest model's latency."""
+    """Cost against the slowest model's latency; nothing without an answer to compare."""
+    if not plan.alternatives:
+        return
     answers = [plan.recommendation, *plan.alternatives]
     dots = [spot(i, a, plan) for i, a in enumerate(answers) if a.models and not isnan(worst_p99(a))]
     unbeaten = sorted((dot.x, dot.y) for dot in dots if dot.label in map(letter, plan.pareto))
     x = axis_around([dot.x for dot in dots], round_dollars, title="dollars an hour")
     y = axis_around([dot.y for dot in dots], share, title="slowest p99 of its SLO")
     marks: list[Mark] = [Rule(1, level=True), Line(front(unbeaten), "fill", Look.DASHED), *dots]
-    note = "A is the answer. The line joins those that no other beats in both."
+    note = "A is the answer, the others are listed as the next best. The line joins those that no other beats in both."
     yield FigureGrid([Graph("What one pays for speed", x, y, marks, note)])
 
 

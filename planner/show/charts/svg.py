@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from markupsafe import Markup
 
@@ -119,10 +120,14 @@ class Plane:
         """Both axes with their labels; of a drawing, which has none, nothing."""
         if self.x.ticks:
             yield straight(self.left, self.floor, self.right, self.floor, "axis")
+        taken = -inf
         for value, text in self.x.ticks:
-            x = self.across(value)
+            x, half = self.across(value), LETTER * len(text) / 2
+            middle = min(x, WIDTH - half)
             yield straight(x, self.floor, x, self.floor + 4, "axis")
-            yield words(min(x, WIDTH - LETTER * len(text) / 2), self.floor + 17, text)
+            if middle - half >= taken:
+                yield words(middle, self.floor + 17, text)
+                taken = middle + half + LETTER / 2
         for value, text in self.y.ticks:
             y = self.up(value)
             yield straight(self.left, y, self.right, y, "grid")

@@ -70,12 +70,15 @@ AT = "recommendation."
 def document(plan: Plan) -> Document:
     """A plan."""
     best = plan.recommendation
+    measurements = [Items(reasons.measure_next(plan))]
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),
         lead=lead(plan) if best.models else [],
         sections=[
-            Section("What it costs", cost(best), id="cost", link="Cost", views=PAGE),
+            replay.where(best),
+            Section("What it costs", cost(plan), id="cost", link="Cost", views=PAGE),
+            Section("Measure this next", measurements, id="measure", views=PAGE),
             *replay.sections(best, plan.policies, AT, [bindings(best)]),
             *pipelines.sections(best, AT),
             Section("Each kind of GPU alone", by_gpu(plan), id="kinds", link="Kinds"),
@@ -86,7 +89,7 @@ def document(plan: Plan) -> Document:
             rejected(plan),
             Section("What the answer depends on", depends(plan), id="depends"),
             Section("What it rests on", evidence(plan), id="evidence", link="Evidence"),
-            Section("Measure this next", [Items(reasons.measure_next(plan))], id="measure"),
+            Section("Measure this next", measurements, views=TEXT),
             Section("Scenario", scenario(plan), id="scenario", views=PAGE),
             Section("How it was made", [FactList(list(prose.provenance(plan)))], id="made", link="Made"),
         ],
@@ -125,7 +128,13 @@ def per_million(best: Recommendation) -> Iterator[Stat]:
         yield Stat("a million requests", cell, right)
 
 
-def cost(best: Recommendation) -> list[Block]:
+def cost(plan: Plan) -> list[Block]:
+    """The bill, and beside it other kinds of GPU, and what speed costs."""
+    others = [DrawnCharts(lambda: charts.by_gpu(plan)), DrawnCharts(lambda: charts.pareto(plan))]
+    return [*bill(plan.recommendation), *others]
+
+
+def bill(best: Recommendation) -> list[Block]:
     """Machines that are rented, at which price and of when."""
     if not best.instances:
         return []
@@ -176,7 +185,7 @@ def latency(plan: Plan) -> Iterator[Block]:
 
 def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
-    return [DrawnCharts(lambda: charts.by_gpu(plan)), Table(kind_columns(plan))] if plan.by_gpu else []
+    return [Table(kind_columns(plan))] if plan.by_gpu else []
 
 
 def kind_columns(plan: Plan) -> list[Column]:
@@ -249,7 +258,7 @@ def others(plan: Plan) -> list[Block]:
         rows.figures("power", lambda o: f"{o.energy_w:.0f} W", "energy_w", page_only=True),
     ]
     rest = f"... and {len(plan.alternatives) - reasons.OTHERS_SHOWN} more in the JSON."
-    return [DrawnCharts(lambda: charts.pareto(plan)), Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest)]
+    return [Table(columns, shown=reasons.OTHERS_SHOWN, rest=rest)]
 
 
 def slowest(answer: Recommendation) -> Cell:

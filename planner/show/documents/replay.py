@@ -5,13 +5,17 @@ from collections.abc import Iterator, Sequence
 from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import GpuAnswer, ModelAnswer, Policies, Recommendation
 from planner.model.simulation import Simulation
-from planner.show.charts.plan import room
+from planner.show.charts.plan import fleet, room
 from planner.show.document import PAGE, Block, Cell, Column, DrawnCharts, Rows, Section, Stat, Table, Text, Tone
 from planner.show.text import plan as prose
 from planner.units.writing import counted, exact, gigabytes, names, per_second, percent, ranges, seconds, share
 
 GPUS_SHOWN = 16
 MODELS_NOTE = "GPUs by their numbers below. The share on time stands with its 95 % interval."
+FLEET_NOTE = (
+    "GPUs that hold the same models are drawn once, by the busiest and the fullest. Busy: share of time that batches ran; "
+    "paler behind it, waiting for weights. Memory: the most in use at once. # is the number in the table of GPUs."
+)
 GPUS_NOTE = (
     "Load: share of its time that all requests would take in full batches. Busy: share that batches ran, part-filled "
     "ones among them. Loading: share that it waited for weights."
@@ -54,6 +58,13 @@ def least(tight: ModelAnswer, at: str) -> Stat:
     low = tight.slo_attainment.low
     cell = Cell(f"{percent(low)} %", low, f"{at}.slo_attainment.low")
     return Stat("lowest share on time", cell, f"{tight.name}, bad end; {slo}", tone)
+
+
+def where(answer: Recommendation | Simulation) -> Section:
+    """The fleet, drawn."""
+    note = Text(FLEET_NOTE if answer.gpus else "", Tone.NOTE)
+    drawn = DrawnCharts(lambda: fleet(answer))
+    return Section("What runs where", [drawn, note], id="fleet", link="Fleet", views=PAGE)
 
 
 def sections(

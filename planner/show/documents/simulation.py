@@ -17,6 +17,7 @@ def document(run: Simulation) -> Document:
         headline=simulation_headline(run),
         lead=[replay.verdict(run), Stats([*price, *replay.stats(run, "")]), *map(Text, sure_of(run))],
         sections=[
+            replay.where(run),
             *replay.sections(run, run.policies, ""),
             *pipelines.sections(run, ""),
             Section("Warnings", [Items(warning_texts(run.warnings))], id="warnings", tone=Tone.WARN),
