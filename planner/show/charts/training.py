@@ -66,7 +66,7 @@ def graphs(plan: TrainingPlan, drawn: Sequence[TrainingOption], shown: Sequence[
     options = drawable(drawn)
     if len(options) < 2:
         return []
-    dots = dots_of(options, shown)
+    dots = sorted(dots_of(options, shown), key=lambda dot: dot.label != "")
     unbeaten = sorted(filter(is_best, options), key=lambda o: o.time_s.mid)
     front = Line([(o.time_s.mid, o.cost_usd.mid) for o in unbeaten], look=Look.DASHED)
     listed = [dot.title for dot in dots if dot.label]

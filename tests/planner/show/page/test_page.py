@@ -231,6 +231,24 @@ def test_the_first_screen_has_the_answer(page, folder, edge_box):
     assert page.run("document.querySelector('#scenario pre:last-of-type').textContent") == edge_box.scenario_text
 
 
+@pytest.mark.parametrize(("name", "width"), [("plan", 1280), ("simulation", 360)])
+def test_every_gpu_is_drawn_with_what_it_holds(page, folder, name, width):
+    page.open(folder / f"{name}.html", width)
+    kept = json.loads((folder / f"{name}.json").read_text())
+    gpus = kept.get("recommendation", kept)["gpus"]
+    boxes = page.run(
+        "[...document.querySelectorAll('#fleet .gpu')].map(f => ({title: f.querySelector('.name').firstChild.data,"
+        " models: [...f.querySelectorAll('li')].map(e => e.textContent),"
+        " parts: [...f.querySelectorAll('.strip')].map(s => s.querySelector('rect').getBoundingClientRect().width"
+        " / s.getBoundingClientRect().width)}))"
+    )
+    counts = [int(number[1]) if (number := re.match(r"(\d+) x ", box["title"])) else 1 for box in boxes]
+    assert sum(counts) == len(gpus)
+    assert {tuple(box["models"]) for box in boxes} == {tuple(gpu["models"]) for gpu in gpus}
+    most = max(gpu["peak_memory_bytes"] / gpu["memory_bytes"] for gpu in gpus)
+    assert max(box["parts"][1] for box in boxes) == pytest.approx(most, abs=0.01)
+
+
 def test_histograms_hold_every_request(page, folder, edge_box):
     page.open(folder / "plan.html")
     bars = page.run(
