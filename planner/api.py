@@ -632,11 +632,12 @@ def prices_table(gpu: str | None = None, provider: str | None = None, *, catalog
 # Answers
 
 
-def explain(plan: "planner.model.plan.Plan") -> str:
-    """Why a plan is what it is, and what would change it."""
-    from planner.objects import Plan
+def explain(answer: Any) -> str:
+    """Why an answer is what it is: a plan, simulation, training, study, horizon, or what a plan would do."""
+    from planner.show.kept import explained
+    from planner.units.writing import Screen
 
-    return Plan.of(plan).explain()
+    return explained(answer, Screen())
 
 
 def read_plan(file: File) -> "Plan":

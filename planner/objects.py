@@ -16,7 +16,7 @@ from planner.model import scenario as scenarios
 from planner.model import simulation as simulations
 from planner.model.checked import plain, stated, values_of
 from planner.model.plan import ModelAnswer
-from planner.show.kept import document_of, render
+from planner.show.kept import document_of, explained, render
 from planner.units.reading import did_you_mean
 from planner.units.writing import Format, Screen
 from simulator.errors import InputError
@@ -85,6 +85,10 @@ class Shown:
         """Keep it as JSON, from which `planner report` and others go on. InputError where the file holds another."""
         write_answer(self, Path(file))
 
+    def explain(self) -> str:
+        """Why the answer is what it is, and what would change it."""
+        return explained(self, Screen())
+
     def __str__(self) -> str:
         return self.written()
 
@@ -118,12 +122,6 @@ class Plan(Shown, plans.Plan):
     def models(self) -> Models:
         """The recommendation's."""
         return Models(self.recommendation.models)
-
-    def explain(self) -> str:
-        """Why the plan is what it is, and what would change it."""
-        from planner.show.text.explain import explain
-
-        return explain(self, Screen())
 
     def export(self, target: str, folder: str | Path, *, force: bool = False) -> Mapping[str, str]:
         """Write files that deploy, watch or draw it: triton, skypilot, ...; their texts by path in the folder."""

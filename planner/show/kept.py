@@ -18,6 +18,7 @@ from planner.model.simulation import Simulation
 from planner.show.document import Document
 from planner.show.forms import written
 from planner.show.spreadsheet import to_csv
+from planner.show.terminal import terminal
 from planner.units.writing import Format, Screen
 
 AGAIN = "Make it again"
@@ -84,6 +85,37 @@ def document_of(answer: Any) -> Document:
 
             return whatif.document(answer)
     raise TypeError(f"{answer.schema} has no document")
+
+
+def explanation_of(answer: Any) -> Document:
+    """Why it is what it is."""
+    match kind_of({"schema": answer.schema}):
+        case "plan":
+            from planner.show.text.explained import plan
+
+            return plan.document(answer)
+        case "simulation":
+            from planner.show.text.explained import simulation
+
+            return simulation.document(answer)
+        case "training":
+            from planner.show.text.explained import training
+
+            return training.document(answer)
+        case "study":
+            from planner.show.text.explained import study
+
+            return study.document(answer)
+        case "horizon":
+            from planner.show.text.explained import horizon
+
+            return horizon.document(answer)
+    return document_of(answer)
+
+
+def explained(answer: Any, screen: Screen) -> str:
+    """Why it is what it is, as a terminal shows it."""
+    return terminal(explanation_of(answer), screen)
 
 
 def render(answer: Any, form: Format, screen: Screen) -> str:

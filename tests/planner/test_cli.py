@@ -332,7 +332,7 @@ def test_a_policy_changes_the_replay(planner):
         (f"plan {VIDEO} --set seed=-1", "seed"),
         (f"plan {VIDEO} --seed -1", "seed"),
         ("plans", "plans"),
-        ("explain", "PLAN"),
+        ("explain", "ANSWER"),
         ("explain missing.json", "missing.json: no such file."),
         ("explain scenarios/video.yaml", "is not JSON"),
         ("explain scenarios", "is a directory"),

@@ -1,13 +1,12 @@
-"""The command `planner explain`: why a plan is what it is."""
+"""The command `planner explain`: why an answer is what it is."""
 
-from planner import api
-from planner.console.options import PlanFile
+from planner.console.options import Answer
 from planner.console.output import emit
 from planner.units.writing import stdout_screen
 
 
-def explain(plan_file: PlanFile) -> None:
-    """Say why a plan is what it is, and what would change it."""
-    from planner.show.text.explain import explain as reasons
+def explain(answer: Answer) -> None:
+    """Say why an answer is what it is, and what would change it."""
+    from planner.show.kept import explained, read_kept
 
-    emit(reasons(api.read_plan(plan_file), stdout_screen()))
+    emit(explained(read_kept(answer), stdout_screen()))

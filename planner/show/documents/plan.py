@@ -40,7 +40,7 @@ from planner.show.document import (
 from planner.show.documents import pipelines, replay
 from planner.show.text import plan as prose
 from planner.show.text import reasons
-from planner.show.text.explain import binding, sensitivity
+from planner.show.text.explained.plan import BINDING, bindings, sensitivity
 from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.merging import ways_section
 from planner.units.reading import HOURS_PER_MONTH
@@ -79,7 +79,7 @@ def document(plan: Plan) -> Document:
             replay.where(best),
             Section("What it costs", cost(plan), id="cost", link="Cost", views=PAGE),
             Section("Measure this next", measurements, id="measure", views=PAGE),
-            *replay.sections(best, plan.policies, AT, [bindings(best)]),
+            *replay.sections(best, plan.policies, AT, [limits(best)]),
             *pipelines.sections(best, AT),
             Section("Each kind of GPU alone", by_gpu(plan), id="kinds", link="Kinds"),
             Section("How long requests take", [DrawnCharts(lambda: latency(plan))], id="latency", link="Latency"),
@@ -170,10 +170,9 @@ def spares(best: Recommendation) -> Iterator[Column]:
         yield Rows.at(f"{AT}instances", best.instances).shown("spares", "spares")
 
 
-def bindings(best: Recommendation) -> Section:
-    """The limit of each model."""
-    texts = [f"{m.name}: {binding(m, best)}" for m in sorted(best.models, key=prose.budget_left)]
-    return Section("What binds each model, tightest first", [Items(texts)], folded=True, views=PAGE)
+def limits(best: Recommendation) -> Section:
+    """The limit of each model, folded."""
+    return Section(BINDING, [Items(bindings(best))], folded=True, views=PAGE)
 
 
 def latency(plan: Plan) -> Iterator[Block]:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
@@ -31,9 +32,10 @@ from planner.questions.studies.results import (
 from planner.search.plan import plan
 from planner.show.charts.axes import log_steps, steps
 from planner.show.documents.studies import document
-from planner.show.kept import document_of, read_kept
+from planner.show.kept import document_of, explained, read_kept
 from planner.show.page.render import code
 from planner.show.page.render import page as page_of
+from planner.units.writing import Screen
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&"
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "days": 86400.0, "GB": 1e9, "%": 0.01}
@@ -387,6 +389,61 @@ def test_code_and_steps():
     assert steps(0, 0.83, 5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
     assert log_steps(0.002, 0.02) == pytest.approx([0.002, 0.005, 0.01, 0.02])
     assert log_steps(0.0011, 0.2) == pytest.approx([0.003, 0.01, 0.03, 0.1])
+
+
+# Explanations of the same answers
+
+
+def explanation(folder, name):
+    """What `planner explain` says of a kept answer, in one line."""
+    return " ".join(explained(read_kept(folder / f"{name}.json"), Screen()).split())
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_every_answer_is_explained(folder, name, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["planner", "explain", str(folder / f"{name}.json")])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) > 3
+    assert " ".join(said.split()) == explanation(folder, name)
+
+
+def test_a_swap_is_as_long_as_rate_and_share_of_time_say(folder):
+    """At 27.3 a second, 31.6 ms each are 86.2 % of the time."""
+    gpu = json.loads((folder / "simulation.json").read_text())["gpus"][0]
+    swap = r"at ([\d.]+)/s each swap waits ([\d.]+) ms, for ([\d.]+) ms of batches"
+    said = re.search(swap, explanation(folder, "simulation"))
+    rate, wait_ms, run_ms = map(float, said.groups())
+    assert gpu["swaps_per_s"] > 0
+    assert rate * wait_ms / 1e3 == pytest.approx(gpu["load_share"], rel=0.02)
+    assert rate * run_ms / 1e3 == pytest.approx(gpu["utilization"], rel=0.02)
+
+
+def test_a_training_is_its_steps(folder):
+    plan = json.loads((folder / "training.json").read_text())
+    said = explanation(folder, "training")
+    fast, cheap = plan["fastest"], plan["cheapest"]
+    assert f"{cheap['steps']:,.0f} steps of" in said
+    assert f"{cheap['time_s']['mid'] / fast['time_s']['mid']:.3g} times as fast" in said
+    held = {limit: int(count) for limit, count in re.findall(r"- (\w+), (\d+) options?:", said)}
+    assert held == Counter(option["bottleneck"] for option in plan["options"])
+
+
+def test_a_study_says_what_moves_what(folder):
+    said = explanation(folder, "study")
+    assert "too slow" in said
+    assert "cost_usd_per_hour by load: $3.00 at 1, $12.00 at 4." in said  # of a V100
+    assert "gpu=V100, load=4: largest load 4 [not tried]" in said
+
+
+def test_a_horizon_says_what_each_way_pays_and_what_the_load_asks(folder):
+    answer = json.loads((folder / "horizon.json").read_text())
+    said = explanation(folder, "horizon")
+    assert all(f"- {one['way']}, " in said for one in answer["strategies"])
+    hours = [float(hours.replace(",", "")) for hours in re.findall(r"for ([\d,.]+) h, \d+ % of the time", said)]
+    assert sum(hours) == pytest.approx(24 * answer["days"], abs=0.05 * len(hours))
 
 
 # What plan.json keeps for reports

@@ -18,8 +18,7 @@ from planner.model.candidate import MachineType, OnGpu
 from planner.model.parts.serving import AccuracyRule
 from planner.model.plan import NOTHING_TRIED, Accuracy, Bottleneck, Drawn, Interval
 from planner.model.statement import Code, Statement
-from planner.show.kept import render
-from planner.show.text.explain import explain
+from planner.show.kept import explained, render
 from planner.show.text.plan import bound_line, headline, rules_line, slo_line, tightest
 from planner.show.text.reasons import assumption_lines, nearest, never_tried, overshoot, warnings_of
 from planner.units.writing import (
@@ -78,7 +77,7 @@ def test_the_answer_comes_first():
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-@pytest.mark.parametrize("show", [lambda p, s: render(p, Format.TABLE, s), explain])
+@pytest.mark.parametrize("show", [lambda p, s: render(p, Format.TABLE, s), explained])
 @pytest.mark.parametrize("plan", [PLAN, INFEASIBLE])
 def test_no_line_is_wider_than_the_screen(plan, show, width):
     text = show(plan, Screen(width))
@@ -214,7 +213,7 @@ def test_markdown_tables_have_equal_rows():
 
 
 def test_explanation_names_what_binds_and_what_to_measure():
-    text = " ".join(explain(PLAN, Screen()).split())
+    text = " ".join(explained(PLAN, Screen()).split())
     assert "yolov3: stable, bound by compute. gpu1 would compute 66 % of the time in full batches." in text
     assert "gpu1 is loaded most" in text
     assert "raise vgg16's latency SLO to 131 ms." in text
@@ -223,7 +222,7 @@ def test_explanation_names_what_binds_and_what_to_measure():
 
 def test_room_for_more_load_counts_from_full_batches():
     device = replace(BEST.gpus[0], offered_load=0.75, load_share=0.05, utilization=1.0)
-    text = " ".join(explain(replace(PLAN, recommendation=replace(BEST, gpus=(device,))), Screen()).split())
+    text = " ".join(explained(replace(PLAN, recommendation=replace(BEST, gpus=(device,))), Screen()).split())
     assert f"{device.id} is loaded most, 80 % in full batches: 1.25 times the demand would fill it" in text
 
 

@@ -1,10 +1,10 @@
-"""Explanations: what binds each model, what was refused and why, what would change the answer. Reads only a plan."""
+"""Why a plan is what it is: what binds each model, what was refused and why, what would change the answer."""
 
 from collections.abc import Sequence
 
 from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
+from planner.model.simulation import Simulation
 from planner.show.document import Document, Items, Section, Text
-from planner.show.terminal import terminal
 from planner.show.text.merging import reasons
 from planner.show.text.pipelines.resources import budget_lines, resource_lines
 from planner.show.text.plan import budget_left, headline, latency_left, on_time, rules_line, slo_line, tightest
@@ -24,14 +24,12 @@ from planner.show.text.reasons import (
     warning_texts,
     warnings_of,
 )
-from planner.units.writing import Screen, dollars, exact, gigabytes, names, seconds, share
+from planner.units.writing import dollars, exact, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name
 from simulator.world.profile import Evidence
 
-
-def explain(plan: Plan, screen: Screen) -> str:
-    """Why the answer is what it is, in words."""
-    return terminal(document(plan), screen)
+BINDING = "What binds each model, tightest first"
+"""Title of the limits of models."""
 
 
 def document(plan: Plan) -> Document:
@@ -39,9 +37,7 @@ def document(plan: Plan) -> Document:
     answer, near = plan.recommendation, nearest(plan)
     lead = [slo_line(answer), rules_line(plan.policies, answer.models)] if answer.models else []
     parts = {
-        "What binds each model, tightest first": [
-            f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)
-        ],
+        BINDING: bindings(answer),
         "How the SLO is split": budget_lines(answer),
         "What runs out first": resource_lines(answer),
         "Swap, merge or buy": reasons(plan),
@@ -60,7 +56,12 @@ def document(plan: Plan) -> Document:
     return Document(name=plan.scenario, headline=headline(plan), lead=[*map(Text, lead)], sections=sections)
 
 
-def devices_of(model: ModelAnswer, answer: Recommendation) -> list[GpuAnswer]:
+def bindings(answer: Recommendation | Simulation) -> list[str]:
+    """The limit of each model."""
+    return [f"{m.name}: {binding(m, answer)}" for m in sorted(answer.models, key=budget_left)]
+
+
+def devices_of(model: ModelAnswer, answer: Recommendation | Simulation) -> list[GpuAnswer]:
     """The GPUs a model runs on, busiest first."""
     return sorted((g for g in answer.gpus if g.id in model.gpus), key=lambda g: -occupied(g))
 
@@ -70,7 +71,7 @@ def occupied(gpu: GpuAnswer) -> float:
     return gpu.utilization + gpu.load_share
 
 
-def binding(model: ModelAnswer, answer: Recommendation) -> str:
+def binding(model: ModelAnswer, answer: Recommendation | Simulation) -> str:
     """Whether a model's replicas keep up, what gives way first, and how far off that is."""
     slack = f"{standing(model)}; p99 {seconds(model.p99_s)} of {seconds(model.slo_s)}"
     return f"{model.verdict}, bound by {model.bottleneck}. {limit(model, devices_of(model, answer))}{slack}."
@@ -107,7 +108,7 @@ def sensitivity(plan: Plan, answer: Recommendation) -> list[str]:
     return [*load_room(answer), *price_room(plan, answer), *slo_room(answer)]
 
 
-def load_room(answer: Recommendation) -> list[str]:
+def load_room(answer: Recommendation | Simulation) -> list[str]:
     """How much more could be asked."""
     if not answer.gpus:
         return []
@@ -130,7 +131,7 @@ def price_room(plan: Plan, answer: Recommendation) -> list[str]:
     return [f"Price: the next best costs {dearer}, {name}. Up to that margin this one may become dearer."]
 
 
-def slo_room(answer: Recommendation) -> list[str]:
+def slo_room(answer: Recommendation | Simulation) -> list[str]:
     """SLOs that the same GPUs would meet."""
     slow = min(answer.models, key=latency_left)
     tight = tightest(answer.models)
@@ -152,7 +153,7 @@ def attainment_room(tight: ModelAnswer) -> list[str]:
     return [f"Attainment: the highest that {tight.name} would meet is {share(tight.slo_attainment.low, 2)}."]
 
 
-def evidence(answer: Recommendation) -> list[str]:
+def evidence(answer: Recommendation | Simulation) -> list[str]:
     """What the figures rest on."""
     return [
         f"{kind}: {names([m.name for m in answer.models if m.evidence is kind], 12)}"

@@ -1,0 +1,60 @@
+"""Why a study came out as it did: what moves each figure, what changes nothing, why points have no answer."""
+
+from collections.abc import Iterator
+
+from planner.questions.studies.results import StudyAnswer
+from planner.show.document import Document, Items, Section
+from planner.show.text.studies import bracketed, findings, headline, joined, name_of, number, numeric, refusals
+from planner.units.writing import counted
+
+
+def document(answer: StudyAnswer) -> Document:
+    """The explanation, from what matters to what the figures rest on."""
+    parts = {
+        "What matters most, and where it is best": list(findings(answer)),
+        "How far each axis moves it": list(moves(answer)),
+        "What changes nothing": list(idle_axes(answer)),
+        "What still held": list(thresholds(answer)),
+        "Why points are not feasible": refusals(answer),
+        "Evidence": list(evidence(answer)),
+    }
+    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
+    return Document(name=answer.name, headline=headline(answer), sections=sections)
+
+
+def moves(answer: StudyAnswer) -> Iterator[str]:
+    """Each figure by each axis that moves it: from where to where, the others as in the base."""
+    outputs = {output.name: output for output in numeric(answer)}
+    for swing in answer.sensitivity:
+        if swing.output in outputs and swing.low_figure != swing.high_figure:
+            output = outputs[swing.output]
+            low, high = number(swing.low_figure, output), number(swing.high_figure, output)
+            yield f"{swing.output} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
+
+
+def idle_axes(answer: StudyAnswer) -> Iterator[str]:
+    """Axes that move no figure."""
+    moved = {swing.axis for swing in answer.sensitivity if swing.low_figure != swing.high_figure}
+    asked = dict.fromkeys(swing.axis for swing in answer.sensitivity)
+    if idle := [axis for axis in asked if axis not in moved]:
+        yield f"{', '.join(idle)}: no figure moves with it, so it need not be known well."
+
+
+def thresholds(answer: StudyAnswer) -> Iterator[str]:
+    """What was searched for, point by point: the last value that held, and the nearest that did not."""
+    if search := answer.search:
+        for point in answer.points:
+            if point.threshold is not None:
+                held = bracketed(point.threshold, search.unit)
+                yield f"{name_of(point)}: {search.find} {search.path} {held}."
+
+
+def evidence(answer: StudyAnswer) -> Iterator[str]:
+    """Points by the weakest evidence that their figures rest on."""
+    by_evidence: dict[str, list[str]] = {}
+    for i, point in enumerate(answer.points, 1):
+        if point.evidence:
+            kind = f"{point.evidence}, predicted" if point.predicted else point.evidence
+            by_evidence.setdefault(kind, []).append(str(i))
+    for kind, points in by_evidence.items():
+        yield f"{kind}: {counted(len(points), 'point')}, {joined(points)}"

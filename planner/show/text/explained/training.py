@@ -1,0 +1,117 @@
+"""Why a training takes its time and costs its money: steps, limits, memory, and what was left out."""
+
+from collections.abc import Iterator
+
+from planner.questions.training.plan import TrainingOption, TrainingPlan
+from planner.questions.training.speed import Limit
+from planner.show.document import Document, Items, Section, Text
+from planner.show.text.training import (
+    answers,
+    between,
+    headline,
+    length,
+    memory_line,
+    sources,
+    starved_line,
+    step,
+    usd,
+    who,
+)
+from planner.units.writing import counted, gigabytes, names
+from planner.words.statements import rejection_line
+
+REST_SEEN = 0.005
+"""Share of the whole time below which what comes besides steps is not worth a word."""
+REJECTIONS_SHOWN = 5
+SHORTER = {
+    Limit.ARITHMETIC: "the GPUs compute all the time; faster ones, more of them or a lower precision make it shorter",
+    Limit.BANDWIDTH: "the GPUs wait for their own memory; more bandwidth makes it shorter, more TFLOP/s do not",
+    Limit.MEMORY: "what a pass holds does not fit; smaller passes, recomputing or dividing the model make it fit",
+    Limit.LOADER: "samples come too slowly; more workers or a faster loader make it shorter, faster GPUs do not",
+    Limit.NETWORK: "gradients take longer than computing; faster links or larger batches make it shorter",
+    Limit.OVERHEAD: "starting work takes longer than doing it; larger batches make it shorter, more GPUs hardly",
+}
+"""What makes a training shorter, by what limits it."""
+
+
+def document(plan: TrainingPlan) -> Document:
+    """The explanation, from the arithmetic of the time to what was left out."""
+    chosen = recommended(plan)
+    parts = {
+        "How the time comes about": [f"{who(o)}: {arithmetic(o)}." for o in chosen],
+        "What speed costs": list(speed_cost(plan)),
+        "What limits the options": list(limits(plan)),
+        "What the memory holds": [memory_line(o) for o in chosen],
+        "How sure that is": [*(f"{who(o)}: {band(o)}." for o in chosen), *speeds_from(chosen)],
+        "Why not others": list(left_out(plan)),
+        "Warnings": list(plan.warnings),
+    }
+    sections = [Section(title, [Items(texts)]) for title, texts in parts.items()]
+    return Document(name=plan.name, headline=headline(plan), lead=[*map(Text, answers(plan))], sections=sections)
+
+
+def recommended(plan: TrainingPlan) -> list[TrainingOption]:
+    """The cheapest and the fastest; without them the one that needs least memory for what its GPUs have."""
+    chosen = [o for o in (plan.cheapest, plan.fastest) if o is not None]
+    if not chosen:
+        return [min(plan.options, key=lambda o: (not o.fits, o.memory_bytes / o.memory_limit_bytes))]
+    return chosen[:1] if chosen[0] == chosen[-1] else chosen
+
+
+def arithmetic(o: TrainingOption) -> str:
+    """`112,590 steps of 183 ms are 5.72 h; evaluation, starts and restarts make it 7.08 h`."""
+    steps_s = o.steps * o.step_s
+    steps = f"{o.steps:,.0f} steps of {step(o.step_s)} are {length(steps_s)}"
+    if abs(o.time_s.mid - steps_s) < REST_SEEN * o.time_s.mid:
+        return steps
+    return f"{steps}; evaluation, checkpoints and restarts make it {length(o.time_s.mid)}"
+
+
+def speed_cost(plan: TrainingPlan) -> Iterator[str]:
+    """How much faster the fastest is, and how much dearer."""
+    slow, fast = plan.cheapest, plan.fastest
+    if slow is None or fast is None or slow == fast:
+        return
+    faster, dearer = slow.time_s.mid / fast.time_s.mid, fast.paid_usd / slow.paid_usd
+    many = f"{counted(fast.gpu_count, 'GPU')} instead of {slow.gpu_count}"
+    yield f"The fastest is {faster:.3g} times as fast as the cheapest and costs {dearer:.3g} times as much, on {many}."
+
+
+def limits(plan: TrainingPlan) -> Iterator[str]:
+    """Each limit, the number of options that it holds, and what would make them shorter."""
+    held = [o.bottleneck for o in plan.options]
+    for limit in sorted(set(held), key=held.count, reverse=True):
+        yield f"{limit}, {counted(held.count(limit), 'option')}: {SHORTER[limit]}."
+    yield from starved_line(plan)
+
+
+def band(o: TrainingOption) -> str:
+    """`7.08 h (6.15 h to 13.8 h), $17.69 ($15.38 to $34.52), evidence predicted`."""
+    return f"{between(o.time_s)}, {between(o.cost_usd, usd)}, evidence {o.evidence}"
+
+
+def speeds_from(chosen: list[TrainingOption]) -> list[str]:
+    """Where the speed on each kind of GPU comes from."""
+    return [f"{source}: {names(kinds)}." for source, kinds in sources(chosen).items()]
+
+
+def left_out(plan: TrainingPlan) -> Iterator[str]:
+    """Options that do not fit or break a limit, each with the nearest, and machines that are not on offer."""
+    fitting = [o for o in plan.options if o.fits]
+    if unfit := [o for o in plan.options if not o.fits]:
+        least = min(unfit, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
+        need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
+        yield f"{counted(len(unfit), 'option')} without room in memory; nearest: {who(least)}, {need} on each GPU."
+    late = [o for o in fitting if not o.within_deadline]
+    if late and plan.deadline_s:
+        quickest = min(late, key=lambda o: o.time_s.high)
+        worst = f"{who(quickest)}, up to {length(quickest.time_s.high)} of {length(plan.deadline_s)}"
+        yield f"{counted(len(late), 'option')} may end too late; nearest: {worst}."
+    dear = [o for o in fitting if not o.within_budget]
+    if dear and plan.budget_usd:
+        cheapest = min(dear, key=lambda o: o.cost_usd.high)
+        worst = f"{who(cheapest)}, up to {usd(cheapest.cost_usd.high)} of {usd(plan.budget_usd)}"
+        yield f"{counted(len(dear), 'option')} may cost too much; nearest: {worst}."
+    yield from map(rejection_line, plan.rejections[:REJECTIONS_SHOWN])
+    if (more := len(plan.rejections) - REJECTIONS_SHOWN) > 0:
+        yield f"... and {counted(more, 'more machine')} in the JSON."
