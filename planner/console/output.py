@@ -22,7 +22,6 @@ LONG_WORD = re.compile(rf"[^\s/]{{{2 * WORD_MAX},}}")
 
 
 PLAIN: dict[str, Any] = {
-    "add_completion": False,
     "no_args_is_help": True,
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,

@@ -126,6 +126,15 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"), [("planner ex", ["explain", "export"]), ("planner plan video --format j", ["json"])]
+)
+def test_the_shell_completes_commands_and_choices(line, offered):
+    asked = {"_PLANNER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run([sys.executable, "-m", "planner"], env=os.environ | asked, capture_output=True, text=True)
+    assert done.stdout.split() == offered
+
+
 def test_readme_shows_every_command():
     shown = " ".join(command for command, _ in SHOWN)
     assert [path for path, _ in commands() if f"planner {path}" not in shown] == []

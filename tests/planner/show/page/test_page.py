@@ -324,6 +324,89 @@ def test_a_study_shows_every_point(page, folder):
     assert "too slow" in page.run("document.querySelector('#refused').textContent")
 
 
+# In a browser, what is seen
+
+LABELS = """
+(() => {
+  const faults = [];
+  for (const chart of document.querySelectorAll("svg.chart")) {
+    const frame = chart.getBoundingClientRect();
+    const shown = [...chart.querySelectorAll("text")].filter(t => t.textContent);
+    const boxes = shown.map(t => [t.textContent, t.getBoundingClientRect(), t.getAttribute("class")]);
+    for (const [text, box] of boxes)
+      if (box.left < frame.left - 1 || box.right > frame.right + 1) faults.push(`${text} is clipped`);
+    const ticks = boxes.filter(([, , style]) => !style);
+    ticks.forEach(([text, a], i) => {
+      for (const [other, b] of ticks.slice(i + 1))
+        if (a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom)
+          faults.push(`${text} lies on ${other}`);
+    });
+  }
+  return faults;
+})()
+"""
+CONTRAST = """
+(() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+  const rgba = colour => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = colour => {
+    const [r, g, b] = rgba(colour).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const below = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (rgba(colour)[3] === 255) return colour;
+    }
+    return "white";
+  };
+  const faults = new Set();
+  for (const e of document.querySelectorAll("body *")) {
+    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+    if (!own || e.closest("script, title") || !e.getClientRects().length) continue;
+    const style = getComputedStyle(e), size = parseFloat(style.fontSize);
+    const colour = e.closest("svg") ? style.fill : style.color;
+    const [a, b] = [light(colour), light(below(e))].sort((x, y) => y - x);
+    const large = size >= 24 || size >= 18.66 && style.fontWeight >= 700;
+    if ((a + 0.05) / (b + 0.05) < (large ? 3 : 4.5)) faults.add(`${e.tagName}.${e.className}: ${colour} on ${below(e)}`);
+  }
+  return [...faults];
+})()
+"""
+"""WCAG 2.1, success criterion 1.4.3: 4.5 to 1, of large text 3 to 1."""
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
+def test_labels_are_whole_and_texts_stand_out(page, folder, name, width, dark):
+    page.open(folder / f"{name}.html", width, dark=dark)
+    assert page.run(LABELS) == []
+    assert page.run(CONTRAST) == []
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_keyboard_reaches_all_that_can_be_used(page, folder, name):
+    """Every control takes the focus, in the order of the page; what scrolls does too."""
+    page.open(folder / f"{name}.html", 400)
+    page.run("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    wanted = page.run(
+        "(window.wanted = [...document.querySelectorAll('a[href], button, summary, input')]"
+        ".filter(e => e.getClientRects().length)).length"
+    )
+    assert wanted > 3
+    assert page.run("window.wanted.every(e => { e.focus(); return document.activeElement === e && e.tabIndex === 0 })")
+    scrolls = (
+        "[...document.querySelectorAll('main *')].filter(e => e.scrollWidth > e.clientWidth + 1"
+        " && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX))"
+    )
+    assert page.run(f"{scrolls}.filter(e => e.tabIndex !== 0).map(e => e.outerHTML.slice(0, 80))") == []
+
+
 # Without a browser
 
 
