@@ -373,7 +373,8 @@ CONTRAST = """
     const colour = e.closest("svg") ? style.fill : style.color;
     const [a, b] = [light(colour), light(below(e))].sort((x, y) => y - x);
     const large = size >= 24 || size >= 18.66 && style.fontWeight >= 700;
-    if ((a + 0.05) / (b + 0.05) < (large ? 3 : 4.5)) faults.add(`${e.tagName}.${e.className}: ${colour} on ${below(e)}`);
+    if ((a + 0.05) / (b + 0.05) < (large ? 3 : 4.5))
+      faults.add(`${e.tagName}.${e.className}: ${colour} on ${below(e)}`);
   }
   return [...faults];
 })()
