@@ -285,6 +285,28 @@ class Stats(OnPage):
 
 
 @dataclass(frozen=True, slots=True)
+class Slider:
+    """A column of a table, and the values that it may have."""
+
+    title: str
+    values: Sequence[str]
+    start: int
+    """Place of the value that is shown first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sliders(OnPage):
+    """They choose a row of a table by its columns; the rest of that row is shown large."""
+
+    holds: ClassVar[str] = "sliders"
+    table: str
+    """`id` of the section in which the table stands."""
+    sliders: Sequence[Slider]
+    missing: str
+    """Shown where no row has these values."""
+
+
+@dataclass(frozen=True, slots=True)
 class DrawnCharts(OnPage):
     """Charts, which are drawn only where there is a page to show them."""
 

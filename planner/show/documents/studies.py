@@ -26,6 +26,8 @@ from planner.show.document import (
     Items,
     Rows,
     Section,
+    Slider,
+    Sliders,
     Stat,
     Stats,
     Table,
@@ -51,6 +53,7 @@ def document(answer: StudyAnswer) -> Document:
         headline=prose.headline(answer),
         lead=[Items(list(prose.findings(answer)), views=PAGE), stats(answer)],
         sections=[
+            Section("Move along the axes", [sliders(answer)], id="move", link="Sliders"),
             Section("All points", [*point_blocks(answer)], id="points", titled=PAGE),
             Section("Not feasible", [Items(prose.refusals(answer), bullets=False)], id="refused"),
             Section(swings_title(answer), [*swing_blocks(answer)], views=TEXT),
@@ -78,6 +81,14 @@ def stats(answer: StudyAnswer) -> Stats:
     if answer.seed is not None:
         all_stats.append(Stat("seed", Cell(str(answer.seed)), "the same for all points"))
     return Stats(all_stats)
+
+
+def sliders(answer: StudyAnswer) -> Sliders:
+    """A slider for each axis, over the points that were worked out; none where the page has not all of them."""
+    titles = axis_columns(answer.axes, [output.name for output in answer.outputs])
+    named = zip(titles, answer.axes, strict=True)
+    moved = [Slider(title, [*map(str, axis.values)], axis.reference) for title, axis in named if len(axis.values) > 1]
+    return Sliders("points", moved if len(answer.points) <= PAGE_ROWS else [], prose.NOT_ASKED)
 
 
 def point_blocks(answer: StudyAnswer) -> Iterator[Block]:

@@ -23,6 +23,44 @@ for (const button of document.querySelectorAll("th button")) {
     body.append(...(down ? rows.reverse() : rows));
   });
 }
+// Sliders choose a row of a table by its columns, and the rest of that row is shown.
+const filled = (tag, text, style) => {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  made.className = style;
+  return made;
+};
+for (const form of document.querySelectorAll(".sliders")) {
+  const rows = [...document.querySelectorAll(`#${form.dataset.table} tbody tr`)];
+  const sliders = [...form.querySelectorAll("input")];
+  const titles = sliders.map((slider) => slider.name);
+  const [figures, missing] = [form.querySelector("dl"), form.querySelector("p")];
+  const show = () => {
+    const chosen = sliders.map((slider) => JSON.parse(slider.dataset.values)[slider.value].trim());
+    sliders.forEach((slider, i) => {
+      slider.nextElementSibling.textContent = chosen[i];
+      slider.setAttribute("aria-valuetext", chosen[i]);
+    });
+    const isChosen = (cell) => {
+      const place = titles.indexOf(cell.dataset.label);
+      return place < 0 || cell.textContent.trim() === chosen[place];
+    };
+    const row = rows.find((one) => [...one.cells].every(isChosen));
+    const rest = row ? [...row.cells].slice(1).filter((cell) => !titles.includes(cell.dataset.label)) : [];
+    figures.replaceChildren(
+      ...rest.map((cell) => {
+        const figure = filled("div", "", "stat");
+        const look = row.classList.contains("bad") ? "big bad" : "big";
+        figure.append(filled("dt", cell.dataset.label, ""), filled("dd", cell.textContent.trim(), look));
+        return figure;
+      }),
+    );
+    missing.hidden = row !== undefined;
+  };
+  for (const slider of sliders) slider.addEventListener("input", show);
+  form.hidden = false;
+  show();
+}
 // Paper shows what the screen folds away.
 let closed = [];
 addEventListener("beforeprint", () => {

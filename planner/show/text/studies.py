@@ -10,6 +10,7 @@ from planner.units.writing import counted, decimals, dollars, gigabytes, percent
 
 REASONS_SHOWN = 5
 PREDICTED = "~: predicted, nobody measured some model on that GPU; each draw has a speed out of the band."
+NOT_ASKED = "The study has no point with these values."
 CLOSEST = "A row that is not feasible shows the fleet that came closest; it is no answer."
 MONEY = frozenset({"USD", "USD/h"})
 """Units of money."""

@@ -324,6 +324,27 @@ def test_a_study_shows_every_point(page, folder):
     assert "too slow" in page.run("document.querySelector('#refused').textContent")
 
 
+def test_sliders_show_every_point_of_a_study(page, folder):
+    page.open(folder / "study.html", 400)
+    for i, gpu in enumerate(AXES[0].values):
+        for j, load in enumerate(AXES[1].values):
+            page.run(
+                f"document.querySelectorAll('.sliders input').forEach((slider, i) => {{ slider.value = [{i}, {j}][i];"
+                " slider.dispatchEvent(new Event('input')) })"
+            )
+            chosen = page.run("[...document.querySelectorAll('.sliders output')].map(e => e.textContent)")
+            assert chosen == [gpu, str(load)]
+            point = next(p for p in STUDY.points if p.axes == {"gpu": gpu, "load": load})
+            shown = page.run(
+                "Object.fromEntries([...document.querySelectorAll('.sliders .stat')]"
+                ".map(e => [e.children[0].textContent, e.children[1].textContent]))"
+            )
+            assert shown["fleet"] == point.values["fleet"]
+            assert float(shown["cost_usd_per_hour"].strip("$")) == pytest.approx(point.values["cost_usd_per_hour"])
+            assert shown["feasible"] == ("yes" if point.feasible else "no")
+    assert page.complaints == []
+
+
 # In a browser, what is seen
 
 LABELS = """
