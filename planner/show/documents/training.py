@@ -71,7 +71,7 @@ def pair(name: str, o: TrainingOption) -> list[Stat]:
     time = Cell(prose.length(o.time_s.mid), o.time_s.mid, f"{name}.time_s.mid")
     cost = Cell(prose.usd(o.cost_usd.mid), o.cost_usd.mid, f"{name}.cost_usd.mid")
     return [
-        Stat(f"{name}: time", time, prose.between(o.time_s)),
+        Stat(f"{name}: time", time, prose.ends(o.time_s)),
         Stat(f"{name}: cost", cost, prose.who(o)),
     ]
 

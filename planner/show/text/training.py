@@ -42,10 +42,13 @@ def step(step_s: float) -> str:
 
 def between(band: Range, show: Callable[[float], str] = length) -> str:
     """`12 h (9.1 to 17)`: the middle, and the ends where they differ."""
-    middle = show(band.mid)
-    if band.low == band.high:
-        return middle
-    return f"{middle} ({show(band.low)} to {show(band.high)})"
+    apart = ends(band, show)
+    return f"{show(band.mid)} ({apart})" if apart else show(band.mid)
+
+
+def ends(band: Range, show: Callable[[float], str] = length) -> str:
+    """`9.1 h to 17 h`; nothing where they do not differ."""
+    return "" if band.low == band.high else f"{show(band.low)} to {show(band.high)}"
 
 
 def usd(amount: float) -> str:
