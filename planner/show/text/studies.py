@@ -14,6 +14,29 @@ NOT_ASKED = "The study has no point with these values."
 CLOSEST = "A row that is not feasible shows the fleet that came closest; it is no answer."
 MONEY = frozenset({"USD", "USD/h"})
 """Units of money."""
+TITLES = {
+    "gpu_count": "GPUs",
+    "cost_usd_per_hour": "cost an hour",
+    "lower_bound_usd_per_hour": "lower bound of the cost an hour",
+    "attainment": "SLO attainment",
+    "p99_s": "p99 of the latency",
+    "p99_over_slo": "p99 over the latency of the SLO",
+    "mean_s": "mean latency",
+    "processed_fraction": "share of requests processed",
+    "goodput_rps": "goodput",
+    "offered_rps": "request rate",
+    "energy_w": "power",
+    "load_share": "share of time waiting for weights",
+    "swaps_per_s": "swaps a second",
+    "peak_memory_bytes": "peak memory",
+    "time_s": "time",
+    "cost_usd": "cost",
+    "energy_j": "energy",
+    "co2_kg": "CO2",
+    "memory_bytes": "memory",
+    "step_s": "time of a step",
+}
+"""What people call figures."""
 SHOWN_LONG_S = 600.0
 """Times from here on are shown in hours."""
 
@@ -38,6 +61,11 @@ def outputs_of(answer: StudyAnswer) -> list[OutputAnswer]:
     better = "high" if search.find == "largest" else "low"
     threshold = OutputAnswer(name="threshold", unit=search.unit, better=better, interval=True)
     return [threshold, *answer.outputs]
+
+
+def title(output: OutputAnswer) -> str:
+    """`cost an hour`; of a single model the name that the study has for it."""
+    return TITLES.get(output.name, output.name)
 
 
 def numeric(answer: StudyAnswer) -> list[OutputAnswer]:
@@ -133,7 +161,7 @@ def findings(answer: StudyAnswer) -> Iterator[str]:
     for output in numeric(answer):
         parts = [*most_moved(answer, output), *best_of_all(answer, output)]
         if parts:
-            yield f"{output.name}: {'; '.join(parts)}."
+            yield f"{title(output)}: {'; '.join(parts)}."
 
 
 def most_moved(answer: StudyAnswer, output: OutputAnswer) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from planner.questions.studies.results import StudyAnswer
 from planner.show.document import Document, Items, Section
-from planner.show.text.studies import bracketed, findings, headline, joined, name_of, number, numeric, refusals
+from planner.show.text.studies import bracketed, findings, headline, joined, name_of, number, numeric, refusals, title
 from planner.units.writing import counted
 
 
@@ -29,7 +29,7 @@ def moves(answer: StudyAnswer) -> Iterator[str]:
         if swing.output in outputs and swing.low_figure != swing.high_figure:
             output = outputs[swing.output]
             low, high = number(swing.low_figure, output), number(swing.high_figure, output)
-            yield f"{swing.output} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
+            yield f"{title(output)} by {swing.axis}: {low} at {swing.low}, {high} at {swing.high}."
 
 
 def idle_axes(answer: StudyAnswer) -> Iterator[str]:

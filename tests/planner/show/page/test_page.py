@@ -539,7 +539,7 @@ def test_a_training_is_its_steps(folder):
 def test_a_study_says_what_moves_what(folder):
     said = explanation(folder, "study")
     assert "too slow" in said
-    assert "cost_usd_per_hour by load: $3.00 at 1, $12.00 at 4." in said  # of a V100
+    assert "cost an hour by load: $3.00 at 1, $12.00 at 4." in said  # of a V100
     assert "gpu=V100, load=4: largest load 4 [not tried]" in said
 
 
