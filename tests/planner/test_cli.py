@@ -130,8 +130,9 @@ def test_readme_is_short():
     ("line", "offered"), [("planner ex", ["explain", "export"]), ("planner plan video --format j", ["json"])]
 )
 def test_the_shell_completes_commands_and_choices(line, offered):
-    asked = {"_PLANNER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    done = subprocess.run([sys.executable, "-m", "planner"], env=os.environ | asked, capture_output=True, text=True)
+    place = str(line.count(" "))
+    asked = os.environ | {"_PLANNER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": place}
+    done = subprocess.run([sys.executable, "-m", "planner"], check=True, capture_output=True, text=True, env=asked)
     assert done.stdout.split() == offered
 
 
