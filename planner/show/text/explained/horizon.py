@@ -70,4 +70,4 @@ def over_bound(horizon: Horizon) -> Iterator[str]:
     for s in horizon.strategies:
         if s.way == horizon.best and s.cost_usd > 0:
             part = f"{dollars(horizon.bound_usd)} of {dollars(s.cost_usd)}, {share(horizon.bound_usd / s.cost_usd)}"
-            yield f"{part}, is the work itself; the rest is machines that wait."
+            yield f"{part}, is the work itself; the rest is machines that wait or cost more."

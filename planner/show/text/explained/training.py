@@ -64,7 +64,7 @@ def arithmetic(o: TrainingOption) -> str:
     steps = f"{o.steps:,.0f} steps of {step(o.step_s)} are {length(steps_s)}"
     if abs(o.time_s.mid - steps_s) < REST_SEEN * o.time_s.mid:
         return steps
-    return f"{steps}; evaluation, checkpoints and restarts make it {length(o.time_s.mid)}"
+    return f"{steps}; evaluation, what a run takes over its steps, and restarts make it {length(o.time_s.mid)}"
 
 
 def speed_cost(plan: TrainingPlan) -> Iterator[str]:
