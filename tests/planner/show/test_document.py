@@ -96,7 +96,7 @@ def test_a_page_has_charts_figures_to_sort_by_and_says_once_what_is_alike():
     assert "<tfoot>" in html
     assert html.count('<tr class="bad">') == 1
     assert "<code>way</code>" in html
-    assert "<pre>drawn</pre>" in html
+    assert '<pre tabindex="0">drawn</pre>' in html
 
 
 def test_charts_are_drawn_for_pages_alone():
