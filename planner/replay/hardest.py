@@ -13,7 +13,7 @@ class HardestDraws:
     """Numbers of replications by how often they broke an SLO.
 
     Every deployment meets the same draws, and a verdict asks in how many of them its SLOs are met: which of those come
-    first does not change it.
+    first does not change it. One is given up early only where those left cannot mend it, whatever its noise.
     """
 
     broken: Counter[int] = field(default_factory=Counter)

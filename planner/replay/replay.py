@@ -63,8 +63,8 @@ class Replay:
     noisy: bool = True
     """Whether something besides phases is random, so that the attainment of one draw is only estimated."""
     unseen: int = 0
-    """Draws left out because so many others broke an SLO that these could not mend it. They count as if all requests
-    were answered in time: figures say what is kept at best."""
+    """Draws left out because so many others broke an SLO that these could not mend it. Shares of draws count them as
+    if all requests were answered in time: what is kept at best. All other figures are those of the draws seen."""
     screened: bool = False
     """Whether these are a few replications to choose by, which others are to confirm."""
     overloaded: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class Replay:
     def _attainment(self, model: str, replications: int) -> Interval:
         """Attainment after so many replications: those that were seen, over and over."""
         seen = list(islice(cycle(self.of(model)), replications))
-        fractions = [x.slo_attainment for x in seen] + [1.0] * self.unseen
+        fractions = [x.slo_attainment for x in seen]
         if self.draws:
             return Interval(*draws_interval(fractions, 1 - self.risk))
         errors = [x.slo_attainment_error for x in seen] if self.noisy else []
@@ -155,12 +155,23 @@ class Replay:
         """Whether the SLO is met in each draw; not where no request was judged."""
         seen = self.of(model)
         known = [i for i, x in enumerate(seen) if x.judged]
-        settled = [seen[i].slo_attainment for i in known]
-        if self.noisy:
-            errors = [seen[i].slo_attainment_error for i in known]
-            settled = long_run(settled + [1.0] * self.unseen, errors + [nan] * self.unseen)
-        kept = {i for i, share in zip(known, settled, strict=False) if share >= target - 1e-9}
+        settled = self._settled([seen[i] for i in known], target)
+        kept = {i for i, share in zip(known, settled, strict=True) if share >= target - 1e-9}
         return [i in kept and not self._overloaded_in(i, model) for i in range(len(seen))]
+
+    def _settled(self, seen: Sequence[ModelMetrics], target: float) -> list[float]:
+        """What each draw comes to in the long run; where draws are left out, at best.
+
+        Noise moves draws towards their mean, by how much only all of them tell. One below the target surely stays
+        there where the mean is below it too, even were every request of the others in time.
+        """
+        fractions = [x.slo_attainment for x in seen]
+        if not self.noisy:
+            return fractions
+        if not self.unseen:
+            return long_run(fractions, [x.slo_attainment_error for x in seen])
+        mean_at_best = (sum(fractions) + self.unseen) / (len(fractions) + self.unseen)
+        return fractions if mean_at_best < target - 1e-9 else [1.0] * len(fractions)
 
     def _overloaded_in(self, replication: int, model: str) -> bool:
         """Whether its queues grow without end in one world, however little that showed."""
@@ -264,9 +275,15 @@ class Replay:
     @property
     def nearness(self) -> tuple[bool, float, int]:
         """Whether every model had requests that were judged, the least margin of those that had, and in how many draws
-        that was seen: of draws left out, the fewer the better."""
+        that was seen: of draws left out, the fewer the better.
+
+        The draws seen before others are left out are the hardest, so there the margin is that of all at best.
+        """
         known = [margin for m in self.needs if not isnan(margin := self.margin(m))]
-        return len(known) == len(self.needs), min(known, default=-1.0), -self.unseen
+        least = min(known, default=-1.0)
+        if self.unseen and self.draws and self.all_kept:
+            least = self.all_kept.mean - self.draws.share
+        return len(known) == len(self.needs), least, -self.unseen
 
     @property
     def too_few(self) -> bool:

@@ -151,7 +151,7 @@ def _changes(trial: Trial, model: str, bottleneck: Bottleneck, more_gpus: int) -
     if worst_s > need.slo.latency_s:
         changes.append(_more_time(model, worst_s))
     if bottleneck is not Bottleneck.LATENCY:
-        changes.append(_less_load(need, seen.mean / target * 0.95))
+        changes.append(_less_load(need, min(1.0, seen.mean / target) * 0.95))
     within_reach = not more_gpus or target <= seen.high
     if floor(seen.low * 1000) > 0 and not trial.replay.draws and within_reach:
         changes.append(Statement(code=Code.LOWER_SLO, subjects=(model,), figures={"attainment": seen.low}))
@@ -198,18 +198,28 @@ def _unproven(trial: Trial, model: str) -> Rejection:
 def _missed(
     trial: Trial, model: str, bottleneck: Bottleneck, remedies: Sequence[Statement], but: tuple[Statement, ...]
 ) -> Rejection:
-    seen, target = trial.replay.attainment[model], trial.replay.needs[model].slo.attainment
+    observed, limit = _observed(trial, model, bottleneck)
     return Rejection(
         subject=trial.candidate,
         bottleneck=bottleneck,
-        observed=seen.low if bottleneck is Bottleneck.EVIDENCE else seen.mean,
-        limit=target,
+        observed=observed,
+        limit=limit,
         unit="fraction",
         why=_how_missed(trial, model, bottleneck),
         remedies=tuple(remedies),
         but=but,
         cost_usd_per_hour=trial.cost_usd_per_hour,
     )
+
+
+def _observed(trial: Trial, model: str, bottleneck: Bottleneck) -> tuple[float, float]:
+    """The share of requests in time and the SLO; where draws were left out, the share of draws kept at best and the
+    share that is asked."""
+    seen = trial.replay
+    if seen.unseen and seen.draws and seen.all_kept:
+        return seen.all_kept.mean, seen.draws.share
+    share = seen.attainment[model]
+    return share.low if bottleneck is Bottleneck.EVIDENCE else share.mean, seen.needs[model].slo.attainment
 
 
 def _how_missed(trial: Trial, model: str, bottleneck: Bottleneck) -> Statement:

@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from support.planning import T4, demand, model, offer, profile, question, scenario, shelf
 
+from planner.model.parts.streams import StreamSpec
 from planner.placing.packing import Packing
 from planner.replay.hardest import HardestDraws
 from planner.replay.replay import Replay
 from planner.replay.run import replay
 from planner.search.placement import OnFleet
 from planner.search.question import Question
+from simulator.clock.metrics import Summary
 from simulator.world.curves import Interpolated
 from simulator.world.deployment import Deployment
 from simulator.world.doubt import Doubt
@@ -19,11 +22,13 @@ CAMERAS, FPS = 4, 10.0
 FRAME_S = 0.01
 LATENCIES_S = [0.018, 0.02, 0.022, 0.025, 0.04]
 BOX = offer(T4, 1.0)
+RANDOM = StreamSpec(model="detector", count=CAMERAS, poisson=FPS)
 
 
-def asked(latency_s: float) -> Question:
+def asked(latency_s: float, is_random: bool = False) -> Question:
     """Cameras on one GPU whose speed is in doubt: in half of the draws a frame takes longer than is said."""
     of_cameras = scenario([model("detector", latency_s)], {"detector": (CAMERAS, FPS)}, confidence=0.9)
+    of_cameras = replace(of_cameras, streams=(RANDOM,)) if is_random else of_cameras
     doubt = Doubt(error_sd=Interpolated((1.0,), (0.3,)), shared=0.5, quantile=0.0)
     doubted = replace(profile("detector", T4, FRAME_S, 0.0001), doubt=doubt, predicted=True)
     return question(of_cameras, [BOX], shelf(doubted))
@@ -46,17 +51,59 @@ def timeless(one: Replay) -> Replay:
     return replace(one, wall_s=0.0, latencies=(), timeline=None)
 
 
+def with_shares(one: Replay, shares: np.ndarray, error: float) -> Replay:
+    """As if draws had answered such shares of their requests in time, each known so well."""
+    as_seen = one.summaries[0].models["detector"]
+    told = [replace(as_seen, slo_attainment=float(share), slo_attainment_error=error) for share in shares]
+    summaries = tuple(Summary({"detector": figures}, {}) for figures in told)
+    return replace(one, summaries=summaries, overloads=((),) * len(shares), looks=(len(shares),), noisy=True)
+
+
+@pytest.mark.parametrize("is_random", [False, True])
 @pytest.mark.parametrize("latency_s", LATENCIES_S)
-def test_the_order_of_draws_changes_no_verdict(latency_s: float) -> None:
+def test_the_order_of_draws_changes_no_verdict(latency_s: float, is_random: bool) -> None:
     hardest = HardestDraws()
-    seen(asked(0.02), hardest)
-    sooner, usual = seen(asked(latency_s), hardest), seen(asked(latency_s))
+    seen(asked(0.02, is_random), hardest)
+    sooner, usual = seen(asked(latency_s, is_random), hardest), seen(asked(latency_s, is_random))
     assert sooner.met == usual.met
     assert len(sooner.summaries) <= len(usual.summaries)
     if usual.met:
         assert timeless(sooner) == timeless(usual)
     else:
         assert sooner.draws_kept["detector"].mean < 0.9
+
+
+@pytest.fixture(scope="module")
+def one_replay() -> Replay:
+    """Its SLO is 99 % in 90 % of the draws."""
+    return seen(asked(0.02))
+
+
+@pytest.mark.parametrize("mean", [0.4, 0.8, 0.9, 0.985, 0.995])
+@pytest.mark.parametrize("noise", [0.005, 0.02, 0.1])
+def test_no_draw_is_lost_to_noise_that_all_draws_would_have_told(one_replay: Replay, mean: float, noise: float) -> None:
+    rng = np.random.default_rng(1)
+    for spread in (0.0, noise, 4 * noise):
+        shares = np.sort(np.clip(rng.normal(mean, np.hypot(noise, spread), 100), 0, 1))
+        usual = with_shares(one_replay, shares, noise)
+        for count in range(8, 100, 8):
+            first = replace(with_shares(one_replay, shares[:count], noise), looks=usual.looks)
+            assert first.at_best.kept_together.count(False) <= usual.kept_together.count(False)
+            assert not (first.lost and usual.met)
+
+
+def test_noise_hides_no_fleet_that_is_far_from_its_slo(one_replay: Replay) -> None:
+    first = replace(with_shares(one_replay, np.full(16, 0.5), 0.01), looks=(100,))
+    assert first.lost
+    assert first.at_best.kept_together == [False] * 16
+
+
+def test_a_fleet_given_up_is_judged_by_as_many_draws_as_others(one_replay: Replay) -> None:
+    hard = replace(with_shares(one_replay, np.full(16, 0.5), 0.0), looks=(100,), noisy=False).at_best
+    weaker = replace(with_shares(one_replay, np.array([1.0] * 5 + [0.5] * 3), 0.0), noisy=False)
+    assert hard.nearness[1] == pytest.approx(0.84 - 0.9)
+    assert weaker.nearness < hard.nearness
+    assert hard.attainment["detector"].mean == pytest.approx(0.5)
 
 
 def test_what_breaks_an_slo_everywhere_is_found_out_by_the_first_draws() -> None:
