@@ -362,7 +362,7 @@ def fit(some: Sequence[Figure], spreads: Spreads, begin: Learnt | None = None) -
     """Effects of all groups, given the figures. Takes n^3 operations a round, minutes for 8,000; fewer from others'.
 
     Gauss and Newton's steps, halved while they make things worse: at the knee between overhead and work a tangent
-    says little of what is far.
+    says little of what is far. Where all do so, the tangent there is the last.
     """
     design = DesignMatrices(some)
     own, noise = spreads.of_groups(list(design.matrices)), spreads.of_figures(some)
@@ -381,6 +381,8 @@ def fit(some: Sequence[Figure], spreads: Spreads, begin: Learnt | None = None) -
             unlikely = design.unlikely(moved, own, noise)
             if unlikely < before:
                 break
+        else:
+            break
         means = moved
         if size == 1.0 and unlikely > (1 - SOLVED) * before:
             break
