@@ -82,8 +82,8 @@ class Gpus(NamedTuple):
 
 
 def improve(models: Models, names: Names, gpus: Gpus, room: Room) -> int:
-    """Exchange while that lowers the sum of scores; how many pairs of GPUs were compared for it."""
-    compared, goes_on = 0, True
+    """Exchange while that lowers the sum of scores; how many partners of strained GPUs were looked at."""
+    looked_at, goes_on = 0, True
     while goes_on:
         goes_on = False
         worst = -1
@@ -91,13 +91,13 @@ def improve(models: Models, names: Names, gpus: Gpus, room: Room) -> int:
             worst = _next_strained(gpus, worst)
             if worst < 0 or gpus.score[worst] < CALM:
                 break
-            partner, looked_at = _best_partner(models, names, gpus, room, worst)
-            compared += looked_at
+            looked_at += len(gpus.score) - 1
+            partner = _best_partner(models, names, gpus, room, worst)
             if partner >= 0:
                 _exchange(models, names, gpus, room, worst, partner)
                 goes_on = True
                 break
-    return compared
+    return looked_at
 
 
 def lay(models: Models, names: Names, gpus: Gpus, room: Room, kind: Ints, model: Ints, share: Floats) -> None:
@@ -145,9 +145,9 @@ def _next_strained(gpus: Gpus, last: int) -> int:
     return found
 
 
-def _best_partner(models: Models, names: Names, gpus: Gpus, room: Room, worst: int) -> tuple[int, int]:
-    """The GPU that relieves the most strained one best, -1 where none does; and how many were compared."""
-    least, partner, compared = -WORTH * gpus.score[worst], -1, 0
+def _best_partner(models: Models, names: Names, gpus: Gpus, room: Room, worst: int) -> int:
+    """The GPU that relieves the most strained one best, -1 where none does."""
+    least, partner = -WORTH * gpus.score[worst], -1
     _know(models, gpus, room, worst, LESS)
     for b in range(len(gpus.score)):
         if b == worst or gpus.gain[worst, b] >= least:
@@ -155,10 +155,9 @@ def _best_partner(models: Models, names: Names, gpus: Gpus, room: Room, worst: i
         if gpus.way[worst, b] < 0:
             _know(models, gpus, room, b, WITHOUT)
             _compare(models, names, gpus, room, worst, b, least)
-            compared += 1
         if gpus.way[worst, b] >= 0 and gpus.gain[worst, b] < least:
             least, partner = gpus.gain[worst, b], b
-    return partner, compared
+    return partner
 
 
 def _know(models: Models, gpus: Gpus, room: Room, g: int, wanted: int) -> None:

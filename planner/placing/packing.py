@@ -170,8 +170,8 @@ SLIVER = 0.02
 SHARE_SAME = 1e-9
 """Shares that differ by less are the same, but for rounding."""
 KICKS_MAX = 60
-COMPARED_MAX = 800
-"""Kicks, and pairs of GPUs compared after them, in search of a better optimum than the first."""
+LOOKED_MAX = 4_000
+"""Kicks, and partners of strained GPUs looked at after them, in search of a better optimum than the first."""
 APART = 8.0
 """How many times its work a model counts that gets GPUs of its own; they are busy to about an eighth of the others."""
 
@@ -204,7 +204,7 @@ class Packer:
         self.scores: dict[Slot, dict[Content, float]] = defaultdict(dict)
         self.best_changes: dict[tuple[Slot, Content, Slot, Content], Change | None] = {}
         """The best that two GPUs can exchange, by what is on them."""
-        self.compared = 0
+        self.looked_at = 0
         """Pairs of GPUs of which the best exchange was looked for."""
         self.exchanges: dict[tuple[Kind, ...], Exchanges] = {}
         """By the kinds of all GPUs of a fleet."""
@@ -577,9 +577,9 @@ class Packer:
         """The best local optimum from `starts`, and from random kicks to it while some GPU is strained."""
         left, contents = min(((self.improve(devices, start), start) for start in starts), key=lambda pair: pair[0])
         random = Random(self.seed)
-        compared_max = self.compared + COMPARED_MAX
+        looked_max = self.looked_at + LOOKED_MAX
         for _ in range(KICKS_MAX if len(devices) > 1 else 0):
-            if self.compared > compared_max or not self._strained(devices, contents):
+            if self.looked_at > looked_max or not self._strained(devices, contents):
                 break
             kicked = self._kicked(devices, contents, random)
             again = self.improve(devices, kicked)
@@ -618,8 +618,8 @@ class Packer:
 
     def _improved(self, slots: Sequence[Slot], contents: Sequence[Content]) -> list[Content]:
         """The same steps by machine code."""
-        filled, compared = self._exchanges(slots).improve(list(map(self._in_numbers, slots, contents)))
-        self.compared += compared
+        filled, looked_at = self._exchanges(slots).improve(list(map(self._in_numbers, slots, contents)))
+        self.looked_at += looked_at
         return self._named(filled)
 
     def _exchanges(self, slots: Sequence[Slot]) -> Exchanges:
@@ -637,6 +637,7 @@ class Packer:
         for a in sorted(range(len(scores)), key=lambda j: -scores[j])[:STRAINED_MAX]:
             if scores[a] < CALM:
                 return False
+            self.looked_at += len(devices) - 1
             best = min(self._changes(devices, contents, a), default=None, key=lambda change: change[0])
             if best is not None and best[0] < -WORTH * scores[a]:
                 _, b, contents[a], contents[b] = best
@@ -664,7 +665,6 @@ class Packer:
             for slot, there in others
             if (mine, here, slot, there) not in self.best_changes
         }
-        self.compared += len(ways)
         lefts = [(mine, left) for pairs in ways.values() for left, _ in pairs]
         rights = [(slot, right) for (slot, _), pairs in ways.items() for _, right in pairs]
         scores = self.scores_of([*lefts, *rights])

@@ -170,7 +170,7 @@ class Exchanges:
         )
 
     def improve(self, fills: Sequence[Filled]) -> tuple[list[list[tuple[int, float]]], int]:
-        """What the GPUs hold in the end, who hold these now; and how many pairs of them were compared for it."""
+        """What the GPUs hold in the end, who hold these now; and how many partners of strained ones were looked at."""
         code, strains, gpus = machine_code(), self.strains, self.gpus
         changed = [g for g, fill in enumerate(fills) if self.filled(g) != list(fill)]
         for g in changed:
@@ -178,8 +178,8 @@ class Exchanges:
             gpus.model[g, : len(fills[g])] = [model for model, _ in fills[g]]
             gpus.share[g, : len(fills[g])] = [share for _, share in fills[g]]
         code.set_scores(strains.in_arrays, gpus, strains.room, np.array(changed, np.int64))
-        compared = code.improve(strains.in_arrays, strains.same, gpus, strains.room)
-        return [self.filled(g) for g in range(len(fills))], compared
+        looked_at = code.improve(strains.in_arrays, strains.same, gpus, strains.room)
+        return [self.filled(g) for g in range(len(fills))], looked_at
 
     def laid(self, parts: Filled) -> list[list[tuple[int, float]]]:
         """What the GPUs hold once each part in turn stands on the GPU of its kind that it leaves least strained."""

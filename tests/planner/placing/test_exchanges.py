@@ -53,11 +53,13 @@ def test_machine_code_takes_the_steps_that_names_take() -> None:
             contents = [start(q, device.kind, random) for device in devices]
             if not all(map(packer._is_in_numbers, slots, contents)):
                 continue
-            found = packer._improved(slots, contents)
+            packer.looked_at = 0
+            found, looked_at = packer._improved(slots, contents), packer.looked_at
             by_names = list(contents)
             while packer._step(devices, by_names):
                 pass
             assert found == by_names
+            assert packer.looked_at == 2 * looked_at  # so that both have as many kicks
             moved += found != contents
     assert moved > 600  # else the starts were too good to tell
 
