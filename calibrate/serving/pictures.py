@@ -126,7 +126,8 @@ class Pictures:
         scale = SIDE / max(self.scene.width, self.scene.height)
         beside = (SIDE - round(self.scene.width * scale)) // 2, (SIDE - round(self.scene.height * scale)) // 2
         shift = torch.tensor([*beside, *beside])
-        boxes: list[Box] = ((answer[answer[:, 4] > 0, :4] - shift) / scale).tolist()
+        rows = answer.cpu()
+        boxes: list[Box] = ((rows[rows[:, 4] > 0, :4] - shift) / scale).tolist()
         self.found[frame] = boxes
         return len(boxes)
 

@@ -15,7 +15,7 @@ from calibrate.devices.regime import in_regime
 from calibrate.serving.executor import Executor, RealGpu, Stopwatch, WaitingLine, lent
 from calibrate.serving.pictures import Pictures
 from calibrate.serving.serve import Bench, Runner, Source, opened, recorded, requests, serve_on
-from calibrate.serving.served import Actions, Notes, Scene, Served, ServeError
+from calibrate.serving.served import CROP, Actions, Notes, Scene, Served, ServeError
 from calibrate.zoo import zoo
 from simulator.clock.records import Requests, SimulationResult, StationUse, settled
 from simulator.clock.run import settled_frames
@@ -31,8 +31,6 @@ from simulator.world.workload import Demand
 
 NAP_S = 0.05
 """Longest wait of a thread before it looks whether the run is over."""
-CROP = "crop"
-"""The step whose items are the objects that the model before it found."""
 
 
 def serve_pipeline(
@@ -72,10 +70,10 @@ def counted(pipeline: Pipeline, models: Mapping[str, Source], scene: Scene) -> t
 
     The same answers come while it serves, so that what follows from each frame is known before the clock starts.
     """
-    cropping = [stage for stage in pipeline.stages if scene.steps.get(stage.name) == CROP]
-    if not cropping:
+    detector = detector_of(pipeline, scene)
+    if detector is None:
         return ()
-    source = models[f"{pipeline.name}.{cropping[0].after[0].source}"]
+    source = models[pipeline.name_of(detector)]
     built = zoo.build(source.name, source.input_shape)
     pictures = Pictures(scene)
     counts = []
@@ -88,6 +86,19 @@ def counted(pipeline: Pipeline, models: Mapping[str, Source], scene: Scene) -> t
             counts.append(pictures.see(frame, answers[0]))
             pictures.forget(frame)
     return tuple(counts)
+
+
+def detector_of(pipeline: Pipeline, scene: Scene) -> PipelineStage | None:
+    """The stage that finds what is cut out; None where nothing is. ServeError where crops follow no model."""
+    crop = next((stage for stage in pipeline.stages if scene.steps.get(stage.name) == CROP), None)
+    if crop is None:
+        return None
+    before = {edge.source for edge in crop.after}
+    found = [stage for stage in pipeline.stages if stage.name in before]
+    if len(found) != 1 or not isinstance(found[0].work, ModelWork):
+        names = ", ".join(sorted(before)) or "none"
+        raise ServeError(f"{pipeline.name_of(crop)}: crops follow one model, got {names}. Name the detector")
+    return found[0]
 
 
 def boxes_of(name: str, outputs: Any) -> torch.Tensor:
@@ -251,7 +262,7 @@ def opened_flow(deployment: Deployment, pipeline: Pipeline, demand: Demand, scen
     pictures = Pictures(scene)
     frames = RealFrames(demand, drawn.values(), pictures)
     works = {stage.name: stage.work for stage in pipeline.stages}
-    found_by = {stage.after[0].source for stage in pipeline.stages if scene.steps.get(stage.name) == CROP}
+    detector = detector_of(pipeline, scene)
 
     def opened_stage(stage: PipelineStage) -> OpenStage:
         items = drawn[stage.name]
@@ -260,7 +271,7 @@ def opened_flow(deployment: Deployment, pipeline: Pipeline, demand: Demand, scen
         single = [edge.source for edge in stage.after] if len(stage.after) == 1 else []
         before = next((name for name in single if isinstance(works[name], StationWork)), "")
         slo_s = pipeline.slo_of(stage).latency_s
-        return RealModelStage(stage, frames, items, slo_s, before, stage.name in found_by)
+        return RealModelStage(stage, frames, items, slo_s, before, stage is detector)
 
     stages = {stage.name: opened_stage(stage) for stage in pipeline.stages}
     return RealFlow(deployment, pipeline, pictures, linked(pipeline, frames, stages, drawn))

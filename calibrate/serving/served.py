@@ -20,6 +20,8 @@ ASKED = "asked to stop"
 """Why one of several processes stopped, where the reason is another's."""
 STEPS = ("decode", "resize", "letterbox", "crop", "suppress", "track")
 """Work of a processor that is done as `planner calibrate --what host` times it."""
+CROP = "crop"
+"""The step whose items are the objects that the model before it found."""
 EVERY = 16
 """Up to here each size of batch is tried; beyond, they are many."""
 

@@ -80,7 +80,7 @@ def corners(marks: torch.Tensor) -> tuple[tuple[torch.Tensor, torch.Tensor], tor
     """Rows and columns of the first marks in each picture, in order, and which of them there are."""
     columns = marks.shape[2]
     flat = marks.flatten(1)
-    order = torch.arange(flat.shape[1], 0, -1)
+    order = torch.arange(flat.shape[1], 0, -1, device=marks.device)
     found, places = torch.topk(flat * order, LANES)
     return (places // columns, places % columns), (found > 0).float()
 

@@ -22,6 +22,7 @@ from planner.questions.validation.pipelines import (
     opened,
     scene_of,
 )
+from planner.questions.validation.servable import refuse_unservable
 from planner.questions.validation.speed import BySize, of_size
 from simulator.clock.run import check
 from simulator.errors import DeploymentError
@@ -63,6 +64,7 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
 
     DeploymentError where that cannot be.
     """
+    refuse_unservable(loaded.scenario)
     scenario, demand = loaded.scenario.with_stages, workload(loaded)
     scene = scene_of(scenario)
     services = [

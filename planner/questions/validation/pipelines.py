@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from calibrate.io.points import FRAME_SIZES
-from calibrate.serving.served import STEPS, Scene
+from calibrate.serving.served import CROP, Scene
 from planner.model.parts.pipelines import PipelineSpec, StageSpec
 from planner.model.scenario import Scenario
 from planner.placing.stations import edge, fan_out
+from planner.questions.validation.servable import step_of
 from simulator.errors import DeploymentError
 from simulator.flow.items import fan_outs
 from simulator.world.deployment import Deployment
@@ -31,7 +32,6 @@ PICTURES = 60
 """Of the video, which then begins again."""
 MOST_OBJECTS = 9
 """In a picture: its lanes."""
-CODEC = "h264"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,35 +47,19 @@ class CorePace:
 
 
 def scene_of(scenario: Scenario) -> Scene | None:
-    """What the pipeline of a scenario looks at: in each picture as many objects as its crops have items.
-
-    DeploymentError where it cannot be shown.
-    """
+    """What the servable pipeline of a scenario looks at: in each picture as many objects as its crops have items."""
     if not scenario.pipelines:
         return None
     spec = scenario.pipelines[0]
     decoding = next((stage for stage in spec.stages if stage.decode), None)
     width, height = decoding.resolution if decoding else FRAME_SIZES[0]
-    if (width, height) not in FRAME_SIZES or (decoding and decoding.decode != CODEC):
-        sizes = " or ".join(f"{w}x{h}" for w, h in FRAME_SIZES)
-        raise DeploymentError(
-            f"{spec.name}: for real {CODEC} of {sizes} is decoded, got {decoding and decoding.decode} of "
-            f"{width}x{height}. Name one of these."
-        )
     counts = np.zeros(PICTURES, dtype=np.int64)
     for stage in spec.stages:
-        if step_of(stage) == "crop":
+        if step_of(stage) == CROP:
             drawn = fan_outs(fan_out(stage.after[0].fan_out), PICTURES, np.random.default_rng(scenario.seed))
             counts = np.minimum(drawn, MOST_OBJECTS)
     steps = {stage.name: step for stage in spec.stages if (step := step_of(stage))}
     return Scene(width=width, height=height, counts=tuple(counts.tolist()), steps=steps)
-
-
-def step_of(stage: StageSpec) -> str | None:
-    """The work of a processor that a stage is: decoding, or what its name says."""
-    if stage.decode:
-        return "decode"
-    return stage.name if stage.host is not None and stage.name in STEPS else None
 
 
 def opened(spec: PipelineSpec, scene: Scene, pace: CorePace) -> Pipeline:
@@ -83,7 +67,7 @@ def opened(spec: PipelineSpec, scene: Scene, pace: CorePace) -> Pipeline:
 
     def stage(one: StageSpec) -> PipelineStage:
         after = tuple(map(edge, one.after))
-        if pace.found and scene.steps.get(one.name) == "crop":
+        if pace.found and scene.steps.get(one.name) == CROP:
             counts = FanOut(kind=FanOutKind.TABLE, counts=pace.found)
             after = (replace(after[0], fan_out=counts),)
         work = ModelWork() if one.is_model else StationWork(HOST, core_s(spec, one, scene, pace.probed_s))
@@ -100,8 +84,6 @@ def opened(spec: PipelineSpec, scene: Scene, pace: CorePace) -> Pipeline:
 
 def core_s(spec: PipelineSpec, stage: StageSpec, scene: Scene, probed_s: Mapping[str, float]) -> float:
     """Time of one item on the core: as probed where its work is a known step, else as the scenario has it."""
-    if stage.copy is not None:
-        raise DeploymentError(f"{spec.stage(stage.name)}: copies are not served for real. Leave the stage out.")
     step = scene.steps.get(stage.name)
     if step is None:
         assert stage.host is not None

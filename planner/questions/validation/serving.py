@@ -22,6 +22,7 @@ from planner.questions.validation.fitting import Case, Pace, fit, precision_of
 from planner.questions.validation.pipelines import CorePace
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse
+from planner.questions.validation.servable import refuse_unservable
 from planner.questions.validation.speed import speed_of
 from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted
@@ -64,6 +65,7 @@ class ValidationBench:
 
 def record(loaded: Loaded, bench: ValidationBench, duration_s: float, created_at: str, note: Note) -> Recording:
     """Measure missing profiles, serve the scenario for `duration_s` seconds, and record it."""
+    refuse_unservable(loaded.scenario)
     machine = provenance(bench.device)
     kind = str(machine["gpu"])
     if wanted := missing(loaded, bench, kind):

@@ -91,6 +91,27 @@ def test_the_detector_finds_what_was_drawn_and_the_classifier_its_colours(size: 
     assert not pictures.found
 
 
+def test_a_moving_detector_makes_all_its_tensors_where_its_pictures_are() -> None:
+    """A GPU sets no default device: what is made without one lies on the processor."""
+    answer = detector().to("meta")(torch.empty(2, 3, 640, 640, device="meta"))
+    assert answer.device.type == "meta"
+    assert answer.shape == (2, LANES, 5)
+
+
+class AnswerOfGpu:
+    """Rows that can only be read once they were copied to the processor."""
+
+    def cpu(self) -> torch.Tensor:
+        return torch.tensor([[0.0, 140.0, 64.0, 172.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+
+
+def test_boxes_are_read_on_the_processor() -> None:
+    """640 pixels of the detector are 1280 of the frame, below 140 of grey."""
+    pictures = Pictures(SCENE)
+    assert pictures.see(0, AnswerOfGpu()) == 1  # type: ignore[arg-type]
+    assert pictures.found[0] == [[0.0, 0.0, 128.0, 64.0]]
+
+
 def test_what_is_found_is_counted_before_the_clock_starts() -> None:
     (pipeline,) = deployment().pipelines
     assert counted(pipeline, MODELS, SCENE) == COUNTS
@@ -185,6 +206,8 @@ def test_a_detector_that_answers_otherwise_ends_the_run() -> None:
     [
         (deployment(), None, "needs a scene"),
         (replace(deployment(), pipelines=deployment().pipelines * 2), SCENE, "one on one device"),
+        (deployment(), replace(SCENE, steps={"letterbox": "crop"}), "p.letterbox: crops follow one model, got decode"),
+        (deployment(), replace(SCENE, steps={"decode": "crop"}), "p.decode: crops follow one model, got none"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(given: Deployment, scene: Scene | None, says: str) -> None:

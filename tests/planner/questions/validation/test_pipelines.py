@@ -1,5 +1,6 @@
 """Pipelines in a validation: what is shown, how a core's work is fitted and rehearsed, recordings, one real run."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from support.paths import SCENARIOS
 
 from calibrate.serving.served import Actions, Held
 from planner.io.load import load_scenario
-from planner.questions.validation import pipelines, serving
+from planner.questions.validation import pipelines, servable, serving
 from planner.questions.validation.answer import CauseKind
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.fitting import Case, Pace, busiest, fit
@@ -99,22 +100,103 @@ def test_the_load_is_that_of_whatever_has_most_to_do() -> None:
     assert busiest(slow_core.deployment, {"road": rate_rps}, pace) == pytest.approx(0.6)
 
 
+STAGE = "pipelines[0].stages"
+LETTERBOX, DETECT, CROP = f"{STAGE}[1]", f"{STAGE}[2]", f"{STAGE}[3]"
+
+
+SLO = "slo: {latency: 1 s, attainment: 95 %}"
+
+
+def short(name: str) -> str:
+    """A pipeline of one stage."""
+    return f"{{name: {name}, {SLO}, stages: [{{name: see, model: lenet}}]}}"
+
+
+def asked(*names: str) -> str:
+    """Streams that ask these."""
+    return f"streams=[{', '.join(f'{{model: {name}, rate: 1 rps}}' for name in names)}]"
+
+
 @pytest.mark.parametrize(
-    ("override", "says"),
+    ("overrides", "says"),
     [
-        ("pipelines[0].stages[0].resolution=640x480", "1280x720 or 1920x1080"),
-        ("pipelines[0].stages[0].decode=av1", "got av1"),
-        ("pipelines[0].stages[0].resolution=1920x1080", "nobody measured how long a core takes to decode"),
-        ("pipelines[0].stages[3]={name: up, copy: 1 MB, after: detect}", "copies are not served for real"),
+        ([f"{STAGE}[0].resolution=640x480"], "stages[decode]: for real h264 of 1280x720 or 1920x1080 is decoded, got"),
+        ([f"{STAGE}[0].decode=av1"], "stages[decode]: for real h264 of 1280x720 or 1920x1080 is decoded, got av1"),
+        ([f"{LETTERBOX}={{name: letterbox, decode: h264, after: decode}}"], "one decodes for real, got decode, letter"),
+        ([f"{STAGE}[0].after=up", f"{LETTERBOX}={{name: up, host: 1 ms}}", f"{DETECT}.after=decode"], "got up. Leave"),
+        (
+            [f"{CROP}={{name: up, copy: 1 MB, after: detect}}", f"{STAGE}[4].after=up"],
+            "stages[up].copy: copies are not served for real. Leave the stage out.",
+        ),
+        ([f"{CROP}.after=[]"], "stages[crop].after: crops are of what one model found, got none. Name the detector"),
+        ([f"{CROP}.after=letterbox"], "stages[crop].after: crops are of what one model found, got letterbox"),
+        ([f"{CROP}.after=[letterbox, detect]"], "crops are of what one model found, got letterbox, detect"),
+        (
+            [f"{CROP}.after={{stage: detect, share: 50 %}}"],
+            "stages[crop].after.share: every object is cut out, got 0.5",
+        ),
+        ([f"{DETECT}.input=3x320x320"], "stages[detect].input: crops follow it, so it sees 3x640x640, got 3x320x320"),
+        (
+            [f"{DETECT}={{name: detect, model: tiny_yolov3, after: letterbox}}"],
+            "stages[detect].input: crops follow it, so it sees 3x640x640, got 3x416x416",
+        ),
+        ([f"{DETECT}.after=decode"], "so it sees what a stage `letterbox` makes, got decode. Name such a stage"),
+        ([f"{DETECT}.after=[]"], "so it sees what a stage `letterbox` makes, got none. Name such a stage"),
+        (
+            [f"{LETTERBOX}.name=resize", f"{DETECT}.after=resize"],
+            "stages[detect].after: crops follow it, so it sees what a stage `letterbox` makes, got resize",
+        ),
+        (
+            [f"{DETECT}.after={{stage: letterbox, share: 50 %}}"],
+            "stages[detect].after: crops follow, so each frame goes",
+        ),
+        ([f"{LETTERBOX}.after={{stage: decode, fan_out: 2}}"], "stages[letterbox].after: crops follow, so each frame"),
+        (
+            [f"{LETTERBOX}.after=[]"],
+            "stages[letterbox].after: crops follow, so one way leads here from a stage that de",
+        ),
+        ([f"{STAGE}[0]={{name: grab, host: 1 ms}}", f"{LETTERBOX}.after=grab"], "stages[grab].after: crops follow, so"),
+        (
+            ["validate.processes=2"],
+            "validate.processes: must be 1 where a pipeline is served for real, got 2. Leave it",
+        ),
+        (
+            [f"models=[{{name: m, model: lenet, {SLO}}}]", asked("road", "m")],
+            "models[m]: a pipeline is served for real by itself",
+        ),
+        (
+            [f"pipelines=[{short('road')}, {short('lane')}]", asked("road", "lane")],
+            "pipelines: one is served for real, got 2: road, lane. Leave the others out.",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(override: str, says: str) -> None:
-    overrides = [override]
-    if "copy" in override:
-        overrides.append("pipelines[0].stages[4].after=up")
-    with pytest.raises(DeploymentError, match=says) as refused:
-        case(*overrides)
+def test_what_cannot_be_served_is_refused_in_a_line_before_anything_is_measured(
+    overrides: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "provenance", None)  # whoever looks for the device raises a TypeError
+    bench = serving.ValidationBench(device="cpu", catalog=None, directories=())
+    with pytest.raises(DeploymentError, match=re.escape(says)) as refused:
+        serving.record(load_scenario(PATH, overrides), bench, 1.0, "", print)
     assert "\n" not in str(refused.value)
+
+
+def test_what_cannot_be_served_ends_with_2() -> None:
+    code, out, err = planner("validate", PATH, "--device", "cpu", "--set", f"{CROP}.after=[]")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "pipelines[road].stages[crop].after: crops are of what one model found, got none." in err
+
+
+def test_the_detector_sees_what_the_step_before_it_makes() -> None:
+    from calibrate.devices import host
+
+    assert servable.LETTERBOXED == (3, host.SIDE, host.SIDE)
+    assert next(servable.unservable(load_scenario(PATH).scenario), None) is None
+
+
+def test_a_time_that_nobody_measured_is_refused() -> None:
+    with pytest.raises(DeploymentError, match="nobody measured how long a core takes to decode"):
+        case(f"{STAGE}[0].resolution=1920x1080")
 
 
 # Runs made up: a machine whose core or device is slower than was measured
