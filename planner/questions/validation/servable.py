@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from calibrate.io.points import FRAME_SIZES
 from calibrate.serving.served import CROP, STEPS
-from calibrate.zoo import zoo
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.model.scenario import Scenario
 from simulator.errors import DeploymentError
@@ -83,11 +82,10 @@ def of_crops(pipeline: PipelineSpec) -> Iterator[str]:
     if crop.after[0].share < 1:
         share = crop.after[0].share
         yield f"{place(pipeline, crop, 'after.share')}: every object is cut out, got {share:g}. Leave it out."
-    shape = shape_of(detector)
-    if shape and shape != LETTERBOXED:
+    if detector.input != LETTERBOXED:
         yield (
             f"{place(pipeline, detector, 'input')}: crops follow it, so it sees {by(LETTERBOXED)}, "
-            f"got {by(shape)}. Name a detector of such frames."
+            f"got {by(detector.input)}. Name a detector of such frames."
         )
     yield from of_line(pipeline, detector)
 
@@ -124,12 +122,6 @@ def step_of(stage: StageSpec) -> str | None:
     return stage.name if stage.host is not None and stage.name in STEPS else None
 
 
-def shape_of(stage: StageSpec) -> Sequence[int]:
-    """The shape of one sample of a stage's model; empty where only its factory knows."""
-    known = zoo.MODELS.get(stage.model or "")
-    return known.shape if known else stage.input
-
-
 def place(pipeline: PipelineSpec, stage: StageSpec, key: str = "") -> str:
     """Where it stands, as `--set` has it: `pipelines[road].stages[crop].after`."""
     return f"pipelines[{pipeline.name}].stages[{stage.name}]{key and '.'}{key}"
@@ -141,5 +133,5 @@ def names_of(ways: Sequence[EdgeSpec]) -> str:
 
 
 def by(shape: Sequence[int]) -> str:
-    """A shape in words: `3x640x640`."""
-    return "x".join(map(str, shape))
+    """A shape in words: `3x640x640`; `none`."""
+    return "x".join(map(str, shape)) or "none"

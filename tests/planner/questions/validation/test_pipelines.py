@@ -138,7 +138,7 @@ def asked(*names: str) -> str:
         ([f"{DETECT}.input=3x320x320"], "stages[detect].input: crops follow it, so it sees 3x640x640, got 3x320x320"),
         (
             [f"{DETECT}={{name: detect, model: tiny_yolov3, after: letterbox}}"],
-            "stages[detect].input: crops follow it, so it sees 3x640x640, got 3x416x416",
+            "stages[detect].input: crops follow it, so it sees 3x640x640, got none",
         ),
         ([f"{DETECT}.after=decode"], "so it sees what a stage `letterbox` makes, got decode. Name such a stage"),
         ([f"{DETECT}.after=[]"], "so it sees what a stage `letterbox` makes, got none. Name such a stage"),
