@@ -20,9 +20,9 @@ from planner.questions.validation.pipelines import (
     frame_s,
     model_slos,
     opened,
+    refuse_unservable,
     scene_of,
 )
-from planner.questions.validation.servable import refuse_unservable
 from planner.questions.validation.speed import BySize, of_size
 from simulator.clock.run import check
 from simulator.errors import DeploymentError

@@ -19,10 +19,9 @@ from planner.catalog.offers import Catalog
 from planner.io.load import Loaded
 from planner.model.parts.models import ModelSpec
 from planner.questions.validation.fitting import Case, Pace, fit, precision_of
-from planner.questions.validation.pipelines import CorePace
+from planner.questions.validation.pipelines import CorePace, refuse_unservable
 from planner.questions.validation.recording import Recording, kept
 from planner.questions.validation.rehearsal import RehearsalError, rehearsal_s, rehearse
-from planner.questions.validation.servable import refuse_unservable
 from planner.questions.validation.speed import speed_of
 from planner.questions.validation.takes import cut, lengths, served_in_sequence
 from planner.units.writing import counted

@@ -13,7 +13,7 @@ from support.paths import SCENARIOS
 
 from calibrate.serving.served import Actions, Held
 from planner.io.load import load_scenario
-from planner.questions.validation import pipelines, servable, serving
+from planner.questions.validation import pipelines, serving
 from planner.questions.validation.answer import CauseKind
 from planner.questions.validation.comparison import validate
 from planner.questions.validation.fitting import Case, Pace, busiest, fit
@@ -190,8 +190,8 @@ def test_what_cannot_be_served_ends_with_2() -> None:
 def test_the_detector_sees_what_the_step_before_it_makes() -> None:
     from calibrate.devices import host
 
-    assert servable.LETTERBOXED == (3, host.SIDE, host.SIDE)
-    assert next(servable.unservable(load_scenario(PATH).scenario), None) is None
+    assert pipelines.LETTERBOXED == (3, host.SIDE, host.SIDE)
+    assert next(pipelines.unservable(load_scenario(PATH).scenario), None) is None
 
 
 def test_a_time_that_nobody_measured_is_refused() -> None:
