@@ -62,8 +62,10 @@ def _fold(model: Any) -> bool:
 def _computed(model: Any) -> Iterator[tuple[str, NDArray[Any]]]:
     """Small values that do not depend on what is put in, but on its shape."""
     from onnx import numpy_helper
+    from onnx.external_data_helper import uses_external_data
 
-    known = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer if prod(one.dims) <= NUMBERS_MAX}
+    small = [one for one in model.graph.initializer if prod(one.dims) <= NUMBERS_MAX]
+    known = {one.name: numpy_helper.to_array(one) for one in small if not uses_external_data(one)}
     sizes = shapes(model.graph)
     for node in model.graph.node:
         value: NDArray[Any] | None = None

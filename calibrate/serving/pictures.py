@@ -84,6 +84,8 @@ class Pictures:
     """By frame, once a detector has answered."""
     made: dict[int, dict[tuple[str, int], torch.Tensor]] = field(default_factory=dict)
     """By frame: inputs of models, by the stage that made them and its item."""
+    gone: set[int] = field(default_factory=set)
+    """Frames that are answered or lost: somebody may still be at work on them."""
 
     def __post_init__(self) -> None:
         self.video = decoded(road(self.scene.width, self.scene.height, self.scene.counts))
@@ -109,6 +111,7 @@ class Pictures:
         """The next picture of the video is this frame's."""
         picture = next(self.video).to_ndarray(format="rgb24")
         self.shown[frame] = torch.from_numpy(picture).permute(2, 0, 1).contiguous()
+        self._drop_gone(frame)
 
     def picture(self, frame: int) -> torch.Tensor:
         """A frame that was decoded; black where it is lost and let go."""
@@ -134,9 +137,17 @@ class Pictures:
     def keep(self, frame: int, maker: tuple[str, int], made: torch.Tensor) -> None:
         """What a stage made of one of its items."""
         self.made.setdefault(frame, {})[maker] = made
+        self._drop_gone(frame)
 
     def forget(self, frame: int) -> None:
         """The frame is answered or lost."""
+        self.gone.add(frame)
+        self._drop_gone(frame)
+
+    def _drop_gone(self, frame: int) -> None:
+        """Let go of all that is known of a frame that is gone. Threads first add, then drop: whoever is last drops."""
+        if frame not in self.gone:
+            return
         self.made.pop(frame, None)
         self.shown.pop(frame, None)
         self.found.pop(frame, None)

@@ -7,8 +7,8 @@ Weights are random: speed and memory do not depend on them, but for the boxes a 
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -117,7 +117,8 @@ def _ran(name: str, factory: Callable[..., Any]) -> Any:
 
     try:
         takes_device = "device" in signature(factory).parameters
-        return factory(device=str(torch.get_default_device())) if takes_device else factory()
+        with _started_here():
+            return factory(device=str(torch.get_default_device())) if takes_device else factory()
     except (Exception, SystemExit) as error:
         path, _, attribute = name.partition(":")
         refuse(f"{name}: the factory raised", error, f"Try python -c 'import {path} as m; m.{attribute}()'")
@@ -125,12 +126,26 @@ def _ran(name: str, factory: Callable[..., Any]) -> Any:
 
 def _imported(name: str, path: str) -> Any:
     """The module, also of the folder where the program was started, as `python -c` finds it."""
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)
     try:
-        return import_module(path)
+        with _started_here():
+            return import_module(path)
     except (Exception, SystemExit) as error:
         refuse(f"{name}: {path} cannot be imported", error, f"Start where python -c 'import {path}' works")
+
+
+@contextmanager
+def _started_here() -> Iterator[None]:
+    """Modules are found in the folder where the program was started.
+
+    Only for the user's own code: a folder `onnx` there would hide the package of that name from everybody else.
+    """
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the user's code may have taken it out
+            sys.path.remove(here)
 
 
 def _article(noun: str) -> str:

@@ -95,9 +95,11 @@ class ValidateSpec:
     """How `planner validate` fits the scenario to the device it runs on, so that one file suits slow and fast ones."""
 
     load: Annotated[Fraction, Field(gt=0, le=1)] | None = None
-    """Share of its time that the device works at full batches: all rates are scaled to it."""
+    """Share of its time that the device works at full batches, of a pipeline the device or the core, whichever has more
+    to do: all rates are scaled to it."""
     slo_scale: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
-    """Latency in run times of the model's largest batch, instead of the one in its `slo`."""
+    """Latency in run times of the model's largest batch, of a pipeline in the work of one frame, its items one after
+    another, instead of the one in its `slo`."""
     delay_scale: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
     """Longest wait of a batch in run times of one sample, instead of `max_queue_delay`."""
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1

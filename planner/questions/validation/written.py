@@ -163,7 +163,7 @@ def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
     if written.takes and abs(sum(written.takes) * TICK_S - written.duration_s) > len(written.takes) * TICK_S:
         yield f"takes: must last as long as the run, {written.duration_s:g} s, got {sum(written.takes) * TICK_S:g} s"
     yield from other_names(written, names)
-    yield from impossible_columns(written)
+    yield from impossible_columns(written, deployment)
     yield from impossible_batches(written, names)
     yield from impossible_spans(written, names)
     for i, actions in enumerate(written.actions):
@@ -228,7 +228,7 @@ def impossible_launch(written: Written) -> Iterator[str]:
             yield f"launch[{device}]: must have one entry for each batch, {batches}, got {len(waited)}"
 
 
-def impossible_columns(written: Written) -> Iterator[str]:
+def impossible_columns(written: Written, deployment: Deployment) -> Iterator[str]:
     """Columns of requests and memory that do not fit together."""
     outcomes = {str(int(outcome)) for outcome in Outcome}
     for model, requests in written.requests.items():
@@ -238,10 +238,21 @@ def impossible_columns(written: Written) -> Iterator[str]:
     for stage, frames in written.frames.items():
         if stage in written.requests and len(frames) != len(written.requests[stage].arrival):
             yield f"frames[{stage}]: must be one for each of its items"
+    yield from impossible_frames(written, deployment)
     for station, work in written.stations.items():
         yield from uneven(f"stations[{station}]", columns(work, "start", "took"))
     for device, use in written.memory.items():
         yield from uneven(f"memory[{device}]", columns(use, "at", "used_bytes"))
+
+
+def impossible_frames(written: Written, deployment: Deployment) -> Iterator[str]:
+    """Items of frames that never came."""
+    for pipeline in deployment.pipelines:
+        count = len(written.requests[pipeline.name].arrival) if pipeline.name in written.requests else 0
+        for stage in map(pipeline.name_of, pipeline.stages):
+            largest = max(written.frames.get(stage, ()), default=-1)
+            if largest >= count:
+                yield f"frames[{stage}]: must be below the number of frames, {count}, got {largest}"
 
 
 def impossible_batches(written: Written, names: KnownNames) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from calibrate.layers.facts import Product
 from calibrate.zoo.sources import ZooError
 
 onnx = pytest.importorskip("onnx")
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from calibrate.layers import onnx_graph  # noqa: E402
 
@@ -86,6 +87,29 @@ def test_layers_worked_by_hand(network):
     assert fc.products == (Product(1, 8 * 64, 10),)
     assert found.params == 27 * 8 + 8 + 10 * 8 * 64
     assert found.peak_activation_bytes_per_sample == 4 * 2 * 8 * 64  # the convolution's output beside the ReLU's
+
+
+def test_small_weights_in_a_file_of_their_own_need_not_be_there(save, tmp_path):
+    """However small: a bias of 10 numbers lies beside the graph, and is not read while shapes are computed."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["all"]),
+        helper.make_node("Cast", ["all"], ["whole"], to=TensorProto.INT32),
+        helper.make_node("Slice", ["whole", "zero", "one"], ["batch"]),
+        helper.make_node("Cast", ["batch"], ["count"], to=TensorProto.INT64),
+        helper.make_node("Concat", ["count", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["y"]),
+    ]
+    numbers = {"zero": [0], "one": [1], "rest": [-1]}
+    constants = [helper.make_tensor(name, TensorProto.INT64, [1], held) for name, held in numbers.items()]
+    bias = numpy_helper.from_array(np.zeros(10, dtype=np.float32), "b")  # bytes, which can be moved out of the graph
+    save(nodes, [value("x", -1, 4, "?", "?")], [value("y", -1, 10)], [*constants, bias, weight("w", 4 * 6 * 5, 10)])
+    apart = {"save_as_external_data": True, "location": "w.bin", "size_threshold": 0}
+    onnx.save(onnx.load("m.onnx"), str(tmp_path / "apart.onnx"), **apart)
+    (tmp_path / "w.bin").unlink()
+    found = onnx_graph.read("onnx:apart.onnx", (4, 6, 5))
+    assert found.layers == onnx_graph.read("onnx:m.onnx", (4, 6, 5)).layers
 
 
 def test_attention_is_a_product_of_activations(save):

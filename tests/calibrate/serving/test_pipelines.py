@@ -98,6 +98,20 @@ def test_a_moving_detector_makes_all_its_tensors_where_its_pictures_are() -> Non
     assert answer.shape == (2, LANES, 5)
 
 
+def test_nothing_is_kept_of_a_frame_that_is_gone() -> None:
+    """A thread may be at work on it while it is lost."""
+    pictures = Pictures(SCENE)
+    pictures.decode(0)
+    pictures.keep(0, ("crop", 0), torch.zeros(1))
+    assert pictures.shown
+    assert pictures.made
+    pictures.forget(0)
+    pictures.keep(0, ("crop", 1), torch.zeros(1))
+    pictures.decode(0)
+    assert not pictures.made
+    assert not pictures.shown
+
+
 class AnswerOfGpu:
     """Rows that can only be read once they were copied to the processor."""
 

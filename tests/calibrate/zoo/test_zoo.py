@@ -205,6 +205,17 @@ def test_an_own_model_lies_where_the_program_was_started(tmp_path, monkeypatch):
     assert zoo.build("started_here:half", (4,)).shape == (4,)
 
 
+def test_a_folder_beside_an_own_model_hides_no_package_later(tmp_path, monkeypatch):
+    (tmp_path / "beside.py").write_text(
+        "from torch import nn\ndef f():\n    import helper_beside\n    return nn.ReLU()\n"
+    )
+    (tmp_path / "helper_beside.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    before = sys.path.copy()
+    zoo.build("beside:f", (4,))  # its factory, too, finds what lies there
+    assert sys.path == before
+
+
 def test_the_loss_of_an_own_model_is_of_all_its_numbers(own):
     built = zoo.build("owned:pair", (4,))
     inputs = built.make_input(3, "cpu", Settings())

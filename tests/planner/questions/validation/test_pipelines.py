@@ -1,5 +1,6 @@
 """Pipelines in a validation: what is shown, how a core's work is fitted and rehearsed, recordings, one real run."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ from support.paths import SCENARIOS
 
 from calibrate.serving.served import Actions, Held
 from planner.io.load import load_scenario
+from planner.io.store import StoreError
 from planner.questions.validation import pipelines, serving
 from planner.questions.validation.answer import CauseKind
 from planner.questions.validation.comparison import validate
@@ -338,6 +340,17 @@ def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
     assert encode(again) == encode(run)
     assert again.result.deployment.pipelines == run.result.deployment.pipelines
     assert repr(summarise(again.result)) == repr(summarise(run.result)), "no batch is NaN, which differs from itself"
+
+
+def test_a_recording_of_a_frame_that_never_came_is_refused(tmp_path: Path) -> None:
+    run = recorded(case(found=(2, 0, 1)), rehearsed=1.0)
+    raw = encode(run)
+    count = len(raw["requests"]["road"]["arrival"])
+    raw["frames"]["road.crop"][0] = count
+    (tmp_path / "run.json").write_text(json.dumps(raw))
+    wrong = f"frames[road.crop]: must be below the number of frames, {count}, got {count}"
+    with pytest.raises(StoreError, match=re.escape(wrong)):
+        read_recording(tmp_path / "run.json")
 
 
 def test_takes_are_one_run() -> None:
