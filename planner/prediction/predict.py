@@ -63,8 +63,8 @@ REACHED = 0.6
 BATCHES = (1, 2, 4, 8, 16, 32)
 """Predicted where no series of another GPU gives them."""
 SHARED = 0.2
-"""Part of the variance of predictions that all models on a kind of GPU have in common: 0.24 of the errors where pairs
-of model and GPU were left out, 0.17 where chips were, in one precision and runtime; `benchmarks truths` prints it."""
+"""Part of the variance of predictions that all models on a kind of GPU have in common: 0.23 of the errors where chips
+were left out, none where pairs of model and GPU were, in one precision and runtime; `benchmarks truths` prints it."""
 ALIKE = 0.1
 """Of ln(parameters): a classifier of 1,000 classes is 8 % of ResNet-50; the next larger network of a family has a third
 more."""
