@@ -96,7 +96,8 @@ def test_small_weights_in_a_file_of_their_own_need_not_be_there(save, tmp_path):
         helper.make_node("Cast", ["all"], ["whole"], to=TensorProto.INT32),
         helper.make_node("Slice", ["whole", "zero", "one"], ["batch"]),
         helper.make_node("Cast", ["batch"], ["count"], to=TensorProto.INT64),
-        helper.make_node("Concat", ["count", "rest"], ["target"], axis=0),
+        helper.make_node("Div", ["count", "one"], ["same"]),  # which onnx itself does not follow
+        helper.make_node("Concat", ["same", "rest"], ["target"], axis=0),
         helper.make_node("Reshape", ["x", "target"], ["flat"]),
         helper.make_node("MatMul", ["flat", "w"], ["m"]),
         helper.make_node("Add", ["m", "b"], ["y"]),
