@@ -346,7 +346,7 @@ def test_a_policy_changes_the_replay(planner):
         ("explain missing.json", "missing.json: no such file."),
         ("explain scenarios/video.yaml", "is not JSON"),
         ("explain scenarios", "is a directory"),
-        (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100` or `V100-32GB`?"),
+        (f"simulate {VIDEO} --gpu V10 --count 1", "--gpu V10: unknown. Did you mean `V100` or `V100-32GB` or `V100S`?"),
         (f"simulate {VIDEO} --gpu H100 --count 1 --set predict=never", "no profile of yolov3"),
         (f"simulate {VIDEO} --gpu V100 --count 0", "--count"),
         (f"simulate {VIDEO} --gpu V100 --count 1 --policy evict=mru", "Did you mean `eviction`?"),

@@ -198,7 +198,10 @@ def test_measured_on_this_machine(planner):
         (["mine:factory"], "mine:factory: the shape of its input is not known. Name it, e.g. 3x224x224."),
         (["resnet50", "--input", "3x8x8"], "resnet50: has its own input. Leave it out"),
         (["lenet", "--resolution", "56"], "lenet: resolution 56: its linear layers fit 28 pixels only."),
-        (["resnet50", "--gpu", "V10"], "--gpu V10: is not in the catalog. Did you mean `V100` or `V100-32GB`?"),
+        (
+            ["resnet50", "--gpu", "V10"],
+            "--gpu V10: is not in the catalog. Did you mean `V100` or `V100-32GB` or `V100S`?",
+        ),
         (["resnet50", "--gpu", "V100", "--precision", "bf16"], "V100: computes nothing in bf16."),
         (["resnet50", "--precision", "fp8"], "--precision fp8: write one of fp32"),
         (["resnet50", "--device", "tpu"], "--device tpu: is not known. Did you mean `tpu-v1`?"),

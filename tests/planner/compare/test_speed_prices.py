@@ -40,7 +40,7 @@ def test_every_price_of_every_machine_is_there_once() -> None:
     kinds = sum(len(instance.prices) for instance in CATALOG.instances)
     assert len(ROWS) == kinds + len(CATALOG.purchases)
     unknown = {gpu.compute_capability for gpu in CATALOG.gpus.values() if double_flops(gpu) is None}
-    assert unknown == {"", "5.3", "7.2", "8.7", "10.3", "11.0", "12.0", "gfx90a", "gfx942", "gfx950"}
+    assert unknown == {"", "5.3", "7.2", "8.7", "10.3", "11.0", "12.0", "12.1", "gfx90a", "gfx942", "gfx950"}
 
 
 def test_what_is_retired_says_so() -> None:

@@ -15,6 +15,8 @@ from planner.show.charts.blocks import (
     Box,
     Dot,
     FigureGrid,
+    GpuGroup,
+    GpuGroups,
     Graph,
     Heat,
     Heats,
@@ -35,6 +37,8 @@ from planner.show.document import (
     Items,
     Rows,
     Section,
+    Slider,
+    Sliders,
     Stat,
     Stats,
     Table,
@@ -70,6 +74,9 @@ SAMPLES: dict[type[Block], tuple[Block, Block, list[str]]] = {
                  ["graph", "A", "the best", "a note"]),
     Heats: (Heats([Heat("heat", "gpu", "load", ["2"], [("T4", [("$1", 40)])])]), Heats([]),
             ["heat", "gpu / load", "2", "T4", "$1"]),
+    GpuGroups: (GpuGroups([GpuGroup("2 x T4", "gpu0", [("c0", "yolov3")], [Bar("busy", MARKS, "40 %")])]), GpuGroups([]),
+                ["2 x T4", "gpu0", "yolov3", "busy", "40 %", "a box"]),
+    Sliders: (Sliders("it", [Slider("gpus", ["1", "2"], 0)], "none"), Sliders("it", [], "none"), ["gpus"]),
 }  # fmt: skip
 FORMS = {View.TERMINAL: lambda d: terminal(d, Screen(80)), View.MARKDOWN: markdown, View.PAGE: page}
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=12)

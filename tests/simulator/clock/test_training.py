@@ -55,7 +55,7 @@ def test_the_slower_of_loader_copy_and_computing_sets_the_pace(
     workers: int, load_s: float, step_s: float, copies: int
 ) -> None:
     job = TrainingJob(
-        steps=60, copies=copies, workers=workers, load_s=load_s, copy_s=step_s / 3,
+        steps=240 * workers, copies=copies, workers=workers, load_s=load_s, copy_s=step_s / 3,
         forward_s=step_s / 3, backward_s=2 * step_s / 3,
     )  # fmt: skip
     records = train(job)
