@@ -74,8 +74,8 @@ SAMPLES: dict[type[Block], tuple[Block, Block, list[str]]] = {
                  ["graph", "A", "the best", "a note"]),
     Heats: (Heats([Heat("heat", "gpu", "load", ["2"], [("T4", [("$1", 40)])])]), Heats([]),
             ["heat", "gpu / load", "2", "T4", "$1"]),
-    GpuGroups: (GpuGroups([GpuGroup("2 x T4", "gpu0", [("c0", "yolov3")], [Bar("busy", MARKS, "40 %")])]), GpuGroups([]),
-                ["2 x T4", "gpu0", "yolov3", "busy", "40 %", "a box"]),
+    GpuGroups: (GpuGroups([GpuGroup("2 x T4", "gpu0", [("c0", "yolov3")], [Bar("busy", MARKS, "40 %")])]),
+                GpuGroups([]), ["2 x T4", "gpu0", "yolov3", "busy", "40 %", "a box"]),
     Sliders: (Sliders("it", [Slider("gpus", ["1", "2"], 0)], "none"), Sliders("it", [], "none"), ["gpus"]),
 }  # fmt: skip
 FORMS = {View.TERMINAL: lambda d: terminal(d, Screen(80)), View.MARKDOWN: markdown, View.PAGE: page}
