@@ -51,7 +51,7 @@ calendar:
    hourly: [1, 1, 1, 1, 1, 1, 3, 5, 6, 6, 5, 5, 5, 5, 5, 5, 6, 6, 5, 4, 3, 2, 1, 1]}
 """
 ANSWERS = ["plan", "infeasible", "nothing", "hostile", "study", "simulation", "training", "horizon"]
-QUICK = ["horizon=20 s", "replications=2"]
+QUICK = ["horizon=10 s", "replications=2"]
 
 
 def report_page(file):
