@@ -22,6 +22,8 @@ from simulator.world.hardware import GPU
 
 SCHEMA = "planner.learnt/v2"
 FILE = Path(__file__).parent / "data" / "learnt.json.gz"
+SOURCES_MAX = 3
+"""Publications that are named of one case."""
 SMALL_MAX = 4
 """Largest batch that counts as small: there overhead tells, and predictions err by more."""
 NEAR_SD, OCTAVE_SD = 0.06, 0.10
@@ -205,6 +207,14 @@ def series_of(case: PredictedCase) -> list[PublishedPoint]:
     """Published points from which only the batch may differ."""
     wanted = (case.input, case.precision, case.runtime)
     return [p for p in points(case.architecture, case.gpu) if (p.input, p.ran_at, p.runtime) == wanted]
+
+
+def publications(case: PredictedCase, series: Sequence[PublishedPoint]) -> tuple[str, ...]:
+    """Ids of those who published the series, else of the model: on the GPU first; the first few."""
+    of_model = list(points(case.architecture))
+    here = [point for point in of_model if point.gpu == case.gpu]
+    sources = [point.source for point in series or [*here, *of_model]]
+    return tuple(dict.fromkeys(sources))[:SOURCES_MAX]
 
 
 def seen(series: Sequence[PublishedPoint]) -> list[Seen]:

@@ -23,7 +23,7 @@ from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate, Prediction, PredictionRule
 from planner.placing.sizing import Unpredicted
 from planner.prediction.effects import PredictedCase
-from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
+from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
 from planner.prediction.roofline import PrecisionError, ceilings, under
 from planner.prediction.transfer import (
     ROOFLINE_SPREAD,
@@ -121,6 +121,8 @@ class PredictedPair:
     past: Callable[[float], Estimate]
     """The time of a batch past the last one of the series."""
     runtime: str = USUAL_RUNTIME
+    publications: tuple[str, ...] = ()
+    """Ids of those who published of the model, where it was learnt from them."""
 
     def time_s(self, batch: float) -> Estimate:
         """Seconds of a batch."""
@@ -195,6 +197,11 @@ class PredictedPair:
         """
         batch = max(self.latency_s)
         return (self.flops or 0.0) * batch / self.latency_s[batch].value / self.gpu.peak_flops(self.precision)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Publications, and where the figures of the profile stand that was carried over."""
+        return (*self.publications, *([self.known.source] if self.known else []))
 
     @property
     def why(self) -> str:
@@ -445,7 +452,8 @@ class Predictor:
         if known is None or known.params is None:
             return []
         flops = 2 * known.macs if known.macs else 0.0
-        published = seen(series_of(one))
+        series = series_of(one)
+        published = seen(series)
         least_s = flops / gpu.peak_flops(one.precision)
 
         def time_s(batch: float) -> Estimate:
@@ -466,6 +474,7 @@ class Predictor:
                 flops=flops or None,
                 past=lambda batch: at_least(_wider(time_s(batch)), least_s * batch),
                 runtime=one.runtime,
+                publications=publications(one, series),
             )
         ]
 

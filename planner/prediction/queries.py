@@ -18,7 +18,7 @@ from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
-from planner.prediction.learnt import Learnt, Nearness, learnt, seen, series_of
+from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
 from planner.prediction.predict import counted
 from planner.prediction.roofline import PrecisionError
 from planner.prediction.transfer import around
@@ -32,7 +32,6 @@ NEEDED = ("gpu", "model")
 USUAL_PRECISION, USUAL_RUNTIME = "fp32", "pytorch"
 PRECISIONS = (*WEIGHT_BYTES, "fp8")
 BATCH_MAX = 1_000_000
-SOURCES_MAX = 3
 INPUT = re.compile(r"(?:seq)?[1-9]\d*|[1-9]\d*(?:x[1-9]\d*){1,3}")
 """Pixels of a side, tokens, or sizes with `x` between."""
 SHOWN_MAX = 40
@@ -118,7 +117,6 @@ class QueryKnowledge:
 
     def of_case(self, case: PredictedCase) -> QueryAnswer:
         """As published, else as learnt and drawn through the published batches of the series."""
-        of_model = list(points(case.architecture))
         series = series_of(case)
         same = [p for p in series if p.batch == case.batch]
         if self.gpus[case.gpu].cores and not same:
@@ -128,8 +126,6 @@ class QueryKnowledge:
         else:
             estimate = self.learnt.predict(case, self.gpus[case.gpu], seen(series))
             rule = str(self.learnt.nearness(case, self.gpus[case.gpu]))
-        here = [p.source for p in of_model if p.gpu == case.gpu]
-        sources = [p.source for p in (same or series)] or [*here, *(p.source for p in of_model)]
         return QueryAnswer(
             latency_s=estimate.value,
             latency_low_s=estimate.low,
@@ -137,7 +133,7 @@ class QueryKnowledge:
             memory_bytes=memory_bytes(case),
             rule=rule,
             evidence="published" if same else "predicted",
-            sources=" ".join(list(dict.fromkeys(sources))[:SOURCES_MAX]),
+            sources=" ".join(publications(case, same or series)),
         )
 
 

@@ -19,7 +19,6 @@ from planner.io.load import ScenarioError, refusal, refused
 from planner.io.strict_yaml import Problem
 from planner.model.plan import Rejection
 from planner.model.ranges import Range
-from planner.prediction.learnt import Learnt
 from planner.prediction.predict import Predictor
 from planner.prediction.roofline import PrecisionError, peak_flops
 from planner.questions.training.held import activations, largest, peak
@@ -33,7 +32,7 @@ from planner.questions.training.scenario import (
     batch_of,
 )
 from planner.questions.training.sources import MachineSource, counts, sources
-from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass, PassSpeed
+from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass, PassSpeed, SpeedRule
 from planner.questions.training.step import StepTimes, run_s
 from planner.search.names import spelt
 from planner.units.errors import Wrong
@@ -91,9 +90,14 @@ class TrainingOption:
     usd_per_tflops: float | None
     """Dollars of three years of a machine, or its price where bought, for each TFLOP/s of its peak; None where it has
     no such precision."""
+    rule: SpeedRule
+    """How the speed was found."""
     evidence: Evidence
     source: str
-    """Where the speed comes from."""
+    """Where the speed comes from, in words."""
+    sources: tuple[str, ...]
+    """Ids of publications that it rests on, and the source of a profile; empty where the scenario or data sheets say
+    it."""
     within_deadline: bool
     """It meets the deadline even at the late end."""
     within_budget: bool
@@ -131,8 +135,7 @@ def train(loaded: LoadedTraining, catalog: Catalog, library: Library) -> Trainin
     scenario = with_catalog_names(loaded.scenario, catalog)
     subject = known_subject(loaded, scenario, catalog)
     machines, rejections = sources(scenario, catalog)
-    # Ratios of a training step to inference were measured on profiles: what was learnt of inference is not tried yet.
-    predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, subject), learnt=Learnt({}, {}, {}))
+    predictor = Predictor(library, catalog.gpus, facts_of=partial(facts_of, subject))
     rates = loader_rates(loaded, {source.gpu.name for source in machines}, library)
     options = marked(every_option(scenario, subject, machines, predictor, rates))
     if not options:
@@ -371,8 +374,10 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         workers_enough=times.workers_enough(),
         staleness=layout.staleness(),
         usd_per_tflops=dollars_for_speed(source, scenario.train.precision),
+        rule=step.rule,
         evidence=step.evidence,
         source=step.source,
+        sources=step.sources,
         within_deadline=is_within(time_s.high, scenario.deadline),
         within_budget=is_within(max(usd.high, commitment_usd), scenario.budget),
     )

@@ -20,7 +20,7 @@ from planner.questions.training.closed_forms import (
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import STATE_BYTES
 from planner.questions.training.scenario import SpeedSpec
-from planner.questions.training.speed import Limit, PassSpeed
+from planner.questions.training.speed import Limit, PassSpeed, SpeedRule
 from planner.questions.training.traffic import Traffic
 from simulator.world.hardware import GPU
 from simulator.world.precision import WEIGHT_BYTES
@@ -36,9 +36,12 @@ class Step:
 
     time_s: Range
     limit: Limit
+    rule: SpeedRule
     evidence: Evidence
     source: str
     """Where the time comes from."""
+    sources: tuple[str, ...] = ()
+    """Publications and profiles that it rests on."""
     of_run: bool = False
     """Taken from a run of this very training, evaluation and stalls included."""
 
@@ -104,8 +107,10 @@ class StepTimes:
         step = Step(
             time_s=speed.pass_s * (self.passes / self.layout.split.parts),
             limit=speed.limit,
+            rule=speed.rule,
             evidence=speed.evidence,
             source=speed.source,
+            sources=speed.sources,
         )
         if not speed.least_s:
             return step
@@ -130,7 +135,7 @@ class StepTimes:
         taken_s = {Limit.NETWORK: time_s.mid - step_s.mid, Limit.OVERHEAD: launching_s}
         step = self._with_limit(time_s, taken_s, step_s.mid - launching_s)
         source = f"carried from {spec.gpu_count} GPUs that the scenario states"
-        return replace(step, evidence=Evidence.EXTRAPOLATED, source=source)
+        return replace(step, rule=SpeedRule.STATED, evidence=Evidence.EXTRAPOLATED, source=source, sources=())
 
     def _as_stated(self, spec: SpeedSpec, measured_s: float) -> Step:
         of_run = spec.run is not None
@@ -138,6 +143,7 @@ class StepTimes:
         return Step(
             time_s=exactly(measured_s),
             limit=self.speed.limit,
+            rule=SpeedRule.STATED,
             evidence=Evidence.PUBLISHED,
             source=source,
             of_run=of_run,
@@ -170,7 +176,14 @@ class StepTimes:
         parts_s = dict(taken_s)
         parts_s[speed.limit] = parts_s.get(speed.limit, 0.0) + computing_s
         limit = max(parts_s, key=parts_s.__getitem__)
-        return Step(time_s=time_s, limit=limit, evidence=speed.evidence, source=speed.source)
+        return Step(
+            time_s=time_s,
+            limit=limit,
+            rule=speed.rule,
+            evidence=speed.evidence,
+            source=speed.source,
+            sources=speed.sources,
+        )
 
     def workers_enough(self) -> int | None:
         """Loader workers for each GPU with which the loader delays nothing; None where the scenario has no loader."""

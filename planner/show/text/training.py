@@ -151,7 +151,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     """How to judge the figures."""
     detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
     lines = [memory_line(o) for o in detailed]
-    lines += [f"{source}: {names(kinds)}." for source, kinds in sources(shown).items()]
+    lines += [speed_line(*basis, kinds) for basis, kinds in bases(shown).items()]
     lines += [*starved_line(plan), *huge_line(shown)]
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
@@ -193,11 +193,17 @@ def memory_line(o: TrainingOption) -> str:
     return f"Memory of {who(o)}: {kinds}; in all {spread} of {gigabytes(o.memory_limit_bytes)}, {fits}."
 
 
-def sources(shown: Sequence[TrainingOption]) -> dict[str, list[str]]:
-    """Kinds of GPU by where their speed comes from."""
-    kinds_of: dict[str, list[str]] = {}
+def bases(shown: Sequence[TrainingOption]) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """Kinds of GPU by where their speed comes from, with its sources."""
+    kinds_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for o in shown:
-        kinds = kinds_of.setdefault(o.source[0].upper() + o.source[1:], [])
+        kinds = kinds_of.setdefault((o.source, o.sources), [])
         if o.gpu not in kinds:
             kinds.append(o.gpu)
     return kinds_of
+
+
+def speed_line(source: str, sources: Sequence[str], kinds: Sequence[str]) -> str:
+    """Where the speed of some kinds of GPU comes from: `Training steps measured on it: V100. Sources: ...`"""
+    line = f"{source[0].upper()}{source[1:]}: {names(kinds)}."
+    return f"{line} Sources: {'; '.join(sources)}." if sources else line
