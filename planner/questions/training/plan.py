@@ -90,12 +90,12 @@ class TrainingOption:
     usd_per_tflops: float | None
     """Dollars of three years of a machine, or its price where bought, for each TFLOP/s of its peak; None where it has
     no such precision."""
-    rule: SpeedRule
-    """How the speed was found."""
+    rule: SpeedRule | None = None
+    """How the speed was found; None in answers of before that was said."""
     evidence: Evidence
     source: str
     """Where the speed comes from, in words."""
-    sources: tuple[str, ...]
+    sources: tuple[str, ...] = ()
     """Ids of publications that it rests on, and the source of a profile; empty where the scenario or data sheets say
     it."""
     within_deadline: bool

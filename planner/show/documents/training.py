@@ -113,7 +113,7 @@ def columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]
         chosen_columns.append(rows.words("at worst", prose.at_worst))
     chosen_columns += [
         rows.words("held by", "bottleneck"),
-        rows.words("rule", "rule"),
+        rows.words("rule", lambda o: o.rule or "-"),
         rows.words("evidence", "evidence"),
     ]
     return chosen_columns

@@ -151,7 +151,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     """How to judge the figures."""
     detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
     lines = [memory_line(o) for o in detailed]
-    lines += [speed_line(*basis, kinds) for basis, kinds in bases(shown).items()]
+    lines += speed_lines(shown)
     lines += [*starved_line(plan), *huge_line(shown)]
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
@@ -191,6 +191,11 @@ def memory_line(o: TrainingOption) -> str:
     spread = f"{gigabytes(o.memory_range_bytes.low)} to {gigabytes(o.memory_range_bytes.high)}"
     fits = f"at most {counted(o.largest_batch, 'sample')} a pass" if o.largest_batch else "no sample fits"
     return f"Memory of {who(o)}: {kinds}; in all {spread} of {gigabytes(o.memory_limit_bytes)}, {fits}."
+
+
+def speed_lines(shown: Sequence[TrainingOption]) -> list[str]:
+    """Where speeds come from: a line for kinds of GPU that rest on the same."""
+    return [speed_line(*basis, kinds) for basis, kinds in bases(shown).items()]
 
 
 def bases(shown: Sequence[TrainingOption]) -> dict[tuple[str, tuple[str, ...]], list[str]]:

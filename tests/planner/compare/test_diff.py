@@ -226,6 +226,8 @@ def training(**changes):
         "memory_range_bytes": band,
         "bottleneck": "arithmetic",
         "evidence": "assumed",
+        "rule": "roofline",
+        "sources": [],
         "cost_usd": band,
         "time_s": {k: 300 * v for k, v in band.items()},
     }

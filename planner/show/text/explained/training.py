@@ -11,13 +11,13 @@ from planner.show.text.training import (
     headline,
     length,
     memory_line,
-    sources,
+    speed_lines,
     starved_line,
     step,
     usd,
     who,
 )
-from planner.units.writing import counted, gigabytes, names
+from planner.units.writing import counted, gigabytes
 from planner.words.statements import rejection_line
 
 REST_SEEN = 0.005
@@ -42,7 +42,7 @@ def document(plan: TrainingPlan) -> Document:
         "What speed costs": list(speed_cost(plan)),
         "What limits the options": list(limits(plan)),
         "What the memory holds": [memory_line(o) for o in chosen],
-        "How sure that is": [*(f"{who(o)}: {band(o)}." for o in chosen), *speeds_from(chosen)],
+        "How sure that is": [*(f"{who(o)}: {band(o)}." for o in chosen), *speed_lines(chosen)],
         "Why not others": list(left_out(plan)),
         "Warnings": list(plan.warnings),
     }
@@ -88,11 +88,6 @@ def limits(plan: TrainingPlan) -> Iterator[str]:
 def band(o: TrainingOption) -> str:
     """`7.08 h (6.15 h to 13.8 h), $17.69 ($15.38 to $34.52), evidence predicted`."""
     return f"{between(o.time_s)}, {between(o.cost_usd, usd)}, evidence {o.evidence}"
-
-
-def speeds_from(chosen: list[TrainingOption]) -> list[str]:
-    """Where the speed on each kind of GPU comes from."""
-    return [f"{source}: {names(kinds)}." for source, kinds in sources(chosen).items()]
 
 
 def left_out(plan: TrainingPlan) -> Iterator[str]:
