@@ -1,7 +1,8 @@
 """Demand: streams of requests, drawn before the clock starts as sorted arrays of arrival times."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,13 +160,57 @@ def _scaled(arrivals: Arrivals, factor: float) -> Arrivals:
 def draw(workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
     """All arrivals in [0, duration_s) by model. A stream's draw depends only on the seed and its place in it."""
     seeds = np.random.SeedSequence(seed).spawn(len(workload.streams))
-    parts: dict[str, list[tuple[Floats, Sources]]] = {}
+    by_model: dict[str, list[_Seeded]] = {}
     first_source = 0
     for stream, child in zip(workload.streams, seeds, strict=True):
-        times, source = _sources(stream, duration_s, np.random.default_rng(child))
-        parts.setdefault(stream.model, []).append((times, source + np.int32(first_source)))
+        by_model.setdefault(stream.model, []).append(_Seeded(stream, child, first_source))
         first_source += stream.count
-    return {model: _merge(drawn) for model, drawn in parts.items()}
+    return {model: _alike(mine, duration_s) or _drawn(mine, duration_s) for model, mine in by_model.items()}
+
+
+class _Seeded(NamedTuple):
+    """A stream, its seed, and the number of its first source."""
+
+    stream: Stream
+    seed: np.random.SeedSequence
+    first_source: int
+
+    @property
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+
+def _drawn(streams: Sequence[_Seeded], duration_s: float) -> Demand:
+    """All requests of these streams, one stream drawn after another."""
+    parts = []
+    for one in streams:
+        times, source = _sources(one.stream, duration_s, one.rng)
+        parts.append((times, source + np.int32(one.first_source)))
+    return _merge(parts)
+
+
+def _alike(streams: Sequence[_Seeded], duration_s: float) -> Demand | None:
+    """The same, of steady cameras of one rate all at once; None of others.
+
+    In each period every camera comes once, in the order of the phases: these are sorted, and not the frames.
+    """
+    match streams[0].stream.arrivals:
+        case FixedRate(rate_rps=rate, phase_s=None, jitter_s=0.0) as arrivals:
+            pass
+        case _:
+            return None
+    if any(one.stream.arrivals != arrivals for one in streams):
+        return None
+    phases = np.concatenate([one.rng.uniform(0, 1 / rate, one.stream.count) for one in streams])
+    cameras = np.concatenate(
+        [np.arange(one.first_source, one.first_source + one.stream.count, dtype=np.int32) for one in streams]
+    )
+    order = np.argsort(phases)
+    times = (np.arange(_frames(rate, duration_s))[:, None] / rate + phases[order]).ravel()
+    times = times[: np.searchsorted(times, duration_s)]
+    if not np.all(times[1:] > times[:-1]):  # at the same instant, or too near for the arithmetic
+        return None
+    return Demand(times, np.resize(cameras[order], len(times)))
 
 
 def _merge(drawn: list[tuple[Floats, Sources]]) -> Demand:
@@ -198,13 +243,18 @@ def _cameras(
     rate: float, phase: float | None, jitter: float, count: int, duration_s: float, rng: np.random.Generator
 ) -> tuple[Floats, Sources]:
     first = rng.uniform(0, 1 / rate, count) if phase is None else np.full(count, phase)
-    frames = int(np.ceil(duration_s * rate)) + 1
+    frames = _frames(rate, duration_s)
     times = (np.arange(frames)[:, None] / rate + first).ravel()
     source = np.tile(np.arange(count, dtype=np.int32), frames)
     if jitter:
         times = times + np.abs(rng.normal(0.0, jitter, len(times)))
     inside = times < duration_s
     return times[inside], source[inside]
+
+
+def _frames(rate_rps: float, duration_s: float) -> int:
+    """Frames of a camera, with those that come too late."""
+    return int(np.ceil(duration_s * rate_rps)) + 1
 
 
 def _renewals(rng: np.random.Generator, shape: float, scale: float, duration_s: float) -> Floats:

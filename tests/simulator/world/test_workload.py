@@ -110,3 +110,27 @@ def test_fixed_demand_is_the_same_for_every_seed(arrivals: Arrivals, count: int,
     workload = Workload((Stream("m", FixedRate(1.0, 0.5)), Stream("m", arrivals, count)))
     drawn = {draw(workload, 9.0, seed)["m"].arrival_s.tobytes() for seed in range(5)}
     assert workload.is_fixed(9.0) is (len(drawn) == 1) is fixed
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([7.3, 10.0, 30.0]), st.integers(1, 4)), min_size=1, max_size=12),
+    st.floats(0.01, 20.0),
+    st.integers(0, 2**32),
+)
+def test_cameras_that_share_a_model_come_as_they_would_if_each_had_its_own(
+    cameras: list[tuple[float, int]], duration_s: float, seed: int
+) -> None:
+    together = Workload(tuple(Stream("m", FixedRate(rate), count) for rate, count in cameras))
+    apart = Workload(tuple(Stream(f"m{i}", FixedRate(rate), count) for i, (rate, count) in enumerate(cameras)))
+    all_at_once = draw(together, duration_s, seed)["m"]
+    each = list(draw(apart, duration_s, seed).values())
+    came = np.concatenate([one.arrival_s for one in each])
+    source = np.concatenate([one.source for one in each])
+    order = np.argsort(came, kind="stable")
+    assert all_at_once.arrival_s.tobytes() == came[order].tobytes()
+    assert all_at_once.source.tobytes() == source[order].tobytes()
+
+
+def test_cameras_that_come_at_the_same_instant_keep_the_order_of_their_streams() -> None:
+    streams = tuple(Stream("m", FixedRate(10.0, 0.05)) for _ in range(3))
+    assert draw(Workload(streams), 0.2, seed=1)["m"].source.tolist() == [0, 1, 2, 0, 1, 2]
