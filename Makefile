@@ -3,6 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# The direction of imports is a test too.
+CHECKS := $(BIN)/ruff check --quiet && $(BIN)/ruff format --check --quiet && $(BIN)/mypy --no-error-summary
+
+# What is installed to develop is large: each module is compiled when it is first imported, and kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Of `make gpu`.
 GPU ?= cuda:0
 OUT ?= gpu
@@ -23,13 +29,14 @@ plan: .venv/plan.stamp ## Answer the question in scenarios/video.yaml
 	@$(BIN)/planner plan scenarios/video.yaml
 	@echo "planner is in $(BIN): write $(BIN)/planner, or first . $(BIN)/activate"
 
-test: check ## Run every check and every test
-	@$(BIN)/python -m pytest -n 2
+test: .venv/dev.stamp ## Run every check and every test, side by side
+	@($(CHECKS)) >.venv/checks.txt 2>&1 & checks=$$!; trap 'kill $$checks; exit 1' INT TERM; failed=0; \
+	$(BIN)/python -m pytest -n 2 || failed=1; \
+	wait $$checks || failed=1; \
+	cat .venv/checks.txt; exit $$failed
 
 check: .venv/dev.stamp ## Check style, types and the direction of imports
-	@$(BIN)/ruff check --quiet
-	@$(BIN)/ruff format --check --quiet
-	@$(BIN)/mypy --no-error-summary
+	@$(CHECKS)
 	@$(BIN)/lint-imports
 
 bench: .venv/dev.stamp ## Measure the speed of simulator and planner
@@ -70,8 +77,8 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner, what measuring needs and development tools into .venv"
-	@$(INSTALL) -e '.[dev,plot]' nvidia-ml-py torch
-	@$(INSTALL) --no-deps torchvision timm onnx
+	@$(INSTALL) --no-compile -e '.[dev,plot]' nvidia-ml-py torch
+	@$(INSTALL) --no-compile --no-deps torchvision timm onnx
 	@touch .venv/plan.stamp $@
 
 .venv-export/stamp: | .venv/venv.stamp
