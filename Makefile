@@ -77,6 +77,7 @@ validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, fo
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/venv.stamp
 	@echo "Installing the planner, what measuring needs and development tools into .venv"
+	@$(INSTALL) --upgrade pip # an older one takes three times as long to choose
 	@$(INSTALL) --no-compile -e '.[dev,plot]' nvidia-ml-py torch
 	@$(INSTALL) --no-compile --no-deps torchvision timm onnx
 	@touch .venv/plan.stamp $@
