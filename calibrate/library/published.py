@@ -7,7 +7,7 @@ from itertools import groupby
 from math import exp, log
 from statistics import median
 
-from calibrate.library.held import held_numbers
+from calibrate.library.held import held_evidence, held_numbers
 from calibrate.library.possible import check
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points, sources
@@ -116,7 +116,7 @@ def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | 
         load=LoadTime(0.0, LINK_SHARE * gpu.pcie_bytes_per_s),
         flops_per_sample=2 * facts.macs if facts.macs else None,
         latency_evidence=Evidence.PUBLISHED,
-        memory_evidence=Evidence.ASSUMED,
+        memory_evidence=held_evidence(found.architecture),
         load_evidence=Evidence.ASSUMED,
         source=best.source,
         as_of=best.as_of,
@@ -169,7 +169,7 @@ def _day(as_of: str) -> str:
 def _assumptions(params: float, precision: str) -> tuple[str, ...]:
     return (
         f"Weights: {params / 1e6:.4g} M parameters x {WEIGHT_BYTES[precision]} bytes.",
-        "Workspace is not published: taken as the most that layers hold at once, without libraries' own.",
+        "Workspace is not published: predicted as the most that layers hold at once, without libraries' own.",
         f"Load time is not published: taken as bytes over {LINK_SHARE:.0%} of the host link.",
         "Spread between runs is not published: taken as 0.",
     )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
-from math import prod
+from math import log, prod
 from pathlib import Path
 
 from simulator.near import in_any_case
@@ -26,6 +26,9 @@ SELLERS = re.compile(r"\b(?:NVIDIA|Tesla|GeForce|Intel|CPU @ [\d.]+ ?GHz)\b|\(R\
 VERSION = re.compile(r" (?:v?\d[\d.]*.*|CUDA.*|\(.*\))$")
 ATTACHED = re.compile(r"[_-]?\d[\d.]*$")
 """A version without a blank before it: that of `TensorRT10`."""
+SAME_NETWORK = 0.1
+"""Of ln(parameters): a classifier of 1,000 classes is 8 % of ResNet-50; the next larger network of a family has a third
+more."""
 USUAL_SIZE = 224
 USUAL_ACTIVATIONS, ACTIVATIONS_POWER = 4e6, 0.75
 """Numbers that a network of a billion multiply-adds puts out, and how they grow with those (timm's 1,400 networks)."""
@@ -166,6 +169,12 @@ def facts_of(name: str, size: str = "") -> Architecture | None:
     known = architectures().get(name, ())
     counted = [one for one in known if one.macs is not None] or known
     return next((one for one in counted if one.input == size), counted[0] if counted else None)
+
+
+def has_size_of(params: float, name: str) -> bool:
+    """Whether a network of so many parameters is as large as that architecture, but for a head."""
+    known = facts_of(name)
+    return known is not None and known.params is not None and abs(log(params / known.params)) < SAME_NETWORK
 
 
 @cache

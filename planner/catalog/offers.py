@@ -391,14 +391,22 @@ def holds_catalog(place: Path) -> bool:
 
 
 def load_prices(path: Path) -> tuple[Instance, ...]:
-    """Instances of a file of prices, or of the prices.yaml in a directory; its kinds of GPU need not be known."""
-    file = path / "prices.yaml" if path.is_dir() else path
-    errors = [] if file.exists() else [f"{file}: no such file. Name a file like the shipped prices.yaml."]
-    found: list[Instance] = []
-    for read in read_all([file], PriceFile, errors):
-        found += _instances(read).values()
+    """Instances of a file of prices, or of those in a directory; their kinds of GPU need not be known."""
+    files = [path / name for name in ("prices.yaml", "prices.csv")] if path.is_dir() else [path]
+    found = [file for file in files if file.exists()]
+    errors = [] if found else [f"{path}: {_no_prices(path)}"]
+    tables = [file for file in found if file.suffix.lower() == ".csv"]
+    known = [_instances(read) for read in read_all([file for file in found if file not in tables], PriceFile, errors)]
+    listed = [read_table(table, None, errors) for table in tables]
     _demand_none(errors)
-    return tuple(found)
+    return tuple(_with_newer(_first_wins(known), _first_wins(listed)).values())
+
+
+def _no_prices(path: Path) -> str:
+    """What is wrong with a place of prices that has none, and the way out."""
+    if path.is_dir():
+        return "holds neither prices.yaml nor prices.csv. Name a directory that does."
+    return "no such file. Name a file like the shipped prices.yaml."
 
 
 def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:

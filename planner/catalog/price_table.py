@@ -31,8 +31,11 @@ Key = tuple[str, str, str]
 """Provider, region and name of an instance."""
 
 
-def read_table(path: Path, gpus: Collection[str], errors: list[str]) -> dict[Key, Instance]:
-    """Instances of a file of prices by name; `errors` takes a line for each row that is wrong."""
+def read_table(path: Path, gpus: Collection[str] | None, errors: list[str]) -> dict[Key, Instance]:
+    """Instances of a file of prices by name; `errors` takes a line for each row that is wrong.
+
+    `gpus`: the kinds that there are; None: any will do.
+    """
     found: dict[Key, list[Row]] = {}
     for number, row in _rows(path, errors):
         if wrong := _wrong(row, gpus):
@@ -56,11 +59,11 @@ def _rows(path: Path, errors: list[str]) -> Iterator[tuple[int, Row]]:
         errors.append(f"{path}:{reader.line_num}: is no CSV: {error}. Mend the line.")
 
 
-def _wrong(row: Row, gpus: Collection[str]) -> str:
+def _wrong(row: Row, gpus: Collection[str] | None) -> str:
     """What is wrong with a row; empty where nothing is."""
     if None in row or None in row.values():
         return f"must have {len(COLUMNS)} values. Write an empty one where nothing is known."
-    if row["gpu"] not in gpus:
+    if gpus is not None and row["gpu"] not in gpus:
         return f"gpu: `{row['gpu']}` is not in gpus.yaml. Add it there."
     try:
         PriceKind(row["price_kind"]), SaleStatus(row["status"]), date.fromisoformat(row["as_of"])

@@ -79,6 +79,7 @@ class Code(StrEnum):
     PREDICTED = "predicted"
     BATCHES_END = "batches-end"
     PARTLY_ASSUMED = "partly-assumed"
+    MEMORY_PREDICTED = "memory-predicted"
     WINDOWS = "windows"
     FEW_OUTAGES = "few-outages"
     UNPROVEN = "unproven"

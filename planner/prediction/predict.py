@@ -65,9 +65,6 @@ BATCHES = (1, 2, 4, 8, 16, 32)
 SHARED = 0.2
 """Part of the variance of predictions that all models on a kind of GPU have in common: 0.23 of the errors where chips
 were left out, none where pairs of model and GPU were, in one precision and runtime; `benchmarks truths` prints it."""
-ALIKE = 0.1
-"""Of ln(parameters): a classifier of 1,000 classes is 8 % of ResNet-50; the next larger network of a family has a third
-more."""
 MODELS_MIN = 4
 """Models with known layers measured on a GPU, below which a layer model of it says nothing."""
 DATE_NONE = "1970-01-01"
@@ -286,7 +283,7 @@ class Predictor:
             return self._on_processor(model, gpu, precision or PRECISIONS[0], runtime)
         if runtime is None or runtime == USUAL_RUNTIME:
             return self._rules(model, gpu, precision)
-        return self._by_learnt(model, gpu, precision, runtime)
+        return self._by_learnt(model, gpu, precision, runtime) or self._by_counts(model, gpu, precision, runtime)
 
     def _computes(self, gpu: GPU, precision: str) -> bool:
         if precision not in PRECISIONS:
@@ -421,12 +418,14 @@ class Predictor:
             return []
         return self._by_effects(model, gpu, precision, one)
 
-    def _by_counts(self, model: str, gpu: GPU, precision: str | None) -> list[PredictedPair]:
+    def _by_counts(
+        self, model: str, gpu: GPU, precision: str | None, runtime: str = USUAL_RUNTIME
+    ) -> list[PredictedPair]:
         """What all published points together say of a new model with so many operations; none where unknown."""
         facts = self._facts(model)
-        if facts is None or not self.learnt.effects:
+        if facts is None or runtime not in self.learnt.runtimes:
             return []
-        one = self._case(model, gpu, precision or PRECISIONS[0], USUAL_RUNTIME)
+        one = self._case(model, gpu, precision or PRECISIONS[0], runtime)
         return self._by_effects(model, gpu, precision, replace(one, counted=counted(facts, one.architecture)))
 
     def _case(self, model: str, gpu: GPU, precision: str, runtime: str) -> PredictedCase:
@@ -693,10 +692,7 @@ def is_alike(facts: Facts, architecture: str) -> bool:
 
     A name alone says little of a file, or of a function of a user's own.
     """
-    known = names.facts_of(architecture)
-    if not is_sourced(facts.model) or known is None or known.params is None:
-        return False
-    return abs(log(facts.params / known.params)) < ALIKE
+    return is_sourced(facts.model) and names.has_size_of(facts.params, architecture)
 
 
 def counted(facts: Facts, name: str) -> names.Architecture:

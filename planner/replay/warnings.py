@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import date
 from math import floor
 
+from calibrate.library.held import TRACED_ERROR
 from calibrate.published.accuracy import EXACT, accuracy
 from planner.catalog.decoding import decode_fps, stream_bytes
 from planner.catalog.files import SaleStatus
@@ -195,11 +196,15 @@ def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:
 
 
 def _evidence(trial: Trial) -> Iterator[PlanWarning]:
-    """Profiles that rest on assumptions."""
-    profiles = [(name, p) for name, p in _profiles(trial).items() if not p.portion.sized.profile.predicted]
-    assumed = tuple(name for name, p in profiles if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED)
+    """Profiles that rest on assumptions, or on layers for what they hold in memory."""
+    known = {name: p for name, p in _profiles(trial).items() if not p.portion.sized.profile.predicted}
+    assumed = [name for name, p in known.items() if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED]
     if assumed:
-        yield PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=assumed))
+        yield PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=tuple(assumed)))
+    by_layers = [name for name, p in known.items() if p.portion.sized.profile.memory_evidence is Evidence.PREDICTED]
+    if rest := tuple(name for name in by_layers if name not in assumed):
+        what = Statement(code=Code.MEMORY_PREDICTED, subjects=rest, figures={"error": TRACED_ERROR})
+        yield PlanWarning(what=what)
 
 
 def of_precisions(placed: Sequence[Sized]) -> Iterator[Statement]:

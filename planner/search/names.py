@@ -81,15 +81,26 @@ def _unknown_runtimes(scenario: Scenario, library: Library) -> Iterator[tuple[St
     for model in scenario.models:
         own = {profile.runtime for profile in library.for_model(model.known_as)}
         known = own | {profile.runtime for profile in library.published_of(model.known_as)}
-        if scenario.predict is not Predict.NEVER and learnt().knows("work model", architecture(model.known_as)):
+        if scenario.predict is not Predict.NEVER and _is_counted(model):
             known |= learnt().runtimes
         for asked in sorted(set(model.runtimes) - known):
-            listed = f" Known: {', '.join(sorted(known))}." if known else ""
-            wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}{listed}"
+            listed = f" Known: {', '.join(sorted(known))}. Or measure it" if known else " Measure it"
+            wrong = f"nothing is known of `{model.known_as}` in `{asked}`.{perhaps(asked, known)}"
             yield (
                 (*scenario.place(model.name), "runtime"),
-                f"{wrong} Or measure it, and name the folder with `--profiles DIR`.",
+                f"{wrong}{listed}, and name the folder with `--profiles DIR`.",
             )
+
+
+def _is_counted(model: ModelSpec) -> bool:
+    """Whether it was published, or its layers are known: then its time is predicted in every published runtime."""
+    if learnt().knows("work model", architecture(model.known_as)):
+        return True
+    try:
+        facts(model.made_by or model.known_as, model.input or None)
+    except FactsError:
+        return False
+    return True
 
 
 def _of_any_input(model: ModelSpec, library: Profiles) -> ModelSpec:

@@ -225,6 +225,10 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "figures of {all} are partly assumed",
         "measure them with `planner calibrate` and name the folder with `--profiles DIR`",
     ),
+    Code.MEMORY_PREDICTED: (
+        "what {all} hold in memory is predicted from layers, within {error:slo} of real passes, without libraries' own",
+        "measure it with `planner calibrate` and name the folder with `--profiles DIR`",
+    ),
     Code.WINDOWS: (
         "{windows:n} windows of {window_s:span} of a recording of {recording_s:span} were replayed, not all of it",
         "`horizon: {recording_s:span}` replays all",

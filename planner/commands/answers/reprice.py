@@ -15,7 +15,8 @@ from planner.units.writing import Format, stdout_screen
 def reprice(
     plan: PlanFile,
     prices: Annotated[
-        Path, typer.Option(metavar="FILE", help="Prices like the shipped prices.yaml, or a --catalog directory.")
+        Path,
+        typer.Option(metavar="FILE", help="A prices.yaml or prices.csv, or a --catalog directory with one."),
     ],
     out: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the plan at its new prices here.")

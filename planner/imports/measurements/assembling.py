@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from calibrate.library.held import held_numbers
+from calibrate.library.held import held_evidence, held_numbers
 from calibrate.library.lookup import profile_name
 from calibrate.library.published import LINK_SHARE
 from calibrate.library.reading import PRECISIONS, SCHEMA, USUAL_RUNTIME
@@ -349,7 +349,7 @@ def _workspace(
     each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
     in_proportion = {str(batch): round(each * batch) for batch in points}
     rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
-    return BatchMemory(in_proportion, Evidence.ASSUMED, [rule])
+    return BatchMemory(in_proportion, held_evidence(known.name) if known else Evidence.ASSUMED, [rule])
 
 
 def _layers_hold(points: Iterable[ToolMeasurement], known: names.Architecture | None) -> float:

@@ -269,10 +269,13 @@ def bound_basis(answer: Recommendation, rejections: Sequence[Rejection]) -> str:
 
 
 def assumed(answer: Recommendation) -> str:
-    """Says so where no prediction, but some assumption is among the figures."""
-    if answer.predicted or all(model.evidence is not Evidence.ASSUMED for model in answer.models):
+    """Says so where no time is predicted, but some figure is assumed, or some memory predicted."""
+    if answer.predicted:
         return ""
-    return " by figures that are partly assumed"
+    known = {model.evidence for model in answer.models}
+    if Evidence.ASSUMED in known:
+        return " by figures that are partly assumed"
+    return " with memory as layers predict it" if Evidence.PREDICTED in known else ""
 
 
 TILDE = "~: predicted, nobody measured that model on that GPU; each draw has a speed out of the prediction's band."

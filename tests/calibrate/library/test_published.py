@@ -25,7 +25,7 @@ def test_every_runtime_stands_for_itself():
     assert (eager.latency(1), compiled.latency(1)) == pytest.approx((12.96e-3, 2.64e-3), rel=0.01)
     assert (eager.runtime, compiled.runtime) == ("pytorch", "paddle-tensorrt")
     assert eager.latency_evidence is Evidence.PUBLISHED
-    assert eager.memory_evidence is Evidence.ASSUMED
+    assert eager.memory_evidence is Evidence.PREDICTED
 
 
 @pytest.mark.parametrize("name", ["nvidia_resnet50", "resnet50v1.5", "resnet50.a1_in1k"])

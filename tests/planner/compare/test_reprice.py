@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from planner import cli
 from planner.catalog.offers import SHIPPED, CatalogError
+from planner.catalog.price_table import COLUMNS
 from planner.compare.reprice import RepriceError, read_prices, reprice
 from planner.io.store import read_plan, write_answer
 from planner.model.candidate import Candidate, MachineType, Memory
@@ -189,9 +190,20 @@ def test_files_of_prices_are_checked_like_a_catalog(tmp_path):
     assert {i.name for i in read_prices(SHIPPED).instances} >= {"NC6s_v3", "g4dn.xlarge"}
     with pytest.raises(CatalogError, match="no such file"):
         read_prices(tmp_path / "none.yaml")
+    with pytest.raises(CatalogError, match=r"holds neither prices\.yaml nor prices\.csv"):
+        read_prices(tmp_path)
     (tmp_path / "bad.yaml").write_text("sources: {}\ninstances: [{provider: x}]\n")
     with pytest.raises(CatalogError, match=r"bad\.yaml:2:13: instances\[0\]"):
         read_prices(tmp_path / "bad.yaml")
+
+
+def test_prices_that_were_imported_are_read_by_folder_and_by_file(tmp_path):
+    """A folder as `planner prices import` writes it; of a kind that no catalog has, for a plan names its own."""
+    rows = [",".join(COLUMNS), "azure,eastus,NC6s_v3,V9,1,,active,on-demand,2.5,2.5,2026-01-01,quote,"]
+    (tmp_path / "prices.csv").write_text("\n".join(rows), encoding="utf-8")
+    for place in (tmp_path, tmp_path / "prices.csv"):
+        (found,) = read_prices(place).instances
+        assert (found.gpu, found.prices[PriceKind.ON_DEMAND].usd_per_hour) == ("V9", 2.5)
 
 
 @pytest.mark.parametrize(

@@ -376,7 +376,7 @@ def test_plan_of_two_tools_files_on_one_gpu(tmp_path: Path) -> None:
         best = json.loads(shown)["recommendation"]
         assert {m["evidence"] for m in best["models"]} == {
             Evidence.ELSEWHERE,
-            Evidence.ASSUMED,
+            Evidence.PREDICTED,
         }  # MLPerf says no memory
         assert [gpu["kind"] for gpu in best["gpus"]] == ["T4"] * gpus
 

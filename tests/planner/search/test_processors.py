@@ -62,7 +62,7 @@ def test_many_cameras_of_a_heavy_model_need_one(tmp_path: Path) -> None:
 def test_a_processor_can_be_asked_for_by_name(tmp_path: Path) -> None:
     plan = asked(tmp_path, "resnet18", 1, 5, "500 ms", f"{{gpus: [{WHOLE}], evidence: measured}}")
     assert {gpu.kind for gpu in plan.recommendation.gpus} == {WHOLE}
-    assert plan.recommendation.models[0].evidence is not Evidence.PREDICTED
+    assert not plan.recommendation.models[0].predicted
 
 
 def test_what_was_published_of_a_processor_is_a_profile_by_one_batch() -> None:

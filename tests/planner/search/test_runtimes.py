@@ -6,6 +6,8 @@ import pytest
 
 from planner.api import plan
 from planner.io.load import ScenarioError
+from planner.model.statement import Code
+from simulator.world.profile import Evidence
 
 SCENARIO = """
 models:
@@ -48,3 +50,25 @@ def test_an_unknown_runtime_is_an_error_at_its_place(tmp_path):
     assert ":3:" in line
     assert "models[0].runtime" in line
     assert "Did you mean `tensorrt`?" in line
+
+
+def test_a_new_model_is_planned_in_a_runtime_in_which_nobody_published_it(tmp_path):
+    """What `planner predict` answers from its layers, a plan does too."""
+    models = """
+models:
+  - {name: own, model: "timm:convnext_tiny.fb_in1k", precision: fp16, runtime: tensorrt,
+     slo: {latency: 100 ms, attainment: 95 %}}
+streams: [{model: own, poisson: 20 rps}]
+buy: {gpus: [T4], instances: [g4dn.xlarge]}
+"""
+    (tmp_path / "own.yaml").write_text(models, encoding="utf-8")
+    (model,) = plan(tmp_path / "own.yaml").recommendation.models
+    assert (model.runtime, model.predicted) == ("tensorrt", True)
+
+
+def test_memory_that_layers_tell_is_predicted(tmp_path):
+    found = answer(tmp_path, "runtime: paddle-tensorrt, precision: fp16, ")
+    assert found.recommendation.models[0].evidence is Evidence.PREDICTED
+    said = {warning.what.code for warning in found.warnings}
+    assert Code.MEMORY_PREDICTED in said
+    assert Code.PARTLY_ASSUMED not in said

@@ -128,6 +128,7 @@ def test_what_could_still_be_saved():
     assert "roven" not in bound_line(BEST, (), 0.1)
     for evidence, proven in (
         (Evidence.FITTED, "Proven cheapest, with 10 %"),
+        (Evidence.PREDICTED, "Proven cheapest with memory as layers predict it, with 10 %"),
         (Evidence.ASSUMED, "Proven cheapest by figures that are partly assumed, with 10 %"),
     ):
         models = tuple(replace(model, evidence=evidence) for model in BEST.models)
