@@ -403,7 +403,7 @@ def load_prices(path: Path) -> tuple[Instance, ...]:
 
 
 def _no_prices(path: Path) -> str:
-    """What is wrong with a place of prices that has none, and the way out."""
+    """What is wrong with a place of prices that has none, and the remedy."""
     if path.is_dir():
         return "holds neither prices.yaml nor prices.csv. Name a directory that does."
     return "no such file. Name a file like the shipped prices.yaml."
