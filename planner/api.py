@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from planner.catalog.knowledge import Files, knowledge, paths
+from planner.console.shipped import shipped
 from planner.model.progress import Progress, silent
 from simulator.errors import InputError
 
@@ -281,7 +282,9 @@ def train(scenario: File, *, overrides: Texts = (), catalog: Files = (), profile
     from planner.questions.training.plan import train as answer
     from planner.questions.training.scenario import load_training
 
-    return TrainingAnswer.of(answer(load_training(Path(scenario), texts(overrides)), *knowledge(catalog, profiles)))
+    return TrainingAnswer.of(
+        answer(load_training(shipped(Path(scenario)), texts(overrides)), *knowledge(catalog, profiles))
+    )
 
 
 def train_measured(
@@ -296,7 +299,7 @@ def train_measured(
     from planner.questions.training.check import check
     from planner.questions.training.scenario import load_training
 
-    return check(load_training(Path(scenario), texts(overrides)), device, batch, samples)
+    return check(load_training(shipped(Path(scenario)), texts(overrides)), device, batch, samples)
 
 
 def study(
@@ -346,7 +349,7 @@ def run_study(
     from planner.questions.studies.scenario import load_study
 
     name = choice(EngineName, "engine", engine)
-    study = load_study(Path(file), texts(overrides), seed)
+    study = load_study(shipped(Path(file)), texts(overrides), seed)
     context = Context(*knowledge(catalog, profiles))
     return run(study, context, opened(name, context, workers, address), Path(out), resume=resume, tell=progress)
 
@@ -386,7 +389,7 @@ def predict(file: File, *, catalog: Files = ()) -> "list[QueryAnswer]":
     from planner.catalog.offers import load_catalog
     from planner.prediction.queries import answers
 
-    return list(answers(Path(file), load_catalog(paths(catalog)).gpus))
+    return list(answers(shipped(Path(file)), load_catalog(paths(catalog)).gpus))
 
 
 def merge_analyze(*models: str, input_shape: Shape | None = None, profiles: Files = ()) -> "Analysis":
@@ -764,7 +767,7 @@ def load(scenario: Question, overrides: Texts, seed: int | None = None) -> "Load
     changes = seeded(overrides, seed)
     match scenario:
         case str() | Path():
-            return load_scenario(Path(scenario), changes)
+            return load_scenario(shipped(Path(scenario)), changes)
         case Mapping():
             return load_data(scenario, changes)
         case Scenario():

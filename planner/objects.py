@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, SupportsIndex, overload
 
+from planner.console.shipped import shipped
 from planner.io.load import load_data, load_scenario
 from planner.io.store import write_answer
 from planner.model import plan as plans
@@ -44,7 +45,7 @@ class Scenario(scenarios.Scenario):
     @classmethod
     def from_file(cls, file: str | Path, overrides: Sequence[str] = ()) -> Self:
         """The scenario in a YAML file, after `--set` overrides: `["headroom=20 %"]`."""
-        path = Path(file)
+        path = shipped(Path(file))
         data = plain(load_scenario(path, overrides).scenario, path.parent)
         return cls(**{"name": path.stem, **data})
 

@@ -39,7 +39,9 @@ def check_picture(
 ) -> None:
     """PlotError where no picture can be written there, before anything is worked out; the folder `made` will be."""
     if find_spec("matplotlib") is None:
-        raise PlotError("matplotlib is not installed: nothing can be drawn. pip install matplotlib.")
+        raise PlotError(
+            "matplotlib is not installed: nothing can be drawn. pip install matplotlib, or ask for no picture."
+        )
     if path.suffix.lower() not in suffixes:
         raise PlotError(f"{option} {path}: must end in {' or '.join(suffixes)}. Name such a file.")
     try:

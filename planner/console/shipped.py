@@ -1,6 +1,7 @@
 """Scenarios that are shipped, found by name where there is no clone."""
 
 from pathlib import Path
+from typing import overload
 
 import planner
 
@@ -8,6 +9,10 @@ INSTALLED = Path(planner.__file__).parent / "shipped"
 CLONED = Path(planner.__file__).parents[1] / "scenarios"
 
 
+@overload
+def shipped(path: Path) -> Path: ...
+@overload
+def shipped(path: None) -> None: ...
 def shipped(path: Path | None) -> Path | None:
     """The file itself where it exists; else what is shipped as `video`, `video.yaml` or `scenarios/video.yaml`."""
     if path is None or path.exists():

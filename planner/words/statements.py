@@ -74,7 +74,7 @@ def more_gpus(needed: Statement) -> str:
 def other_price(prices: Statement) -> str:
     """The kinds of price that are known."""
     wanted, *known = prices.subjects
-    return f"set buy.price to {' or '.join(known)}, or put a {wanted} price into prices.yaml of a --catalog directory"
+    return f"set buy.price to {' or '.join(known)}, or put its {wanted} price into prices.yaml of a --catalog directory"
 
 
 def others_miss_too(miss: Statement) -> str:
@@ -161,8 +161,8 @@ REMEDIES: dict[Code, Template] = {
     Code.ALLOW_RETIRED_PURCHASE: "set buy.retired to true if you can still buy one, or price another in a prices.yaml "
     "with --catalog",
     Code.NAME_PROVIDERS: "name providers to rent from under buy.providers, or leave {0} out of buy.gpus",
-    Code.PRICE_THE_GPU: "ask for more of them, price a {0} in prices.yaml of a --catalog directory, or list your own "
-    "under buy.own",
+    Code.PRICE_THE_GPU: "allow more providers, regions or kinds of price under buy, price a {0} in prices.yaml of a "
+    "--catalog directory, or list your own under buy.own",
     Code.MEASURE: "measure with `planner calibrate` on a {0}, or name a folder of profiles with `--profiles DIR`",
     Code.AS_SAID: "{text}",
     Code.LARGER_GPU: "a GPU with {needed_bytes:gb_up} at least",

@@ -132,6 +132,7 @@ BEST = Recommendation(
     replayed=REPLAYED,
     models=(VGG, YOLO),
     gpus=GPUS,
+    demand_factor_max=1.52,
 )
 DEARER = replace(
     BEST,

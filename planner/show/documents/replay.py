@@ -24,11 +24,11 @@ GPUS_NOTE = (
 
 def verdict(answer: Recommendation | Simulation) -> Text:
     """How the SLOs stand; green only where nothing is predicted or assumed."""
-    tone = Tone.BAD
-    if answer.feasible:
-        weak = any(model.predicted for model in answer.models)
-        tone = Tone.WARN if weak else Tone.GOOD
-    return Text(prose.slo_line(answer), tone)
+    line = prose.slo_line(answer)
+    if not answer.feasible:
+        return Text(line, Tone.BAD)
+    weak = prose.weak_line(answer.models)
+    return Text(f"{line} {weak}", Tone.WARN) if weak else Text(line, Tone.GOOD)
 
 
 def stats(answer: Recommendation | Simulation, at: str) -> list[Stat]:

@@ -129,6 +129,14 @@ def slo_line(answer: Recommendation | Simulation) -> str:
     return f"{doubt(answer) or f'SLO met: {len(models)} of {all_models}'}. Tightest: {tight}."
 
 
+def weak_line(models: Sequence[ModelAnswer]) -> str:
+    """`Figures of 2 of 6 models are predicted or assumed.`; empty where all are measured, published or fitted."""
+    weak = [m for m in models if m.predicted or m.evidence is Evidence.ASSUMED]
+    kinds = {"predicted" if m.predicted else "assumed in part" for m in weak}
+    whose = "all models" if len(weak) == len(models) else f"{len(weak)} of {counted(len(models), 'model')}"
+    return f"Figures of {whose} are {' or '.join(sorted(kinds, reverse=True))}." if weak else ""
+
+
 def doubt(answer: Recommendation | Simulation) -> str:
     """Why SLOs that each model meets are not sure; empty where they are."""
     if answer.replayed and too_few_draws(answer.replayed):

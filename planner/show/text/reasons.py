@@ -44,6 +44,8 @@ RULES = {
 }
 FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
 """What can stop a fleet that was tried; the rest stops an offer before."""
+LEAST_PAID_USD = 0.0005
+"""Below it, dollars round to nothing: a machine of one's own at a low price, or none."""
 PRECISIONS = "At another precision or in another runtime, as large batches, not replayed"
 
 
@@ -192,7 +194,7 @@ def bargain(one: Measurement) -> str:
     """`10 minutes, $0.09, for $37/month to be expected. `; empty in plans that do not say."""
     if math.isnan(one.minutes):
         return ""
-    paid = "" if math.isnan(one.usd) else f", {dollars(one.usd)}"
+    paid = f", {dollars(one.usd)}" if one.usd >= LEAST_PAID_USD else ""
     worth = one.worth_usd_per_month
     saved = "" if math.isnan(worth) else f", for {dollars(worth)}/month to be expected"
     return f"It takes {one.minutes:g} minutes{paid}{saved}. "
@@ -229,4 +231,6 @@ def assumption_lines(assumptions: Sequence[Statement]) -> list[str]:
 def refusals_title(plan: Plan) -> str:
     """Heading of what was refused."""
     best = plan.recommendation
-    return "Why nothing cheaper works" if best.feasible else "What was rejected, and why"
+    if not best.feasible:
+        return "What was rejected, and why"
+    return "Cheaper ones that were tried" if saving(best) else "Why nothing cheaper works"

@@ -12,6 +12,7 @@ from planner.show.documents.brief import DOUBTS_SHOWN, brief
 from planner.show.documents.replay import verdict
 from planner.units.writing import Screen
 from planner.words.candidates import subject_name
+from simulator.world.profile import Evidence
 
 PREDICTED = replace(VGG, predicted=True)
 
@@ -59,7 +60,17 @@ def test_notes_on_single_figures_come_after_what_weakens_the_plan():
     assert [line for line in shown[1:] if "note" in line] == shown[1:]
 
 
-@pytest.mark.parametrize(("predicted", "tone"), [(False, Tone.GOOD), (True, Tone.WARN)])
-def test_only_what_nobody_predicts_is_green(predicted, tone):
-    models = tuple(replace(model, predicted=predicted) for model in PLAN.recommendation.models)
-    assert verdict(replace(PLAN.recommendation, models=models)).tone is tone
+@pytest.mark.parametrize(
+    ("predicted", "evidence", "tone", "words"),
+    [
+        (False, Evidence.MEASURED, Tone.GOOD, "SLO 99 %."),
+        (False, Evidence.PUBLISHED, Tone.GOOD, "SLO 99 %."),
+        (False, Evidence.ASSUMED, Tone.WARN, "Figures of all models are assumed in part."),
+        (True, Evidence.PREDICTED, Tone.WARN, "Figures of all models are predicted."),
+    ],
+)
+def test_only_what_nobody_predicts_or_assumes_is_green(predicted, evidence, tone, words):
+    models = tuple(replace(m, predicted=predicted, evidence=evidence) for m in PLAN.recommendation.models)
+    shown = verdict(replace(PLAN.recommendation, models=models))
+    assert shown.tone is tone
+    assert shown.text.endswith(words)

@@ -1,6 +1,7 @@
 """Why a plan is what it is: what binds each model, what was refused and why, what would change the answer."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recommendation
 from planner.model.simulation import Simulation
@@ -110,13 +111,13 @@ def sensitivity(plan: Plan, answer: Recommendation) -> list[str]:
 
 def load_room(answer: Recommendation | Simulation) -> list[str]:
     """How much more could be asked."""
-    if not answer.gpus:
+    bears = answer.demand_factor_max
+    if not answer.gpus or not isfinite(bears):
         return []
-    device = max(answer.gpus, key=lambda g: g.offered_load + g.load_share)
-    if not (taken := device.offered_load + device.load_share):
-        return []
-    grown = f"{1 / taken:.2f} times the demand would fill it" if taken < 1 else "more demand needs more GPUs"
-    return [f"Load: {device.id} is loaded most, {share(taken)} in full batches: {grown}; SLOs are missed earlier."]
+    device = max(answer.gpus, key=lambda g: g.offered_load)
+    grown = f"no queue grows for good up to {bears:.2f} times the demand, weights loaded in full batches too"
+    room = f"{grown}; SLOs are missed earlier" if bears > 1 else "more demand needs more GPUs"
+    return [f"Load: {device.id} is loaded most, {share(device.offered_load)} in full batches; {room}."]
 
 
 def price_room(plan: Plan, answer: Recommendation) -> list[str]:

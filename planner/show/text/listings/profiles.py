@@ -67,7 +67,7 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
         f"Loading: {_loading(profile, raw)}; {profile.load_evidence}.",
         *_beside_loading(profile, raw),
         f"Besides, a process holds {_context(profile)}.",
-        f"Latency: {profile.latency_evidence}, coefficient of variation {profile.latency_cv:.2g}.",
+        f"Latency: {profile.latency_evidence}, {_spread(profile, raw)}.",
         *([f"Sessions: {_sessions(profile, raw)}."] if raw.get("sessions") else []),
         *([f"Fit: {_quality(profile.latency_fit)}."] if profile.latency_fit else []),
         f"Source: {profile.source} ({profile.as_of}).",
@@ -89,8 +89,10 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     """A row for each batch size that was measured."""
     rows = Rows([int(x) for x in profile.latency.x])
     columns = [rows.figures("batch", str)]
+    points = [_latency_points(raw, n) for n in rows.items]
     if profile.latency_fit:
-        columns.append(Column("measured", [seconds(y) for y in profile.latency.y], right=True))
+        seen = [_measured_s(of) or y for of, y in zip(points, profile.latency.y, strict=True)]
+        columns.append(Column("measured", list(map(seconds, seen)), right=True))
     columns += [
         rows.figures("latency", lambda n: seconds(profile.latency(n))),
         rows.figures("rate", lambda n: per_second(n / profile.latency(n))),
@@ -99,7 +101,7 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     slack = profile.slack
     if slack is not None:
         columns.append(rows.figures("of it slack", lambda n: size_text(slack(n))))
-    return [*columns, *_of_points([_latency_points(raw, n) for n in rows.items])]
+    return [*columns, *_of_points(points)]
 
 
 def _trained(steps: Mapping[str, Any]) -> list[Column]:
@@ -152,6 +154,12 @@ def _latency_points(raw: Mapping[str, Any], batch: int) -> list[Mapping[str, Any
     return [part_of(session, "points", "latency", str(batch)) for session in raw.get("sessions") or [raw]]
 
 
+def _measured_s(points: Sequence[Mapping[str, Any]]) -> float | None:
+    """Mean time of all runs of a batch, also of one whose fit takes another's; None where no run was kept."""
+    runs_s = [numbers_in(part_of(point, "samples").get("wall_s")) for point in points]
+    return fmean(map(fmean, filter(None, runs_s))) if any(runs_s) else None
+
+
 def _runs(samples_s: Sequence[Sequence[float]]) -> list[Column]:
     """How often each batch size was run, and how its times spread."""
     rows = Rows(samples_s)
@@ -176,6 +184,15 @@ def _sessions(profile: Profile, raw: Mapping[str, Any]) -> str:
     levels = numbers_in([one.get("level") for one in raw["sessions"]])
     ends = f" at {min(levels):.3g} to {max(levels):.3g} times the usual time" if levels else ""
     return f"{len(raw['sessions'])}{ends}{differ}; {coming}"
+
+
+def _spread(profile: Profile, raw: Mapping[str, Any]) -> str:
+    """`coefficient of variation 0.03`; of batches that mostly ran once that it is not known."""
+    points = [point for n in profile.latency.x for point in _latency_points(raw, int(n))]
+    runs = [len(numbers_in(part_of(point, "samples").get("wall_s"))) for point in points]
+    if any(runs) and median(filter(None, runs)) < 2:
+        return "and how far runs differ is not known: most batches ran once"
+    return f"coefficient of variation {profile.latency_cv:.2g}"
 
 
 def _context(profile: Profile) -> str:
