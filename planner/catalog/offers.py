@@ -136,6 +136,11 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
     return found, refused
 
 
+def kinds_on_offer(catalog: Catalog, buy: BuySpec) -> tuple[str, ...]:
+    """Kinds of GPU that are named, or else that may be had."""
+    return tuple(dict.fromkeys(buy.gpus or (offer.gpu.name for offer in offers(catalog, buy)[0])))
+
+
 def _judged(catalog: Catalog, rented: Sequence[Instance], buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """Instances that may be had, and those that may not."""
     judged = [_judge(catalog, instance, buy) for instance in rented]

@@ -531,6 +531,16 @@ class OfOneKind:
     """How far it was looked at; of one that was only screened the figures are rough."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindLeftOut:
+    """A kind of GPU on offer of which no fleet stands beside the others."""
+
+    gpu: str
+    why: Statement
+    usd_per_hour_at_least: float | None = None
+    """Price that no fleet of it alone can beat; None where it cannot carry the work, or nobody sells it so."""
+
+
 NOTHING_TRIED = Recommendation(
     feasible=False,
     instances=(),
@@ -626,6 +636,8 @@ class Plan:
     alternatives, and so on."""
     by_gpu: tuple[OfOneKind, ...] = ()
     """Each kind of GPU alone, the cheapest first, without those that cannot do it or cost more than twice as much."""
+    by_gpu_left_out: tuple[KindLeftOut, ...] = ()
+    """Those others of the kinds that the scenario names, or else that are on offer, and why."""
     rejections: tuple[Rejection, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     """What the recommendation rests on in place of profiles, each at its largest batch."""

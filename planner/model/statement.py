@@ -34,6 +34,8 @@ class Code(StrEnum):
     TOO_MANY_GPUS = "too-many-gpus"
     TOO_FEW_MACHINES = "too-few-machines"
     TOO_DEAR = "too-dear"
+    KIND_TOO_DEAR = "kind-too-dear"
+    NO_FLEET_OF_KIND = "no-fleet-of-kind"
     STATION_TOO_BUSY = "station-too-busy"
     NO_STATION = "no-station"
     # What would help

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import floor
 
 from planner.catalog.offers import Offer
-from planner.model.candidate import Candidate, OnGpu
+from planner.model.candidate import Candidate, MachineType, OnGpu
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.scenario import MemoryPolicy
 from planner.model.statement import Code, Statement
@@ -19,7 +19,19 @@ from simulator.clock.metrics import Verdict
 from simulator.world.workload import FixedRate
 
 ONE_MORE_GPU = Statement(code=Code.MORE_GPUS, figures={"gpu_count": 1})
+KIND_TOO_DEAR, NO_FLEET_OF_KIND = Statement(code=Code.KIND_TOO_DEAR), Statement(code=Code.NO_FLEET_OF_KIND)
 SWAPPING = Statement(code=Code.ALLOW_SWAPPING)
+
+
+def kind_of(no: Rejection) -> str | None:
+    """The kind of GPU on which models cannot run, or that nobody sells so; None where a fleet or an offer was."""
+    match no.subject:
+        case OnGpu(gpu=gpu):
+            return gpu
+        case MachineType(gpu=gpu) if no.bottleneck in (Bottleneck.PRICE, Bottleneck.RETIRED):
+            return gpu
+        case _:
+            return None
 
 
 def dominated(offer: Offer, by: Offer) -> Rejection:

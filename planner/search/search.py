@@ -1,18 +1,26 @@
 """Search: fleets cheapest first, their models packed and replayed, until one meets every SLO."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, partial
 from itertools import chain
 from math import inf
 
-from planner.catalog.offers import Catalog, Offer, offers
+from planner.catalog.offers import Catalog, Offer, kinds_on_offer, offers
 from planner.io.load import Loaded, workload
 from planner.io.warm import versions
 from planner.model.candidate import Candidate
-from planner.model.plan import NOTHING_TRIED, Plan, PlanWarning, Recommendation, Rejection
+from planner.model.plan import (
+    NOTHING_TRIED,
+    KindLeftOut,
+    OfOneKind,
+    Plan,
+    PlanWarning,
+    Recommendation,
+    Rejection,
+)
 from planner.model.progress import Progress, silent
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
@@ -35,7 +43,17 @@ from planner.search.even import is_plain, spread
 from planner.search.outlooks import look_ahead, other_precisions, predictions
 from planner.search.placement import Miss, OnFleet, within_headroom
 from planner.search.question import Question, ask, predictor_of
-from planner.search.rejections import misfit, missed_slo, replayed, too_dear, too_few_machines, too_many
+from planner.search.rejections import (
+    KIND_TOO_DEAR,
+    NO_FLEET_OF_KIND,
+    kind_of,
+    misfit,
+    missed_slo,
+    replayed,
+    too_dear,
+    too_few_machines,
+    too_many,
+)
 from planner.search.variants import DIGITS, Goal, on_best_evidence
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_line
@@ -154,12 +172,14 @@ def plan_of_one_way(
     bound = answer.lower_bound_usd_per_hour
     slo_s = {model: need.slo.latency_s for model, need in shown.replay.needs.items()}
     alternatives = tuple(recommend(trial, bound) for trial in others)
+    by_gpu = of_each_kind(alone, catalog)
     return replace(
         plan,
         recommendation=answer,
         alternatives=alternatives,
         pareto=pareto([answer, *alternatives]) if best else (),
-        by_gpu=of_each_kind(alone, catalog),
+        by_gpu=by_gpu,
+        by_gpu_left_out=search.left_out(kinds_on_offer(catalog, scenario.buy), by_gpu) if best else (),
         predictions=predictions(shown, predictor) if predictor else (),
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),
@@ -222,6 +242,8 @@ class FleetSearch:
         self.hardest = HardestDraws()
         self.too_few = False
         """Whether a fleet failed only for want of requests, so that no other would do better."""
+        self.passed_over: dict[str, KindLeftOut] = {}
+        """Kinds of GPU of which no fleet is set beside the others."""
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
 
@@ -423,9 +445,10 @@ class FleetSearch:
         programs = [one for one in self._of_each_kind(self.question.offers) if only != {one.offers[0].gpu.name}]
         most = DEARER_MAX * best.cost_usd_per_hour
         objective = self.question.scenario.objective
-        for place, (bound, program) in enumerate(cheapest_first(programs, most)):
+        for place, (bound, program) in enumerate(cheapest_first(programs)):
             near = bound <= most
-            if not near and self._must_cut(program):
+            if not near and (place >= KINDS_SHOWN - 1 or self._must_cut(program)):
+                self._pass_over(program, KIND_TOO_DEAR, bound)
                 continue
             effort = ALTERNATIVE if near and place < KINDS_ALONE_MAX else GLANCE
             trial = self.best(program, Objective.COST, effort, most if effort is ALTERNATIVE else inf)
@@ -435,7 +458,20 @@ class FleetSearch:
                 trial = self.best(program, Objective.COST, ALTERNATIVE)
             if trial:
                 trials.append(trial)
+            else:
+                self._pass_over(program, NO_FLEET_OF_KIND, bound)
         return sorted(trials, key=lambda t: (t.cost_usd_per_hour, candidate_name(t.candidate)))
+
+    def _pass_over(self, program: FleetProgram, why: Statement, bound_usd_per_hour: float) -> None:
+        gpu = program.offers[0].gpu.name
+        self.passed_over[gpu] = KindLeftOut(gpu=gpu, why=why, usd_per_hour_at_least=bound_usd_per_hour)
+
+    def left_out(self, kinds: Iterable[str], shown: Sequence[OfOneKind]) -> tuple[KindLeftOut, ...]:
+        """Those of some kinds of GPU that are not shown, and why."""
+        known = {one.gpu for one in shown}
+        whys = {kind_of(no): no.why for no in reversed(self.rejections)}
+        others = [KindLeftOut(gpu=gpu, why=whys.get(gpu, NO_FLEET_OF_KIND)) for gpu in kinds if gpu not in known]
+        return tuple(self.passed_over.get(one.gpu, one) for one in others)
 
     def _must_cut(self, program: FleetProgram) -> bool:
         """Whether some model fits no kind of GPU of a program as a whole."""
@@ -547,11 +583,10 @@ class FleetSearch:
         return (*warnings, cut_off) if self.cut_off else warnings
 
 
-def cheapest_first(programs: Sequence[FleetProgram], most_usd_per_hour: float) -> list[tuple[float, FleetProgram]]:
-    """Programs by what their fleets cost at least: the first few, and all that cost no more; none that cannot do it."""
+def cheapest_first(programs: Sequence[FleetProgram]) -> list[tuple[float, FleetProgram]]:
+    """Programs with what their fleets cost at least; none that cannot do it."""
     bounds = [(program.lower_bound_usd_per_hour(), program) for program in programs]
-    carrying = sorted(((b, program) for b, program in bounds if b is not None), key=lambda pair: pair[0])
-    return [(b, p) for place, (b, p) in enumerate(carrying) if place < KINDS_SHOWN - 1 or b <= most_usd_per_hour]
+    return sorted(((b, program) for b, program in bounds if b is not None), key=lambda pair: pair[0])
 
 
 def goal_of(objective: Objective, trial: Trial) -> float:

@@ -137,6 +137,8 @@ REASONS: dict[Code, Template] = {
     Code.HOST_TOO_FULL: "the fullest host needs {needed_bytes:gb_up} of {limit_bytes:gb}",
     Code.TOO_BUSY: "the busiest GPU would work {work:share1} of the time, with {headroom:share} to be kept free",
     Code.FEW_TURNS: "{0} gets turns for {served:share} of its frames: its GPU is busy with other models",
+    Code.KIND_TOO_DEAR: "over twice the cheapest",
+    Code.NO_FLEET_OF_KIND: "no answer: no fleet of it that was tried within what may be bought meets every SLO",
     Code.LONG_WAIT: "{0} would wait {worst_s:ms0} in the worst case while its GPU serves other models",
     Code.OVERLOADED: overloaded,
     Code.QUEUES_GREW: "what waits for {all} grew from the middle of the replays to their end",

@@ -37,7 +37,7 @@ def document(plan: Plan) -> Document:
         sections=[
             Section("", models(best)),
             Section("What runs out first", [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
-            Section("Each kind of GPU alone", [kinds(plan)]),
+            Section("Each kind of GPU alone", kinds(plan)),
             Section(
                 reasons.refusals_title(plan),
                 [] if feasible else [Items(reasons.refusals(plan), shown=REFUSALS_SHOWN, rest=MORE)],
@@ -105,10 +105,11 @@ def models(best: Recommendation) -> list[Block]:
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
 
 
-def kinds(plan: Plan) -> Table:
-    """The cheapest fleet of each kind of GPU."""
+def kinds(plan: Plan) -> list[Block]:
+    """The cheapest fleet of each kind of GPU, and the kinds without one."""
     shown = {"GPU", "GPUs", "$/h", "$/month", "spot $/h", "SLOs hold", "evidence"}
-    return Table([column for column in kind_columns(plan) if column.title in shown])
+    table = Table([column for column in kind_columns(plan) if column.title in shown])
+    return [table, *(Text(line, indent=2) for line in reasons.kinds_left_out(plan))]
 
 
 def p99(model: ModelAnswer) -> str:

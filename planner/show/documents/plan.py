@@ -184,7 +184,9 @@ def latency(plan: Plan) -> Iterator[Block]:
 
 def by_gpu(plan: Plan) -> list[Block]:
     """The cheapest fleet of each kind of GPU: at which prices, how busy, how sure, on what evidence."""
-    return [Table(kind_columns(plan))] if plan.by_gpu else []
+    if not plan.by_gpu:
+        return []
+    return [Table(kind_columns(plan)), *(Text(line) for line in reasons.kinds_left_out(plan))]
 
 
 def kind_columns(plan: Plan) -> list[Column]:
@@ -223,10 +225,11 @@ def month_of(one: OfOneKind) -> float:
 
 
 def held(one: OfOneKind) -> str:
-    """In which share of all draws every SLO is met; of what was only screened no share is said."""
-    if one.searched is Searched.SCREENED:
-        return "not confirmed"
-    return "-" if one.slo_held is None else share(one.slo_held.mean)
+    """In which share of all draws every SLO is met; of what was only screened the low end of the interval."""
+    screened = one.searched is Searched.SCREENED
+    if one.slo_held is None:
+        return "not confirmed" if screened else "-"
+    return f"{share(one.slo_held.low)} or more" if screened else share(one.slo_held.mean)
 
 
 def others(plan: Plan) -> list[Block]:

@@ -27,6 +27,7 @@ from planner.words.statements import (
     assumption,
     measurement,
     names_and_more,
+    reason,
     rejection_reason,
     rejection_remedy,
     warning,
@@ -91,6 +92,16 @@ def rejection_text(no: Rejection) -> str:
 def never_tried(plan: Plan) -> list[str]:
     """What was never tried, for want of a profile, a price or a seller: one line for each cause."""
     return [*without_profile(plan), *without_offer(plan)]
+
+
+def kinds_left_out(plan: Plan) -> list[str]:
+    """Kinds of GPU on offer that no fleet stands for, those with the same reason in one line."""
+    alike: dict[str, list[str]] = {}
+    for one in plan.by_gpu_left_out:
+        least = one.usd_per_hour_at_least
+        price = "" if least is None else f" ({dollars(least)}/h at least)"
+        alike.setdefault(reason(one.why), []).append(f"{one.gpu}{price}")
+    return [f"Left out: {', '.join(kinds)}: {why}." for why, kinds in alike.items()]
 
 
 def without_profile(plan: Plan) -> Iterator[str]:

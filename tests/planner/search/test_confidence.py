@@ -15,8 +15,11 @@ from planner.model.choices import PriceKind
 from planner.model.parts.machines import BuySpec, EvidenceAsked, OwnMachine
 from planner.model.plan import Drawn, Plan
 from planner.model.scenario import Scenario
+from planner.model.statement import Code
 from planner.prediction.predict import Predictor
 from planner.search.question import ask
+from planner.show.kept import render
+from planner.units.writing import Format, Screen
 from simulator.world.curves import Interpolated
 from simulator.world.doubt import DrawnSpeeds
 from simulator.world.profile import Doubt, Profile
@@ -126,6 +129,34 @@ def test_each_kind_of_gpu_stands_beside_the_others() -> None:
     assert t4.usd_per_hour_by_price[PriceKind.ON_DEMAND] == pytest.approx(t4.cost_usd_per_hour)
     assert t4.usd_per_hour_by_price[PriceKind.SPOT] < t4.cost_usd_per_hour
     assert 4 * 30.0 * 0.020 / t4.gpu_count == pytest.approx(t4.utilization, rel=0.1)
+
+
+FAST = (
+    "T4", "A10G", "L4", "A10", "L40S", "A100-40GB", "A100-80GB", "H100", "H200", "RTX4090", "RTX-A6000", "B200", "B300",
+    "GH200-96GB", "V100",
+)  # fmt: skip
+"""Kinds that are rented."""
+
+
+def test_each_kind_that_is_named_has_its_fleet_or_a_reason() -> None:
+    """All are equally fast but the RTX 3090, which is too slow: whatever is dearest is over twice the cheapest."""
+    known = [profile("detector", CATALOG.gpus[gpu], 0.0, 0.020) for gpu in FAST]
+    slow = profile("detector", CATALOG.gpus["RTX3090"], 0.0, 2.0)
+    asked_kinds = (*FAST, "RTX3090", "K80", "Jetson-AGX-Xavier")
+    one = scenario([model("detector", 0.5)], {"detector": (4, 30.0)}, buy=BuySpec(gpus=asked_kinds))
+    plan = planned(one, shelf(*known, slow))
+    left_out = {kind.gpu: kind for kind in plan.by_gpu_left_out}
+    assert sorted([*left_out, *(kind.gpu for kind in plan.by_gpu)]) == sorted(asked_kinds)
+    assert left_out["RTX3090"].why.code is Code.SAMPLE_TOO_SLOW
+    assert left_out["K80"].why.code is Code.NOT_SOLD
+    assert left_out["Jetson-AGX-Xavier"].why.code is Code.GPU_NOT_PRICED
+    dear = [kind for kind in plan.by_gpu_left_out if kind.why.code is Code.KIND_TOO_DEAR]
+    assert dear
+    for kind in dear:
+        assert kind.usd_per_hour_at_least is not None
+        assert kind.usd_per_hour_at_least > 2 * plan.recommendation.cost_usd_per_hour
+    text = render(plan, Format.TABLE, Screen())
+    assert all(kind in text for kind in asked_kinds)
 
 
 def test_a_prediction_is_made_at_the_quantile_that_is_asked() -> None:
