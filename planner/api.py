@@ -692,8 +692,10 @@ def reprice(plan: "planner.model.plan.Plan | File", prices: File, kind: str | No
 
 
 def export(plan: "planner.model.plan.Plan | File", to: str, out: File, *, force: bool = False) -> Mapping[str, str]:
-    """Files that deploy, watch or draw a plan, written to a folder: triton, skypilot, kubernetes, ray-serve,
-    openmetrics or perfetto. Their texts by path in that folder."""
+    """Files that deploy, watch or draw a plan, written to a folder. Their texts by path in that folder.
+
+    `to`: one of `planner.model.choices.Target`.
+    """
     from planner.exports.targets import export as written
 
     if isinstance(plan, File):

@@ -125,6 +125,9 @@ def keep_standard_output() -> None:
     sys.stdout = answers
 
 
+CHECKED = "Value error, "
+"""Put before a rule that a value breaks, by the library that typer checks with."""
+
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer says of options that cannot be; which library has its class depends on the version of typer."""
 
@@ -148,4 +151,5 @@ def usage(error: Any) -> str:
     if context is not None and said == context.get_help():
         return str(said)
     command = context.command_path if context is not None else "planner"
-    return shortened(f"{command}: {' '.join(said.split()).rstrip('.')}. See {command} --help.")
+    wrong = " ".join(said.split()).rstrip(".").replace(CHECKED, "", 1)
+    return shortened(f"{command}: {wrong}. See {command} --help.")

@@ -27,13 +27,14 @@ from planner.model.simulation import Simulation
 from planner.placing import sizing
 from planner.placing.fleets import cost_usd_per_hour
 from planner.placing.packing import Portion, Rules, duty_cycle
+from planner.search.simulation import POLICIES
 from planner.units.reading import HOURS_PER_MONTH, HOURS_PER_YEAR
 from simulator.clock import metrics
 from simulator.clock.link import fair_rates
 from simulator.clock.records import Outcome, Requests, SimulationResult
 from simulator.rules.batching import close_at, first_kept
 from simulator.rules.memory import Residency
-from simulator.rules.scheduling import split
+from simulator.rules.routing import split
 from simulator.world import deployment, profile
 from simulator.world.curves import Interpolated, LoadTime
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Service
@@ -70,6 +71,12 @@ DEFINED = [
 def anchor(heading: str) -> str:
     """As GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_every_policy_that_can_be_named_is_on_the_page_of_commands(kind: str) -> None:
+    names = ", ".join(f"`{name}`" for name in POLICIES[kind].names)
+    assert f"| `{kind}` | {names} |" in (ROOT / "docs" / "cli.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

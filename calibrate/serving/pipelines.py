@@ -389,7 +389,8 @@ class PipelineBench(Bench):
         line = StageLine(service, stage, runner)
         of = self.flow.open.stages[service.model]
         assert isinstance(of, RealModelStage)
-        of.open_alone(line)
+        of.queues.append(line)
+        of.open_alone()
         return line
 
     def recorded(

@@ -18,7 +18,7 @@ from calibrate.devices.regime import CASTS, in_regime, of_process
 from calibrate.io.points import Settings
 from calibrate.serving.executor import Executor, RealGpu, WaitingLine
 from calibrate.serving.resident import Weights
-from calibrate.serving.served import Held, Served, ServeError, batch_sizes, doublings
+from calibrate.serving.served import HeldMemory, Served, ServeError, batch_sizes, doublings
 from calibrate.sweep.measure import MeasuredModel
 from calibrate.zoo import zoo
 from calibrate.zoo.built import tensors
@@ -100,7 +100,7 @@ def serve_on(
     ended_s = min(executor.ended_s, duration_s)
     gpu = executor.gpu
     name = gpu.device.id
-    held = Held(
+    held = HeldMemory(
         limit_bytes=gpu.device.memory_bytes,
         counted_peak_bytes=max(gpu.memory_used),
         workspace_bytes={line.stage.model: line.measured_bytes for line in gpu.lines},

@@ -60,7 +60,7 @@ class Actions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldMemory:
     """Memory that a process was seen to hold."""
 
     limit_bytes: int
@@ -94,7 +94,7 @@ class Served:
     result: SimulationResult
     """The same columns as of a simulation. Where the run was stopped, `duration_s` is until then."""
     actions: tuple[Actions, ...]
-    held: Mapping[str, Held]
+    held: Mapping[str, HeldMemory]
     """By device."""
     stopped: str | None = None
     """Why it ended before its time; None where it did not."""

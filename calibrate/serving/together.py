@@ -17,7 +17,7 @@ import numpy as np
 
 from calibrate.serving.executor import NAP_S, interrupts_noted
 from calibrate.serving.serve import Source, Start, alone, requests, serve_alone
-from calibrate.serving.served import Held, Served, ServeError, joined
+from calibrate.serving.served import HeldMemory, Served, ServeError, joined
 from simulator.clock.records import Batches, MemoryUse, SimulationResult
 from simulator.rules.queues import Log
 from simulator.world.deployment import Deployment
@@ -155,8 +155,8 @@ def _lost(job: ServingJob, ended_s: float, why: str) -> Served:
     return Served(result=result, actions=(), held={gpu.id: _unseen(gpu)}, stopped=why)
 
 
-def _unseen(gpu: Gpu) -> Held:
-    return Held(
+def _unseen(gpu: Gpu) -> HeldMemory:
+    return HeldMemory(
         limit_bytes=gpu.memory_bytes,
         counted_peak_bytes=gpu.context_bytes,
         workspace_bytes={},

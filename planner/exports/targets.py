@@ -12,6 +12,7 @@ from planner.exports.folder import write_folder
 from planner.exports.names import file_names
 from planner.model.choices import Target
 from planner.model.plan import Plan
+from planner.units.reading import did_you_mean
 from planner.words.candidates import candidate_name
 from simulator.errors import InputError
 
@@ -33,7 +34,8 @@ def export(plan: Plan, target: str, folder: Path, force: bool = False, name: str
     `name` is the plan's file, which errors about it begin with.
     """
     if target not in list(Target):
-        raise InputError(f"to: must be one of {', '.join(Target)}, got {target}.")
+        hint = did_you_mean(target, list(Target))
+        raise InputError(f"to: must be one of {', '.join(Target)}, got {target}.{hint}")
     try:
         files = files_of(plan, Target(target))
     except ExportError as error:

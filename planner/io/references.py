@@ -11,11 +11,14 @@ from planner.model.parts.streams import sending
 from planner.units.errors import Steps, Wrong
 from planner.units.reading import did_you_mean
 
+Entries = Sequence[tuple[int, dict[str, Any]]]
+"""Items of a list, with their numbers."""
+
 
 def structure(data: dict[str, Any]) -> Iterator[Wrong]:
     """Errors between the parts of a scenario: names, references, and keys that go together."""
     models, streams, pipelines = (mappings(data, key) for key in ("models", "streams", "pipelines"))
-    names = [entry["name"] for _, entry in (*models, *pipelines) if isinstance(entry.get("name"), str)]
+    names = [name for _, name in named([*models, *pipelines])]
     asked = {str(entry.get("model")) for _, entry in streams}
     yield from nothing_to_serve(data)
     yield from names_of_models(models, asked)
@@ -32,19 +35,25 @@ def structure(data: dict[str, Any]) -> Iterator[Wrong]:
             yield from below((key,), rule(data[key]))
 
 
-def names_of_models(models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]) -> Iterator[Wrong]:
+def names_of_models(models: Entries, asked: Set[str]) -> Iterator[Wrong]:
     """Models of the same name, and models that no stream asks."""
     seen: set[str] = set()
-    for i, entry in models:
-        name = entry.get("name")
-        if not isinstance(name, str):
-            continue
+    for i, name in named(models):
         if name in seen:
             yield ("models", i, "name"), f"`{name}` is the name of another model. Name them apart and use `profile`."
         elif asked and name not in asked:
-            hint = f"Add a stream with `model: {name}` or leave the model out."
-            yield ("models", i, "name"), f"no stream asks `{name}`. {hint}"
+            yield ("models", i, "name"), unasked(name, "model")
         seen.add(name)
+
+
+def named(entries: Entries) -> Iterator[tuple[int, str]]:
+    """Number and name of those that have one."""
+    return ((i, entry["name"]) for i, entry in entries if isinstance(entry.get("name"), str))
+
+
+def unasked(name: str, kind: str) -> str:
+    """What is wrong with a model or pipeline that no stream asks."""
+    return f"no stream asks `{name}`. Add a stream with `model: {name}` or leave the {kind} out."
 
 
 def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -58,25 +67,20 @@ def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
         yield ("models",), "must not be empty. Add at least one item."
 
 
-def names_of_pipelines(
-    pipelines: Sequence[tuple[int, dict[str, Any]]], models: Sequence[tuple[int, dict[str, Any]]], asked: Set[str]
-) -> Iterator[Wrong]:
+def names_of_pipelines(pipelines: Entries, models: Entries, asked: Set[str]) -> Iterator[Wrong]:
     """Pipelines of the name of something else, those that no stream asks, and those that run no model."""
     taken = {str(entry.get("name")) for _, entry in models}
-    for i, entry in pipelines:
-        name = entry.get("name")
-        if not isinstance(name, str):
-            continue
+    stages = {i: mappings(entry, "stages") for i, entry in pipelines}
+    for i, name in named(pipelines):
         if name in taken:
             yield ("pipelines", i, "name"), f"`{name}` is the name of another model or pipeline. Name them apart."
         elif asked and name not in asked:
-            hint = f"Add a stream with `model: {name}` or leave the pipeline out."
-            yield ("pipelines", i, "name"), f"no stream asks `{name}`. {hint}"
+            yield ("pipelines", i, "name"), unasked(name, "pipeline")
         taken.add(name)
-        yield from below(("pipelines", i), names_of_stages(name, mappings(entry, "stages"), taken))
+        yield from below(("pipelines", i), names_of_stages(name, stages[i], taken))
 
 
-def names_of_stages(name: str, stages: Sequence[tuple[int, dict[str, Any]]], taken: Set[str]) -> Iterator[Wrong]:
+def names_of_stages(name: str, stages: Entries, taken: Set[str]) -> Iterator[Wrong]:
     """Stages of a pipeline that are served by the name of another model, or of which none runs a model."""
     for i, stage in stages:
         if (served := f"{name}.{stage.get('name')}") in taken:
@@ -85,7 +89,7 @@ def names_of_stages(name: str, stages: Sequence[tuple[int, dict[str, Any]]], tak
         yield ("stages",), "run no model: there is nothing to plan GPUs for. Add one that does."
 
 
-def names_in_streams(streams: Sequence[tuple[int, dict[str, Any]]], names: Sequence[str]) -> Iterator[Wrong]:
+def names_in_streams(streams: Entries, names: Sequence[str]) -> Iterator[Wrong]:
     """Streams that ask a model which is not there."""
     for i, entry in streams:
         model = entry.get("model")
@@ -100,7 +104,7 @@ def below(path: Steps, problems: Iterable[Wrong]) -> Iterator[Wrong]:
         yield (*path, *inner), text, *keys
 
 
-def mappings(data: dict[str, Any], key: str) -> list[tuple[int, dict[str, Any]]]:
+def mappings(data: dict[str, Any], key: str) -> Entries:
     """The items of a list that are mappings, with their numbers."""
     items = data.get(key)
     return [(i, item) for i, item in enumerate(items) if isinstance(item, dict)] if isinstance(items, list) else []

@@ -6,7 +6,7 @@ from math import inf, sqrt
 from statistics import NormalDist
 
 from planner.model.plan import Bottleneck
-from planner.placing.rounds import LOST_WEIGHT, Asked, Rule, Turns, gathered, longest_round_s, settle, turns_for
+from planner.placing.rounds import LOST_WEIGHT, Asked, RoundRule, Turns, gathered, longest_round_s, settle, turns_for
 from planner.placing.sizing import Kind, Sized
 from simulator.clock.run import cut
 from simulator.world.model import Layer
@@ -28,9 +28,9 @@ class Rules:
     """By model: how many times closer than its SLO its worst case should stay; learnt from simulation."""
 
     @property
-    def of_rounds(self) -> Rule:
+    def of_rounds(self) -> RoundRule:
         """What a round must keep."""
-        return Rule(float(self.headroom), self.swap, self.prefetch)
+        return RoundRule(float(self.headroom), self.swap, self.prefetch)
 
     def limit_s(self, portion: "Portion") -> float:
         """Latency that the worst case should keep on one GPU; the stages of a replica divide it by their times."""

@@ -34,7 +34,7 @@ HARD = 1e9
 """Score of a GPU that breaks a limit which no simulation could excuse: above that of any strain up to 177."""
 
 
-class Rule(NamedTuple):
+class RoundRule(NamedTuple):
     """What a round must keep."""
 
     headroom: float
@@ -107,7 +107,7 @@ def turns_for(count: int) -> Turns:
     return Turns(**whole, **parts)
 
 
-def settle(asked: Asked, here: Turns, count: int, rule: Rule) -> float:
+def settle(asked: Asked, here: Turns, count: int, rule: RoundRule) -> float:
     """The longest round; sets how strained each model is."""
     longest_s = longest_round_s(asked, here, count, rule)
     usual_s = _usual_round_s(asked, here, count, longest_s, rule)
@@ -141,7 +141,7 @@ def gathered(rate_rps: float, spread: float, round_s: float) -> int:
     return max(1, ceil(mean + spread * sqrt(mean) - 1e-9))
 
 
-def longest_round_s(asked: Asked, here: Turns, count: int, rule: Rule) -> float:
+def longest_round_s(asked: Asked, here: Turns, count: int, rule: RoundRule) -> float:
     """The shortest round that serves all that arrives; sets each batch in it.
 
     Batches only grow from round to round and are capped, so this ends.
@@ -163,7 +163,7 @@ def longest_round_s(asked: Asked, here: Turns, count: int, rule: Rule) -> float:
             return round_s
 
 
-def _busy_s(run_s: float, load_s: float, rule: Rule) -> float:
+def _busy_s(run_s: float, load_s: float, rule: RoundRule) -> float:
     return max(run_s, load_s) if rule.prefetch else run_s + load_s
 
 
@@ -175,7 +175,7 @@ def _total(values: Numbers, count: int) -> float:
     return total
 
 
-def _usual_round_s(asked: Asked, here: Turns, count: int, round_s: float, rule: Rule) -> float:
+def _usual_round_s(asked: Asked, here: Turns, count: int, round_s: float, rule: RoundRule) -> float:
     """A round in which a model that is rarely asked rarely takes part: found from the full round downwards."""
     for _ in range(USUAL_ROUNDS):
         run_s = load_s = 0.0
@@ -233,7 +233,7 @@ class Models(NamedTuple):
 
     asked: Asked
     held: Held
-    rule: Rule
+    rule: RoundRule
 
 
 def score_of(models: Models, here: Turns, model: Numbers, share: Numbers, count: int) -> float:
@@ -308,7 +308,7 @@ def _cap(held: Held, model: int, room_bytes: float) -> int:
     return 0
 
 
-def _most_strained(asked: Asked, here: Turns, count: int, rule: Rule) -> float:
+def _most_strained(asked: Asked, here: Turns, count: int, rule: RoundRule) -> float:
     for i in range(count):
         if not here.cap[i]:
             return inf

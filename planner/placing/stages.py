@@ -17,7 +17,7 @@ RARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemCount:
     """The number of items that a frame has at one stage."""
 
     mean: float
@@ -43,7 +43,7 @@ class Items:
         return min(frames, float(np.arange(len(counted)) @ counted) / self.mean)
 
 
-ONE = Items(1.0, np.array([0.0, 1.0]))
+ONE = ItemCount(1.0, np.array([0.0, 1.0]))
 
 
 def in_order(pipeline: PipelineSpec) -> Iterator[StageSpec]:
@@ -57,9 +57,9 @@ def in_order(pipeline: PipelineSpec) -> Iterator[StageSpec]:
 
 
 @lru_cache(maxsize=64)
-def items_of(pipeline: PipelineSpec) -> Mapping[str, Items]:
+def items_of(pipeline: PipelineSpec) -> Mapping[str, ItemCount]:
     """Items of each stage by its name. A stage after several runs once a frame, if any item came to it at all."""
-    items: dict[str, Items] = {}
+    items: dict[str, ItemCount] = {}
     for stage in in_order(pipeline):
         match stage.after:
             case ():
@@ -71,13 +71,13 @@ def items_of(pipeline: PipelineSpec) -> Mapping[str, Items]:
     return items
 
 
-def joined(arrived: Sequence[Items]) -> Items:
+def joined(arrived: Sequence[ItemCount]) -> ItemCount:
     """Once, but for frames of which nothing came: at most as many as have none on the way where that is rarest."""
     none = min(float(one.chances[0]) for one in arrived)
-    return Items(1 - none, np.array([none, 1 - none]))
+    return ItemCount(1 - none, np.array([none, 1 - none]))
 
 
-def after(items: Items, edge: EdgeSpec) -> Items:
+def after(items: ItemCount, edge: EdgeSpec) -> ItemCount:
     """Items behind one edge: each item before it that goes this way brings a number of its own.
 
     The chances of a sum of so many numbers are found by adding one at a time.
@@ -90,7 +90,7 @@ def after(items: Items, edge: EdgeSpec) -> Items:
     for chance in items.chances:
         found[: len(some)] += chance * some
         some = np.convolve(some, each)[:ITEMS_MAX]
-    return Items(items.mean * edge.share * mean_of(edge.fan_out), trimmed(found))
+    return ItemCount(items.mean * edge.share * mean_of(edge.fan_out), trimmed(found))
 
 
 def trimmed(chances: Floats) -> Floats:

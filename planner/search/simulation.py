@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from enum import StrEnum
 from functools import partial
 from math import nan
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from planner.model.plan import (
     StageAnswer,
 )
 from planner.model.progress import Progress, silent
-from planner.model.scenario import Scenario
+from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.simulation import Simulation
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion
@@ -42,27 +43,41 @@ from planner.search.question import Question, ask, predictor_of
 from planner.search.search import NothingToPlanError, evaluate
 from planner.units.reading import did_you_mean, perhaps
 from planner.words.statements import rejection_line
-from simulator.world.deployment import SwapPolicy
+from simulator.world.deployment import Drop, Eviction, Routing, Scheduling, SwapPolicy
 from simulator.world.sharing import NOTHING_SHARED, Merged
 from simulator.world.workload import Workload
 
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A rule that `--policy` names."""
+
+    key: str
+    """Where the scenario keeps it."""
+    names: type[StrEnum]
+
+
 POLICIES = {
-    "memory": "memory",
-    "scheduling": "scheduling",
-    "routing": "routing",
-    "drop": "drop",
-    "eviction": "swap.eviction",
+    "memory": Policy("memory", MemoryPolicy),
+    "scheduling": Policy("scheduling", Scheduling),
+    "routing": Policy("routing", Routing),
+    "drop": Policy("drop", Drop),
+    "eviction": Policy("swap.eviction", Eviction),
 }
-"""Where the scenario keeps each policy."""
 
 
 def policy_override(text: str) -> str:
     """`eviction=mru` as a change of the scenario: `swap.eviction=mru`."""
-    name, equals, value = text.partition("=")
-    if not equals or name not in POLICIES:
-        hint = did_you_mean(name, list(POLICIES))
+    kind, equals, name = (part.strip() for part in text.partition("="))
+    if not equals or kind not in POLICIES:
+        hint = did_you_mean(kind, list(POLICIES))
         raise NothingToPlanError(f"--policy {text}: unknown.{hint} Write KIND=NAME; kinds: {', '.join(POLICIES)}.")
-    return f"{POLICIES[name]}={value}"
+    policy = POLICIES[kind]
+    names = list(policy.names)
+    if name not in names:
+        hint = did_you_mean(name, names)
+        raise NothingToPlanError(f"--policy {text}: must be one of {', '.join(names)}, got {name}.{hint}")
+    return f"{policy.key}={name}"
 
 
 def simulate_named(
@@ -288,7 +303,7 @@ def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:
     raise PlanMisfitError(f"the scenario no longer offers {wanted.instance}. Plan the scenario anew.")
 
 
-class Served(NamedTuple):
+class PlannedModel(NamedTuple):
     """A model as a plan serves it, on its own or as a stage."""
 
     model: str
@@ -297,18 +312,18 @@ class Served(NamedTuple):
     bottleneck: Bottleneck
 
 
-def served(planned: Recommendation) -> Iterator[Served]:
+def served(planned: Recommendation) -> Iterator[PlannedModel]:
     """The models of a plan, of pipelines those of their stages."""
     for model in planned.models:
         if not model.stages:
-            yield Served(model.name, model.replicas, model.mode, model.bottleneck)
+            yield PlannedModel(model.name, model.replicas, model.mode, model.bottleneck)
         for stage in model.stages:
             if stage.replicas:
-                yield Served(f"{model.name}.{stage.name}", stage.replicas, stage.mode, model.bottleneck)
+                yield PlannedModel(f"{model.name}.{stage.name}", stage.replicas, stage.mode, model.bottleneck)
 
 
 def replicas_of(
-    model: Served, devices: Mapping[str, FleetGpu], question: Question, rejections: Sequence[Rejection]
+    model: PlannedModel, devices: Mapping[str, FleetGpu], question: Question, rejections: Sequence[Rejection]
 ) -> Iterator[Placed]:
     """The replicas of one model as a plan placed them."""
     for replica in model.replicas:

@@ -5,6 +5,7 @@ Most commands know one of them, and import no other.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -57,60 +58,44 @@ def read_kept(path: Path, schemas: Sequence[str] = ()) -> Any:
     raise StoreError(f"{path}: {got}: must be one of {', '.join(schemas)}. {hint}.")
 
 
+DOCUMENTS = {
+    "plan": "plan",
+    "simulation": "simulation",
+    "training": "training",
+    "study": "studies",
+    "horizon": "horizons",
+    "whatif": "whatif",
+}
+"""By kind of answer: the module in `documents/` that makes what people read of it."""
+EXPLANATIONS = {
+    "plan": "plan",
+    "simulation": "simulation",
+    "training": "training",
+    "study": "study",
+    "horizon": "horizon",
+}
+"""The same in `text/explained/`: why an answer is what it is."""
+
+
 def document_of(answer: Any) -> Document:
     """What people read of it."""
-    match kind_of({"schema": answer.schema}):
-        case "plan":
-            from planner.show.documents import plan
-
-            return plan.document(answer)
-        case "simulation":
-            from planner.show.documents import simulation
-
-            return simulation.document(answer)
-        case "training":
-            from planner.show.documents import training
-
-            return training.document(answer)
-        case "study":
-            from planner.show.documents import studies
-
-            return studies.document(answer)
-        case "horizon":
-            from planner.show.documents import horizons
-
-            return horizons.document(answer)
-        case "whatif":
-            from planner.show.documents import whatif
-
-            return whatif.document(answer)
-    raise TypeError(f"{answer.schema} has no document")
+    return _made("planner.show.documents", DOCUMENTS[_kind(answer)], answer)
 
 
 def explanation_of(answer: Any) -> Document:
-    """Why it is what it is."""
-    match kind_of({"schema": answer.schema}):
-        case "plan":
-            from planner.show.text.explained import plan
+    """Why it is what it is; its document, where nothing more is known."""
+    if _kind(answer) not in EXPLANATIONS:
+        return document_of(answer)
+    return _made("planner.show.text.explained", EXPLANATIONS[_kind(answer)], answer)
 
-            return plan.document(answer)
-        case "simulation":
-            from planner.show.text.explained import simulation
 
-            return simulation.document(answer)
-        case "training":
-            from planner.show.text.explained import training
+def _kind(answer: Any) -> str:
+    return str(kind_of({"schema": answer.schema}))
 
-            return training.document(answer)
-        case "study":
-            from planner.show.text.explained import study
 
-            return study.document(answer)
-        case "horizon":
-            from planner.show.text.explained import horizon
-
-            return horizon.document(answer)
-    return document_of(answer)
+def _made(room: str, module: str, answer: Any) -> Document:
+    document: Document = import_module(f"{room}.{module}").document(answer)
+    return document
 
 
 def explained(answer: Any, screen: Screen) -> str:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from itertools import pairwise, repeat
 from time import perf_counter
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import simpy
@@ -18,9 +19,9 @@ from simulator.clock.serving import ServingGpu
 from simulator.errors import DeploymentError
 from simulator.flow.checking import check_pipelines, once
 from simulator.flow.flow import Flow, OpenPipeline
-from simulator.flow.stages import ModelStage, OpenStage, SharedStageQueue, StageQueue, StationStage
-from simulator.rules.queues import FormedQueue, Front, Outage, Queue, Router, SharedQueue, Stage
-from simulator.rules.scheduling import split
+from simulator.flow.stages import OpenStage, StationStage
+from simulator.rules.queues import FormedQueue, Outage, Queue, Stage
+from simulator.rules.routing import Entrance, StreamEntrance
 from simulator.world.curves import by_size
 from simulator.world.deployment import Deployment, Failures, Replica, Routing, Service, SwapPolicy
 from simulator.world.doubt import drawn
@@ -254,19 +255,17 @@ class World:
         self.env = simpy.Environment()
         noise, failing = np.random.SeedSequence([seed, 1]).spawn(2)
         self.outages = self._outages(failing)
+        self.host = {device.id: device.host for device in deployment.devices}
         self.flow = Flow(deployment, demand, seed, self.env, self.outages)
         self.queues: dict[str, list[list[Queue]]] = {}
         """By model: the queues of each replica, one for each stage."""
         self.places: dict[str, list[np.ndarray]] = {}
-        """By model: which requests each replica got; known at the end only where routers or replicas decide."""
-        self.routers: dict[str, Router] = {}
+        """By model: which requests each replica got; known at the end."""
         self.on_device: dict[str, list[Queue]] = {device.id: [] for device in deployment.devices}
-        models = self.flow.models
+        stages = self.flow.models
+        self.entrances = {one.model: stages.get(one.model) or self._entrance(one) for one in deployment.services}
         for service in deployment.services:
-            if service.model in models:
-                self._place_stage(service, models[service.model])
-            else:
-                self._place(service)
+            self._place(service, self.entrances[service.model])
         self.gpus = self._gpus(noise)
 
     def _outages(self, failing: np.random.SeedSequence) -> dict[str, list[Outage]]:
@@ -277,54 +276,21 @@ class World:
         rngs = map(np.random.default_rng, failing.spawn(len(hosts)))
         return {host.id: draw_outages(failures, self.duration_s, rng) for host, rng in zip(hosts, rngs, strict=True)}
 
-    def _place(self, service: Service) -> None:
-        demand = self.demand.get(service.model, Demand(np.empty(0), np.empty(0, dtype=np.int32)))
-        shares = split(len(demand.arrival_s), [replica.share for replica in service.replicas])
-        alone = len(service.replicas) == 1
+    def _entrance(self, service: Service) -> Entrance[Any]:
+        """That of a service whose requests are no stage's items."""
+        asked = self.demand.get(service.model)
+        return StreamEntrance(asked.arrival_s if asked else np.empty(0), service.slo.latency_s)
+
+    def _place(self, service: Service, entrance: Entrance[Any]) -> None:
+        """Queues for a service's replicas."""
+        shared = service.routing is Routing.SHARED and len(service.replicas) > 1
         chains = []
-        front = Front(demand.arrival_s) if service.routing is Routing.SHARED and not alone else None
-        for replica, places in zip(service.replicas, shares, strict=True):
-            parts = self._parts(service, replica)
-            rules = replica.batching, service.slo.latency_s, service.drop
-            if front:
-                first: Queue = SharedQueue(parts[0], front, *rules)
-            else:
-                first = Queue(parts[0], (demand.arrival_s if alone else demand.arrival_s[places]).data, *rules)
-            chains.append(self._chain(replica, parts, first))
-        self.queues[service.model] = chains
-        self.places[service.model] = shares
-        if service.routing is Routing.LEAST_OUTSTANDING and not alone:
-            self._add_router(service, demand.arrival_s.data, [chain[0] for chain in chains])
-
-    def _add_router(self, service: Service, times: Sequence[float], first: Sequence[Queue]) -> Router:
-        hosts = {device.id: device.host for device in self.deployment.devices}
-        away = [self.outages[hosts[replica.devices[0]]] for replica in service.replicas]
-        self.routers[service.model] = Router(times, first, away)
-        return self.routers[service.model]
-
-    def _place_stage(self, service: Service, stage: ModelStage) -> None:
-        """The same for a stage of a pipeline, whose requests come as others are answered."""
-        alone = len(service.replicas) == 1
-        front = Front(np.array(stage.came_s)) if service.routing is Routing.SHARED and not alone else None
-        chains: list[list[Queue]] = []
-        first: list[StageQueue] = []
         for replica in service.replicas:
             parts = self._parts(service, replica)
-            rules = replica.batching, stage.deadline_s, service.drop
-            queue = SharedStageQueue(parts[0], front, *rules) if front else StageQueue(parts[0], (), *rules)
-            chain = self._chain(replica, parts, queue)
-            chain[-1].answered = queue.end_batch
-            first.append(queue)
-            chains.append(chain)
+            first = entrance.add_queue(parts[0], replica.batching, service.drop, shared=shared)
+            chains.append(self._chain(replica, parts, first))
         self.queues[service.model] = chains
-        if alone:
-            stage.open_alone(first[0])
-        elif front:
-            stage.open_shared(first, front)
-        elif service.routing is Routing.LEAST_OUTSTANDING:
-            stage.open_routed(first, self._add_router(service, stage.came_s, first))
-        else:
-            stage.open_in_turn(first, [replica.share for replica in service.replicas])
+        entrance.open(service, [self.outages[self.host[replica.devices[0]]] for replica in service.replicas])
 
     def _parts(self, service: Service, replica: Replica) -> list[Stage]:
         link = min(d.gpu.link_bytes_per_s for d in self.deployment.devices if d.id in replica.devices)
@@ -335,6 +301,7 @@ class World:
         chain = [first]
         for stage in parts[1:]:
             following = FormedQueue(stage, replica.batching, first.slo_s)
+            following.answered, chain[-1].answered = chain[-1].answered, following.answered
             chain[-1].next_stage = following
             chain.append(following)
         if len(parts) > 1:
@@ -361,9 +328,9 @@ class World:
                 horizon_s=self.duration_s,
             )
             gpu.routers = [
-                router
-                for model, router in self.routers.items()
-                if any(chain[0] in queues for chain in self.queues[model])
+                entrance.router
+                for entrance in self.entrances.values()
+                if entrance.router and any(queue in queues for queue in entrance.queues)
             ]
             gpus[device.id] = gpu
         loading = Counter(gpu.device.host for gpu in gpus.values() if gpu.swaps)
@@ -393,16 +360,9 @@ class World:
         return DelayedClocked(self.env, gpu, link, delays) if gpu.clocked else DelayedAhead(gpu, link, delays)
 
     def _settle_places(self) -> None:
-        """Which requests each replica got, where routers, replicas or pipelines decided."""
-        for name, stage in self.flow.models.items():
-            self.demand[name] = stage.demand
-            self.places[name] = stage.dealt_places
-        for model, router in self.routers.items():
-            router.route(self.duration_s)
-            self.places[model] = [np.frombuffer(sent, dtype=np.int64) for sent in router.sent]
-        for model, chains in self.queues.items():
-            taken = [queue.taken for queue, *_ in chains if isinstance(queue, SharedQueue)]
-            self.places[model] = [np.frombuffer(t, dtype=np.int64) for t in taken] or self.places[model]
+        """Which requests each replica got, and what came to stages."""
+        self.demand |= {name: stage.demand for name, stage in self.flow.models.items()}
+        self.places = {model: entrance.settle(self.duration_s) for model, entrance in self.entrances.items()}
 
     def requests_by_name(self) -> dict[str, Requests]:
         """The columns of all that was asked, and of the stages of pipelines."""

@@ -13,7 +13,8 @@ from typing import Any, Protocol, TypeVar
 from simulator.clock.records import Load, Stall
 from simulator.rules.memory import Residency, eviction_order
 from simulator.rules.overlap import Overlap
-from simulator.rules.queues import Outage, Queue, Router, SharedQueue, Stage
+from simulator.rules.queues import Outage, Queue, SharedQueue, Stage
+from simulator.rules.routing import Router
 from simulator.rules.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware
 from simulator.world.deployment import Scheduling, SwapPolicy
 from simulator.world.hardware import Device

@@ -14,9 +14,9 @@ from simulator.flow.frames import Frames
 from simulator.flow.items import Counts, StageItems
 from simulator.flow.stations import OpenStation, least_busy
 from simulator.rules.batching import EPSILON_S
-from simulator.rules.queues import Front, Queue, Router, SharedQueue
-from simulator.rules.scheduling import split
-from simulator.world.deployment import Drop
+from simulator.rules.queues import Queue, SharedQueue, Stage
+from simulator.rules.routing import Entrance, Router, split
+from simulator.world.deployment import BatchingPolicy, Drop
 from simulator.world.workload import Demand, Floats
 
 
@@ -150,20 +150,22 @@ class StationStage(OpenStage):
         self.answer([place for place, _ in together], self.env.now)
 
 
-class ModelStage(OpenStage):
+class ModelStage(OpenStage, Entrance["StageQueue"]):
     """A stage that is a model: its items wait in the queues of replicas."""
+
+    came_s: list[float]
 
     def __init__(self, frames: Frames, items: StageItems, deadline_s: float, *, fed_by_source: bool) -> None:
         super().__init__(frames, items)
         self.deadline_s = deadline_s
         """From the arrival of the frame."""
-        self.queues: list[StageQueue] = []
+        self.queues = []
         self.owner: list[int] = []
         """By place: the queue it goes to, where that is known from the start."""
         self.lines: list[tuple[list[float], list[int]]] = []
         """When the items of each queue came, and their places, where these are dealt in turn."""
-        self.router: Router | None = None
-        self.front: Front | None = None
+        self.shared = False
+        """Whether all queues show the one in front of them."""
         if fed_by_source:
             self.items = list(range(len(self.frame)))
             self.came_s = list(frames.arrival_s)
@@ -172,42 +174,43 @@ class ModelStage(OpenStage):
         """When the frame of an item arrived."""
         return self.frames.arrival_s[self.frame[self.items[place]]]
 
-    def open_alone(self, queue: "StageQueue") -> None:
-        """One queue holds all."""
-        queue.times = self.came_s
-        self._open([queue], [range(len(self.frame))])
+    def add_queue(self, stage: Stage, policy: BatchingPolicy, drop: Drop, *, shared: bool) -> "StageQueue":
+        rules = policy, self.deadline_s, drop
+        queue = SharedStageQueue(stage, self.front, *rules) if shared else StageQueue(stage, (), *rules)
+        queue.answered = queue.end_batch
+        self.queues.append(queue)
+        return queue
 
-    def open_in_turn(self, queues: Sequence["StageQueue"], shares: Sequence[float]) -> None:
-        """Queues get items in turn, by shares."""
+    def open_alone(self) -> None:
+        self.queues[0].times = self.came_s
+        self._open([range(len(self.frame))])
+
+    def open_in_turn(self, shares: Sequence[float]) -> None:
         owner = np.empty(len(self.frame), dtype=np.int64)
         for number, places in enumerate(split(len(self.frame), shares)):
             owner[places] = number
         self.owner = owner.tolist()
-        self.lines = [([], []) for _ in queues]
-        for queue, (came_s, _) in zip(queues, self.lines, strict=True):
+        self.lines = [([], []) for _ in self.queues]
+        for queue, (came_s, _) in zip(self.queues, self.lines, strict=True):
             queue.times = came_s
-        self._open(queues, [places for _, places in self.lines])
+        self._open([places for _, places in self.lines])
         self._deal(0)
 
-    def open_routed(self, queues: Sequence["StageQueue"], router: Router) -> None:
-        """A router knows the queue with the least outstanding work."""
-        self.router = router
-        self._open(queues, router.sent)
+    def open_routed(self, router: Router) -> None:
+        self._open(router.sent)
 
-    def open_shared(self, queues: Sequence["StageQueue"], front: Front) -> None:
-        """All draw from one."""
-        self.front = front
-        self._open(queues, [front.places for _ in queues])
+    def open_shared(self) -> None:
+        self.shared = True
+        self._open([self.front.places for _ in self.queues])
 
-    def _open(self, queues: Sequence["StageQueue"], places: Sequence[Sequence[int]]) -> None:
-        self.queues = list(queues)
-        for queue, of_queue in zip(queues, places, strict=True):
+    def _open(self, places: Sequence[Sequence[int]]) -> None:
+        for queue, of_queue in zip(self.queues, places, strict=True):
             queue.open(self, of_queue)
 
     def send(self, first: int, now_s: float) -> None:
         """Queues get them at once, and wake their GPUs."""
         queues = self.queues
-        if self.front:
+        if self.shared:
             self.front.add(self.came_s[first:])
         elif self.router:
             self.router.route(now_s)
@@ -218,7 +221,6 @@ class ModelStage(OpenStage):
 
     @property
     def dealt_places(self) -> list[Counts]:
-        """By queue: the places of its items, where they are dealt in turn or one queue holds all."""
         dealt: list[Sequence[int]] = [places for _, places in self.lines]
         return [np.array(places, dtype=np.int64) for places in dealt or [range(len(self.items))]]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from heapq import heapreplace
 
 from simulator.rules.queues import Outage
-from simulator.rules.scheduling import split
+from simulator.rules.routing import split
 from simulator.world.pipelines import Station
 
 

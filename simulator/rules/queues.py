@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from math import inf, nan
 
 from simulator.rules.batching import arrived, close_at, first_kept
-from simulator.rules.scheduling import least_outstanding
 from simulator.world.deployment import BatchingPolicy, Drop
 from simulator.world.model import Layer
 from simulator.world.workload import Floats
@@ -276,32 +275,3 @@ class SharedQueue(Queue):
 
     def give_back(self) -> None:
         self._front.put_back(self._doomed)
-
-
-class Router:
-    """Sends each request of one model to the replica with the least outstanding work, as it arrives."""
-
-    def __init__(self, times: Sequence[float], queues: Sequence[Queue], outages: Sequence[Sequence[Outage]]) -> None:
-        self._times = times
-        self._queues = queues
-        self._known: list[list[float]] = [[] for _ in queues]
-        self._outages = outages
-        """Of each queue's host."""
-        self._next = 0
-        self.sent: list[array[int]] = [array("q") for _ in queues]
-        """Places in `times` that went to each queue."""
-        for queue, known in zip(queues, self._known, strict=True):
-            queue.times = known
-
-    def next_s(self) -> float:
-        """When the next request arrives that has not been sent."""
-        return self._times[self._next] if self._next < len(self._times) else inf
-
-    def route(self, now_s: float) -> None:
-        """Send all that has arrived by now."""
-        while (at_s := self.next_s()) <= now_s:
-            up = [not any(o.start_s <= at_s < o.finish_s for o in away) for away in self._outages]
-            r = least_outstanding([queue.outstanding(at_s) for queue in self._queues], up)
-            self._known[r].append(at_s)
-            self.sent[r].append(self._next)
-            self._next += 1

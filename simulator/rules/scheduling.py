@@ -1,4 +1,4 @@
-"""Which model runs next on a GPU, and which replica a request goes to. Rules only; no clock in here.
+"""Which model runs next on a GPU. Rules only; no clock in here.
 
 An agenda holds the queues of one GPU: `put` tells when a queue's next batch may run, `take` gives the one to run now.
 Each is a heap of queues that are not ready yet and a set of those that are, so a decision costs O(log models) at most.
@@ -6,13 +6,10 @@ Each is a heap of queues that are not ready yet and a set of those that are, so 
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import islice
 from math import inf
-
-import numpy as np
-from numpy.typing import NDArray
 
 
 class Agenda(ABC):
@@ -180,26 +177,3 @@ class SwapAware(Agenda):
 
     def _remove(self, number: int) -> None:
         self._ready.remove((self._deadline_s.pop(number), number))
-
-
-def split(count: int, shares: Sequence[float]) -> list[NDArray[np.int64]]:
-    """Weighted round robin: which of `count` requests in turn go to each replica, by `shares`.
-
-    Six requests at equal shares for two replicas: 0, 2, 4 and 1, 3, 5. At 2:1 the first gets four of them.
-    """
-    if len(set(shares)) == 1:
-        return [np.arange(r, count, len(shares)) for r in range(len(shares))]
-    rest = np.arange(count)
-    parts = []
-    for r, share in enumerate(shares):
-        turns = np.floor(np.arange(1, len(rest) + 1) * share / sum(shares[r:]) + 1e-9)
-        mine = np.diff(turns, prepend=0.0) > 0
-        parts.append(rest[mine])
-        rest = rest[~mine]
-    return parts
-
-
-def least_outstanding(outstanding: Sequence[float], up: Sequence[bool]) -> int:
-    """The replica with the fewest requests waiting or running among those that are up (among all, if none is)."""
-    candidates = [r for r, ok in enumerate(up) if ok] or range(len(outstanding))
-    return min(candidates, key=lambda r: outstanding[r])

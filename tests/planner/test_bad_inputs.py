@@ -333,7 +333,16 @@ COMMANDS = {
     "no command": (["paln"], 2, ["No such command"]),
     "no scenario": (["plan"], 2, ["Missing argument 'SCENARIO'."]),
     "no such option": (["plan", "s.yaml", "--nope"], 2, ["No such option: --nope"]),
-    "no such format": (["plan", "s.yaml", "--format", "xml"], 2, ["'xml' is not one of 'table', 'json', 'csv', 'md'"]),
+    "no such format": (
+        ["plan", "s.yaml", "--format", "xml"],
+        2,
+        ["'--format': 'xml' is not one of 'table', 'json', 'csv', 'md'"],
+    ),
+    "no such policy": (
+        ["simulate", "s.yaml", "--gpu", "V100", "--count", "1", "--policy", "routing=share"],
+        2,
+        ["--policy routing=share: must be one of", "Did you mean `shared`?"],
+    ),
     "no such scenario": (["plan", "none.yaml"], 2, ["none.yaml: no such file. `planner init FILE` writes one"]),
     "a folder": (["plan", "."], 2, ["is a directory. Name a YAML file in it."]),
     "a wrong value": (["plan", "s.yaml", "--set", "headroom=99"], 2, ["--set headroom=99: headroom: must be between"]),

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
-class Asked(ValueError):
+class BadSampleError(ValueError):
     """A request that is no inference of one sample."""
 
 
@@ -60,7 +60,7 @@ class Model:
             return JSONResponse({"name": self.name, "platform": "ray_serve", "inputs": inputs, "outputs": []})
         try:
             sample = one_sample(await request.body(), request.headers.get(HEADER_LENGTH), math.prod(self.shape))
-        except (Asked, ValueError, KeyError, IndexError) as error:
+        except (BadSampleError, ValueError, KeyError, IndexError) as error:
             return JSONResponse({"error": f"is no inference of one sample: {error!r}"}, status_code=400)
         row = await self.answers(sample)
         about = {"name": "output", "datatype": "FP32", "shape": [1, len(row) // 4]}
@@ -79,7 +79,7 @@ def one_sample(body: bytes, header_length: str | None, size: int) -> bytes:
         body[cut:] if "binary_data_size" in tensor.get("parameters", {}) else array.array("f", tensor["data"]).tobytes()
     )
     if tensor["datatype"] != "FP32" or len(sample) != 4 * size:
-        raise Asked(
+        raise BadSampleError(
             f"input: must be one sample of {size} FP32 values, got {len(sample)} bytes of {tensor['datatype']}."
         )
     return sample

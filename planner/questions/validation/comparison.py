@@ -5,7 +5,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from calibrate.serving.served import Held
+from calibrate.serving.served import HeldMemory
 from planner.questions.validation.answer import (
     MODEL_METRICS,
     ROUNDING,
@@ -150,7 +150,7 @@ def planned_memory(deployment: Deployment) -> Mapping[MemoryKind, float | None]:
     }
 
 
-def held_memory(held: Sequence[Held]) -> Mapping[MemoryKind, float | None]:
+def held_memory(held: Sequence[HeldMemory]) -> Mapping[MemoryKind, float | None]:
     """As processes were seen to hold it; None where it could not be read."""
     return {
         MemoryKind.WEIGHTS: sum(size for one in held for size in one.weight_bytes.values()) or None,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibrate.io.files import FileError, quoted, read_json
-from calibrate.serving.served import FOLLOW, WAKE, Actions, Held
+from calibrate.serving.served import FOLLOW, WAKE, Actions, HeldMemory
 from planner.io.sound import UnsoundError, sound
 from planner.io.store import StoreError, write_bytes
 from planner.questions.validation.written import (
@@ -58,7 +58,7 @@ class Recording:
     """Batches, loads, evictions, and what the harness took."""
     takes_s: tuple[float, ...] = ()
     """Lengths of the takes that the run was served in; none where it was served in one."""
-    held: Mapping[str, Held] = field(default_factory=dict)
+    held: Mapping[str, HeldMemory] = field(default_factory=dict)
     """By device: memory that its process held."""
     others_cores: float | None = None
     """Processor cores that other programs kept busy meanwhile; None where that cannot be known."""

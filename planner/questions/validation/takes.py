@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.serving.served import Actions, Held, Served, in_a_row
+from calibrate.serving.served import Actions, HeldMemory, Served, in_a_row
 from simulator.clock.records import Batches, MemoryUse, Requests, SimulationResult, StationUse
 from simulator.world.workload import Demand, Floats
 
@@ -183,7 +183,7 @@ def served_in_sequence(takes: Sequence[Served]) -> Served:
     )
 
 
-def most_held(takes: Sequence[Held]) -> Held:
+def most_held(takes: Sequence[HeldMemory]) -> HeldMemory:
     """The most that a process was seen to hold in any take."""
     most = max(takes, key=lambda held: held.counted_peak_bytes)
     given = [held.allocated_peak_bytes for held in takes if held.allocated_peak_bytes is not None]

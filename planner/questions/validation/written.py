@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from calibrate.io.files import quoted
-from calibrate.serving.served import Held
+from calibrate.serving.served import HeldMemory
 from planner.io.sound import repeated, uneven
 from simulator.clock.records import Outcome
 from simulator.world.deployment import Deployment, Replica, Service
@@ -124,7 +124,7 @@ class Written:
     stalls: tuple[tuple[str, Ticks, Ticks], ...]
     memory: Mapping[str, WrittenMemory]
     actions: tuple[WrittenActions, ...]
-    held: Mapping[str, Held]
+    held: Mapping[str, HeldMemory]
     frames: Mapping[str, tuple[Count, ...]] = field(default_factory=dict)
     """By stage of a pipeline: the frame that each of its items is of."""
     stations: Mapping[str, WrittenStation] = field(default_factory=dict)

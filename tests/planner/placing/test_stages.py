@@ -5,7 +5,7 @@ import pytest
 
 from planner.model.parts.models import SloSpec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
-from planner.placing.stages import Items, items_of
+from planner.placing.stages import ItemCount, items_of
 
 SLO = SloSpec(latency=1.0)
 
@@ -17,7 +17,7 @@ def chain(*edges: EdgeSpec) -> PipelineSpec:
     return PipelineSpec(name="p", slo=SLO, stages=(first, *later))
 
 
-def last(*edges: EdgeSpec) -> Items:
+def last(*edges: EdgeSpec) -> ItemCount:
     return items_of(chain(*edges))[f"s{len(edges)}"]
 
 

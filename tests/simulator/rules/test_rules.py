@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import inf, nan
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from simulator.clock.run import cut, simulate
 from simulator.errors import DeploymentError
 from simulator.rules.batching import arrived, close_at, first_kept
 from simulator.rules.memory import Residency, eviction_order
-from simulator.rules.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware, least_outstanding, split
+from simulator.rules.routing import CHOICES, least_outstanding, split
+from simulator.rules.scheduling import Agenda, EarliestFirst, RoundRobin, SwapAware
 from simulator.world.curves import LoadTime
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Eviction, Routing, Scheduling, SwapPolicy
 from simulator.world.model import Layer
-from simulator.world.workload import Stream, Trace, Workload
+from simulator.world.pipelines import ModelWork, Pipeline, PipelineStage
+from simulator.world.workload import SLO, Stream, Trace, Workload
 
 A, B, C = Layer("a", 4), Layer("b", 3), Layer("c", 2)
 
@@ -272,6 +275,22 @@ def test_least_outstanding() -> None:
     assert least_outstanding([3, 1, 2], [True, False, True]) == 2
     assert least_outstanding([2, 2], [True, True]) == 0
     assert least_outstanding([3, 1], [False, False]) == 1
+
+
+def test_every_rule_of_routing_deals_shares_or_chooses() -> None:
+    assert {Routing.ROUND_ROBIN, Routing.SHARED, *CHOICES} == set(Routing)
+
+
+@pytest.mark.parametrize("model", ["m", "road.m"])
+def test_a_rule_that_nothing_decides_by_is_refused(model: str) -> None:
+    """Also of a stage of a pipeline: its requests do not silently go in turn."""
+    named = worlds.service(worlds.profile(model, 1.0), devices=("g0", "g1"))
+    deployment = worlds.deployment(replace(named, routing=cast(Routing, "nearest")), devices=2)
+    if model == "road.m":
+        only = PipelineStage(name="m", work=ModelWork())
+        deployment = replace(deployment, pipelines=(Pipeline(name="road", stages=(only,), slo=SLO(1.0)),))
+    with pytest.raises(KeyError, match="nearest"):
+        play(deployment, Workload((at(model.removesuffix(".m"), 0.0),)), 1.0)
 
 
 def test_requests_go_where_least_is_outstanding() -> None:

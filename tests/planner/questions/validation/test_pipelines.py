@@ -12,7 +12,7 @@ from support import worlds
 from support.commands import planner
 from support.paths import SCENARIOS
 
-from calibrate.serving.served import Actions, Held
+from calibrate.serving.served import Actions, HeldMemory
 from planner.io.load import load_scenario
 from planner.io.store import StoreError
 from planner.questions.validation import pipelines, serving
@@ -264,7 +264,7 @@ def recorded(
         warmup_s=0.0,
         actions=acted(result, world),
         held={
-            one.id: Held(
+            one.id: HeldMemory(
                 limit_bytes=one.memory_bytes,
                 counted_peak_bytes=int(result.memory[one.id].used_bytes.max()),
                 workspace_bytes={},

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from support import worlds
 from support.paths import SCENARIOS
 
-from calibrate.serving.served import Actions, Held
+from calibrate.serving.served import Actions, HeldMemory
 from planner.io.load import load_scenario, schema
 from planner.io.store import StoreError
 from planner.questions.validation.answer import (
@@ -145,7 +145,7 @@ def recorded(
         warmup_s=0.0,
         actions=(*acted(result, world), *harness(world, waited_s)),
         held={
-            d.id: Held(
+            d.id: HeldMemory(
                 limit_bytes=d.memory_bytes,
                 counted_peak_bytes=int(result.memory[d.id].used_bytes.max()),
                 workspace_bytes={},
