@@ -435,11 +435,11 @@ def _reset_high_water_mark() -> bool:
 
 def _allocated_peak_bytes(work: Callable[[], object]) -> int:
     """Most bytes that torch's CPU allocator gave out during `work` and had not got back."""
-    from torch.profiler import ProfilerActivity, profile
+    # Not `torch.profiler`, which is this one inside: it imports torch's compiler, 1.5 s in each process.
+    from torch.autograd.profiler import profile
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+    with profile(use_kineto=True, profile_memory=True) as recorded:
         work()
-    recorded: Any = profiled.profiler
     events = [event for event in recorded.kineto_results.events() if event.name() == "[memory]"]
     return peak_bytes([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())])
 

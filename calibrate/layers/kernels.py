@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.multiprocessing import reductions
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from calibrate.layers.modules import memory_of
+from calibrate.layers.modules import memory_of, uncompiled
 from calibrate.zoo.built import tensors
 
 StorageWeakRef: Any = reductions.StorageWeakRef
@@ -41,6 +41,7 @@ class Work:
     """How often each matrix product runs; a convolution is the product that im2col makes of it."""
 
 
+@uncompiled
 class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its own untyped
     """Counts operators, what they read and write, and the most memory that activations held at once.
 
