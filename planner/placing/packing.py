@@ -40,6 +40,8 @@ from simulator.world.sharing import turn_order
 
 COLUMNS_MAX = 2000
 """Ways to fill one GPU up to which the assignment is also solved as an integer program."""
+PROGRAM_MODELS_MAX = 62
+"""Models up to which these are listed: of 63, alone and in pairs, there are 2,016 already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,8 +349,10 @@ class Packer:
         """A host keeps a copy of every weight it serves, unless they come from disk."""
         if self.rules.source is WeightSource.DISK:
             return None
-        for host in dict.fromkeys(p.devices[0].host for p in placed):
-            here = [p for p in placed if p.devices[0].host == host]
+        by_host: dict[str, list[Placed]] = defaultdict(list)
+        for p in placed:
+            by_host[p.devices[0].host].append(p)
+        for here in by_host.values():
             held, limit = weight_bytes(p.portion for p in here), here[0].devices[0].host_memory_bytes
             if limit is not None and held > limit:
                 return Misfit(Bottleneck.HOST_MEMORY, held, limit, here[0].portion.sized.model)
@@ -507,6 +511,8 @@ class Packer:
         Columns are the sets of models a GPU may hold, so equal GPUs are interchangeable and the duty-cycle test is
         exact. A model that one GPU cannot carry comes in equal parts, no two on one GPU.
         """
+        if len(self.models) > PROGRAM_MODELS_MAX:
+            return None
         counts = Counter(map(self.slot, devices))
         parts = {m: self._parts_needed(m, counts) for m in self.models}
         columns = [(slot, content) for slot in counts for content in self._contents(slot, parts)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from planner.catalog.offers import Offer
 from planner.model.scenario import Scenario
 from planner.placing.cutting import FleetGpu
-from planner.placing.duty import context_bytes
+from planner.placing.duty import Portion, context_bytes
 from planner.placing.fleets import Fleet
 from planner.placing.packing import Placed
 from planner.placing.sizing import Kind, Need
@@ -44,8 +44,14 @@ def deploy(
     Models that share layers take their turns one after the other. `swap`: the scenario's, where not given.
     """
 
+    by_model: dict[str, list[Placed]] = {model: [] for model in needs}
+    here: dict[str, list[Portion]] = {device.id: [] for device in devices}
+    for p in placed:
+        by_model[p.portion.sized.model].append(p)
+        for device in p.devices:
+            here[device.id].append(p.portion)
+
     def service(need: Need) -> Service:
-        mine = [p for p in placed if p.portion.sized.model == need.model]
         replicas = tuple(
             Replica(
                 profile=p.portion.sized.profile,
@@ -53,7 +59,7 @@ def deploy(
                 batching=BatchingPolicy(p.batch_size_max, need.max_queue_delay_s, scenario.padded),
                 share=p.portion.share,
             )
-            for p in mine
+            for p in by_model[need.model]
         )
         return Service(
             model=need.model, slo=need.judged.slo, replicas=replicas, drop=scenario.drop, routing=scenario.routing
@@ -63,7 +69,6 @@ def deploy(
         c.host: Host(id=c.host, pcie_root_bytes_per_s=c.kind.gpu.pcie_bytes_per_s, memory_bytes=c.host_memory_bytes)
         for c in devices
     }
-    here = {c.id: [p.portion for p in placed if c in p.devices] for c in devices}
     held = dict.fromkeys(needs, ()) | {p.portion.sized.model: p.portion.sized.profile.layers for p in placed}
     return Deployment(
         services=tuple(service(needs[model]) for model in turn_order(held)),

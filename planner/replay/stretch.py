@@ -79,13 +79,11 @@ def repeat_s(workload: Workload) -> float | None:
 
     Rates count as fractions of small numbers: 7.49 fps are 749 frames in 100 s, which is too long.
     """
-    periods = []
-    for stream in workload.streams:
-        match stream.arrivals:
-            case FixedRate(rate_rps=rate, jitter_s=0.0):
-                periods.append(1 / Fraction(rate).limit_denominator(1000))
-            case _:
-                return None
+    steady = [s.arrivals for s in workload.streams if isinstance(s.arrivals, FixedRate) and not s.arrivals.jitter_s]
+    if len(steady) < len(workload.streams):
+        return None
+    rates_rps = {arrivals.rate_rps for arrivals in steady}
+    periods = [1 / Fraction(rate_rps).limit_denominator(1000) for rate_rps in sorted(rates_rps)]
     common = reduce(_least_common, periods)
     return float(common) if common <= REPEAT_MAX_S else None
 

@@ -72,13 +72,18 @@ KINDS_ALONE_MAX = 3
 DEARER_MAX, KINDS_SHOWN = 2.0, 13
 """Kinds of GPU whose fleets cost so many times the best at least are not tried alone, but for the cheapest dozen."""
 
+LARGE_GPUS = 64
+"""GPUs of a large fleet: one more is under 1.6 % of them, so that fleets in order would be tried by the dozen."""
+STEPS_DOWN = 16
+"""Of a fleet that does, such a part is left out at a time: one instance where there are fewer than twice as many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How far a search goes: seconds for each fleet, so a minute at worst."""
 
     first: int
-    """Fleets tried strictly cheapest first, before the search takes larger steps."""
+    """Fleets tried strictly cheapest first, before the search takes larger steps; of large fleets one."""
     halvings: int
     """How often the last step is halved: after four, 1 % of work lies between fleets tried, less than most GPUs do."""
     thorough: bool = True
@@ -257,15 +262,17 @@ class FleetSearch:
         """The fleet with least of the objective that meets every SLO.
 
         First strictly in order, so that an answer among these is the least there is. Then in growing steps of the work
-        to be carried, and back in halves: fleets between two steps may be left out. What costs more
-        than is wanted is not tried, and that is no limit on buying.
+        to be carried, and back in halves: fleets between two steps may be left out. Of large fleets only the first is
+        tried in order, and halves begin there. What costs more than is wanted is not tried, and that is no limit on
+        buying.
         """
         doubted = any(sized.profile.doubt for sized in self.question.sized.values())
         effort = effort or (ESTIMATE if doubted else PROOF)
         excluded: list[Fleet] = []
         allowed_usd_per_hour = self.question.scenario.buy.max_cost or inf
         most_usd_per_hour = min(allowed_usd_per_hour, wanted_usd_per_hour)
-        for _ in range(effort.first):
+        large = (program.least_gpus() or 0) >= LARGE_GPUS
+        for _ in range(1 if large else effort.first):
             fleet = self._propose(program, objective, excluded, most_usd_per_hour)
             if fleet is None:
                 if most_usd_per_hour == allowed_usd_per_hour:
@@ -276,7 +283,8 @@ class FleetSearch:
             if self.too_few:
                 return None
             excluded.append(fleet)
-        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour)
+        missed = 0.0 if large else 1.0
+        return self._by_steps(program, objective, excluded, effort, most_usd_per_hour, missed)
 
     def _of_each_kind(self, offered: Sequence[Offer]) -> list[FleetProgram]:
         """A program over the offers of each kind of GPU."""
@@ -304,8 +312,10 @@ class FleetSearch:
         excluded: list[Fleet],
         effort: Effort,
         most_usd_per_hour: float,
+        missed: float,
     ) -> Trial | None:
-        low = high = 1.0
+        """The same in steps; `missed`: work from which on nothing is known of fleets."""
+        low, high = missed, 1.0
         best: Trial | None = None
         while best is None:
             fleet = self._propose(program, objective, excluded, most_usd_per_hour, high)
@@ -334,15 +344,37 @@ class FleetSearch:
         return self._smaller(best, effort)
 
     def _smaller(self, trial: Trial, effort: Effort) -> Trial:
-        """Leave out one instance at a time, the dearest first, while every SLO is still met."""
+        """Leave out instances, the dearest first, as many of each offer as can be while every SLO is still met."""
         for offer in sorted(trial.offers, key=lambda o: -o.usd_per_hour):
-            while offer in trial.offers:
-                fewer = tuple(n - (o == offer) for o, n in zip(trial.offers, trial.fleet, strict=True))
-                smaller = self.try_fleet(trial.offers, fewer, effort) if any(fewer) else None
-                if smaller is None:
-                    break
-                trial = smaller
+            trial = self._with_fewest(trial, offer, effort)
         return trial
+
+    def _with_fewest(self, trial: Trial, offer: Offer, effort: Effort) -> Trial:
+        """As few instances of an offer as will do beside the others.
+
+        A few less at a time until that misses; then half-way to what missed, again and again.
+        """
+        offered, fleet = trial.offers, trial.fleet
+        place = offered.index(offer)
+        count, least = fleet[place], int(len(offered) == 1)
+        missed = self._most_missed(offered, fleet, place)
+        step = max(1, count // STEPS_DOWN)
+        while count > least and (missed is None or count - missed > 1):
+            fewer = max(least, count - step) if missed is None else (count + missed) // 2
+            smaller = self.try_fleet(offered, (*fleet[:place], fewer, *fleet[place + 1 :]), effort)
+            if smaller:
+                trial, count = smaller, fewer
+            else:
+                missed = fewer
+        return trial
+
+    def _most_missed(self, offered: tuple[Offer, ...], fleet: Fleet, place: int) -> int | None:
+        """The most instances of one offer, beside these others, that were tried and did not do; None: none were."""
+        missed = [dict(zip(*key, strict=True)) for key, trial in self.tried.items() if trial is None]
+        counts = (bought.pop(offered[place], 0) for bought in missed)
+        others = {offer: n for offer, n in zip(offered, fleet, strict=True) if offer != offered[place]}
+        beside = [n for n, bought in zip(counts, missed, strict=True) if bought == others and n < fleet[place]]
+        return max(beside, default=None)
 
     def try_fleet(self, offered: tuple[Offer, ...], fleet: Fleet, effort: Effort = PROOF) -> Trial | None:
         """The fleet with its models placed so that every SLO is met; None where there is none that it knows."""

@@ -194,6 +194,8 @@ def turn_order(layers: Mapping[str, Sequence[Layer]]) -> list[str]:
     """
     held = {model: {layer.key: layer.weight_bytes for layer in listed} for model, listed in layers.items()}
     left = list(held)
+    if len(set().union(*held.values())) == sum(map(len, held.values())):
+        return left
     order = left[:1]
     left = left[1:]
     while left:
