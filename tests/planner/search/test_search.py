@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import product
-from math import isnan
+from math import ceil, isnan, log2
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +32,16 @@ from planner.replay.run import seed_of
 from planner.replay.warnings import warnings_of
 from planner.search.question import Question, undominated
 from planner.search.rejections import missed_slo
-from planner.search.search import ALTERNATIVE, Effort, FleetSearch, NothingToPlanError, evaluate, silent
+from planner.search.search import (
+    ALTERNATIVE,
+    PROOF,
+    STEPS_DOWN,
+    Effort,
+    FleetSearch,
+    NothingToPlanError,
+    evaluate,
+    silent,
+)
 from planner.units import reading as units
 from planner.words.candidates import candidate_name, machines_name
 from planner.words.statements import rejection_remedy, warning_line
@@ -497,6 +508,34 @@ def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
     for offer_left_out in found.offers:
         fewer = tuple(n - (o == offer_left_out) for o, n in zip(found.offers, found.fleet, strict=True))
         assert search.try_fleet(found.offers, fewer) is None
+
+
+@pytest.mark.parametrize(("gpus", "least"), [(3, 1), (8, 6), (40, 40), (178, 166), (1000, 617), (1000, 1)])
+def test_the_fewest_gpus_that_do_are_found_in_few_tries(gpus: int, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = FleetSearch(q := tight_beside_three(), silent)
+    tried: list[int] = []
+
+    def try_fleet(offered: tuple[Offer, ...], fleet: Fleet, _effort: Effort) -> object:
+        tried.append(*fleet)
+        return SimpleNamespace(offers=offered, fleet=fleet) if fleet[0] >= least else None
+
+    monkeypatch.setattr(search, "try_fleet", try_fleet)
+    whole: Any = SimpleNamespace(offers=q.offers, fleet=(gpus,))
+    assert search._smaller(whole, ALTERNATIVE).fleet == (least,)
+    assert len(tried) <= STEPS_DOWN + ceil(log2(gpus / STEPS_DOWN + 2))
+
+
+def test_a_large_fleet_is_found_in_steps_from_the_bound_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_order = FleetSearch(q := tight_beside_three(), silent)
+    in_steps = FleetSearch(q, silent)
+    expected = in_order.best(q.program(), Objective.COST, PROOF)
+    monkeypatch.setattr("planner.search.search.LARGE_GPUS", 1)
+    found = in_steps.best(q.program(), Objective.COST, PROOF)
+    assert expected
+    assert found
+    assert found.met
+    assert found.fleet == expected.fleet
+    assert found.fleet[0] > min(fleet[0] for _, fleet in in_steps.tried)
 
 
 def test_what_a_request_a_right_answer_and_a_stream_cost() -> None:
