@@ -9,6 +9,7 @@ from calibrate.layers.facts import known as models_with_layers
 from calibrate.published import names
 from simulator.world.precision import FACT_BYTES
 from simulator.world.profile import Evidence
+from simulator.world.signature import sizes
 
 TRACED_ERROR = 0.15
 """What layers hold is as near to the allocations of real passes: ten networks at batch 1, 8 and 64."""
@@ -58,9 +59,22 @@ def _of_packages() -> Mapping[str, str]:
 
 
 def _of_layers(layers: Facts) -> dict[str, float]:
-    shape = layers.input_shape
-    size = f"seq{shape[0]}" if len(shape) == 1 else names.canonical_input("x".join(map(str, shape[1:])))
-    return {size: layers.peak_activation_bytes_per_sample / FACT_BYTES}
+    own = counted(layers, layers.model)
+    return {own.input: own.held or 0.0}
+
+
+def counted(layers: Facts, name: str) -> names.Architecture:
+    """A model's own counts, as published tables have them of others."""
+    sides = layers.input_shape
+    size = f"seq{sides[0]}" if len(sides) == 1 else names.canonical_input(sizes(sides[1:]))
+    return names.Architecture(
+        name=name,
+        input=size,
+        params=layers.params,
+        macs=layers.macs,
+        activations=float(layers.outputs),
+        held=layers.peak_activation_bytes_per_sample / FACT_BYTES,
+    )
 
 
 @cache

@@ -14,7 +14,7 @@ from math import exp, hypot, inf, log, log1p, log2
 
 from calibrate.layers.facts import Facts, FactsError, facts
 from calibrate.library.fit import band_log
-from calibrate.library.held import held_numbers
+from calibrate.library.held import counted, held_numbers
 from calibrate.library.lookup import Library
 from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
 from calibrate.published import names
@@ -42,9 +42,8 @@ from planner.prediction.transfer import (
 from simulator.world.curves import Curve, Erring, Interpolated, LoadTime
 from simulator.world.hardware import GPU
 from simulator.world.model import Layer
-from simulator.world.precision import FACT_BYTES, value_share, weight_share
+from simulator.world.precision import value_share, weight_share
 from simulator.world.profile import Doubt, Evidence, Profile, weakest
-from simulator.world.signature import sizes
 
 BAND_90 = 1.645
 """Half of a 90 % band over the spread, of a normal distribution."""
@@ -693,20 +692,6 @@ def is_alike(facts: Facts, architecture: str) -> bool:
     A name alone says little of a file, or of a function of a user's own.
     """
     return is_sourced(facts.model) and names.has_size_of(facts.params, architecture)
-
-
-def counted(facts: Facts, name: str) -> names.Architecture:
-    """A model's own counts, as published tables have them of others."""
-    sides = facts.input_shape
-    size = f"seq{sides[0]}" if len(sides) == 1 else names.canonical_input(sizes(sides[1:]))
-    return names.Architecture(
-        name=name,
-        input=size,
-        params=facts.params,
-        macs=facts.macs,
-        activations=float(facts.outputs),
-        held=facts.peak_activation_bytes_per_sample / FACT_BYTES,
-    )
 
 
 def _rates(first: GPU, second: GPU, precision: str) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -12,14 +12,13 @@ from statistics import fmean, stdev
 
 from calibrate.io.files import FileError, read_text
 from calibrate.layers.facts import FactsError, facts
-from calibrate.library.held import held_numbers
+from calibrate.library.held import counted, held_numbers
 from calibrate.published import names
 from calibrate.published.points import PublishedPoint, points
 from calibrate.zoo.sources import is_sourced
 from planner.model.plan import Estimate
 from planner.prediction.effects import FP8_BYTES, PredictedCase
 from planner.prediction.learnt import Learnt, Nearness, learnt, publications, seen, series_of
-from planner.prediction.predict import counted
 from planner.prediction.roofline import PrecisionError
 from planner.prediction.transfer import around
 from planner.units.reading import perhaps

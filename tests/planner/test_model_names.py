@@ -8,11 +8,12 @@ import pytest
 from support.paths import ROOT
 
 from calibrate.layers.facts import facts, named
+from calibrate.library.held import counted
 from planner import api
 from planner.catalog.offers import load_catalog
 from planner.model.parts.models import ModelSpec
 from planner.model.plan import PredictionRule
-from planner.prediction.predict import counted, is_alike
+from planner.prediction.predict import is_alike
 from simulator.errors import InputError
 from simulator.world.profile import Evidence
 

@@ -9,7 +9,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from calibrate.library.held import held_evidence, held_numbers
+from calibrate.layers.facts import facts as layers_of
+from calibrate.layers.facts import named
+from calibrate.library.held import counted, held_evidence, held_numbers
 from calibrate.library.lookup import profile_name
 from calibrate.library.published import LINK_SHARE
 from calibrate.library.reading import PRECISIONS, SCHEMA, USUAL_RUNTIME
@@ -228,10 +230,17 @@ def _demand_known(facts: dict[str, str], gpus: Mapping[str, GPU]) -> None:
 
 
 def _architecture(facts: Mapping[str, str]) -> names.Architecture | None:
-    """What is known of the model at this input; None: nothing."""
-    size = facts["input"]
-    found = names.facts_of(names.architecture(facts["model"]), size)
-    return found if found and found.input == size else None
+    """What is known of the model at this input, else at the usual one where none is said; None: nothing."""
+    name = names.architecture(facts["model"])
+    size = facts["input"] or names.usual_input(name)
+    found = names.facts_of(name, size) or _of_package(facts["model"])
+    return found if found and (found.input == size or not facts["input"]) else None
+
+
+def _of_package(model: str) -> names.Architecture | None:
+    """What the shipped layers of a package's model say; None where there are none of that name."""
+    full = next((one for one in named() if profile_name(one) == model), None)
+    return counted(layers_of(full), full) if full else None
 
 
 def _name(facts: Mapping[str, str]) -> str:
@@ -249,8 +258,11 @@ def _demand_all(
     unsaid += _unsaid(read, added, known)
     if unsaid:
         listed = ", ".join(name.replace("_", " ") for name in unsaid)
-        options = " ".join(WISHES[name] for name in unsaid)
-        raise MeasurementError(f"{_named(read)}: {listed} not said. Add {options}.")
+        options = " ".join(WISHES[name] for name in unsaid if name != "batch" or len(read) == 1)
+        remedies = [f"Add {options}."] if options else []
+        if "batch" in unsaid and len(read) > 1:
+            remedies.append("Of several files each must say its batch: write them as one CSV `batch,latency_ms`.")
+        raise MeasurementError(f"{_named(read)}: {listed} not said. {' '.join(remedies)}")
 
 
 def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:
@@ -349,12 +361,19 @@ def _workspace(
     each = _layers_hold(points.values(), known) * VALUE_BYTES[precision]
     in_proportion = {str(batch): round(each * batch) for batch in points}
     rule = "Memory of a batch was not measured: taken as the most that layers hold at once."
-    return BatchMemory(in_proportion, held_evidence(known.name) if known else Evidence.ASSUMED, [rule])
+    return BatchMemory(in_proportion, _layers_evidence(known), [rule])
+
+
+def _layers_evidence(known: names.Architecture | None) -> Evidence:
+    """What the memory of layers is worth: predicted where they were traced."""
+    if known is None:
+        return Evidence.ASSUMED
+    return Evidence.PREDICTED if known.held else held_evidence(known.name)
 
 
 def _layers_hold(points: Iterable[ToolMeasurement], known: names.Architecture | None) -> float:
     """Numbers that layers hold at once for one sample: as traced, else a share of all that they put out."""
-    held = held_numbers(known.name, known.input) if known else None
+    held = (known.held or held_numbers(known.name, known.input)) if known else None
     if held is not None:
         return held
     return ALL_HELD * (_known([*points, known], "activations") or 0.0)

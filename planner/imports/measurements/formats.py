@@ -42,7 +42,7 @@ MARKS: Mapping[MeasurementFormat, str] = {
 }
 COLUMNS: Mapping[MeasurementFormat, tuple[str, ...]] = {
     MeasurementFormat.PERF_ANALYZER: ("Concurrency", "Inferences/Second"),
-    MeasurementFormat.MODEL_ANALYZER: ("Model", "Batch", "Concurrency"),
+    MeasurementFormat.MODEL_ANALYZER: ("Model", "Batch", "Model Config Path"),
     MeasurementFormat.TIMM: tables.TIMM,
     MeasurementFormat.CSV: tables.PLAIN,
 }

@@ -1,6 +1,8 @@
 """What tools print: MLPerf's summary, Ultralytics' table, and that of torch.utils.benchmark."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from calibrate.io.files import quoted
@@ -80,7 +82,7 @@ PLACES = 0.02
 
 
 def read_ultralytics(said: Said) -> Measurements:
-    """A row for each exported format, of batch 1."""
+    """A row for each exported format, of batch 1. `benchmarks.log` takes another table for each run."""
     runs = COMPLETE.findall(said.text)
     if len({name for name, _ in runs}) > 1:
         raise said.refuse("holds the tables of several models", "Keep one in the file")
@@ -88,21 +90,30 @@ def read_ultralytics(said: Said) -> Measurements:
         raise said.refuse(
             "has no line `Benchmarks complete for ... at imgsz=...`", "Save all that `yolo benchmark` says"
         )
-    system, half = SYSTEM.search(said.text), HALF.search(said.text)
-    shared = {
-        "model": PurePosixPath(runs[0][0]).stem,
-        "input": f"{runs[0][1]}x{runs[0][1]}",
-        "gpu": (system[2] or "") if system else "",
-        "precision": {"True": "fp16", "False": "fp32"}[half[1]] if half else "",
-    }
-    points = [point for line, text in said.lines if (point := _row(said, line, text, shared))]
+    systems = SYSTEM.findall(said.text)
+    half = _only(HALF.findall(said.text))
+    shared = {"gpu": _only([gpu for _, gpu in systems]), "precision": {"True": "fp16", "False": "fp32"}.get(half, "")}
+    points: list[ToolMeasurement] = []
+    run = 0
+    for line, text in said.lines:
+        if complete := COMPLETE.search(text):
+            run += 1
+            shared |= {"model": PurePosixPath(complete[1]).stem, "input": f"{complete[2]}x{complete[2]}"}
+        if point := _row(said, line, text, shared):
+            named = f"{point.column}, run {run}" if len(runs) > 1 else point.column
+            points.append(replace(point, column=named))
     if not points:
         raise said.refuse("has no format that could be timed", "Name a table with `Inference time (ms/im)`")
     return Measurements(
-        tool=f"Ultralytics {system[1]} benchmark" if system else "Ultralytics benchmark",
+        tool=f"Ultralytics {systems[0][0]} benchmark" if systems else "Ultralytics benchmark",
         points=tuple(points),
         assumptions=("Weights are taken as large as the exported file.",),
     )
+
+
+def _only(found: Sequence[str]) -> str:
+    """What all say; empty where they differ."""
+    return found[0] if len(set(found)) == 1 else ""
 
 
 def _row(said: Said, line: int, text: str, shared: dict[str, str]) -> ToolMeasurement | None:

@@ -92,6 +92,8 @@ def read_model_analyzer(said: Said) -> Measurements:
         column, meant = next(((name, text) for name, text in TIMES if name in row), ("", ""))
         if not column:
             raise said.refuse(f"has no column `{TIMES[0][0]}` or `{TIMES[3][0]}`", "Name metrics-model-inference.csv")
+        if "," in row.get("Model", ""):
+            raise said.refuse("times several models at once", "Analyze each model alone", line)
         if row.get("Concurrency") != ALONE:
             continue
         points.append(

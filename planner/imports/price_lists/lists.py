@@ -148,7 +148,7 @@ def _read(source: SourceFile, catalog: Catalog) -> Said:
         source.name,
         source.provider or "",
         source.region or "any",
-        catalog.gpus.keys(),
+        catalog.gpus,
         catalog.instances,
     )
     try:
@@ -196,7 +196,7 @@ def _rows_of(path: Path) -> dict[Key, tuple[str, ...]]:
     """Rows of a prices.csv that is there."""
     if not path.exists():
         return {}
-    file = ListFile(str(path), "", "", (), ())
+    file = ListFile(str(path), "", "", {}, ())
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except (FileError, UnicodeDecodeError):

@@ -24,6 +24,8 @@ AZURE_TERMS = {
 }
 AZURE_PREFIX = "Standard_"
 """Before every name of Azure's; the catalog leaves it out."""
+GPU_MIB = re.compile(r"'TotalGpuMemoryInMiB': (\d+)")
+"""In SkyPilot's `GpuInfo`, of all GPUs of an instance."""
 INFRACOST = re.compile(r"(?P<kind>on-demand|spot), (?P<instance>[\w.\-]+)\)")
 INFRACOST_PROVIDERS = {"aws_": "aws", "azurerm_": "azure", "google_": "gcp"}
 
@@ -74,7 +76,7 @@ def skypilot(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         gpus = count(file, row["AcceleratorCount"], line)
         if not row["InstanceType"] or not row["AcceleratorName"] or not gpus:
             continue
-        kind = file.kind(row["AcceleratorName"])
+        kind = file.kind(row["AcceleratorName"], _gpu_gb(row, gpus))
         if kind is None:
             yield row["AcceleratorName"]
             continue
@@ -82,6 +84,12 @@ def skypilot(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         for column, price_kind in (("Price", PriceKind.ON_DEMAND), ("SpotPrice", PriceKind.SPOT)):
             if usd := file.usd(row.get(column), line):
                 yield _listed(file, row["Region"], row["InstanceType"], (kind, gpus), memory, price_kind, usd)
+
+
+def _gpu_gb(row: Mapping[str, str], gpus: int) -> float | None:
+    """Memory of each GPU, as its data sheet rounds it; None where the row has none."""
+    found = GPU_MIB.search(row.get("GpuInfo") or "")
+    return int(found[1]) / 1024 / gpus if found else None
 
 
 def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:

@@ -1,7 +1,7 @@
 """Rows: what one hour of one instance costs, whichever list says so."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from calibrate.io.files import quoted
@@ -11,9 +11,13 @@ from planner.catalog.sold import Instance
 from planner.imports.measurements.record import plain_name
 from planner.model.choices import PriceKind
 from simulator.errors import InputError
+from simulator.world.hardware import GPU
 
 GIB = 1.073741824
 """GB of a GiB."""
+GB = 1e9
+MEMORY_APART = 0.12
+"""Lists state what a data sheet has, or what is left of it for programs: 15 of a T4's 16 GB."""
 DEAREST_USD = 1e6
 """An hour of no machine costs more."""
 Key = tuple[str, str, str, str]
@@ -73,7 +77,7 @@ class ListFile:
     """By option, else by the name of the file or its folder."""
     region: str
     """By option, where the file has none."""
-    gpus: Collection[str]
+    gpus: Mapping[str, GPU]
     """Kinds of the catalog."""
     instances: Collection[Instance]
     """Of the catalog, for lists that name instances and not GPUs."""
@@ -97,13 +101,17 @@ class ListFile:
         return price
 
     def kind(self, gpu: str, memory_gb: float | None = None) -> str | None:
-        """The kind as the catalog calls it; None where it has none. `A100` of 80 GB is `A100-80GB`."""
+        """The kind as the catalog calls it; None where it has none of that memory. `A100` of 80 GB is `A100-80GB`."""
         sized = [names.gpu(f"{gpu}-{memory_gb:.0f}GB")] if memory_gb else []
         tried = {plain_name(name): name for name in self.gpus}
         for name in (*sized, names.gpu(gpu)):
             if known := tried.get(plain_name(name)):
-                return known
+                return known if self._is_as_large(known, memory_gb) else None
         return None
+
+    def _is_as_large(self, kind: str, memory_gb: float | None) -> bool:
+        """Whether a GPU of so much memory may be of that kind: an H100 NVL of 94 GB is no H100."""
+        return memory_gb is None or abs(self.gpus[kind].memory_bytes / GB / memory_gb - 1) < MEMORY_APART
 
     def fitted(self, provider: str, instance: str, gpu_count: int | None = None) -> tuple[str, int] | None:
         """GPUs of an instance that the catalog has, or of its family where their number is said; None: not known."""

@@ -5,7 +5,7 @@ The files in tests/data/imports are excerpts of real ones: trtexec.log is lines 
 model_analyzer.csv that of the guide to Kubernetes of Model Analyzer; mlperf-*.txt are summaries of NVIDIA's audit in
 mlcommons/inference_results_v0.5 (Xavier and 20 T4, ResNet-50); ultralytics.txt is of a public repository; timm.csv is
 lines of pytorch-image-models' results on an RTX 3090; torch-benchmark.txt was printed by torch.utils.benchmark here;
-vllm-serve.json is cut from a public run, aiperf.json from the test data of another project.
+vllm-serve.json is cut from a public run, aiperf.json from the test data of another project. Excerpts below name theirs.
 """
 
 import csv
@@ -109,6 +109,35 @@ def test_loaded_engine_does_not_say_its_precision(tmp_path: Path, catalog: Path)
     assert "--precision" in refused(tmp_path, log, "--catalog", catalog)
 
 
+def test_trtexec_since_8_6_words_its_shapes_otherwise(tmp_path: Path) -> None:
+    """Lines of trtexec.log in sweatypenguin624/mvsacmp on GitHub: TensorRT 8.6.1 on an H100 PCIe, YOLO11s."""
+    (log := tmp_path / "trtexec.log").write_text(
+        "&&&& RUNNING TensorRT.trtexec [TensorRT v8601] # trtexec --onnx=UVH-26-MV-YOLOv11-S.onnx --fp16\n"
+        "[08/30/2026-03:51:41] [I] Model: models/UVH-26/weights/YOLOv11-S/UVH-26-MV-YOLOv11-S.onnx\n"
+        "[08/30/2026-03:51:41] [I] Precision: FP32+FP16\n"
+        "[08/30/2026-03:51:41] [I] Input inference shapes: model\n"
+        "[08/30/2026-03:51:41] [I] Inference Streams: 1\n"
+        "[08/30/2026-03:51:41] [I] Selected Device: NVIDIA H100 PCIe\n"
+        "[08/30/2026-03:51:41] [I] TensorRT version: 8.6.1\n"
+        "[08/30/2026-04:08:56] [I] [TRT] Loaded engine size: 21 MiB\n"
+        "[08/30/2026-04:08:57] [I] [TRT] [MemUsageChange] TensorRT-managed allocation in IExecutionContext creation: "
+        "CPU +0, GPU +85, now: CPU 0, GPU 103 (MiB)\n"
+        "[08/30/2026-04:08:57] [I] Input binding for images with dimensions 1x3x1280x1280 is created.\n"
+        "[08/30/2026-04:08:57] [I] Output binding for output0 with dimensions 1x18x33600 is created.\n"
+        "[08/30/2026-04:09:00] [I] GPU Compute Time: min = 1.58716 ms, max = 5.46997 ms, mean = 2.05867 ms, median = "
+        "1.97192 ms, percentile(99%) = 3.66565 ms\n"
+        "&&&& PASSED TensorRT.trtexec [TensorRT v8601] # trtexec --onnx=UVH-26-MV-YOLOv11-S.onnx --fp16\n"
+    )
+    made = imported(tmp_path, log)
+    assert (made["gpu"], made["precision"], made["latency_s"]) == (
+        "H100-PCIe",
+        "fp16",
+        {"1": pytest.approx(2.05867e-3)},
+    )
+    assert "input 1280" in str(made["source"])
+    assert (made["weight_bytes"], made["workspace_bytes"]) == (21 * 2**20, {"1": 85 * 2**20})
+
+
 def test_exported_times_and_profile(tmp_path: Path) -> None:
     runs = [{"startComputeMs": t, "endComputeMs": t + 2.5, "computeMs": 2.5, "latencyMs": 3.1} for t in range(0, 40, 4)]
     (times := tmp_path / "times.json").write_text(json.dumps(runs))
@@ -157,6 +186,34 @@ def test_model_analyzer_counts_one_client(tmp_path: Path) -> None:
     assert imported(tmp_path, DATA / "model_analyzer.csv", *words)["latency_s"] == {"1": pytest.approx(8.1e-3)}
 
 
+MODEL_ANALYZER = (
+    "Model,Batch,{load},Model Config Path,Instance Group,Max Batch Size,Satisfies Constraints,"
+    "Throughput (infer/sec),p99 Latency (ms)\n"
+)
+
+
+def test_model_analyzer_by_throughput_and_p99_alone(tmp_path: Path) -> None:
+    """Rows of tests/common/*/golden-metrics-model-inference.csv in triton-inference-server/model_analyzer."""
+    words = ("--gpu", "V100", "--precision", "fp32", "--runtime", "torchscript", "--input", 224)
+    one, several, rated = (tmp_path / name for name in ("one.csv", "several.csv", "rated.csv"))
+    head = MODEL_ANALYZER.format(load="Concurrency")
+    one.write_text(
+        f"{head}add_sub,2,1,add_sub_config_default,1:GPU,8,Yes,7306.0,0.4\n"
+        "add_sub,1,2,add_sub_config_default,1:GPU,8,Yes,6176.0,0.6\n"
+    )
+    made = imported(tmp_path, one, *words, "--weights", "1 MB", "--memory", "1 MB")
+    assert made["latency_s"] == {"2": pytest.approx(0.4e-3)}
+    several.write_text(
+        f'{head}"resnet50_libtorch,vgg19_libtorch","1,1","1,1","resnet50_libtorch_config_5,vgg19_libtorch_config_4",'
+        '"2:GPU,1:GPU","1,2",Yes,"340.1, [168.9,171.2]","6.5, [7.0,6.0]"\n'
+    )
+    assert "several.csv:2: times several models at once" in refused(tmp_path, several, *words)
+    rated.write_text(
+        f"{MODEL_ANALYZER.format(load='Request Rate')}add_sub,2,32,add_sub_config_5,3:GPU,2,Yes,64.0,1.4\n"
+    )
+    assert "has no row of Concurrency 1" in refused(tmp_path, rated, *words)
+
+
 def test_mlperf_stream_and_throughput(tmp_path: Path) -> None:
     words = (*RESNET, "--gpu", "T4", "--precision", "int8", "--runtime", "tensorrt")
     assert imported(tmp_path, DATA / "mlperf-singlestream.txt", *words)["latency_s"] == {"1": pytest.approx(2014816e-9)}
@@ -184,6 +241,71 @@ def test_ultralytics_needs_a_runtime_and_its_memory(tmp_path: Path) -> None:
     made = imported(tmp_path, table, "--gpu", "T4", "--column", "ONNX", "--memory", "80 MB")
     assert (made["model"], made["runtime"], made["precision"]) == ("yolo11n", "onnxruntime", "fp32")
     assert made["latency_s"] == {"1": pytest.approx(20.08e-3)}
+
+
+BENCHMARKS_LOG = """
+Benchmarks complete for best.pt on coco8.yaml at imgsz=640 (240.43s)
+                   Format Status❔  Size (MB)  metrics/mAP50-95(B)  Inference time (ms/im)
+0                 PyTorch       ✅        5.9               0.0004                  133.23
+1             TorchScript       ✅       11.9               0.0003                  182.20
+2                    ONNX       ❎       11.7                  NaN                     NaN
+
+Benchmarks complete for best.pt on coco8.yaml at imgsz=160 (165.65s)
+                   Format Status❔  Size (MB)  metrics/mAP50-95(B)  Inference time (ms/im)
+0                 PyTorch       ✅        5.9               0.0029                   21.50
+1             TorchScript       ✅       11.8               0.0026                   58.76
+2                    ONNX       ❎       11.5                  NaN                     NaN
+"""
+"""Of benchmarks.log in BecayeSoft/Guns-Detection-YOLOv8 on GitHub, which takes a table for each run."""
+
+
+def test_ultralytics_log_of_several_runs_has_each_at_its_own_input(tmp_path: Path) -> None:
+    (log := tmp_path / "benchmarks.log").write_text(BENCHMARKS_LOG, encoding="utf-8")
+    words = ("--gpu", "T4", "--precision", "fp32", "--memory", "80 MB")
+    assert "--input" in refused(tmp_path, log, *words, "--runtime", "pytorch")
+    made = imported(tmp_path, log, *words, "--runtime", "pytorch", "--input", 160)
+    assert made["latency_s"] == {"1": pytest.approx(21.5e-3)}
+    assert "input 160" in str(made["source"])
+    (again := tmp_path / "again.log").write_text(BENCHMARKS_LOG.replace("imgsz=640", "imgsz=160"), encoding="utf-8")
+    assert "PyTorch, run 2" in refused(tmp_path, again, *words, "--runtime", "pytorch")
+    made = imported(tmp_path / "b", again, *words, "--column", "PyTorch, run 1")
+    assert made["latency_s"] == {"1": pytest.approx(133.23e-3)}
+
+
+def test_ultralytics_table_of_polars(tmp_path: Path) -> None:
+    """Of benchmarks.log in nikoskot/MutliObjectDetectionAndTracking on GitHub."""
+    (log := tmp_path / "benchmarks.log").write_text(
+        "Benchmarks complete for best.pt on data.yaml at imgsz=640 (381.19s)\n"
+        "Benchmarks legend:  - ✅ Success  - ❎ Export passed but validation failed  - ❌️ Export failed\n"
+        "+---------------------------------------------------------------------------------------------+\n"
+        "|     Format     Status❔   Size (MB)   metrics/mAP50-95(B)   Inference time (ms/im)   FPS    |\n"
+        "+=============================================================================================+\n"
+        "| 1   TensorRT   ✅         63.7        0.2376                9.95                     100.47 |\n"
+        "+---------------------------------------------------------------------------------------------+\n",
+        encoding="utf-8",
+    )
+    made = imported(tmp_path, log, "--gpu", "T4", "--precision", "fp16", "--memory", "80 MB")
+    assert (made["runtime"], made["latency_s"]) == ("tensorrt", {"1": pytest.approx(9.95e-3)})
+
+
+def test_weights_and_memory_of_a_shipped_model_need_not_be_said(tmp_path: Path) -> None:
+    """BERT base has 109.5 M parameters (its model page), 2 bytes each at fp16."""
+    (own := tmp_path / "bert.csv").write_text("batch,latency_ms\n1,2.1\n8,7.5\n")
+    words = ("--model", "hf:bert-base-uncased", "--gpu", "L4", "--precision", "fp16", "--runtime", "pytorch")
+    assert "input not said. Add --input 224." in refused(tmp_path, own, *words)
+    made = imported(tmp_path, own, *words, "--input", "seq128")
+    assert made["weight_bytes"] == pytest.approx(2 * 109.5e6, rel=0.01)
+    assert made["memory_evidence"] == Evidence.PREDICTED
+
+
+def test_files_that_do_not_say_their_batch_are_not_told_to_say_one_for_all(tmp_path: Path) -> None:
+    for name, ms in (("a.json", 2.0), ("b.json", 5.0)):
+        row = {"startEnqMs": 1.0, "computeMs": ms, "latencyMs": ms}
+        (tmp_path / name).write_text(json.dumps([row]))
+    words = (*RESNET, "--gpu", "T4", "--precision", "fp16")
+    said = refused(tmp_path, tmp_path / "a.json", tmp_path / "b.json", *words)
+    assert "batch not said. Of several files each must say its batch" in said
+    assert "--batch" not in said
 
 
 def test_timm_table_and_json_say_the_same(tmp_path: Path) -> None:

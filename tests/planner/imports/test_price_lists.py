@@ -169,6 +169,58 @@ def test_infracost_and_plain(tmp_path: Path) -> None:
     assert prices(known, "aws", "eu-west-1", "g4dn.xlarge")[PriceKind.ON_DEMAND].usd_per_hour == 0.587
 
 
+def test_plans_pay_what_was_imported(tmp_path: Path) -> None:
+    """Rows of vms.csv of Lambda and Vast in anycloud-sh/catalog on GitHub: SkyPilot's form, two orders of columns."""
+    folder = tmp_path / "mine"
+    lists = {
+        "lambda": "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
+        "cpu_4x_generalx,,,4.0,16.0,0.2,europe-central-1,,\n"
+        "gpu_1x_a10,A10,1.0,30.0,200.0,1.29,europe-central-1,\"{'TotalGpuMemoryInMiB': 24576}\",\n",
+        "vast": "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region\n"
+        '1x-RTX_4090-32-65536,RTX4090,1,32,64.0,"{\'TotalGpuMemoryInMiB\': 24564}",0.40,0.00,"Maryland, US, NA"\n',
+    }
+    for provider, text in lists.items():
+        (tmp_path / provider).mkdir()
+        (file := tmp_path / provider / "vms.csv").write_text(text)
+        code, _, said = planner("prices", "import", file, "--out", folder)
+        assert code == 0, said
+    (scenario := tmp_path / "s.yaml").write_text(
+        "models: [{name: resnet50, slo: {latency: 200 ms, attainment: 95 %}}]\n"
+        "streams: [{model: resnet50, rate: 20/s}]\n"
+        "buy: {gpus: [A10, RTX4090], instances: [gpu_1x_a10, 1x-RTX_4090-32-65536]}\nhorizon: 5 s\n"
+    )
+    code, shown, said = planner("plan", scenario, "--catalog", folder, "--format", "json", "-q")
+    assert code == 0, said
+    best = json.loads(shown)["recommendation"]
+    assert [one["provider"] for one in best["instances"]] == ["vast"]
+    assert best["cost_usd_per_hour"] == pytest.approx(0.40)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "mib", "kind"),
+    [
+        ("A100", 1, 81920, "A100-80GB"),
+        ("A100", 2, 163840, "A100-80GB"),
+        ("A100", 1, 40960, "A100-40GB"),
+        ("H100", 8, 652472, "H100"),
+        ("H100", 1, 95830, None),  # an H100 NVL
+        ("T4", 1, 15360, "T4"),
+    ],
+)
+def test_skypilot_tells_gpus_by_memory_too(tmp_path: Path, name: str, count: int, mib: int, kind: str | None) -> None:
+    """Memory as Vast's vms.csv in anycloud-sh/catalog on GitHub has it, which names every A100 alike."""
+    info = f"\"{{'Gpus': [{{'Name': '{name}', 'Count': {count}}}], 'TotalGpuMemoryInMiB': {mib}}}\""
+    (file := tmp_path / "vms.csv").write_text(
+        "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region\n"
+        f"box,{name},{count},32,64.0,{info},0.93,0.00,eu\n"
+    )
+    code, _, said = planner("prices", "import", file, "--provider", "vast", "--out", tmp_path / "mine")
+    assert (code, f"unknown: {name}" in said) == ((2, True) if kind is None else (0, False))
+    if kind:
+        (found,) = [i for i in load_catalog([tmp_path / "mine"]).instances if i.provider == "vast" and i.name == "box"]
+        assert (found.gpu, found.gpu_count) == (kind, count)
+
+
 def test_imported_again_nothing_changes(tmp_path: Path) -> None:
     imported(tmp_path, "aws.csv", SKYPILOT)
     before = (tmp_path / "mine" / "prices.csv").read_bytes()
