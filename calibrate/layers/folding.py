@@ -59,6 +59,17 @@ def _fold(model: Any) -> bool:
     return bool(nodes)
 
 
+def _value_of(
+    node: Any, model: Any, sizes: Mapping[str, tuple[int, ...]], known: Mapping[str, NDArray[Any]]
+) -> NDArray[Any] | None:
+    """What a node gives; None where that depends on what is put in."""
+    if node.op_type == "Shape" and node.input[0] in sizes:
+        return _shape_of(node, sizes[node.input[0]])
+    if len(node.output) == 1 and all(name in known for name in node.input if name):
+        return _run(model, node, known)
+    return None
+
+
 def _computed(model: Any) -> Iterator[tuple[str, NDArray[Any]]]:
     """Small values that do not depend on what is put in, but on its shape."""
     from onnx import numpy_helper
@@ -68,11 +79,7 @@ def _computed(model: Any) -> Iterator[tuple[str, NDArray[Any]]]:
     known = {one.name: numpy_helper.to_array(one) for one in small if not uses_external_data(one)}
     sizes = shapes(model.graph)
     for node in model.graph.node:
-        value: NDArray[Any] | None = None
-        if node.op_type == "Shape" and node.input[0] in sizes:
-            value = _shape_of(node, sizes[node.input[0]])
-        elif len(node.output) == 1 and all(name in known for name in node.input if name):
-            value = _run(model, node, known)
+        value = _value_of(node, model, sizes, known)
         if value is not None and value.size <= NUMBERS_MAX:
             known[node.output[0]] = value
             yield node.output[0], value

@@ -62,9 +62,10 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leav
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator, then count it."""
-        outputs = func(*args, **(kwargs or {}))
+        named = kwargs or {}
+        outputs = func(*args, **named)
         name = func.__name__.partition(".")[0]
-        read, written = tensors([args, kwargs or {}]), tensors(outputs)[: 1 if name in NORMS else None]
+        read, written = tensors([args, named]), tensors(outputs)[: 1 if name in NORMS else None]
         self._keep(written)
         memory_read = {memory_of(tensor) for tensor in read}
         made = [tensor for tensor in written if memory_of(tensor) not in memory_read]

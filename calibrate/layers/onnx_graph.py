@@ -100,14 +100,29 @@ def read(model: str, shape: tuple[int, ...] | None) -> Facts:
 # The graph
 
 
-def _graph(model: str, shape: tuple[int, ...] | None) -> OnnxGraph:
+def _loaded(model: str) -> Any:
+    """What the file holds, without weights that lie beside it."""
     import onnx
 
     path = file_of(model)
     try:
-        loaded = onnx.load(str(path), load_external_data=False)
+        return onnx.load(str(path), load_external_data=False)
     except Exception as error:
         refuse(f"{model}: is no ONNX file, or a damaged one", error, "Export it again")
+
+
+def _with_shapes(model: str, loaded: Any) -> Any:
+    """The same with the shapes of all it computes."""
+    try:
+        return inferred(loaded)
+    except Exception as error:
+        refuse(f"{model}: shapes cannot be inferred", error, "Export it again, or simplify it with onnxsim")
+
+
+def _graph(model: str, shape: tuple[int, ...] | None) -> OnnxGraph:
+    import onnx
+
+    loaded = _loaded(model)
     weights = {weight.name: weight for weight in chain(loaded.graph.initializer, _constants(loaded.graph.node))}
     given = [value for value in loaded.graph.input if value.name not in weights]
     if not given:
@@ -115,10 +130,7 @@ def _graph(model: str, shape: tuple[int, ...] | None) -> OnnxGraph:
     _make_one_sample(model, given[0], shape)
     for value in given[1:]:
         _make_one_sample(model, value, None)
-    try:
-        loaded = inferred(loaded)
-    except Exception as error:
-        refuse(f"{model}: shapes cannot be inferred", error, "Export it again, or simplify it with onnxsim")
+    loaded = _with_shapes(model, loaded)
     names = onnx.TensorProto.DataType.Name
     return OnnxGraph(
         nodes=loaded.graph.node,
@@ -150,12 +162,17 @@ def _make_one_sample(model: str, value: Any, shape: tuple[int, ...] | None) -> N
     if batch not in (0, 1):
         raise ZooError(f"{model}: its batch is fixed at {batch}. Export it with a batch of 1, or a free one.")
     for side, size in zip(sides, wanted, strict=True):
-        fixed = _fixed(side)
-        if not (fixed or size):
-            raise ZooError(f"{model}: the shape of input {value.name} is not fixed. Write it, e.g. 3x224x224.")
-        if fixed and size != fixed:
-            raise ZooError(f"{model}: input {value.name} is fixed at {fixed} where {size} was asked for. Write that.")
-        side.dim_value = fixed or size
+        side.dim_value = _size_of(side, size, model, value.name)
+
+
+def _size_of(side: Any, wanted: int, model: str, name: str) -> int:
+    """The size of a side: as it is fixed in the file, else as it is asked for. ZooError where it is neither, or two."""
+    fixed = _fixed(side)
+    if not (fixed or wanted):
+        raise ZooError(f"{model}: the shape of input {name} is not fixed. Write it, e.g. 3x224x224.")
+    if fixed and wanted != fixed:
+        raise ZooError(f"{model}: input {name} is fixed at {fixed} where {wanted} was asked for. Write that.")
+    return fixed or wanted
 
 
 def _fixed(side: Any) -> int:

@@ -71,6 +71,11 @@ def trace(built: Built) -> Facts:
     is_own = ":" in built.name and not sourced  # what it reads is what the user gave
     if built.fixed or is_own or len(built.shape) != 3:
         return replace(facts, fixed=built.fixed or INPUT_GIVEN)
+    return _with_twice(built, facts)
+
+
+def _with_twice(built: Built, facts: Facts) -> Facts:
+    """The same with its layers at twice the resolution, where it runs there and they are the same ones."""
     try:
         large = _pass(built, Settings(resolution=2 * built.shape[-1]))
     except TracingError:

@@ -132,10 +132,7 @@ class Library:
         own = [p for p in self.for_model(model) if (p.gpu, p.precision, p.runtime) == key]
         published = [profile] if (profile := self.published(model, *key)) else []
         alike = [profile for profile in published if not own or _same_work(profile, own[0])]
-        distinct: list[Profile] = []
-        for profile in sorted([*own, *alike], key=_merit):
-            if not any(_is_copy(profile, other) for other in distinct):
-                distinct.append(profile)
+        distinct = _distinct(sorted([*own, *alike], key=_merit))
         if not distinct:
             return ()
         best, *others = (_named_as(model, profile) for profile in distinct)
@@ -214,14 +211,28 @@ def _named_as(model: str, profile: Profile) -> Profile:
     return replace(profile, model=model, layers=layers)
 
 
+def _distinct(profiles: Iterable[Profile]) -> list[Profile]:
+    """The same without copies of what came before."""
+    distinct: list[Profile] = []
+    for profile in profiles:
+        if not any(_is_copy(profile, other) for other in distinct):
+            distinct.append(profile)
+    return distinct
+
+
+def _widest_spread(best: Profile, others: Sequence[Profile]) -> float | None:
+    """How far the best source lies from another at most; None where nothing can be compared."""
+    spreads = [best.source_spread, *(source_spread(_series(best), _series(other)) for other in others)]
+    return max((one for one in spreads if one is not None), default=None)
+
+
 def _doubted(best: Profile, others: Sequence[Profile]) -> Profile:
     """The best source, as sure as others agree with it.
 
     What was measured here is not doubted for what others saw, nor for a source that assumes its GPU.
     """
     compared = [other for other in others if other.latency_evidence is not Evidence.ASSUMED]
-    spreads = [best.source_spread, *(source_spread(_series(best), _series(other)) for other in compared)]
-    spread = max((one for one in spreads if one is not None), default=None)
+    spread = _widest_spread(best, compared)
     if compared:
         names = ", ".join(one.source for one in (best, *others))
         best = replace(best, doubts=(*best.doubts, f"Sources differ by up to {spread or 0:.0%}: {names}"))

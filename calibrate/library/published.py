@@ -68,6 +68,11 @@ class Sources:
         return self.series[0]
 
     @property
+    def is_enough(self) -> bool:
+        """Whether a profile can be made of it; of processors, one batch size will do."""
+        return bool(self.series) and (self.best.is_enough or self.gpu in names.processors())
+
+    @property
     def spread(self) -> float | None:
         """How far others are from the best where both have a batch: 0.2 is 1.2 times or a 1.2th. None: no other."""
         spreads = (source_spread(self.best.latency_s, other.latency_s) for other in self.series[1:])
@@ -90,8 +95,7 @@ def _sources_of(architecture: str) -> Mapping[Key, Sources]:
     size = names.usual_input(architecture)
     usable = [p for p in points(architecture) if p.batch and p.precision in WEIGHT_BYTES and p.input in (size, "")]
     found = (_sources(key, list(group)) for key, group in groupby(sorted(usable, key=_key), _key))
-    enough = (one for one in found if one.series and (one.best.is_enough or one.gpu in names.processors()))
-    return {(one.gpu, one.precision, one.runtime): one for one in enough}
+    return {(one.gpu, one.precision, one.runtime): one for one in found if one.is_enough}
 
 
 def profile_of(model: str, gpu: GPU, precision: str, runtime: str) -> Profile | None:

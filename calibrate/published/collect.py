@@ -133,12 +133,19 @@ def _believed(row: Row) -> tuple[float, str] | None:
     A mean above its own 99th percentile counts the first batch, which compiles: then throughput tells, else p90.
     """
     mean, p90, p99 = (_seconds(row[name]) for name in ("latency_ms", "p90_ms", "p99_ms"))
-    paced = float(row["batch"]) / float(row["throughput"]) if row["throughput"] and row["unit"] in PER_SAMPLE else None
+    paced = _paced(row)
     if mean and not (p99 and mean > p99):
         return mean, "mean"
     if paced and (p99 is None or paced <= p99):
         return paced, "throughput"
     return (p90, "p90") if p90 else None
+
+
+def _paced(row: Row) -> float | None:
+    """Seconds of a batch by its throughput; None where that does not count samples."""
+    if not row["throughput"] or row["unit"] not in PER_SAMPLE:
+        return None
+    return float(row["batch"]) / float(row["throughput"])
 
 
 def _vision(row: Row) -> Figure | None:

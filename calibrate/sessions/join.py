@@ -285,12 +285,16 @@ def _pooled_point(found: Sequence[PointOutcome | None], levels: Sequence[float])
     if not outcomes:
         return [outcome for outcome in found if outcome][-1]
     size = outcomes[0].point.what is What.MEMORY  # of memory the most that was seen is safe
-    names = dict.fromkeys(name for outcome in outcomes for name in outcome.samples)
-    samples = {
-        name: _at_usual_speed([_samples(outcome, name) for outcome in good], levels, TYPICAL.get(name, median))
+    return replace(_pooled_values(outcomes, max if size else fmean), samples=_pooled_samples(good, levels))
+
+
+def _pooled_samples(found: Sequence[PointOutcome | None], levels: Sequence[float]) -> dict[str, list[float]]:
+    """Samples of a point, of all sessions, each at the speed that is usual."""
+    names = dict.fromkeys(name for outcome in found if outcome for name in outcome.samples)
+    return {
+        name: _at_usual_speed([_samples(outcome, name) for outcome in found], levels, TYPICAL.get(name, median))
         for name in names
     }
-    return replace(_pooled_values(outcomes, max if size else fmean), samples=samples)
 
 
 def _samples(outcome: PointOutcome | None, name: str) -> Sequence[float]:
@@ -306,13 +310,18 @@ def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:
 
 def _pooled_details(outcomes: Sequence[PointOutcome]) -> dict[str, Any]:
     """The last one's; what held the clock down, or runs up, in any session counts by its largest share."""
-    seen = [one.details["slow_reasons"] for one in outcomes if one.details.get("slow_reasons")]
-    shares = [reasons if isinstance(reasons, Mapping) else dict.fromkeys(reasons, 1.0) for reasons in seen]
-    held = {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
+    held = _slow_shares(outcomes)
     pooled = {**outcomes[-1].details, **({"slow_reasons": held} if held else {})}
     if all("wall_s" in one.samples for one in outcomes):
         pooled[HELD_UP] = max(held_up(one) for one in outcomes)
     return pooled
+
+
+def _slow_shares(outcomes: Sequence[PointOutcome]) -> dict[str, float]:
+    """What held the clock down in some session, and its largest share of the time."""
+    seen = [one.details["slow_reasons"] for one in outcomes if one.details.get("slow_reasons")]
+    shares = [reasons if isinstance(reasons, Mapping) else dict.fromkeys(reasons, 1.0) for reasons in seen]
+    return {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
 
 
 def _at_usual_speed(
@@ -325,8 +334,7 @@ def _at_usual_speed(
     the figure that is made of it later, and without its hiccups: together with others' runs they would count anew.
     """
     kept = [usual(samples) if typical is fmean else list(samples) for samples in taken]
-    times_s = [typical(samples) if samples else None for samples in kept]
-    known = {n: time_s for n, time_s in enumerate(times_s) if time_s is not None}
+    known = {n: typical(samples) for n, samples in enumerate(kept) if samples}
     if min(known.values()) <= 0:
         return list(chain(*kept))
     at_usual_s = geometric_mean(time_s / levels[n] for n, time_s in known.items())

@@ -123,7 +123,7 @@ def usual_days(provider: str) -> int:
 def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """Machines that may be had under `buy`, and what is refused for want of a price or of anyone who sells it."""
     _demand_none([f"{dotted(place)}: {message}" for place, message in wrong_offers(catalog, buy)])
-    own = [machine for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
+    own = _own_wanted(buy)
     rented = [instance for instance in catalog.instances if _wanted(instance, buy)]
     kinds = {machine.gpu for machine in own} | {instance.gpu for instance in rented}
     offered, without = _judged(catalog, rented, buy)
@@ -139,6 +139,10 @@ def offers(catalog: Catalog, buy: BuySpec) -> tuple[list[Offer], list[Rejection]
 def kinds_on_offer(catalog: Catalog, buy: BuySpec) -> tuple[str, ...]:
     """Kinds of GPU that are named, or else that may be had."""
     return tuple(dict.fromkeys(buy.gpus or (offer.gpu.name for offer in offers(catalog, buy)[0])))
+
+
+def _own_wanted(buy: BuySpec) -> list[OwnMachine]:
+    return [machine for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
 
 
 def _judged(catalog: Catalog, rented: Sequence[Instance], buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
@@ -341,12 +345,7 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     places = (*directories, SHIPPED)
     gpu_files = read_all([place / "gpus.yaml" for place in places], GpuFile, errors)
     price_files = read_all([place / "prices.yaml" for place in places], PriceFile, errors)
-    errors += [
-        f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does."
-        for place in places
-        if not holds_catalog(place)
-    ]
-    _demand_none(errors)
+    _demand_none([*errors, *_empty(places)])
     gpus = _first_wins([_gpus(file) for file in gpu_files])
     gpus = gpus | {name: gpu for name, gpu in slices(SHIPPED / "mig.csv", gpus).items() if name not in gpus}
     for file in price_files:
@@ -360,6 +359,15 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
         purchases=tuple(purchases.values()),
         assumptions=tuple(_assumed(gpu_files)),
     )
+
+
+def _empty(places: Sequence[Path]) -> list[str]:
+    """Errors of folders that hold no catalog."""
+    return [
+        f"{place}: holds neither gpus.yaml nor prices.yaml. Name a directory that does."
+        for place in places
+        if not holds_catalog(place)
+    ]
 
 
 def _demand_none(errors: Sequence[str]) -> None:

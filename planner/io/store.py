@@ -160,6 +160,11 @@ def read_json(path: Path) -> Any:
 # Contradictions in a plan
 
 
+def accuracy_warnings(plan: Plan) -> list[PlanWarning]:
+    """What other precisions would cost in accuracy."""
+    return [PlanWarning(what=one) for outlook in plan.precisions for one in outlook.accuracy]
+
+
 def contradictions(plan: Plan) -> Iterator[str]:
     """Statements that no plan written here makes, so that whoever reads one may rely on it."""
     best = plan.recommendation
@@ -177,8 +182,7 @@ def contradictions(plan: Plan) -> Iterator[str]:
     yield from unsaid("rejections", plan.rejections, rejection_line)
     yield from unsaid("warnings", plan.warnings, warning_line)
     yield from unsaid("assumptions", plan.assumptions, assumption_line)
-    lost = [PlanWarning(what=one) for outlook in plan.precisions for one in outlook.accuracy]
-    yield from unsaid("precisions", lost, warning_line)
+    yield from unsaid("precisions", accuracy_warnings(plan), warning_line)
     yield from unsaid("measure_next", [one.why for one in plan.measure_next], measurement)
 
 

@@ -110,15 +110,7 @@ def summarise(result: SimulationResult, warmup_s: float = 0.0) -> Summary:
     deployment, end_s = result.deployment, result.duration_s
     slo_s = slos_s(deployment)
     gpus = {device.id: device.gpu for device in deployment.devices}
-    by_model: dict[str, list[_Worked]] = {model: [] for model in result.requests}
-    by_device: dict[str, list[_Worked]] = {device: [] for device in gpus}
-    profiles = _profiles(deployment)
-    for batches in result.batches:
-        worked = _worked(batches, gpus[batches.device], profiles[batches.model, batches.device], end_s)
-        by_device[batches.device].append(worked)
-        by_model.setdefault(batches.model, []).append(worked)
-    for pipeline in deployment.pipelines:
-        by_model[pipeline.name] = [one for s in pipeline.stages for one in by_model.get(pipeline.name_of(s), ())]
+    by_model, by_device = _all_worked(result, gpus)
     tallies = {
         model: _tally(requests, by_model[model], slo_s[model], warmup_s, end_s)
         for model, requests in result.requests.items()
@@ -186,6 +178,23 @@ class _Worked:
     batches: Batches
     busy_s: float
     energy_j: float
+
+
+def _all_worked(
+    result: SimulationResult, gpus: Mapping[str, GPU]
+) -> tuple[dict[str, list[_Worked]], dict[str, list[_Worked]]]:
+    """Work by model, of a pipeline that of its stages, and by device."""
+    deployment = result.deployment
+    by_model: dict[str, list[_Worked]] = {model: [] for model in result.requests}
+    by_device: dict[str, list[_Worked]] = {device: [] for device in gpus}
+    profiles = _profiles(deployment)
+    for batches in result.batches:
+        worked = _worked(batches, gpus[batches.device], profiles[batches.model, batches.device], result.duration_s)
+        by_device[batches.device].append(worked)
+        by_model.setdefault(batches.model, []).append(worked)
+    for pipeline in deployment.pipelines:
+        by_model[pipeline.name] = [one for s in pipeline.stages for one in by_model.get(pipeline.name_of(s), ())]
+    return by_model, by_device
 
 
 def _worked(batches: Batches, gpu: GPU, profile: Profile, end_s: float) -> _Worked:
@@ -478,6 +487,11 @@ def confidence_interval(values: Sequence[float], confidence: float = CONFIDENCE)
     return mean, mean - half, mean + half
 
 
+def _pooled_wilson(kept: Sequence[tuple[float, int]], confidence: float) -> tuple[float, float]:
+    """Wilson's interval for the requests of all replications together: the share kept of each, and their number."""
+    return _wilson(sum(f * n for f, n in kept), sum(n for _, n in kept), confidence)
+
+
 def attainment_interval(
     fractions: Sequence[float],
     judged: Sequence[int],
@@ -498,7 +512,7 @@ def attainment_interval(
         (error,) = (e for e, n in zip(errors, judged, strict=True) if n)
         half = float(special.stdtrit(STRETCHES - 1, (1 + confidence) / 2)) * error
         low, high = mean - half, mean + half
-    wilson_low, wilson_high = _wilson(sum(f * n for f, n in kept), sum(n for _, n in kept), confidence)
+    wilson_low, wilson_high = _pooled_wilson(kept, confidence)
     return mean, max(0.0, float(np.fmin(low, wilson_low))), min(1.0, float(np.fmax(high, wilson_high)))
 
 

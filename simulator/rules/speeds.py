@@ -49,6 +49,10 @@ class Speeds:
         self.point_sd = _flat(map(_at_points_if_any, errors, points))
         self.doubts = list(map(_doubt_of, profiles, self.here))
         self.sessions = list(map(_session_of, replicas))
+        self._note_power(profiles)
+
+    def _note_power(self, profiles: Sequence[Profile]) -> None:
+        """What GPUs draw: idle, at their limit, and with a model where that was measured."""
         self.idle_w = np.array([gpu.idle_w for gpu in self.here])
         self.limit_w = np.array([gpu.tdp_w for gpu in self.here])
         self.known_w = {row: p.busy_w for row, p in enumerate(profiles) if p.busy_w is not None}

@@ -3,7 +3,7 @@
 A pipeline is asked like a model. A stage that is a model is a service of its own, named `PIPELINE.STAGE`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -178,9 +178,15 @@ def cycle_in(stages: Sequence[PipelineStage]) -> tuple[str, ...]:
     free = {stage.name for stage in in_order(stages)}
     stuck = {stage.name: stage for stage in stages if stage.name not in free}
     before = {name: [e.source for e in stage.after if e.source in stuck] for name, stage in stuck.items()}
-    back = list(before)[:1]
-    while back and before[back[-1]] and back[-1] not in back[:-1]:
-        back.append(before[back[-1]][0])
-    if not back or back[-1] not in back[:-1]:
+    back = _way_back(before) if before else [""]
+    if back[-1] not in back[:-1]:
         return ()
     return tuple(reversed(back[back.index(back[-1]) :]))
+
+
+def _way_back(before: Mapping[str, Sequence[str]]) -> list[str]:
+    """From the first name to one before it, and so on, until none is before or one is met again."""
+    back = [next(iter(before))]
+    while before[back[-1]] and back[-1] not in back[:-1]:
+        back.append(before[back[-1]][0])
+    return back

@@ -232,11 +232,16 @@ def _sources(stream: Stream, duration_s: float, rng: np.random.Generator) -> tup
         case Gamma(rate, cv):
             each = [_renewals(rng, cv**-2, cv**2 / rate, duration_s) for _ in range(stream.count)]
         case Trace() as trace:
-            whole = duration_s >= trace.period_s
-            shifts_s = [0.0 if whole and not i else rng.uniform(0, trace.period_s) for i in range(stream.count)]
+            shifts_s = _shifts_s(trace, stream.count, duration_s, rng)
             each = [_repeated(trace, shift_s, duration_s) for shift_s in shifts_s]
     counts = [len(times) for times in each]
     return np.concatenate(each), np.repeat(np.arange(stream.count, dtype=np.int32), counts)
+
+
+def _shifts_s(trace: Trace, count: int, duration_s: float, rng: np.random.Generator) -> list[float]:
+    """Where in a recording each source begins: at random, but the first at its start where all of it is replayed."""
+    whole = duration_s >= trace.period_s
+    return [0.0 if whole and not i else rng.uniform(0, trace.period_s) for i in range(count)]
 
 
 def _cameras(

@@ -77,13 +77,17 @@ def misplaced(stage: Mapping[str, Any], work: str) -> Iterator[Wrong]:
                 yield (key,), f"goes only with `{owners[0]}`, not with `{work}`. Leave it out."
 
 
+def _listed(stages: object) -> list[tuple[int, Mapping[str, Any]]]:
+    """Those of a list that have keys, with their numbers."""
+    items = stages if isinstance(stages, list) else []
+    return [(i, one) for i, one in enumerate(items) if isinstance(one, Mapping)]
+
+
 def graph(pipeline: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors in the stages of a pipeline, and in how they follow one another."""
-    listed = pipeline.get("stages")
-    stages = [(i, one) for i, one in enumerate(listed if isinstance(listed, list) else []) if isinstance(one, Mapping)]
     places: dict[str, int] = {}
     before: dict[str, list[str]] = {}
-    for i, stage in stages:
+    for i, stage in _listed(pipeline.get("stages")):
         for path, text, *keys in (*work(stage), *spreads(stage)):
             yield ("stages", i, *path), text, *keys
         name = stage.get("name")
@@ -128,18 +132,29 @@ def names_before(stage: Mapping[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Iterator[Wrong]:
-    """Stages that run in a circle, and those that nothing else leads to."""
+def _stuck(before: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Those that frames never reach: each waits for another one of them."""
     left = dict(before)
     while free := [name for name, earlier in left.items() if not left.keys() & set(earlier)]:
         for name in free:
             del left[name]
+    return left
+
+
+def _circle_in(stuck: Mapping[str, list[str]]) -> list[str]:
+    """Those of a circle, in the order in which frames would go."""
+    way = [next(iter(stuck))]
+    while (earlier := next(one for one in stuck[way[-1]] if one in stuck)) not in way:
+        way.append(earlier)
+    return [*reversed(way[way.index(earlier) :])]
+
+
+def circles(places: Mapping[str, int], before: Mapping[str, list[str]]) -> Iterator[Wrong]:
+    """Stages that run in a circle, and those that nothing else leads to."""
+    left = _stuck(before)
     if not left:
         return
-    way = [next(iter(left))]
-    while (earlier := next(one for one in left[way[-1]] if one in left)) not in way:
-        way.append(earlier)
-    circle = [*reversed(way[way.index(earlier) :])]
+    circle = _circle_in(left)
     drawn = " -> ".join([*circle, circle[0]])
     yield ("stages", places[circle[0]], "after"), f"runs in a circle: {drawn}. Leave one `after` of them out."
     for name in (name for name in left if name not in circle):

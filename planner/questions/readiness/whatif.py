@@ -1,6 +1,6 @@
 """What if: a plan replayed as it stands with machines away, at another load, with the scenario changed; and mended."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, isfinite, nan
@@ -73,11 +73,15 @@ def whatif(
     return answer if answer.feasible else _mended(answer, tuple(_mends(planned, answer, progress)))
 
 
+def _unserved(planned: AsPlanned, served: Collection[str]) -> tuple[str, ...]:
+    return tuple(model for model in planned.question.needs if model not in served)
+
+
 def _case(planned: AsPlanned, loss: Loss, progress: Progress) -> LossCase:
     """What is left after a loss, replayed; models without a replica are served no more."""
     left = without(planned, loss.missing)
     served = {one.portion.sized.model for one in left.placed}
-    unserved = tuple(model for model in planned.question.needs if model not in served)
+    unserved = _unserved(planned, served)
     alone = not unserved or not planned.question.scenario.pipelines  # a pipeline without a stage answers nothing
     trial = _replayed(left, served, progress, loss) if served and alone else None
     return LossCase(

@@ -1,6 +1,6 @@
 """Fitting a scenario to one device: at rates and SLOs that suit the speed of the device."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from calibrate.library.reading import USUAL_RUNTIME
@@ -59,6 +59,16 @@ class Pace:
 AS_PROFILED = Pace()
 
 
+def in_processes(services: Sequence[Service], gpu: GPU, scenario: Scenario) -> tuple[list[Device], dict[str, Service]]:
+    """A device for each process that serves, and each service on its own."""
+    groups = dealt(tuple(services), scenario.validate.processes)
+    devices = [device(number, group, gpu, scenario) for number, group in enumerate(groups, start=1)]
+    placed = {}
+    for process, group in zip(devices, groups, strict=True):
+        placed.update({one.model: on(one, process.id) for one in group})
+    return devices, placed
+
+
 def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -> Case:
     """The scenario with all its models on one device of kind `gpu`, at rates and SLOs that suit its pace.
 
@@ -70,11 +80,7 @@ def fit(loaded: Loaded, gpu: GPU, library: Profiles, pace: Pace = AS_PROFILED) -
     services = [
         service(spec, profile_of(spec, gpu, library, scenario.validate), scenario, pace) for spec in scenario.models
     ]
-    groups = dealt(tuple(services), scenario.validate.processes)
-    devices = [device(number, group, gpu, scenario) for number, group in enumerate(groups, start=1)]
-    placed = {}
-    for process, group in zip(devices, groups, strict=True):
-        placed.update({one.model: on(one, process.id) for one in group})
+    devices, placed = in_processes(services, gpu, scenario)
     scale = scenario.validate.slo_scale
     pipelines = [opened_pipeline(spec, scene, placed, pace, scale) for spec in scenario.pipelines if scene]
     for pipeline in pipelines:

@@ -185,6 +185,11 @@ def of_stages(pipeline: PipelineSpec) -> Iterator[str]:
             yield f"{place(pipeline, stage, 'copy')}: copies are not served for real. Leave the stage out."
         if stage.decode and (stage.decode != CODEC or stage.resolution not in FRAME_SIZES):
             yield of_frames(pipeline, stage)
+    yield from of_decoding(pipeline)
+
+
+def of_decoding(pipeline: PipelineSpec) -> Iterator[str]:
+    """More decoding than one stage does where frames enter."""
     decoding = [stage for stage in pipeline.stages if step_of(stage) == "decode"]
     if len(decoding) > 1:
         names = ", ".join(stage.name for stage in decoding)

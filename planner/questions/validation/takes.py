@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,11 @@ def cut(demand: Mapping[str, Demand], lasts_s: Sequence[float]) -> Iterator[dict
 # Results one after another
 
 
+def by_name(takes: Sequence[SimulationResult], field: str, join: Callable[[Sequence[Any]], T]) -> dict[str, T]:
+    """A field with columns for each name, those of all takes as one."""
+    return {name: join([getattr(take, field)[name] for take in takes]) for name in getattr(takes[0], field)}
+
+
 def in_sequence(takes: Sequence[SimulationResult]) -> SimulationResult:
     """The columns of all takes as one: each begins where the one before ended."""
     if len(takes) == 1:
@@ -55,13 +60,13 @@ def in_sequence(takes: Sequence[SimulationResult]) -> SimulationResult:
     return replace(
         first,
         duration_s=sum(take.duration_s for take in takes),
-        requests={model: requests_joined([take.requests[model] for take in shifted]) for model in first.requests},
+        requests=by_name(shifted, "requests", requests_joined),
         batches=batches_joined(in_a_row(shifted, "batches")),
         loads=in_a_row(shifted, "loads"),
         stalls=in_a_row(shifted, "stalls"),
-        memory={name: memory_joined([take.memory[name] for take in shifted]) for name in first.memory},
+        memory=by_name(shifted, "memory", memory_joined),
         frames={name: frames_joined(takes, name) for name in first.frames},
-        stations={name: uses_joined([take.stations[name] for take in shifted]) for name in first.stations},
+        stations=by_name(shifted, "stations", uses_joined),
         wall_s=sum(take.wall_s for take in takes),
     )
 

@@ -146,17 +146,22 @@ class KnownNames:
     stations: Sequence[str]
 
 
-def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
-    """Facts that no run of the deployment can have given."""
+def known_names(deployment: Deployment) -> KnownNames:
+    """What a run of the deployment can speak of."""
     models = [service.model for service in deployment.services]
     stages = [one.name_of(stage) for one in deployment.pipelines for stage in one.stages]
-    names = KnownNames(
+    return KnownNames(
         models=models,
         devices=[device.id for device in deployment.devices],
         asked=list(dict.fromkeys([*models, *(one.name for one in deployment.pipelines), *stages])),
         stages=stages,
         stations=[station.id for station in deployment.stations],
     )
+
+
+def impossible_run(written: Written, deployment: Deployment) -> Iterator[str]:
+    """Facts that no run of the deployment can have given."""
+    names = known_names(deployment)
     yield from impossible_deployment(deployment)
     if written.warmup_s >= written.duration_s:
         yield f"warmup_s: must be below duration_s, {written.duration_s:g}, got {written.warmup_s:g}"

@@ -190,6 +190,13 @@ def legend(axes: "Axes", marks: int) -> None:
         axes.legend(named.values(), named.keys(), fontsize="small", **place)
 
 
+def draw_dot(dot: Dot, axes: "Axes", tint: dict[str, Any]) -> None:
+    """A dot and what stands beside it; hollow where it is switched off."""
+    face = "white" if dot.colour == "off" else tint["color"]
+    axes.plot([dot.x], [dot.y], "o", markersize=6 if dot.label else 4, markerfacecolor=face, **tint)
+    axes.annotate(dot.label, (dot.x, dot.y), (4, 5), textcoords="offset points", fontsize=7)
+
+
 def draw_mark(mark: Mark, axes: "Axes") -> None:
     """A mark in the colours of a page by daylight."""
     tint: Any = {"color": COLOURS[mark.colour], "label": mark.name or None}
@@ -205,9 +212,7 @@ def draw_mark(mark: Mark, axes: "Axes") -> None:
             span, height = (mark.left, mark.right - mark.left), (mark.low, mark.high - mark.low)
             axes.broken_barh([span], height, alpha=PALE[mark.pale], linewidth=0, **tint)
         case Dot():
-            tint["markerfacecolor"] = "white" if mark.colour == "off" else tint["color"]
-            axes.plot([mark.x], [mark.y], "o", markersize=6 if mark.label else 4, **tint)
-            axes.annotate(mark.label, (mark.x, mark.y), (4, 5), textcoords="offset points", fontsize=7)
+            draw_dot(mark, axes, tint)
         case Label():
             weight = "bold" if mark.strong else "normal"
             axes.text(mark.x, mark.y, mark.text, ha="center", va="center", fontsize=7, weight=weight)

@@ -1,6 +1,6 @@
 """Why a training takes its time and costs its money: steps, limits, memory, and what was left out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
@@ -90,23 +90,38 @@ def band(o: TrainingOption) -> str:
     return f"{between(o.time_s)}, {between(o.cost_usd, usd)}, evidence {o.evidence}"
 
 
-def left_out(plan: TrainingPlan) -> Iterator[str]:
-    """Options that do not fit or break a limit, each with the nearest, and machines that are not on offer."""
-    fitting = [o for o in plan.options if o.fits]
-    if unfit := [o for o in plan.options if not o.fits]:
+def without_room(unfit: Sequence[TrainingOption]) -> Iterator[str]:
+    """Options that do not fit in memory."""
+    if unfit:
         least = min(unfit, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
         need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
         yield f"{counted(len(unfit), 'option')} without room in memory; nearest: {who(least)}, {need} on each GPU."
-    late = [o for o in fitting if not o.within_deadline]
-    if late and plan.deadline_s:
+
+
+def too_late(late: Sequence[TrainingOption], deadline_s: float) -> Iterator[str]:
+    """Options that break the deadline."""
+    if late:
         quickest = min(late, key=lambda o: o.time_s.high)
-        worst = f"{who(quickest)}, up to {length(quickest.time_s.high)} of {length(plan.deadline_s)}"
+        worst = f"{who(quickest)}, up to {length(quickest.time_s.high)} of {length(deadline_s)}"
         yield f"{counted(len(late), 'option')} may end too late; nearest: {worst}."
-    dear = [o for o in fitting if not o.within_budget]
-    if dear and plan.budget_usd:
+
+
+def too_dear(dear: Sequence[TrainingOption], budget_usd: float) -> Iterator[str]:
+    """Options that break the budget."""
+    if dear:
         cheapest = min(dear, key=lambda o: o.cost_usd.high)
-        worst = f"{who(cheapest)}, up to {usd(cheapest.cost_usd.high)} of {usd(plan.budget_usd)}"
+        worst = f"{who(cheapest)}, up to {usd(cheapest.cost_usd.high)} of {usd(budget_usd)}"
         yield f"{counted(len(dear), 'option')} may cost too much; nearest: {worst}."
+
+
+def left_out(plan: TrainingPlan) -> Iterator[str]:
+    """Options that do not fit or break a limit, each with the nearest, and machines that are not on offer."""
+    yield from without_room([o for o in plan.options if not o.fits])
+    fitting = [o for o in plan.options if o.fits]
+    if plan.deadline_s:
+        yield from too_late([o for o in fitting if not o.within_deadline], plan.deadline_s)
+    if plan.budget_usd:
+        yield from too_dear([o for o in fitting if not o.within_budget], plan.budget_usd)
     yield from map(rejection_line, plan.rejections[:REJECTIONS_SHOWN])
     if (more := len(plan.rejections) - REJECTIONS_SHOWN) > 0:
         yield f"... and {counted(more, 'more machine')} in the JSON."
