@@ -1,8 +1,20 @@
-"""Recorded times where a device would take them."""
+"""Times that do not hang on what else the machine does: recorded, or of this process alone."""
 
+import time
 from collections.abc import Callable, Iterable
 
-from calibrate.devices.timer import Sample
+from calibrate.devices.timer import CpuTimer, Sample
+
+
+class BusyTimer(CpuTimer):
+    """Where the clock stands, the time that processors worked for this process."""
+
+    def time(self, run: Callable[[], object]) -> Sample:
+        """Run it once."""
+        begun_s = time.process_time()
+        run()
+        busy_s = time.process_time() - begun_s
+        return Sample(busy_s, busy_s)
 
 
 class ReplayTimer:

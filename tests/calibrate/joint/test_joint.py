@@ -133,11 +133,13 @@ def test_killed_and_resumed_loses_nothing_but_the_epoch_in_flight(trained, tmp_p
 
 
 def wait_for(text: str, file: Path, process) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while text not in file.read_text():
-        assert process.poll() is None, file.read_text()
-        assert time.monotonic() < deadline
+    said, deadline = "", time.monotonic() + LIMIT_S
+    while text not in said:
+        assert process.poll() is None, said
+        assert time.monotonic() < deadline, said
         time.sleep(0.02)
+        if (heard := file.read_text()) != said:
+            said, deadline = heard, time.monotonic() + LIMIT_S
 
 
 def until_unlocked(folder: Path) -> None:

@@ -201,7 +201,7 @@ def test_figures_are_those_of_a_simulation(run: Served) -> None:
 
 def test_frames_that_come_too_late_are_lost() -> None:
     """An SLO of half a detection: nothing can be in time, and nothing follows from what is lost."""
-    run = served(deployment(slo_s=0.005, drop=Drop.LATE), frames_at(6.0, 2.0), 2.0)
+    run = served(deployment(slo_s=0.005, drop=Drop.LATE), frames_at(6.0, 1.0), 2.0)
     assert np.all(run.result.requests["p"].outcome == Outcome.DROPPED)
     assert not len(run.result.requests["p.crop"].arrival_s)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.timers import ReplayTimer
+from support.timers import BusyTimer, ReplayTimer
 from torch import nn
 
 from calibrate.devices.device import Cpu, DeviceError, find_device, peak_bytes, process_bytes
@@ -163,11 +163,11 @@ def test_latency(lenet: Built, cpu: Cpu) -> None:
 def test_a_training_step_and_its_parts(lenet: Built, cpu: Cpu, optimizer: str) -> None:
     before = [parameter.clone() for parameter in lenet.module.parameters()]
     point = Point(what=What.TRAINING, model="lenet", batch=8, optimizer=optimizer)
-    # So many runs that some are undisturbed; on a machine at rest they take a tenth of the time.
-    samples = measure(lenet, cpu, point, StopRule(seconds=3.0, at_most=50, warm_up_s=0.0)).samples
+    rule = StopRule(seconds=0.5, at_most=50, warm_up_s=0.0)
+    samples = measure(lenet, cpu, point, rule, BusyTimer()).samples
     parts = [min(samples[part]) for part in ("forward_s", "backward_s", "optimizer_s")]
     assert all(part > 0 for part in parts)
-    # The same work timed twice, on a machine that may do other things meanwhile.
+    # The same work timed twice.
     assert 0.4 < sum(parts) / min(samples["step_s"]) < 2.5
     assert all(map(torch.equal, before, lenet.module.parameters())), "the weights are as they were"
     assert not lenet.module.training
