@@ -44,6 +44,14 @@ TOGETHER = frozenset(
 
 assert all((Path(__file__).parents[1] / file).is_file() for file in TOGETHER)
 
+EARLY = ("tests/test_walks.py", "tests/planner/test_agreement.py", "tests/planner/test_cli.py", "tests/simulator/flow")
+"""Where single tests take longest: were they the last, one process would run them while the others have ended."""
+
+
+def pytest_collection_modifyitems(items):
+    """Brings those that take long to the front."""
+    items.sort(key=lambda item: not item.nodeid.startswith(EARLY))
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):

@@ -244,13 +244,13 @@ def action(kind: str, model: str, device: str, start_s, batch, expected_s, finis
 def recorded(
     made: Case, *, core: float = 1.0, device: float = 1.0, rehearsed: float | None = None, seed: int = 7
 ) -> Recording:
-    """A run of 20 s on a machine that is so much slower, after a rehearsal on one as slow as `rehearsed`."""
+    """A run of 10 s on a machine that is so much slower, after a rehearsal on one as slow as `rehearsed`."""
 
     def run(core: float, seed: int) -> SimulationResult:
         names = core_stages(made.deployment.pipelines)
         slow = at_pace(made.deployment, dict.fromkeys(names, core), dict.fromkeys(names, 0.1))
         slow = stretched(slow, {service.model: {1: device} for service in slow.services})
-        return simulate(slow, made.workload, 20.0, seed)
+        return simulate(slow, made.workload, 10.0, seed)
 
     result = run(core, seed)
     world = made.deployment
