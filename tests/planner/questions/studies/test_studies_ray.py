@@ -122,7 +122,7 @@ def cluster() -> Iterator[Cluster]:
             environment.pop(setting, None)
         cluster = Cluster(folder, free_port(), environment, machines)
         cluster.add(
-            *("--head", f"--port={cluster.port}", "--num-cpus=3", "--include-dashboard=false", f"--temp-dir={folder}"),
+            *("--head", f"--port={cluster.port}", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}"),
             *(f"--ray-client-server-port={free_port()}", "--min-worker-port=0", "--max-worker-port=0"),
         )
         yield cluster
