@@ -17,10 +17,12 @@ from simulator.clock.stability import compute_load, drain
 from simulator.rules.speeds import Speeds
 from simulator.world.deployment import Deployment, Routing
 from simulator.world.doubt import drawn
-from simulator.world.workload import Demand, Floats, Workload, draw
+from simulator.world.workload import Cameras, Demand, Floats, Workload, draw, steady_cameras
 
 KEPT_BYTES = 2**28
 """Arrivals that are kept for the next deployment: 22 million requests."""
+KEPT_PHASES_BYTES = 2**26
+"""Cameras with their phases that are kept beside: 800 draws of 5,000 of them."""
 SPARE = 1.1
 """Room for requests over those of the first world: arrivals are random."""
 
@@ -36,20 +38,34 @@ class Arrivals:
         self.held_bytes = 0
         self._workload: Workload | None = None
         self._kept: dict[tuple[float, int], dict[str, Demand]] = {}
+        self._cameras: dict[int, dict[str, Cameras]] = {}
+        self._cameras_bytes = 0
 
     def of(self, workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
         """As `draw`."""
         if workload is not self._workload:
             self._workload, self._kept, self.held_bytes = workload, {}, 0
+            self._cameras, self._cameras_bytes = {}, 0
         key = duration_s, seed
         if key in self._kept:
             return self._kept[key]
-        demand = draw(workload, duration_s, seed)
+        demand = draw(workload, duration_s, seed, self._steady(workload, seed))
         size_bytes = _size_bytes(demand)
         if self.held_bytes + size_bytes <= self.limit_bytes:
             self._kept[key] = demand
             self.held_bytes += size_bytes
         return demand
+
+    def _steady(self, workload: Workload, seed: int) -> dict[str, Cameras]:
+        """As `steady_cameras`: the same for replications of any length."""
+        if seed in self._cameras:
+            return self._cameras[seed]
+        drawn = steady_cameras(workload, seed)
+        size_bytes = sum(one.phase_s.nbytes + one.source.nbytes + one.stream.nbytes for one in drawn.values())
+        if self._cameras_bytes + size_bytes <= KEPT_PHASES_BYTES:
+            self._cameras[seed] = drawn
+            self._cameras_bytes += size_bytes
+        return drawn
 
 
 def _size_bytes(demand: Mapping[str, Demand]) -> int:

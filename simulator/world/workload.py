@@ -157,60 +157,109 @@ def _scaled(arrivals: Arrivals, factor: float) -> Arrivals:
             return Trace(times / factor, period / factor)
 
 
-def draw(workload: Workload, duration_s: float, seed: int) -> dict[str, Demand]:
-    """All arrivals in [0, duration_s) by model. A stream's draw depends only on the seed and its place in it."""
-    seeds = np.random.SeedSequence(seed).spawn(len(workload.streams))
-    by_model: dict[str, list[_Seeded]] = {}
-    first_source = 0
-    for stream, child in zip(workload.streams, seeds, strict=True):
-        by_model.setdefault(stream.model, []).append(_Seeded(stream, child, first_source))
-        first_source += stream.count
-    return {model: _alike(mine, duration_s) or _drawn(mine, duration_s) for model, mine in by_model.items()}
+class Cameras(NamedTuple):
+    """Steady cameras of one rate, all that one model is asked by."""
+
+    rate_rps: float
+    phase_s: Floats
+    """Time of the first frame of each."""
+    source: Sources
+    stream: Sources
+    """The streams that they are of, numbered in order."""
 
 
-class _Seeded(NamedTuple):
-    """A stream, its seed, and the number of its first source."""
+def draw(
+    workload: Workload, duration_s: float, seed: int, cameras: Mapping[str, Cameras] | None = None
+) -> dict[str, Demand]:
+    """All arrivals in [0, duration_s) by model. A stream's draw depends only on the seed and its place in it.
+
+    `cameras`: what `steady_cameras` draws with this seed, where that is known.
+    """
+    steady = steady_cameras(workload, seed) if cameras is None else cameras
+    return {
+        model: _frames_of(steady[model], duration_s) if model in steady else _drawn(mine, duration_s, seed)
+        for model, mine in _by_model(workload).items()
+    }
+
+
+def steady_cameras(workload: Workload, seed: int) -> dict[str, Cameras]:
+    """The cameras of each model that nothing else asks, without jitter and of one rate: with their phases all of them
+    is drawn, however long they run."""
+    return {model: _phased(mine, seed) for model, mine in _by_model(workload).items() if _alike(mine)}
+
+
+class _Placed(NamedTuple):
+    """A stream, its place in the workload, and the number of its first source."""
 
     stream: Stream
-    seed: np.random.SeedSequence
+    place: int
     first_source: int
 
+    def rng(self, seed: int) -> np.random.Generator:
+        """Its own: a child of the seed."""
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(self.place,)))
+
     @property
-    def rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
+    def source(self) -> Sources:
+        """Numbers of all its sources."""
+        return np.arange(self.first_source, self.first_source + self.stream.count, dtype=np.int32)
 
 
-def _drawn(streams: Sequence[_Seeded], duration_s: float) -> Demand:
+def _by_model(workload: Workload) -> dict[str, list[_Placed]]:
+    by_model: dict[str, list[_Placed]] = {}
+    first_source = 0
+    for place, stream in enumerate(workload.streams):
+        by_model.setdefault(stream.model, []).append(_Placed(stream, place, first_source))
+        first_source += stream.count
+    return by_model
+
+
+def _alike(streams: Sequence[_Placed]) -> bool:
+    """Whether all are steady cameras of one rate whose phases are drawn."""
+    match streams[0].stream.arrivals:
+        case FixedRate(phase_s=None, jitter_s=0.0) as first:
+            return all(one.stream.arrivals == first for one in streams)
+    return False
+
+
+def _phased(streams: Sequence[_Placed], seed: int) -> Cameras:
+    rate_rps = streams[0].stream.arrivals.rate_rps
+    counts = [one.stream.count for one in streams]
+    return Cameras(
+        rate_rps,
+        phase_s=np.concatenate([one.rng(seed).uniform(0, 1 / rate_rps, one.stream.count) for one in streams]),
+        source=np.concatenate([one.source for one in streams]),
+        stream=np.repeat(np.arange(len(streams), dtype=np.int32), counts),
+    )
+
+
+def _frames_of(cameras: Cameras, duration_s: float) -> Demand:
+    """In each period every camera comes once, in the order of the phases: these are sorted, and not the frames."""
+    order = np.argsort(cameras.phase_s)
+    begins_s = np.arange(_frames(cameras.rate_rps, duration_s)) / cameras.rate_rps
+    times = (begins_s[:, None] + cameras.phase_s[order]).ravel()
+    times = times[: np.searchsorted(times, duration_s)]
+    if np.all(times[1:] > times[:-1]):
+        return Demand(times, np.resize(cameras.source[order], len(times)))
+    return _sorted_frames(cameras, begins_s, duration_s)
+
+
+def _sorted_frames(cameras: Cameras, begins_s: Floats, duration_s: float) -> Demand:
+    """The same where several come at one instant: those of the first stream first."""
+    times = (begins_s[:, None] + cameras.phase_s).ravel()
+    stream, source = np.tile(cameras.stream, len(begins_s)), np.tile(cameras.source, len(begins_s))
+    order = np.lexsort((np.arange(len(times)), stream, times))
+    order = order[times[order] < duration_s]
+    return Demand(times[order], source[order])
+
+
+def _drawn(streams: Sequence[_Placed], duration_s: float, seed: int) -> Demand:
     """All requests of these streams, one stream drawn after another."""
     parts = []
     for one in streams:
-        times, source = _sources(one.stream, duration_s, one.rng)
+        times, source = _sources(one.stream, duration_s, one.rng(seed))
         parts.append((times, source + np.int32(one.first_source)))
     return _merge(parts)
-
-
-def _alike(streams: Sequence[_Seeded], duration_s: float) -> Demand | None:
-    """The same, of steady cameras of one rate all at once; None of others.
-
-    In each period every camera comes once, in the order of the phases: these are sorted, and not the frames.
-    """
-    match streams[0].stream.arrivals:
-        case FixedRate(rate_rps=rate, phase_s=None, jitter_s=0.0) as arrivals:
-            pass
-        case _:
-            return None
-    if any(one.stream.arrivals != arrivals for one in streams):
-        return None
-    phases = np.concatenate([one.rng.uniform(0, 1 / rate, one.stream.count) for one in streams])
-    cameras = np.concatenate(
-        [np.arange(one.first_source, one.first_source + one.stream.count, dtype=np.int32) for one in streams]
-    )
-    order = np.argsort(phases)
-    times = (np.arange(_frames(rate, duration_s))[:, None] / rate + phases[order]).ravel()
-    times = times[: np.searchsorted(times, duration_s)]
-    if not np.all(times[1:] > times[:-1]):  # at the same instant, or too near for the arithmetic
-        return None
-    return Demand(times, np.resize(cameras[order], len(times)))
 
 
 def _merge(drawn: list[tuple[Floats, Sources]]) -> Demand:
