@@ -357,9 +357,10 @@ def sourced(model: str, input_shape: tuple[int, ...] | None) -> Facts:
 
 
 def _perhaps_shipped(model: str) -> str:
-    """Names like its own whose layers need no package."""
-    source = model.partition(":")[0]
-    close = near_names(model, [name for name in named() if name.startswith(f"{source}:")])
+    """Names like its own whose layers need no package; a plain one that is the same goes first."""
+    source, _, name = model.partition(":")
+    of_source = [full for full in named() if full.startswith(f"{source}:")]
+    close = [name] if name in known() else near_names(model, of_source)
     return f" Or did you mean {' or '.join(close)}? Its layers are shipped." if close else ""
 
 

@@ -71,15 +71,23 @@ def how_to_name(model: str) -> str:
 def installed(model: str) -> dict[str, str]:
     """The versions of what a model is made with; ZooError where its package is not installed."""
     kind = model.partition(":")[0]
-    found = {}
-    for package in dict.fromkeys(("torch", SOURCES[kind].package) if kind != "onnx" else ("onnx",)):
-        try:
-            found[package] = version(package).partition("+")[0]
-        except PackageNotFoundError:
-            terms = f" Its licence is {SOURCES[kind].licence}." if SOURCES[kind].licence else ""
-            remedy = f"Install it: pip install {package}."
-            raise ZooError(f"{model}: needs {package}, which is not installed. {remedy}{terms}") from None
+    needed = dict.fromkeys(("torch", SOURCES[kind].package) if kind != "onnx" else ("onnx",))
+    found = {package: _version(package) for package in needed}
+    if missing := [package for package, known in found.items() if not known]:
+        are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        licence = SOURCES[kind].licence if SOURCES[kind].package in missing else ""
+        terms = f" Its licence is {licence}." if licence else ""
+        remedy = f"Install {them}: pip install {' '.join(missing)}."
+        raise ZooError(f"{model}: needs {' and '.join(missing)}, which {are} not installed. {remedy}{terms}")
     return found
+
+
+def _version(package: str) -> str:
+    """Of an installed package, without its build; empty where it is not installed."""
+    try:
+        return version(package).partition("+")[0]
+    except PackageNotFoundError:
+        return ""
 
 
 def contents(model: str) -> dict[str, str]:

@@ -223,7 +223,9 @@ def test_a_misspelt_name_of_a_package_that_is_missing_may_mean_one_whose_layers_
         raise PackageNotFoundError(package)
 
     monkeypatch.setattr(sources, "version", missing)
-    with pytest.raises(FactsError, match=r"pip install \w+\. Or did you mean timm:resnet50d\.ra2_in1k\?"):
+    with pytest.raises(FactsError, match=r"pip install torch timm\. Or did you mean timm:resnet50d\.ra2_in1k\?"):
         facts("timm:resnet50d.ra2_in1")
-    with pytest.raises(FactsError, match=r"pip install \w+\.$"):
+    with pytest.raises(FactsError, match=r"pip install torch timm\.$"):
         facts("timm:nothing_like_it")
+    with pytest.raises(FactsError, match=r"Or did you mean vgg16\? Its layers are shipped\.$"):
+        facts("torchvision:vgg16")

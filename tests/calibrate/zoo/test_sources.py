@@ -189,7 +189,9 @@ def test_a_package_that_is_not_installed_is_named_with_its_licence(cache, monkey
         raise sources.PackageNotFoundError(package)
 
     monkeypatch.setattr(sources, "version", missing)
-    assert "pip install torch" in refusal("timm:resnet10t")
+    assert "needs torch and timm, which are not installed. Install them: pip install torch timm." in refusal(
+        "timm:resnet10t"
+    )
     monkeypatch.setattr(sources, "version", lambda package: "2" if package == "torch" else missing(package))
     said = refusal("ultralytics:yolo11x")
     assert "pip install ultralytics" in said
