@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 
 from calibrate.layers.facts import full_name, has_layers
-from calibrate.library.reading import PRECISIONS
+from calibrate.library.reading import PRECISIONS, USUAL_RUNTIME
 from planner.catalog.offers import Catalog, offers
 from planner.model.candidate import Candidate
-from planner.model.parts.models import Variant
+from planner.model.parts.models import ModelSpec, Variant
 from planner.model.plan import Estimate, Measurement, Outlook, PrecisionOutlook, Prediction
 from planner.model.scenario import Objective, Scenario
 from planner.model.statement import Code, Statement
@@ -318,6 +318,23 @@ def _measurement(
 ) -> Measurement:
     profile = sized.profile
     spec = next(model for model in question.scenario.models if model.name == sized.model)
+    elsewhere = profile.runtime in spec.runtimes and profile.runtime != USUAL_RUNTIME
+    command = _import if elsewhere and not spec.made_by.startswith("onnx:") else _calibrate
+    offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
+    cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)
+    return Measurement(
+        model=sized.model,
+        gpu=profile.gpu,
+        why=why,
+        command=command(spec, profile, catalog),
+        minutes=MEASURE_MINUTES,
+        usd=cheapest * MEASURE_MINUTES / 60,
+        worth_usd_per_month=worth_usd_per_month,
+    )
+
+
+def _calibrate(spec: ModelSpec, profile: Profile, catalog: Catalog) -> str:
+    """The command that measures what PyTorch or ONNX Runtime runs."""
     made_by = spec.made_by or spec.name
     full = full_name(made_by) if not spec.profile and has_layers(made_by) else made_by
     sourced = ":" in full and not spec.profile
@@ -327,14 +344,10 @@ def _measurement(
     as_it_is = profile.precision == PRECISIONS[0] or full.startswith("onnx:")
     precision = "" if as_it_is else f" --precision {profile.precision}"
     device = "cpu" if catalog.gpus[profile.gpu].cores else "cuda:0"
-    offered, _ = offers(catalog, replace(question.scenario.buy, gpus=(profile.gpu,)))
-    cheapest = min((o.usd_per_hour if o.price_kind else 0.0 for o in offered), default=nan)
-    return Measurement(
-        model=sized.model,
-        gpu=profile.gpu,
-        why=why,
-        command=f"planner calibrate --device {device} {named}{shape}{precision}",
-        minutes=MEASURE_MINUTES,
-        usd=cheapest * MEASURE_MINUTES / 60,
-        worth_usd_per_month=worth_usd_per_month,
-    )
+    return f"planner calibrate --device {device} {named}{shape}{precision}"
+
+
+def _import(spec: ModelSpec, profile: Profile, _: Catalog) -> str:
+    """The command that takes what the tool of another runtime measured, such as a log of trtexec."""
+    of = f"--gpu {profile.gpu} --precision {profile.precision} --runtime {profile.runtime}"
+    return f"planner profiles import FILE --model {spec.known_as} {of}"

@@ -62,8 +62,13 @@ streams: [{model: own, poisson: 20 rps}]
 buy: {gpus: [T4], instances: [g4dn.xlarge]}
 """
     (tmp_path / "own.yaml").write_text(models, encoding="utf-8")
-    (model,) = plan(tmp_path / "own.yaml").recommendation.models
+    found = plan(tmp_path / "own.yaml")
+    (model,) = found.recommendation.models
     assert (model.runtime, model.predicted) == ("tensorrt", True)
+    (measure,) = found.measure_next
+    assert measure.command == (
+        "planner profiles import FILE --model timm.convnext_tiny.fb_in1k --gpu T4 --precision fp16 --runtime tensorrt"
+    ), "`planner calibrate` measures PyTorch"
 
 
 def test_memory_that_layers_tell_is_predicted(tmp_path):
