@@ -228,7 +228,7 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "measure them with `planner calibrate` and name the folder with `--profiles DIR`",
     ),
     Code.MEMORY_PREDICTED: (
-        "what {all} hold in memory is predicted from layers, within {error:slo} of real passes, without libraries' own",
+        "memory of {all} is predicted from layers, within {error:slo} of real passes, without what libraries add",
         "measure it with `planner calibrate` and name the folder with `--profiles DIR`",
     ),
     Code.WINDOWS: (

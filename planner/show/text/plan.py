@@ -131,8 +131,8 @@ def slo_line(answer: Recommendation | Simulation) -> str:
 
 def weak_line(models: Sequence[ModelAnswer]) -> str:
     """`Figures of 2 of 6 models are predicted or assumed.`; empty where all are measured, published or fitted."""
-    weak = [m for m in models if m.predicted or m.evidence is Evidence.ASSUMED]
-    kinds = {"predicted" if m.predicted else "assumed in part" for m in weak}
+    weak = [m for m in models if m.predicted or m.evidence in (Evidence.PREDICTED, Evidence.ASSUMED)]
+    kinds = {"predicted" if m.predicted else f"{m.evidence} in part" for m in weak}
     whose = "all models" if len(weak) == len(models) else f"{len(weak)} of {counted(len(models), 'model')}"
     return f"Figures of {whose} are {' or '.join(sorted(kinds, reverse=True))}." if weak else ""
 

@@ -66,6 +66,7 @@ def test_notes_on_single_figures_come_after_what_weakens_the_plan():
         (False, Evidence.MEASURED, Tone.GOOD, "SLO 99 %."),
         (False, Evidence.PUBLISHED, Tone.GOOD, "SLO 99 %."),
         (False, Evidence.ASSUMED, Tone.WARN, "Figures of all models are assumed in part."),
+        (False, Evidence.PREDICTED, Tone.WARN, "Figures of all models are predicted in part."),
         (True, Evidence.PREDICTED, Tone.WARN, "Figures of all models are predicted."),
     ],
 )
