@@ -359,7 +359,9 @@ def _few_samples(samples: Mapping[int, Sequence[float]]) -> str:
     if not few:
         return ""
     least = min(len(samples[batch]) for batch in few)
-    return f"{named_batches(few)}: {least} runs show no spread, {SAMPLES_MIN} do; give each point more time."
+    runs = "one run shows" if least == 1 else f"{least} runs show"
+    fewest = "" if len(few) == 1 else "at the fewest, "
+    return f"{named_batches(few)}: {fewest}{runs} no spread, {SAMPLES_MIN} do; give each point more time."
 
 
 def _few_points(fit: SeriesFit) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from planner.console.shipped import shipped
+from planner.console.shipped import named, shipped
 from planner.units.writing import Format
 
 
@@ -28,6 +28,7 @@ Scenario = Annotated[
     typer.Argument(
         metavar="SCENARIO",
         callback=shipped,
+        autocompletion=named,
         help="YAML file, or one that is shipped, e.g. video; `planner init` writes one.",
     ),
 ]
@@ -54,8 +55,12 @@ Form = Annotated[
     Format,
     typer.Option("--format", help="How the answer is written to standard output."),
 ]
-FormNoCsv = Annotated[Format, typer.Option("--format", help="table, json or md.", callback=no_csv)]
-FormJson = Annotated[Format, typer.Option("--format", help="table or json.", callback=json_or_table)]
+FormNoCsv = Annotated[
+    Format, typer.Option("--format", metavar="table|json|md", help="How the answer is written.", callback=no_csv)
+]
+FormJson = Annotated[
+    Format, typer.Option("--format", metavar="table|json", help="How the answer is written.", callback=json_or_table)
+]
 Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw it as PNG; needs matplotlib."),

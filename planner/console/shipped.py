@@ -1,5 +1,6 @@
 """Scenarios that are shipped, found by name where there is no clone."""
 
+from glob import escape
 from pathlib import Path
 from typing import overload
 
@@ -7,6 +8,19 @@ import planner
 
 INSTALLED = Path(planner.__file__).parent / "shipped"
 CLONED = Path(planner.__file__).parents[1] / "scenarios"
+
+
+def folder() -> Path:
+    """Where they are."""
+    return INSTALLED if INSTALLED.is_dir() else CLONED
+
+
+def named(begun: str) -> list[str]:
+    """What a shell may complete: files and folders that begin so, then shipped scenarios by their short names."""
+    here = sorted(Path().glob(f"{escape(begun)}*"))
+    files = [f"{path}/" if path.is_dir() else str(path) for path in here if path.is_dir() or path.suffix == ".yaml"]
+    names = [path.relative_to(folder()).with_suffix("").as_posix() for path in sorted(folder().rglob("*.yaml"))]
+    return [*files, *(name for name in names if name.startswith(begun))]
 
 
 @overload
@@ -17,9 +31,8 @@ def shipped(path: Path | None) -> Path | None:
     """The file itself where it exists; else what is shipped as `video`, `video.yaml` or `scenarios/video.yaml`."""
     if path is None or path.exists():
         return path
-    folder = INSTALLED if INSTALLED.is_dir() else CLONED
     inside = Path(*path.parts[1:]) if path.parts[:1] == ("scenarios",) else path
     for name in (inside, inside.with_name(f"{inside.name}.yaml")):
-        if not name.is_absolute() and ".." not in name.parts and (folder / name).is_file():
-            return folder / name
+        if not name.is_absolute() and ".." not in name.parts and (folder() / name).is_file():
+            return folder() / name
     return path

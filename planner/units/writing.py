@@ -208,9 +208,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def size_text(size_bytes: float) -> str:
-    """`14.20 GB`; of a small model `0.18 MB`."""
-    return gigabytes(size_bytes) if size_bytes >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
+def size_text(size_bytes: float, least_bytes: float = math.inf) -> str:
+    """`14.20 GB`; of a small model `0.18 MB`. Sizes in one column go by the least of them."""
+    return gigabytes(size_bytes) if min(size_bytes, least_bytes) >= 1e7 else f"{size_bytes / 1e6:.2f} MB"
 
 
 def gigabytes_a_second(rate: float) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from support.paths import SCENARIOS
 
-from planner.console.shipped import shipped
+from planner.console.shipped import named, shipped
+from planner.objects import Scenario
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,20 @@ def test_a_file_that_is_there_comes_first(tmp_path, monkeypatch):
 def test_nothing_else_is_found(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
     assert shipped(Path(typed)) == Path(typed)
+
+
+def test_python_finds_them_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Scenario.from_file("scenarios/trace.yaml") == Scenario.from_file(SCENARIOS / "trace.yaml")
+
+
+@pytest.mark.parametrize(
+    ("begun", "offered"),
+    [("vid", ["video.yaml", "video"]), ("training/gp", ["training/gpt3"]), ("mi", ["mine/"]), ("no-such", [])],
+)
+def test_a_shell_completes_files_folders_and_what_is_shipped(tmp_path, monkeypatch, begun, offered):
+    monkeypatch.chdir(tmp_path)
+    Path("video.yaml").touch()
+    Path("video.txt").touch()
+    Path("mine").mkdir()
+    assert named(begun) == offered

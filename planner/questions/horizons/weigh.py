@@ -91,7 +91,7 @@ def horizon(
         gpus_needed_by_hour=needed_by_hour(course),
         strategies=tuple(way.strategy for way in ways.values()),
         best=shown.strategy.way if shown.strategy.met else "",
-        not_compared=tuple(not_compared(on_offer, calendar)),
+        not_compared=tuple(dict.fromkeys(not_compared(on_offer, calendar))),
         check=check_day(question, ways[check], progress) if check else None,
         requests_replayed=on_offer.requests,
         wall_s=perf_counter() - began_s,

@@ -59,7 +59,7 @@ def time(profile: Profile, measured: Raw) -> Graph:
         *means,
         *knee(profile, measured),
     ]
-    return Graph("Time of a batch, ms", batch_axis(curve.x), heights([*fitted, *runs]), marks)
+    return Graph("Time of a batch, ms (both axes logarithmic)", batch_axis(curve.x), heights([*fitted, *runs]), marks)
 
 
 def rate(profile: Profile, measured: Raw) -> Graph:
@@ -68,7 +68,7 @@ def rate(profile: Profile, measured: Raw) -> Graph:
     fitted = [(batch, batch / curve(batch)) for batch in between(curve.x)]
     means = [Dot(x, x / y, colour(1)) for x, y in zip(curve.x, curve.y, strict=True)]
     marks: list[Mark] = [Line(fitted), *means, *knee(profile, measured)]
-    return Graph("Samples a second", batch_axis(curve.x), heights(fitted), marks)
+    return Graph("Samples a second (both axes logarithmic)", batch_axis(curve.x), heights(fitted), marks)
 
 
 def between(batches: Sequence[float]) -> list[float]:
@@ -100,7 +100,7 @@ def band(fit: FitQuality | None, fitted: Sequence[Point]) -> Iterator[Line]:
 def form(quality: FitQuality | None) -> str:
     """How the curve was made, and how good that is."""
     if quality is None:
-        return "straight lines between"
+        return "between them by straight lines, which bend on these axes"
     if quality.error_mean is None or quality.error_max is None:
         return f"fit: {quality.form}, too few points to judge it"
     worst = f"worst {quality.error_max:.1%} at {quality.error_max_at:g}"

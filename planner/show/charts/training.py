@@ -13,6 +13,8 @@ from planner.show.text.training import TICKS_S, length, usd, who
 MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HEIGHT, WIDTH = 12, 60
 """Of the picture, in characters."""
+LEAST_DRAWN = 3
+"""Options that a picture in characters is worth; two are read from the table."""
 TICKS_MAX = 6
 """Times that have room along the axis."""
 NAMED_MAX = 10
@@ -28,7 +30,7 @@ def drawable(options: Sequence[TrainingOption]) -> list[TrainingOption]:
 def picture(shown: Sequence[TrainingOption]) -> list[str]:
     """Cost by time, both logarithmic; what nothing beats lies at the lower left."""
     options = [(mark, o) for mark, o in zip(MARKS, shown, strict=False) if drawable([o])]
-    if len(options) < 2:
+    if len(options) < LEAST_DRAWN:
         return []
     times = [o.time_s.mid for _, o in options]
     costs = [o.cost_usd.mid for _, o in options]

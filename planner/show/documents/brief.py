@@ -10,13 +10,15 @@ from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, without_gpu
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
+from planner.show.text.merging import reasons as merging_reasons
 from planner.show.text.pipelines.resources import resource_lines
-from planner.units.writing import Screen, counted, dollars, exact, per_second, percent, seconds, share
+from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
 from planner.words.statements import warning
 
 DOUBTS_SHOWN = 3
 REFUSALS_SHOWN = 3
 RESOURCES_SHOWN = 2
+WAYS_SHOWN = 3
 TILDE = "~: predicted, nobody measured that model on that GPU."
 MORE = "More with -v."
 
@@ -37,6 +39,7 @@ def document(plan: Plan) -> Document:
         sections=[
             Section("", models(best)),
             Section("What runs out first", [Items(resource_lines(best)[:RESOURCES_SHOWN])]),
+            Section("Swap, merge or buy", [Items(merging_reasons(plan), shown=WAYS_SHOWN, rest=MORE)]),
             Section("Each kind of GPU alone", kinds(plan)),
             Section(
                 reasons.refusals_title(plan),
@@ -53,7 +56,7 @@ def lead(plan: Plan) -> list[Block]:
     best = plan.recommendation
     tone = Tone.GOOD if best.feasible else Tone.BAD
     none_needed = NO_GPU_NEEDED if without_gpu(plan) else ""
-    return [Text(verdict(best), tone), Text(none_needed), Text(savings(best))]
+    return [Text(verdict(best), tone), Text(none_needed), Text(savings(best)), Text(spread(best))]
 
 
 def verdict(best: Recommendation) -> str:
@@ -67,6 +70,14 @@ def verdict(best: Recommendation) -> str:
     kept = seen.draws_kept
     interval = f"{percent(kept.mean)} % [{percent(kept.low)}, {percent(kept.high, up=True)}]"
     return f"{met} in {interval} of the {prose.draws_of(seen)}; {exact(seen.draws_asked)} are asked."
+
+
+def spread(best: Recommendation) -> str:
+    """Says so where a fleet is rented from several providers: between these, requests cross the open network."""
+    providers = sorted({one.provider for one in best.instances if one.provider})
+    if len(providers) < 2:
+        return ""
+    return f"Rented from {names(providers)}: `--set buy.providers=[{providers[0]}]` asks for one alone."
 
 
 def savings(best: Recommendation) -> str:

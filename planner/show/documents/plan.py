@@ -204,7 +204,8 @@ def kind_columns(plan: Plan) -> list[Column]:
 
         return rows.figures(PRICE_TITLES[kind], text, key, value=usd)
 
-    sold_at = {kind for one in plan.by_gpu for kind in one.usd_per_hour_by_price}
+    other_prices = [(one, *price) for one in plan.by_gpu for price in one.usd_per_hour_by_price.items()]
+    sold_at = {kind for one, kind, usd in other_prices if usd != one.cost_usd_per_hour}
     return [
         rows.words("GPU", "gpu"),
         rows.shown("GPUs", "gpu_count"),

@@ -17,8 +17,9 @@ FLEET_NOTE = (
     "batches ran; paler behind it, waiting for weights. Memory: the most in use at once. # as in the table below."
 )
 GPUS_NOTE = (
-    "Load: share of its time that all requests would take in full batches. Busy: share that batches ran, part-filled "
-    "ones among them. Loading: share that it waited for weights."
+    "Load: share of its time that all requests would take in full batches; headroom is kept on it. Busy: share that "
+    "batches ran, part-filled ones among them: it may near 100 % at a low load. Loading: share that it waited for "
+    "weights."
 )
 
 
@@ -93,12 +94,13 @@ def model_columns(
     columns = [
         rows.words("model", "name"),
         rows.shown("batch", "batch_size"),
-        rows.words("GPUs", lambda m: ranges([numbers[g] for g in m.gpus])),
+        rows.words("on #", lambda m: ranges([numbers[g] for g in m.gpus])),
         rows.words("mode", "mode", once="{}"),
     ]
     columns += [
         *ways_of_running(rows),
         rows.shown("median", "p50_s", seconds, page_only=True),
+        rows.shown("p95", "p95_s", seconds, page_only=True),
         rows.figures("p99 / SLO", prose.p99, "p99_s"),
         rows.figures("on time / SLO", beside_target, "slo_attainment.mean"),
     ]

@@ -46,7 +46,7 @@ def document(seen: Anatomy) -> Document:
         lead=[Text(_answer(seen) if on_gpu else "")],
         sections=[
             Section(_layers_title(seen), [Table(_layers(seen)), Text(_ceilings(seen) if on_gpu else "", indent=2)]),
-            *(Section(_array_title(x), [Table(_array(x))]) for x in _known(seen.on_array)),
+            *(Section(_array_title(x), [Table(_array(x)), _array_note(x)]) for x in _known(seen.on_array)),
             Section("What if", [Table(_what_ifs(seen))]),
             Section("Accuracy at other precisions", _accuracies(seen)),
             Section("Memory of a training step", [Text(text, indent=2) for text in _training(seen)]),
@@ -238,6 +238,13 @@ def _array_title(array: OnArray) -> str:
     busy = f"{seconds(array.total_s)} a batch, {share(array.utilization, 1)} of its cells busy"
     count = len(array.layers)
     return f"On {array.array.name}, {array.dataflow}: {busy}; the {min(SHOWN, count)} longest of {count} layers"
+
+
+def _array_note(array: OnArray) -> Text:
+    """The widths and rates by which these times are counted, which are the array's own."""
+    held = f"{counted(array.array.value_bytes, 'byte')} a weight, whatever the precision above"
+    rate = f"weights come at {array.array.memory_bytes_per_s / 1e9:.3g} GB/s"
+    return Text(f"{held}; {rate}. Source: {array.array.source}.", indent=2)
 
 
 def _array(array: OnArray) -> list[Column]:

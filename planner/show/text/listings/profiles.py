@@ -88,6 +88,7 @@ def profile_show(profile: Profile, screen: Screen, measured: Mapping[str, Any] |
 def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     """A row for each batch size that was measured."""
     rows = Rows([int(x) for x in profile.latency.x])
+    least_bytes = min(map(profile.workspace, rows.items))
     columns = [rows.figures("batch", str)]
     points = [_latency_points(raw, n) for n in rows.items]
     if profile.latency_fit:
@@ -96,7 +97,7 @@ def _by_batch(profile: Profile, raw: Mapping[str, Any]) -> list[Column]:
     columns += [
         rows.figures("latency", lambda n: seconds(profile.latency(n))),
         rows.figures("rate", lambda n: per_second(n / profile.latency(n))),
-        rows.figures("workspace", lambda n: size_text(profile.workspace(n))),
+        rows.figures("workspace", lambda n: size_text(profile.workspace(n), least_bytes)),
     ]
     slack = profile.slack
     if slack is not None:
@@ -281,7 +282,8 @@ def _evidence(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _provenance(raw: Mapping[str, Any]) -> list[str]:
-    words = {"gpu_name": "", "driver": "driver ", "cuda": "CUDA ", "cudnn": "cuDNN ", "torch": "torch ", "date": "on "}
+    of_gpu = {"driver": "driver ", "cuda": "CUDA ", "cudnn": "cuDNN "} if raw.get("driver") else {}
+    words = {"gpu_name": "", **of_gpu, "torch": "torch ", "date": "on "}
     return [f"{word}{str(raw[key])[:60]}" for key, word in words.items() if raw.get(key) not in (None, "")]
 
 
