@@ -490,7 +490,8 @@ def test_plain_ascii_where_nothing_else_is_known(here):
 
 
 def test_an_interruption_exits_130(here):
-    words = ("plan", "scenarios/fleet.yaml", "--set", "replications=1000", "--set", "horizon=10000")
+    changes = ("buy.gpus=[T4]", "replications=1000", "horizon=10000")
+    words = ("plan", VIDEO, *(word for change in changes for word in ("--set", change)))
     written = read_terminal(run := in_terminal(*words), until="trying")
     run.process.send_signal(signal.SIGINT)
     written += read_terminal(run)

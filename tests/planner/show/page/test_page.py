@@ -78,7 +78,7 @@ def folder(tmp_path_factory, edge_box):
     (home / "small.yaml").write_text(SMALL, encoding="utf-8")
     others = {
         "study": STUDY,
-        "simulation": planner.simulate(ROOT / "scenarios" / "edge-box.yaml", "V100", 1, overrides=QUICK),
+        "simulation": planner.simulate(ROOT / "scenarios" / "edge-box.yaml", plan=edge_box, overrides=QUICK),
         "training": planner.train(ROOT / "scenarios" / "training" / "resnet50.yaml"),
         "horizon": planner.horizon(home / "small.yaml"),
     }
