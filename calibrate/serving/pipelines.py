@@ -117,8 +117,8 @@ def boxes_of(name: str, outputs: Any) -> torch.Tensor:
 class RealFrames(Frames):
     """Frames whose pictures are let go once they are answered or lost."""
 
-    def __init__(self, demand: Demand, items: Iterable[StageItems], pictures: Pictures) -> None:
-        super().__init__(demand, items)
+    def __init__(self, demand: Demand, pipeline: Pipeline, drawn: Mapping[str, StageItems], pictures: Pictures) -> None:
+        super().__init__(demand, pipeline, drawn)
         self.pictures = pictures
 
     def lose(self, frames: Iterable[int], now_s: float) -> None:
@@ -258,9 +258,9 @@ class RealFlow:
 
 def opened_flow(deployment: Deployment, pipeline: Pipeline, demand: Demand, scene: Scene, seed: int) -> RealFlow:
     """A pipeline before its first frame. What follows from each frame is as the simulator has it."""
-    drawn = draw_items(pipeline, len(demand.arrival_s), seed)
+    drawn = draw_items(pipeline, demand, seed)
     pictures = Pictures(scene)
-    frames = RealFrames(demand, drawn.values(), pictures)
+    frames = RealFrames(demand, pipeline, drawn, pictures)
     works = {stage.name: stage.work for stage in pipeline.stages}
     detector = detector_of(pipeline, scene)
 

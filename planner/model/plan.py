@@ -360,6 +360,8 @@ class ModelAnswer:
     p99: Interval
     throughput_rps: float
     offered_rps: float
+    due_fraction: float = 1.0
+    """Share of what is offered to which an answer is due: of a pipeline, frames that reach a last stage."""
     goodput_rps: float
     dropped_fraction: float
     processed_fraction: float

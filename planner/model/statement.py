@@ -108,6 +108,7 @@ class Code(StrEnum):
     CORES = "cores"
     VCPUS = "vcpus"
     DECODE_MEMORY = "decode-memory"
+    DUE_FRAMES = "due-frames"
     DECODE_RATE = "decode-rate"
     NETWORK = "network"
     # Why to measure

@@ -18,7 +18,7 @@ from planner.model.parts.pipelines import PipelineSpec
 from planner.model.plan import Bottleneck, Rejection
 from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
-from planner.placing.stages import items_of
+from planner.placing.stages import items_of, least_shares
 from simulator.clock.run import cut
 from simulator.world.deployment import Drop
 from simulator.world.hardware import CONTEXT_BYTES, GPU
@@ -209,6 +209,7 @@ def needs(scenario: Scenario, workload: Workload) -> dict[str, Need]:
 
 def stage_needs(pipeline: PipelineSpec, frames: Need, models: Mapping[str, ModelSpec]) -> Iterator[Need]:
     """Demand on each stage that runs a model. How its items come is not known before the stages before it run."""
+    least = least_shares(pipeline, frames.slo.attainment)
     for stage, items in items_of(pipeline).items():
         name = pipeline.stage(stage)
         if name not in models:
@@ -223,7 +224,7 @@ def stage_needs(pipeline: PipelineSpec, frames: Need, models: Mapping[str, Model
             streams=(Stream(name, Poisson(rate_rps)),),
             dispersion=items.variance / items.mean + items.mean * frames.dispersion,
             frames=frames,
-            least_share=items.least_share(frames.slo.attainment),
+            least_share=least[stage],
         )
 
 

@@ -10,7 +10,7 @@ from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, St
 from planner.model.plan import Bottleneck
 from planner.placing.cutting import FleetGpu
 from planner.placing.sizing import Need, judged
-from planner.placing.stages import in_order, items_of, mean_of
+from planner.placing.stages import in_order, items_of, least_shares, mean_of
 from simulator.world.hardware import GPU
 from simulator.world.pipelines import Edge, FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
 from simulator.world.workload import SLO
@@ -88,11 +88,11 @@ def _asked(needs: Mapping[str, Need]) -> Iterator[tuple[StageSpec, float, float]
     """Each stage with the items a second that it must do, and those that it must do at least."""
     for need, pipeline in piped(needs):
         items, spared = items_of(pipeline), behind_models(pipeline)
+        least = least_shares(pipeline, need.slo.attainment)
         for stage in pipeline.stages:
             its = items[stage.name]
             if need.may_drop and stage.name in spared:
-                share = its.least_share(need.slo.attainment)
-                yield stage, need.needed_rps * its.mean, need.rate_rps * its.mean * share
+                yield stage, need.needed_rps * its.mean, need.rate_rps * its.mean * least[stage.name]
             else:
                 yield stage, need.rate_rps * its.mean, need.rate_rps * its.mean
 
@@ -239,7 +239,7 @@ def pipelines_on(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGpu])
 
 def edge(spec: EdgeSpec) -> Edge:
     """One way from stage to stage."""
-    return Edge(source=spec.stage, fan_out=fan_out(spec.fan_out), share=spec.share)
+    return Edge(source=spec.stage, fan_out=fan_out(spec.fan_out), share=spec.share, every=spec.every)
 
 
 def fan_out(spec: FanOutSpec) -> FanOut:

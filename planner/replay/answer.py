@@ -99,7 +99,7 @@ def _of_offer(offer: Offer, machines: Machines, spares: int) -> Instances:
 def unit_costs(usd_per_hour: float, models: Sequence[ModelAnswer], traffic: Workload) -> UnitCosts | None:
     """What a request, a right answer and a stream cost. $3.60 an hour for 1,000 requests a second: $1 a million."""
     millions = sum(model.offered_rps for model in models) * 3600 / 1e6
-    right = sum(model.offered_rps * model.accuracy.lost_is_wrong for model in models) * 3600 / 1e6
+    right = sum(m.offered_rps * m.due_fraction * m.accuracy.lost_is_wrong for m in models) * 3600 / 1e6
     streams = sum(stream.count for stream in traffic.streams)
     only = all(isinstance(stream.arrivals, FixedRate) for stream in traffic.streams)
     if not millions:
@@ -163,6 +163,7 @@ def _model_answer(trial: Trial, need: Need) -> ModelAnswer:
         p99=p99,
         throughput_rps=mean(lambda m: m.throughput_rps),
         offered_rps=mean(lambda m: m.offered_rps),
+        due_fraction=mean(lambda m: m.due_fraction),
         goodput_rps=mean(lambda m: m.goodput_rps),
         dropped_fraction=mean(lambda m: m.dropped_fraction),
         processed_fraction=mean(lambda m: m.processed_fraction),

@@ -23,7 +23,7 @@ from planner.placing.sizing import Sized
 from planner.placing.stations import pipelines_in
 from planner.replay.answer import bottleneck_of
 from planner.replay.replay import Replay
-from planner.replay.trial import Trial, evidence
+from planner.replay.trial import Trial, evidence, mean_of_known
 from simulator.world.profile import DISK_BYTES_PER_S, PAGEABLE_SHARE, Evidence, WeightSource
 from simulator.world.workload import Workload
 
@@ -102,6 +102,7 @@ def _of_spares(scenario: Scenario) -> Iterator[Statement]:
 def _of_stations(trial: Trial) -> Iterator[Statement]:
     """What holds for pipelines besides their models."""
     stages = [stage for pipeline in pipelines_in(trial.replay.needs) for stage in pipeline.stages]
+    yield from _of_due_frames(trial)
     if len({device.host for device in trial.devices}) > 1 and stages:
         yield Statement(code=Code.NETWORK)
     if any(stage.host for stage in stages):
@@ -111,6 +112,14 @@ def _of_stations(trial: Trial) -> Iterator[Statement]:
             held = {"stream_bytes": float(stream_bytes(*stage.resolution))}
             yield Statement(code=Code.DECODE_MEMORY, figures=held)
     yield from _of_decoders(trial, stages)
+
+
+def _of_due_frames(trial: Trial) -> Iterator[Statement]:
+    """Pipelines of which some frames end on the way, so that no SLO counts them."""
+    for pipeline in pipelines_in(trial.replay.needs):
+        due = mean_of_known([one.due_fraction for one in trial.replay.of(pipeline.name)])
+        if due < 1:
+            yield Statement(code=Code.DUE_FRAMES, subjects=(pipeline.name,), figures={"due_fraction": due})
 
 
 def _of_cores(trial: Trial) -> Iterator[Statement]:

@@ -283,6 +283,8 @@ ASSUMPTIONS: dict[Code, Template] = {
     "until then is not counted: `failures` replays it",
     Code.CORES: "{0}: {cores:n} cores for each GPU, which nobody states",
     Code.VCPUS: "a virtual CPU of {all} counts as a core",
+    Code.DUE_FRAMES: "the SLO of `{0}` counts {due_fraction:share} of its frames: those of which something reaches a "
+    "last stage",
     Code.DECODE_MEMORY: "decoding holds {stream_bytes:gb2} of GPU memory for each stream",
     Code.DECODE_RATE: "an engine of {0} decodes {fps:n} frames a second, which is {1}",
     Code.NETWORK: "frames and items go from machine to machine in no time",

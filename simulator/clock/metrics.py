@@ -54,6 +54,9 @@ class ModelMetrics:
     judged: int
     """Requests that arrived after the warm-up and had their deadline before the end."""
     offered_rps: float
+    """Of a pipeline all frames; all other figures are of those to which an answer is due."""
+    due_fraction: float
+    """Share of what came to which an answer is due: 1 of a model, NaN without any."""
     throughput_rps: float
     goodput_rps: float
     """Finished within the SLO, per second."""
@@ -215,6 +218,8 @@ def total(values: Iterable[float]) -> float:
 class Tally:
     """What the requests and batches of one model add up to, of those that arrived after the warm-up."""
 
+    came: int
+    """Those too to which no answer is due."""
     arrived: int
     finished: int
     dropped: int
@@ -250,7 +255,8 @@ class Tally:
             waiting=self.waiting,
             running=self.running,
             judged=self.judged,
-            offered_rps=self.arrived / span_s,
+            offered_rps=self.came / span_s,
+            due_fraction=_ratio(self.arrived, self.came),
             throughput_rps=self.finished / span_s,
             goodput_rps=self.in_time / span_s,
             processed_fraction=_ratio(self.finished, self.arrived),
@@ -270,6 +276,7 @@ class Tally:
 
 
 def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s: float, end_s: float) -> Tally:
+    came, requests = requests, requests.to_answer()
     first = int(requests.arrival_s.searchsorted(warmup_s))
     late = requests if not first else requests.since(first)
     arrived = len(late.arrival_s)
@@ -287,6 +294,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
     sizes = [w.batches.count[(w.batches.start_s >= warmup_s) & ~w.batches.aborted] for w in worked]
     stretches, stretches_sd = _over_time(late.arrival_s[:judged], in_time[:judged])
     return Tally(
+        came=len(came.arrival_s) - int(came.arrival_s.searchsorted(warmup_s)),
         arrived=arrived,
         finished=finished,
         dropped=dropped,
@@ -302,7 +310,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
         mean_queueing_s=_mean(queued_s),
         stretches=stretches,
         stretches_sd=stretches_sd,
-        backlog_growth=_backlog_growth(requests, warmup_s, end_s),
+        backlog_growth=_backlog_growth(came, warmup_s, end_s),
         energy_j=total(w.energy_j for w in worked),
         ordered_s=in_parts(latency_s),
     )
@@ -310,6 +318,7 @@ def _tally(requests: Requests, worked: Sequence[_Worked], slo_s: float, warmup_s
 
 def finished_latency_s(requests: Requests, warmup_s: float) -> Floats:
     """Latencies of those that finished, of requests that arrived after the warm-up."""
+    requests = requests.to_answer()
     first = int(requests.arrival_s.searchsorted(warmup_s))
     latency_s = requests.finish_s[first:] - requests.arrival_s[first:]
     finished_s: Floats = latency_s[requests.outcome[first:] == FINISHED]
@@ -453,9 +462,10 @@ def accuracy(
     """
     slo_s = slos_s(result.deployment)
     found = {}
-    for model, requests in result.requests.items():
+    for model, asked in result.requests.items():
         if model not in base:
             continue
+        requests = asked.to_answer()
         good = requests.finish_s - requests.arrival_s <= slo_s[model] + IN_TIME_S
         judged = (requests.arrival_s >= warmup_s) & (requests.arrival_s + slo_s[model] <= result.duration_s)
         right = good.astype(float) if half_life_s is None else _reused(requests, good, half_life_s)

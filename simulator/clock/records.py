@@ -30,6 +30,12 @@ class Requests:
     finish_s: Floats
     """NaN unless finished."""
     outcome: NDArray[np.int8]
+    due: NDArray[np.bool_] | None = None
+    """Of the frames of a pipeline: whether something of each reaches a last stage. None: an answer is due to all."""
+
+    def to_answer(self) -> "Requests":
+        """Those to which an answer is due."""
+        return self if self.due is None else self._cut(self.due)
 
     def since(self, first: int) -> "Requests":
         """Those from a place on."""
@@ -39,9 +45,14 @@ class Requests:
         """Those before a place."""
         return self._cut(slice(first))
 
-    def _cut(self, part: slice) -> "Requests":
+    def _cut(self, part: slice | NDArray[np.bool_]) -> "Requests":
         return Requests(
-            self.arrival_s[part], self.source[part], self.start_s[part], self.finish_s[part], self.outcome[part]
+            self.arrival_s[part],
+            self.source[part],
+            self.start_s[part],
+            self.finish_s[part],
+            self.outcome[part],
+            None if self.due is None else self.due[part],
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise, repeat
@@ -433,7 +434,7 @@ def settled_frames(one: OpenPipeline, stages: Mapping[str, Requests], end_s: flo
         start_s = stages[name].start_s
         begun_s[: len(start_s)] = np.fmin(begun_s[: len(start_s)], start_s)
     answered_s, lost_s = one.frames.columns(one.pipeline.ordered)
-    return settled(one.frames.demand, begun_s, answered_s, end_s, lost_s)
+    return replace(settled(one.frames.demand, begun_s, answered_s, end_s, lost_s), due=one.frames.due)
 
 
 def noise_by_queue(

@@ -302,6 +302,7 @@ class PlainWorlds:
             mean_s, mean_queueing_s, parts_sd, growth = values[place]
             latency_s[model] = in_parts(sums.latency_s[begins[place] : begins[place] + finished])
             tally = Tally(
+                came=arrived,
                 arrived=arrived,
                 finished=finished,
                 dropped=dropped,

@@ -79,8 +79,8 @@ class Flow:
                 stage.take((frame,), at_s)
 
     def _opened(self, pipeline: Pipeline, demand: Demand) -> OpenPipeline:
-        drawn = draw_items(pipeline, len(demand.arrival_s), self.seed)
-        frames = Frames(demand, drawn.values())
+        drawn = draw_items(pipeline, demand, self.seed)
+        frames = Frames(demand, pipeline, drawn)
         stages = {stage.name: self._stage(pipeline, stage, frames, drawn[stage.name]) for stage in pipeline.stages}
         return linked(pipeline, frames, stages, drawn)
 

@@ -1,26 +1,31 @@
 """Frames of one pipeline: how many of their items are left, which are lost, and when each is answered."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf, nan
 
 import numpy as np
 
 from simulator.flow.items import StageItems
+from simulator.world.pipelines import Pipeline
 from simulator.world.workload import Demand, Floats, Sources
 
 
 class Frames:
     """All frames of one pipeline, by number in order of arrival."""
 
-    def __init__(self, demand: Demand, items: Iterable[StageItems]) -> None:
+    def __init__(self, demand: Demand, pipeline: Pipeline, drawn: Mapping[str, StageItems]) -> None:
         count = len(demand.arrival_s)
         self.demand = demand
         self.arrival_s: list[float] = demand.arrival_s.tolist()
         whole = np.zeros(count, dtype=np.int64)
-        for one in items:
+        for one in drawn.values():
             whole += np.bincount(one.frame, minlength=count)
         self.left: list[int] = whole.tolist()
         """Items that are not done yet."""
+        self.due = np.zeros(count, dtype=np.bool_)
+        """Whether something of it reaches a last stage, were it not lost."""
+        for stage in pipeline.last:
+            self.due[drawn[stage.name].frame] = True
         self.answered_s = [nan] * count
         self.lost_s = [nan] * count
         """When the first of its items was given up."""

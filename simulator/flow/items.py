@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.world.pipelines import Edge, FanOut, FanOutKind, Pipeline, PipelineStage, StationWork, in_order
-from simulator.world.workload import Floats
+from simulator.world.workload import Demand, Floats, Sources
 
 Counts = NDArray[np.int64]
 FAN_OUTS, TIMES = 2, 3
@@ -27,15 +27,16 @@ class StageItems:
     """Of a join, by frame: its item, -1 where it does not run."""
 
 
-def draw_items(pipeline: Pipeline, frame_count: int, seed: int) -> dict[str, StageItems]:
+def draw_items(pipeline: Pipeline, demand: Demand, seed: int) -> dict[str, StageItems]:
     """By stage. What an edge draws depends on the seed, the two names and what came before alone."""
     drawn: dict[str, StageItems] = {}
     for stage in in_order(pipeline.stages):
+        before = [drawn[edge.source] for edge in stage.after]
         counts = [
-            _follow(edge, len(drawn[edge.source].frame), _rng(seed, FAN_OUTS, pipeline.name_of(stage), edge.source))
-            for edge in stage.after
+            _follow(edge, demand.source[items.frame], _rng(seed, FAN_OUTS, pipeline.name_of(stage), edge.source))
+            for edge, items in zip(stage.after, before, strict=True)
         ]
-        drawn[stage.name] = _items(counts, [drawn[edge.source] for edge in stage.after], frame_count)
+        drawn[stage.name] = _items(counts, before, len(demand.arrival_s))
     return drawn
 
 
@@ -66,10 +67,20 @@ def _items(counts: Sequence[Counts], before: Sequence[StageItems], frame_count: 
     return StageItems(frame, joined=joined)
 
 
-def _follow(edge: Edge, count: int, rng: np.random.Generator) -> Counts:
-    """How many items follow from each of `count`."""
-    counts = fan_outs(edge.fan_out, count, rng)
-    return counts if edge.share == 1 else np.where(rng.random(count) < edge.share, counts, 0)
+def _follow(edge: Edge, source: Sources, rng: np.random.Generator) -> Counts:
+    """How many items follow from each of those that have these sources."""
+    counts = fan_outs(edge.fan_out, len(source), rng)
+    if edge.share < 1:
+        counts = np.where(rng.random(len(source)) < edge.share, counts, 0)
+    return counts if edge.every == 1 else np.where(_in_turn(source, edge.every, rng), counts, 0)
+
+
+def _in_turn(source: Sources, every: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which of these are the turn of their source, one in `every`."""
+    goes = np.zeros(len(source), dtype=np.bool_)
+    for one in np.unique(source):
+        goes[np.flatnonzero(source == one)[rng.integers(every) :: every]] = True
+    return goes
 
 
 def fan_outs(fan_out: FanOut, count: int, rng: np.random.Generator) -> Counts:

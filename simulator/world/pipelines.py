@@ -54,16 +54,18 @@ class Edge:
     fan_out: FanOut = FanOut()
     share: float = 1.0
     """So many of the items of the stage before go on, each at random."""
+    every: int = 1
+    """Of the items of each source one in so many goes on, in turn; which is the first is random."""
 
     @property
     def items(self) -> float:
         """Mean number of items that follow from one. A share of 0.3 and a fan-out of 3: 0.9."""
-        return self.share * self.fan_out.items
+        return self.share / self.every * self.fan_out.items
 
     @property
     def is_fixed(self) -> bool:
         """Whether nothing is random."""
-        return self.share == 1 and self.fan_out.is_fixed
+        return self.share == 1 and self.every == 1 and self.fan_out.is_fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,10 @@ class PipelineStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Stages that follow each other without a cycle. A frame is answered when all its items are."""
+    """Stages that follow each other without a cycle. A frame is answered when all its items are.
+
+    The SLO counts frames of which something reaches a last stage: no answer is due to others.
+    """
 
     name: str
     stages: tuple[PipelineStage, ...]
@@ -128,6 +133,12 @@ class Pipeline:
     def slo_of(self, stage: PipelineStage) -> SLO:
         """The one by which its items are late, from the arrival of their frame."""
         return stage.slo or self.slo
+
+    @property
+    def last(self) -> tuple[PipelineStage, ...]:
+        """Stages that nothing follows."""
+        followed = {edge.source for stage in self.stages for edge in stage.after}
+        return tuple(stage for stage in self.stages if stage.name not in followed)
 
     @property
     def is_fixed(self) -> bool:

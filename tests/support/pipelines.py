@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from simulator.world.deployment import Deployment, Service
 from simulator.world.pipelines import Edge, FanOut, FanOutKind, ModelWork, Pipeline, PipelineStage, Station, StationWork
-from simulator.world.workload import SLO
+from simulator.world.workload import SLO, Demand
 from support import worlds
 
 After = Edge | str
@@ -18,9 +20,15 @@ def after(
     *,
     counts: tuple[int, ...] = (),
     share: float = 1.0,
+    every: int = 1,
 ) -> Edge:
     """So many items of those of `source`."""
-    return Edge(source=source, fan_out=FanOut(mean, kind, counts), share=share)
+    return Edge(source=source, fan_out=FanOut(mean, kind, counts), share=share, every=every)
+
+
+def frames(count: int) -> Demand:
+    """Ten a second, of one camera."""
+    return Demand(np.arange(count) / 10, np.zeros(count, dtype=np.int32))
 
 
 def _edges(given: Sequence[After]) -> tuple[Edge, ...]:

@@ -190,6 +190,13 @@ class EdgeSpec:
     """Items that come of each of its items, e.g. `3` or `{mean: 3.2, poisson: true}`."""
     share: Annotated[Fraction, Field(gt=0, le=1)] = 1.0
     """Only so many of its items go this way, at random, e.g. `30 %`."""
+    every: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Only one in so many of the items of each source goes this way, in turn: `3` makes 5 fps of 15 fps."""
+
+    @property
+    def part(self) -> float:
+        """Of the items before, those that go this way. A share of a half of every third: a sixth."""
+        return self.share / self.every
 
 
 Edges = Annotated[

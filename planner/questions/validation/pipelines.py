@@ -224,9 +224,9 @@ def of_crops(pipeline: PipelineSpec) -> Iterator[str]:
         )
         return
     (detector,) = before
-    if crop.after[0].share < 1:
-        share = crop.after[0].share
-        yield f"{place(pipeline, crop, 'after.share')}: every object is cut out, got {share:g}. Leave it out."
+    for key, given in (("share", crop.after[0].share), ("every", crop.after[0].every)):
+        if given != 1:
+            yield f"{place(pipeline, crop, f'after.{key}')}: every object is cut out, got {given:g}. Leave it out."
     if detector.input != LETTERBOXED:
         yield (
             f"{place(pipeline, detector, 'input')}: crops follow it, so it sees {by(LETTERBOXED)}, "
@@ -241,7 +241,7 @@ def of_line(pipeline: PipelineSpec, detector: StageSpec) -> Iterator[str]:
     line = [detector]
     while len(line[-1].after) == 1:
         (way,) = line[-1].after
-        if way.share < 1 or way.fan_out != ONE:
+        if way.part < 1 or way.fan_out != ONE:
             yield (
                 f"{place(pipeline, line[-1], 'after')}: crops follow, so each frame goes this way once, "
                 "got a share or a fan-out. Leave it out."

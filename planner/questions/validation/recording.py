@@ -179,6 +179,7 @@ def encode_requests(requests: Requests) -> dict[str, Any]:
         "start": since(requests.start_s, arrived),
         "finish": since(requests.finish_s, arrived),
         "outcome": "".join(map(str, requests.outcome.tolist())),
+        "due": None if requests.due is None else "".join(map(str, requests.due.astype(int).tolist())),
     }
 
 
@@ -321,6 +322,7 @@ def decode_requests(written: WrittenRequests) -> Requests:
         (arrived + nullable(written.start)) * TICK_S,
         (arrived + nullable(written.finish)) * TICK_S,
         np.array(list(written.outcome), dtype=np.int8),
+        None if written.due is None else np.array(list(written.due), dtype=np.int8).astype(np.bool_),
     )
 
 

@@ -106,7 +106,14 @@ def requests_joined(parts: Sequence[Requests]) -> Requests:
         np.concatenate([part.start_s for part in parts]),
         np.concatenate([part.finish_s for part in parts]),
         np.concatenate([part.outcome for part in parts]),
+        due_joined(parts),
     )
+
+
+def due_joined(parts: Sequence[Requests]) -> NDArray[np.bool_] | None:
+    """To which frames an answer is due; None of a model, whose requests all get one."""
+    due = [part.due for part in parts if part.due is not None]
+    return np.concatenate(due) if due else None
 
 
 def batches_joined(parts: Iterable[Batches]) -> tuple[Batches, ...]:

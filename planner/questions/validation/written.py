@@ -55,6 +55,8 @@ class WrittenRequests:
     finish: tuple[Ticks | None, ...]
     outcome: str
     """A digit for each request."""
+    due: str | None = None
+    """Of the frames of a pipeline a digit for each: 1 where an answer is due to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,9 +253,12 @@ def impossible_columns(written: Written, deployment: Deployment) -> Iterator[str
 
 
 def impossible_frames(written: Written, deployment: Deployment) -> Iterator[str]:
-    """Items of frames that never came."""
+    """Items of frames that never came, and frames of which it is not said whether an answer is due."""
     for pipeline in deployment.pipelines:
         count = len(written.requests[pipeline.name].arrival) if pipeline.name in written.requests else 0
+        due = written.requests[pipeline.name].due if count else ""
+        if due is None or len(due) != count or not set(due) <= {"0", "1"}:
+            yield f"requests[{pipeline.name}].due: must be 0 or 1 for each of the {count} frames"
         for stage in map(pipeline.name_of, pipeline.stages):
             largest = max(written.frames.get(stage, ()), default=-1)
             if largest >= count:

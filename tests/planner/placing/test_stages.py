@@ -5,7 +5,7 @@ import pytest
 
 from planner.model.parts.models import SloSpec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
-from planner.placing.stages import ItemCount, items_of
+from planner.placing.stages import ItemCount, items_of, least_shares
 
 SLO = SloSpec(latency=1.0)
 
@@ -85,3 +85,47 @@ def test_a_join_runs_once_for_each_frame_that_brings_anything() -> None:
     items = items_of(PipelineSpec(name="p", slo=SLO, stages=stages))
     assert items["c"].mean == pytest.approx(0.3)
     assert items["d"].mean == 1.0
+
+
+def test_the_least_shares_are_of_frames_that_reach_a_last_stage() -> None:
+    """A detector on every third frame, 90 % of which must be answered: 30 % of the frames, 90 % of its own."""
+    asked = chain(EdgeSpec(stage="s0", every=3), EdgeSpec(stage="s1", fan_out=FanOutSpec(mean=2)))
+    assert least_shares(asked, 0.9) == pytest.approx({"s0": 0.3, "s1": 0.9, "s2": 0.9})
+
+
+def test_the_least_shares_are_those_of_the_lightest_frames_that_count() -> None:
+    """Drawn: Poisson vehicles, of which each third is read. Frames in which something is read count; those with fewest
+    vehicles are answered."""
+    rng = np.random.default_rng(1)
+    cars = rng.poisson(2.0, 400_000)
+    read = rng.binomial(cars, 1 / 3)
+    asked = chain(EdgeSpec(stage="s0", fan_out=FanOutSpec(mean=2.0, poisson=True)), EdgeSpec(stage="s1", share=1 / 3))
+    found = least_shares(asked, 0.9)
+    for stage, items in (("s1", cars), ("s2", read)):
+        counted = np.sort(items[read > 0])
+        lightest = counted[: int(0.9 * len(counted))].sum() / items.sum()
+        assert found[stage] <= lightest + 3e-3
+    assert found["s2"] == pytest.approx(lightest, abs=3e-3)
+
+
+def test_the_least_shares_of_branches_are_below_those_of_frames_that_pass_them() -> None:
+    """Every third frame is looked at, and has Poisson vehicles and plates. Drawn: the lightest of frames that count."""
+    rng = np.random.default_rng(1)
+    seen = rng.random(400_000) < 1 / 3
+    cars, plates = (np.where(seen, rng.poisson(3.0, len(seen)), 0) for _ in range(2))
+    some = FanOutSpec(mean=3.0, poisson=True)
+    stages = (
+        StageSpec(name="decode", host=0.001),
+        StageSpec(name="detect", model="m", after=(EdgeSpec(stage="decode", share=1 / 3),)),
+        StageSpec(name="cars", model="m", after=(EdgeSpec(stage="detect", fan_out=some),)),
+        StageSpec(name="plates", model="m", after=(EdgeSpec(stage="detect", fan_out=some),)),
+        StageSpec(name="answer", host=0.001, after=(EdgeSpec(stage="cars"), EdgeSpec(stage="plates"))),
+    )
+    found = least_shares(PipelineSpec(name="p", slo=SLO, stages=stages), 0.95)
+    counted = (cars > 0) | (plates > 0)
+    kept = int(0.95 * np.count_nonzero(counted))
+    lightest = np.sort(cars[counted])[:kept].sum() / cars.sum()
+    assert found["cars"] <= lightest
+    surely = np.sort(cars[seen])[: int(0.95 * 0.95 * np.count_nonzero(seen))].sum() / cars.sum()
+    assert found["cars"] == pytest.approx(surely, abs=3e-3)  # no more frames than have a car need be answered
+    assert 0.95 * 0.95 - 3e-3 <= found["detect"] <= kept / np.count_nonzero(seen)

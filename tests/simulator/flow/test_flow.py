@@ -18,7 +18,7 @@ from simulator.flow.frames import in_turn_s
 from simulator.flow.items import draw_items, fan_outs
 from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Failures
 from simulator.world.pipelines import FanOut, FanOutKind, Pipeline, PipelineStage, Station, cycle_in, in_order
-from simulator.world.workload import FixedRate, Poisson, Stream, Workload
+from simulator.world.workload import Demand, FixedRate, Poisson, Stream, Workload
 
 CAMERA = Workload((Stream("p", FixedRate(10.0, 0.0)),))
 
@@ -45,14 +45,57 @@ def test_draws_of_a_fan_out_have_its_mean(kind: FanOutKind) -> None:
         assert drawn[:8].tolist() == [0, 1, 6, 2, 0, 1, 6, 2]
 
 
+@pytest.mark.parametrize("cameras", [1, 3, 4])
+def test_one_frame_in_three_of_each_camera_goes_on(cameras: int) -> None:
+    """In turn, whatever the number of cameras; with which frame each begins is drawn."""
+    source = np.tile(np.arange(cameras, dtype=np.int32), 30)
+    demand = Demand(np.arange(30 * cameras) / 10, source)
+    asked = pipelines.pipeline(model("all"), model("some", after("all", every=3)))
+    begins = set()
+    for seed in range(10):
+        frame = draw_items(asked, demand, seed)["some"].frame
+        for camera in range(cameras):
+            turns = frame[source[frame] == camera] // cameras
+            begins.add(int(turns[0]))
+            assert turns.tolist() == list(range(int(turns[0]), 30, 3))
+    assert begins == {0, 1, 2}
+
+
+def test_the_slo_counts_frames_that_reach_a_last_stage() -> None:
+    """Of frames of 10 ms two in three end there; the others take 60 ms more, past an SLO of 50 ms: none is in time."""
+    asked = pipelines.pipeline(work("decode", 0.01), work("detect", 0.06, after("decode", every=3)), slo_s=0.05)
+    result = seen(pipelines.deployment(asked), duration_s=30.0)
+    frames, figures = result.requests["p"], summarise(result).models["p"]
+    assert len(frames.arrival_s) == 300
+    assert figures.offered_rps == pytest.approx(10.0)
+    assert figures.arrived == figures.finished == 100
+    assert figures.slo_attainment == 0.0
+    assert figures.goodput_rps == 0.0
+    assert figures.p50_s == pytest.approx(0.07)
+
+
+def test_frames_lost_on_the_way_count_where_an_answer_was_due() -> None:
+    """All are late at the detector, which gives them up; a vehicle is in every second frame. Counted one by one."""
+    detector = worlds.service(worlds.profile("p.detect", [0.03]), slo_s=0.02, drop=Drop.LATE)
+    asked = pipelines.pipeline(
+        model("detect", slo_s=0.02), work("read", 0.0, after("detect", 1, FanOutKind.TABLE, counts=(0, 1))), slo_s=0.02
+    )
+    result = seen(pipelines.deployment(asked, detector))
+    frames, figures = result.requests["p"], summarise(result).models["p"]
+    assert np.all(frames.outcome[:-1] == Outcome.DROPPED)
+    odd = [i for i in range(len(frames.arrival_s)) if i % 2]
+    assert figures.arrived == len(odd)
+    assert figures.dropped == sum(frames.outcome[i] == Outcome.DROPPED for i in odd)
+
+
 def test_what_follows_depends_on_no_other_stage() -> None:
     """The same vehicles come whether or not somebody also reads their plates."""
     vehicles = model("classify", after("detect", 3.2, FanOutKind.POISSON))
     plates = model("plates", after("detect", 3, share=0.3))
-    alone = draw_items(pipelines.pipeline(model("detect"), vehicles), 1000, 7)
-    beside = draw_items(pipelines.pipeline(plates, model("detect"), vehicles), 1000, 7)
+    alone = draw_items(pipelines.pipeline(model("detect"), vehicles), pipelines.frames(1000), 7)
+    beside = draw_items(pipelines.pipeline(plates, model("detect"), vehicles), pipelines.frames(1000), 7)
     assert np.array_equal(alone["classify"].frame, beside["classify"].frame)
-    other = draw_items(pipelines.pipeline(model("detect"), vehicles), 1000, 8)
+    other = draw_items(pipelines.pipeline(model("detect"), vehicles), pipelines.frames(1000), 8)
     assert not np.array_equal(alone["classify"].frame, other["classify"].frame)
 
 

@@ -22,7 +22,7 @@ from simulator.world.deployment import (
 )
 from simulator.world.model import Layer
 from simulator.world.pipelines import DECODE, FanOutKind, ModelWork, Pipeline, PipelineStage
-from simulator.world.workload import FixedRate, Poisson, Stream, Workload, draw
+from simulator.world.workload import Demand, FixedRate, Poisson, Stream, Workload, draw
 
 DURATION_S = 4.0
 ROUNDING_S = 1e-9
@@ -34,7 +34,8 @@ def fan_outs(draw: st.DrawFn, source: str):
     kind = draw(st.sampled_from(FanOutKind))
     mean = draw(st.sampled_from([1.0, 1.0, 0.4, 2.5, 3.0]))
     counts = (*draw(st.lists(st.integers(0, 4), min_size=1, max_size=3)), 1)
-    return pipelines.after(source, mean, kind, counts=counts, share=draw(st.sampled_from([1.0, 1.0, 0.5])))
+    share, every = draw(st.sampled_from([1.0, 1.0, 0.5])), draw(st.sampled_from([1, 1, 3]))
+    return pipelines.after(source, mean, kind, counts=counts, share=share, every=every)
 
 
 @st.composite
@@ -117,6 +118,11 @@ def run(deployment: Deployment, workload: Workload) -> World:
     return world
 
 
+def demand_of(frames: Requests) -> Demand:
+    """The frames as they were asked."""
+    return Demand(frames.arrival_s, frames.source)
+
+
 def close(times_s: np.ndarray, expected_s: np.ndarray) -> bool:
     """Equal but for rounding."""
     return np.allclose(times_s, expected_s, rtol=0, atol=ROUNDING_S)
@@ -126,8 +132,12 @@ def frames_are_answered_with_their_last_item(world: World, asked: Pipeline, foun
     """Counted anew from what was drawn and from the items of each stage."""
     frames = found["p"]
     count = len(frames.arrival_s)
-    drawn = draw_items(asked, count, 1)
+    drawn = draw_items(asked, demand_of(frames), 1)
     done, due = np.zeros(count, dtype=int), np.zeros(count, dtype=int)
+    followed = {edge.source for stage in asked.stages for edge in stage.after}
+    ends = [drawn[stage.name].frame for stage in asked.stages if stage.name not in followed]
+    assert frames.due is not None
+    assert set(np.flatnonzero(frames.due)) == set(np.concatenate(ends))
     last_s, lost_s = np.zeros(count), np.full(count, np.inf)
     for stage in asked.stages:
         items, frame = found[f"p.{stage.name}"], world.flow.stages[f"p.{stage.name}"].frame_by_place
@@ -154,7 +164,7 @@ def frames_are_answered_with_their_last_item(world: World, asked: Pipeline, foun
 
 
 def items_come_when_what_is_before_them_is_done(world: World, asked: Pipeline, found: dict[str, Requests]) -> None:
-    drawn = draw_items(asked, len(found["p"].arrival_s), 1)
+    drawn = draw_items(asked, demand_of(found["p"]), 1)
     for stage in asked.stages:
         here = world.flow.stages[f"p.{stage.name}"]
         came_s = found[f"p.{stage.name}"].arrival_s
