@@ -1,5 +1,5 @@
-"""`python -m benchmarks [memory] [speed] [rules] [pipelines] [commands] [fits] [predictions] [studies]`;
-all where none is named; and `fuzz`, `kills`, which take an hour.
+"""`python -m benchmarks [memory] [speed] [rules] [pipelines] [commands] [fits] [predictions] [studies]
+[scale]`; all where none is named; `large` takes minutes, `fuzz` and `kills` an hour.
 
 Prints one table for each question and whether the targets are met.
 """
@@ -21,6 +21,7 @@ from benchmarks.memory import bytes_per_request
 from benchmarks.pipelines import Crossings, frames_per_s
 from benchmarks.predictions import all_cases
 from benchmarks.predictions import table as predicted_table
+from benchmarks.scale import LARGE, SIZES, scaled
 from benchmarks.speed import Series, measure
 from benchmarks.studies import costs, machine_speed_up
 from benchmarks.truths import shares, truths_table
@@ -218,6 +219,27 @@ def studies() -> None:
     )
 
 
+def scale(sizes: tuple[tuple[int, int], ...] = SIZES) -> None:
+    """How plans take longer with models, cameras and GPUs."""
+    columns = ["models x cameras", "GPUs", "processor s", "x first", "ms a camera", "gap"]
+    show("Plans that grow", columns, scale_rows(sizes))
+
+
+def scale_rows(sizes: tuple[tuple[int, int], ...]) -> Iterable[list[str]]:
+    """One row a size, each beside the first."""
+    first_s = None
+    for one in scaled(sizes):
+        first_s = first_s or one.took_s
+        yield [
+            f"{one.models} x {one.streams}",
+            str(one.gpus),
+            f"{one.took_s:.1f}",
+            f"{one.took_s / first_s:.1f}",
+            f"{one.took_s / one.streams * 1e3:.0f}",
+            f"{one.gap:.1%}",
+        ]
+
+
 PARTS = {
     "memory": memory,
     "speed": speed,
@@ -227,9 +249,16 @@ PARTS = {
     "fits": fits,
     "predictions": predictions,
     "studies": studies,
+    "scale": scale,
 }
 """Memory first, because a child's peak starts at what its parent holds."""
-LONG = {"learnt": learnt, "truths": truths, "fuzz": lambda: fuzz.main([]), "kills": lambda: kills.main([])}
+LONG = {
+    "learnt": learnt,
+    "truths": truths,
+    "large": lambda: scale(LARGE),
+    "fuzz": lambda: fuzz.main([]),
+    "kills": lambda: kills.main([]),
+}
 """Which take minutes or hours, and run only where they are named."""
 
 
