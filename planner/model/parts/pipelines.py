@@ -30,6 +30,18 @@ BESIDE_MODEL = ("input", "precision", "runtime", "max_queue_delay")
 BESIDE_DECODE = ("resolution", "memory")
 
 
+OTHER_NAMES = {"h.264": Codec.H264, "h265": Codec.HEVC, "h.265": Codec.HEVC, "h265-10bit": Codec.HEVC_10BIT}
+"""Names by which codecs are known too."""
+
+
+def _codec(value: object) -> object:
+    """A codec by the name that is ours."""
+    return OTHER_NAMES.get(value.lower(), value) if isinstance(value, str) else value
+
+
+CodecAsked = Annotated[Codec, BeforeValidator(_codec), OrShorter({"enum": list(OTHER_NAMES)})]
+
+
 def _fan_out(value: object) -> object:
     """`3` is a fan-out of always three; counts become a tuple, as a validator before others must leave them."""
     if isinstance(value, Mapping):
@@ -227,7 +239,7 @@ class StageSpec:
     """With a model: run it in this software, or in the best of several."""
     max_queue_delay: Duration = 0.0
     """With a model: longest a batch waits to fill before it runs."""
-    decode: Codec | None = None
+    decode: CodecAsked | None = None
     """Decodes frames of this codec on an engine of a GPU, e.g. `h264`."""
     resolution: Resolution = (1920, 1080)
     """With `decode`: width and height of the frames, e.g. `1920x1080`."""

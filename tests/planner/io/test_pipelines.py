@@ -53,6 +53,19 @@ def test_stages_and_the_ways_between_them_are_read() -> None:
     assert stages["track"].host == 0.002
 
 
+@pytest.mark.parametrize(("name", "codec"), [("h265", Codec.HEVC), ("H.264", Codec.H264), ("hevc", Codec.HEVC)])
+def test_codecs_are_known_by_their_other_names(name: str, codec: Codec) -> None:
+    assert read(CROSSING.replace("decode: h264", f"decode: {name}")).stages[0].decode is codec
+
+
+def test_one_frame_in_three_goes_on_in_turn() -> None:
+    edge = read(CROSSING.replace("share: 30 %", "every: 3")).stages[4].after[0]
+    assert (edge.every, edge.part) == (3, pytest.approx(1 / 3))
+    (line,) = refusals("share: 30 %", "every: 0")
+    assert line.startswith("made.yaml:10:")
+    assert "every" in line
+
+
 def test_streams_ask_a_pipeline_by_its_name() -> None:
     demand = workload(load_text(CROSSING, Path("made.yaml"), ()))
     assert demand.rates_rps() == {"crossing": 400.0}
