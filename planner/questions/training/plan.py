@@ -6,7 +6,7 @@ no file, and the same input gives the same plan.
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from calibrate.io.points import WORKERS_MAX
@@ -27,13 +27,14 @@ from planner.questions.training.memory import gpus_needed
 from planner.questions.training.scenario import (
     SHOWN_COUNTS,
     LoadedTraining,
+    NetworkSpec,
     ParallelSpec,
     TrainingScenario,
     batch_of,
 )
 from planner.questions.training.sources import MachineSource, counts, sources
 from planner.questions.training.speed import MEASURED_OPTIMIZER, Limit, OnePass, PassSpeed, SpeedRule
-from planner.questions.training.step import StepTimes, run_s
+from planner.questions.training.step import Interruptions, StepTimes, interruptions, run_time
 from planner.search.names import spelt
 from planner.units.errors import Wrong
 from planner.units.reading import perhaps
@@ -54,6 +55,8 @@ class TrainingOption:
     instance: str
     provider: str
     """Who rents the machine; empty where it is one's own or bought."""
+    region: str = ""
+    """Where it is rented."""
     machines: int
     price_kind: str
     global_batch: int
@@ -75,6 +78,10 @@ class TrainingOption:
     steps: float
     step_s: float
     time_s: Range
+    time_parts_s: Mapping[str, float] = field(default_factory=dict)
+    """The middle of `time_s` by what takes it; empty in answers of before that was told apart."""
+    interruptions: Interruptions | None = None
+    """None where nothing interrupts the run."""
     cost_usd: Range
     commitment_usd: float
     """Cost of a whole reservation or purchase, of which the run uses a part; 0 where machines are paid by the hour."""
@@ -258,6 +265,12 @@ def warnings(
     if unable := sorted(gpus_with_batch(scenario, machines) - {option.gpu for option in options}):
         yield f"Left out: {', '.join(unable)}, which cannot compute in {scenario.train.precision}."
     yield from undivided(scenario.parallel, options)
+    if scenario.network == NetworkSpec() and any(option.machines > 1 for option in options):
+        rate = f"{8e-9 * scenario.network.bandwidth:g} Gb/s"
+        yield (
+            f"Assumed: {rate} between machines, which not every provider has; write `network.bandwidth`."
+            " Options of several machines depend on it."
+        )
 
 
 def measured_doubts(
@@ -338,7 +351,8 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
     fits = memory.total.mid <= source.memory_bytes
     times = StepTimes(layout=layout, speed=speed)
     step = times.step()
-    time_s = run_s(layout, speed, step)
+    run = run_time(layout, times)
+    time_s = run.interrupted_s
     usd = cost_usd(time_s, source, layout.machines)
     commitment_usd = layout.machines * source.commitment_usd
     term_s = source.committed_years * HOURS_PER_YEAR * 3600
@@ -348,6 +362,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         gpu_count=layout.gpu_count,
         instance=source.instance,
         provider=source.provider,
+        region=source.region,
         machines=layout.machines,
         price_kind=source.price_kind,
         global_batch=layout.global_batch,
@@ -365,6 +380,8 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         steps=layout.steps().mid,
         step_s=step.time_s.mid,
         time_s=time_s,
+        time_parts_s=run.parts_s(),
+        interruptions=interruptions(layout),
         cost_usd=usd,
         commitment_usd=commitment_usd,
         commitment_used=time_s.mid / term_s if term_s else None,

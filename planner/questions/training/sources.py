@@ -27,6 +27,8 @@ class MachineSource:
     instance: str
     provider: str = ""
     """Who rents it; empty where it is one's own or bought."""
+    region: str = ""
+    """Where; empty with the provider, and where it does not matter."""
     gpu: GPU
     gpus_each: int
     usd_per_hour: Range
@@ -68,6 +70,7 @@ def _rented(offer: Offer) -> MachineSource:
     return MachineSource(
         instance=offer.instance,
         provider=offer.provider if offer.price_kind else "",
+        region=offer.region if offer.price_kind else "",
         gpu=offer.gpu,
         gpus_each=offer.gpu_count,
         usd_per_hour=ranged(low, offer.usd_per_hour, high),

@@ -41,6 +41,7 @@ class Limit(StrEnum):
     BANDWIDTH = "bandwidth"
     MEMORY = "memory"
     LOADER = "loader"
+    STORAGE = "storage"
     NETWORK = "network"
     OVERHEAD = "overhead"
 

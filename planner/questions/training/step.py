@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from planner.model.choices import PriceKind
 from planner.model.ranges import Range, exactly
@@ -10,6 +11,7 @@ from planner.questions.training.closed_forms import (
     FORWARD_SHARE,
     RUN_OVER_STEPS,
     bubble,
+    checkpoint_interval_s,
     exposed_s,
     loader_s,
     pipeline_s,
@@ -19,13 +21,14 @@ from planner.questions.training.closed_forms import (
 )
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import STATE_BYTES
-from planner.questions.training.scenario import SpeedSpec
+from planner.questions.training.scenario import InterruptionSpec, SpeedSpec
 from planner.questions.training.speed import Limit, PassSpeed, SpeedRule
 from planner.questions.training.traffic import Traffic
 from simulator.world.hardware import GPU
 from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import Evidence
 
+RUN_PARTS = ("steps", "evaluation", "start and stalls", "interruptions")
 OPTIMIZER_PASSES = 3
 """Times that weights, gradients and states are read or written in an update."""
 
@@ -69,10 +72,11 @@ class StepTimes:
         return self.layout.scenario.train.accumulation
 
     def step(self) -> Step:
-        """The longer of the GPUs' work and the loader's."""
-        return self.without_loader().at_least(loading_s(self.layout), Limit.LOADER)
+        """The longest of the GPUs' work, the loader's, and reading from storage."""
+        work = self.of_gpus().at_least(making_s(self.layout), Limit.LOADER)
+        return work.at_least(reading_s(self.layout), Limit.STORAGE)
 
-    def without_loader(self) -> Step:
+    def of_gpus(self) -> Step:
         """All that the GPUs do, by the best evidence."""
         stated = nearest(self.layout.scenario.speed, self.layout.gpu, self.layout.gpu_count)
         if stated:
@@ -191,7 +195,7 @@ class StepTimes:
         if loader is None:
             return None
         samples = self.layout.global_batch / self.layout.split.data
-        step_s = self.without_loader().at_least(reading_s(self.layout), Limit.LOADER).time_s.mid
+        step_s = max(self.of_gpus().time_s.mid, reading_s(self.layout))
         return workers_enough(samples, self.layout.loader_rate, step_s)
 
 
@@ -204,27 +208,25 @@ def update_s(layout: TrainingLayout) -> float:
     return OPTIMIZER_PASSES * param_bytes / 2 * params / layout.gpu.memory_bytes_per_s
 
 
-def loading_s(layout: TrainingLayout) -> float:
-    """Time to have a step's samples ready, by the loader and by storage."""
+def making_s(layout: TrainingLayout) -> float:
+    """Time of the loader's workers for a step's samples; 0 where the scenario has no loader."""
     loader = layout.scenario.data.loader
-    if loader is None:
-        return reading_s(layout)
     samples = layout.global_batch / layout.split.data
-    return loader_s(samples, loader.workers, layout.loader_rate, storage_rate(layout))
+    return loader_s(samples, loader.workers, layout.loader_rate) if loader else 0.0
 
 
 def reading_s(layout: TrainingLayout) -> float:
-    """Time to read a step's samples from storage."""
-    return layout.global_batch / layout.split.data / storage_rate(layout)
-
-
-def storage_rate(layout: TrainingLayout) -> float:
-    """Samples a second that storage gives one copy of the model; infinite where the scenario states no storage."""
+    """Time to read a step's samples from storage; 0 where the scenario states none."""
     data = layout.scenario.data
     if not data.storage or not data.bytes:
-        return math.inf
-    copies_of_machine = max(1.0, layout.split.data / layout.machines)
-    return data.storage / data.bytes / copies_of_machine
+        return 0.0
+    readers = min(layout.machines, layout.split.data)
+    return layout.global_batch * data.bytes / (data.storage * readers)
+
+
+def feeding_s(layout: TrainingLayout) -> float:
+    """Least time in which a step's samples are there."""
+    return max(making_s(layout), reading_s(layout))
 
 
 def nearest(speeds: Sequence[SpeedSpec], gpu: GPU, gpu_count: int) -> SpeedSpec | None:
@@ -240,29 +242,89 @@ def nearest(speeds: Sequence[SpeedSpec], gpu: GPU, gpu_count: int) -> SpeedSpec 
 # The whole training
 
 
-def run_s(layout: TrainingLayout, speed: PassSpeed, step: Step) -> Range:
-    """Time of the whole training."""
-    work_s = layout.steps() * step.time_s
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruptions:
+    """Interruptions of a run, in seconds."""
+
+    between_s: float
+    """Mean time between two of them, of all machines together."""
+    checkpoint_s: float
+    """Between two checkpoints: Daly's best interval."""
+    write_s: float
+    restart_s: float
+    assumed: bool
+    """The scenario says nothing of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTime:
+    """Time of a whole training."""
+
+    steps_s: Range
+    evaluated_s: Range
+    """Steps, and the evaluation after each epoch."""
+    run_s: Range
+    """That, and what a run takes over it: its start, stalls, logs."""
+    interrupted_s: Range
+    """That, with checkpoints, restarts, and work that is done again: the whole."""
+
+    def parts_s(self) -> dict[str, float]:
+        """Seconds of each part at the middle; together the whole."""
+        ends_s = [0.0, *(end.mid for end in (self.steps_s, self.evaluated_s, self.run_s, self.interrupted_s))]
+        return {part: after - before for part, (before, after) in zip(RUN_PARTS, pairwise(ends_s), strict=True)}
+
+
+def run_time(layout: TrainingLayout, times: StepTimes) -> RunTime:
+    """Time of the whole training, and its parts."""
+    step = times.step()
+    steps_s = layout.steps() * step.time_s
+    evaluated_s = run_s = steps_s
     if not step.of_run:
-        work_s = over_steps_s(layout, speed, work_s + evaluation_s(layout, step.time_s))
+        evaluated_s = steps_s + evaluation_s(layout, times.of_gpus().time_s)
+        run_s = over_steps_s(layout, times.speed, evaluated_s)
     between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
-    return work_s.each(lambda time_s: with_interruptions_s(time_s, between_s, spec.write, spec.restart))
+    interrupted_s = run_s.each(lambda time_s: with_interruptions_s(time_s, between_s, spec.write, spec.restart))
+    return RunTime(steps_s=steps_s, evaluated_s=evaluated_s, run_s=run_s, interrupted_s=interrupted_s)
 
 
 def evaluation_s(layout: TrainingLayout, step_s: Range) -> Range:
-    """Time of the evaluation after each epoch: forward passes alone."""
-    steps = layout.scenario.train.evaluation / layout.global_batch
-    return layout.epochs() * steps * step_s * FORWARD_SHARE
+    """Time of the evaluation after each epoch: forward passes alone, of samples that must be there."""
+    least_s = feeding_s(layout)
+    forward_s = (step_s * FORWARD_SHARE).each(lambda time_s: max(time_s, least_s))
+    return layout.epochs() * evaluation_steps(layout) * forward_s
+
+
+def evaluation_steps(layout: TrainingLayout) -> float:
+    """Batches of one evaluation."""
+    return layout.scenario.train.evaluation / layout.global_batch
 
 
 def over_steps_s(layout: TrainingLayout, speed: PassSpeed, work_s: Range) -> Range:
-    """Time of a run whose steps take so long; the same where the speed was that of whole runs."""
+    """Time of a run whose steps take so long.
+
+    Speeds of whole runs have all of it in them, but were not held back by this loader.
+    """
     scenario = layout.scenario
     if scenario.goodput:
         return work_s * (1 / scenario.goodput)
     if speed.whole and nearest(scenario.speed, layout.gpu, layout.gpu_count) is None:
-        return work_s
+        batches = layout.steps() + layout.epochs() * evaluation_steps(layout)
+        return work_s.joined(max, batches * feeding_s(layout) * RUN_OVER_STEPS)
     return work_s * RUN_OVER_STEPS
+
+
+def interruptions(layout: TrainingLayout) -> Interruptions | None:
+    """What interrupts a run, and what is done against it."""
+    between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
+    if math.isinf(between_s):
+        return None
+    return Interruptions(
+        between_s=between_s,
+        checkpoint_s=checkpoint_interval_s(spec.write, between_s),
+        write_s=spec.write,
+        restart_s=spec.restart,
+        assumed=spec == InterruptionSpec(),
+    )
 
 
 def between_interruptions_s(layout: TrainingLayout) -> float:

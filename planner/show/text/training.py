@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 
 from planner.model.ranges import Range
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
+from planner.questions.training.memory import Fits
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
+from planner.questions.training.step import Interruptions
 from planner.units.writing import counted, dollars, gigabytes, names
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
@@ -64,8 +66,9 @@ def who(o: TrainingOption) -> str:
 
 
 def price(o: TrainingOption) -> str:
-    """`spot of aws`; `own`."""
-    return f"{o.price_kind} of {o.provider}" if o.provider else o.price_kind
+    """`spot of aws us-east-2`; `own`."""
+    seller = " ".join(filter(None, (o.provider, o.region)))
+    return f"{o.price_kind} of {seller}" if seller else o.price_kind
 
 
 def headline(plan: TrainingPlan) -> str:
@@ -90,7 +93,8 @@ def answers(plan: TrainingPlan) -> list[str]:
 
 def in_short(o: TrainingOption) -> str:
     """An option in one line."""
-    return f"{who(o)}: {between(o.time_s)}, {between(o.cost_usd, usd)}{commitment(o)}, held by {o.bottleneck}"
+    doubt = "" if Fits.of(o.memory_range_bytes, o.memory_limit_bytes) is not Fits.LIKELY else "; may run out of memory"
+    return f"{who(o)}: {between(o.time_s)}, {between(o.cost_usd, usd)}{commitment(o)}, held by {o.bottleneck}{doubt}"
 
 
 def commitment(o: TrainingOption) -> str:
@@ -110,7 +114,7 @@ def no_way(plan: TrainingPlan) -> list[str]:
     quick = min(fitting, key=lambda o: o.time_s.high)
     cheap = min(fitting, key=lambda o: o.cost_usd.high)
     return [
-        "None keeps the limits even at the bad end of what is predicted.",
+        "None keeps the limits at the bad end of what is predicted.",
         f"Quickest: {in_short(quick)}.",
         f"Cheapest: {in_short(cheap)}.",
     ]
@@ -152,7 +156,7 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     detailed = shown if len(shown) <= FEW else [plan.cheapest or plan.fastest or shown[0]]
     lines = [memory_line(o) for o in detailed]
     lines += speed_lines(shown)
-    lines += [*starved_line(plan), *huge_line(shown)]
+    lines += [*interruption_lines(detailed), *starved_lines(plan), *huge_line(shown)]
     if late := max((x.staleness for x in shown), default=0):
         lines.append(f"Asynchronous: gradients come up to {counted(late, 'update')} late.")
     if plan.prices_as_of:
@@ -167,14 +171,30 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
     return lines
 
 
-def starved_line(plan: TrainingPlan) -> list[str]:
-    """How many of all options wait for their loader, and which number of workers would end that."""
-    starved = [o for o in plan.options if o.bottleneck is Limit.LOADER]
-    if not starved:
-        return []
-    need = max(o.workers_enough or 0 for o in starved)
-    enough = f"; {need} workers a GPU end that everywhere" if need else ""
-    return [f"{len(starved)} of {counted(len(plan.options), 'option')} held by the loader{enough}."]
+def starved_lines(plan: TrainingPlan) -> list[str]:
+    """How many of all options wait for samples: for which number of workers, or for storage."""
+    lines = []
+    options = counted(len(plan.options), "option")
+    if starved := [o for o in plan.options if o.bottleneck is Limit.LOADER]:
+        need = max(o.workers_enough or 0 for o in starved)
+        lines.append(f"{len(starved)} of {options} held by the loader; {need} workers a GPU end that everywhere.")
+    if late := sum(o.bottleneck is Limit.STORAGE for o in plan.options):
+        lines.append(f"{late} of {options} held by storage (`data.storage`), which more workers do not change.")
+    return lines
+
+
+def interruption_lines(shown: Sequence[TrainingOption]) -> list[str]:
+    """How often runs are interrupted and write a checkpoint; one line for options that are alike in that."""
+    found = {o.interruptions: o for o in reversed(shown) if o.interruptions}
+    return [interruption_line(o, cause) for cause, o in reversed(found.items())]
+
+
+def interruption_line(o: TrainingOption, cause: Interruptions) -> str:
+    """`... interrupted every 24 h (60 s to write, 5 min to restart); a checkpoint every 53 min costs least.`"""
+    assumed = "assumed; write `interruptions`: " if cause.assumed else ""
+    price = f"{length(cause.write_s)} to write, {length(cause.restart_s)} to restart"
+    every = f"{who(o)}: interrupted every {length(cause.between_s)} ({assumed}{price})"
+    return f"{every}; a checkpoint every {length(cause.checkpoint_s)} costs least."
 
 
 def huge_line(shown: Sequence[TrainingOption]) -> list[str]:

@@ -9,10 +9,11 @@ from planner.show.text.training import (
     answers,
     between,
     headline,
+    interruption_lines,
     length,
     memory_line,
     speed_lines,
-    starved_line,
+    starved_lines,
     step,
     usd,
     who,
@@ -28,6 +29,7 @@ SHORTER = {
     Limit.BANDWIDTH: "the GPUs wait for their own memory; more bandwidth makes it shorter, more TFLOP/s do not",
     Limit.MEMORY: "what a pass holds does not fit; smaller passes, recomputing or dividing the model make it fit",
     Limit.LOADER: "samples come too slowly; more workers or a faster loader make it shorter, faster GPUs do not",
+    Limit.STORAGE: "storage reads too slowly; a faster one, more machines or smaller samples make it shorter",
     Limit.NETWORK: "gradients take longer than computing; faster links or larger batches make it shorter",
     Limit.OVERHEAD: "starting work takes longer than doing it; larger batches make it shorter, more GPUs hardly",
 }
@@ -38,7 +40,7 @@ def document(plan: TrainingPlan) -> Document:
     """The explanation, from the arithmetic of the time to what was left out."""
     chosen = recommended(plan)
     parts = {
-        "How the time comes about": [f"{who(o)}: {arithmetic(o)}." for o in chosen],
+        "How the time comes about": [*(f"{who(o)}: {arithmetic(o)}." for o in chosen), *interruption_lines(chosen)],
         "What speed costs": list(speed_cost(plan)),
         "What limits the options": list(limits(plan)),
         "What the memory holds": [memory_line(o) for o in chosen],
@@ -59,12 +61,13 @@ def recommended(plan: TrainingPlan) -> list[TrainingOption]:
 
 
 def arithmetic(o: TrainingOption) -> str:
-    """`112,590 steps of 183 ms are 5.72 h; evaluation, starts and restarts make it 7.08 h`."""
+    """`112,590 steps of 183 ms are 5.72 h; with evaluation 5 min, start and stalls 52 min it is 6.66 h`."""
     steps_s = o.steps * o.step_s
     steps = f"{o.steps:,.0f} steps of {step(o.step_s)} are {length(steps_s)}"
     if abs(o.time_s.mid - steps_s) < REST_SEEN * o.time_s.mid:
         return steps
-    return f"{steps}; evaluation, what a run takes over its steps, and restarts make it {length(o.time_s.mid)}"
+    rest = [f"{part} {length(time_s)}" for part, time_s in o.time_parts_s.items() if part != "steps" and time_s]
+    return f"{steps}; with {', '.join(rest) or 'all that is not steps'} it is {length(o.time_s.mid)}"
 
 
 def speed_cost(plan: TrainingPlan) -> Iterator[str]:
@@ -82,7 +85,7 @@ def limits(plan: TrainingPlan) -> Iterator[str]:
     held = [o.bottleneck for o in plan.options]
     for limit in sorted(set(held), key=held.count, reverse=True):
         yield f"{limit}, {counted(held.count(limit), 'option')}: {SHORTER[limit]}."
-    yield from starved_line(plan)
+    yield from starved_lines(plan)
 
 
 def band(o: TrainingOption) -> str:

@@ -22,7 +22,7 @@ from planner.catalog.offers import load_catalog
 from planner.io.load import ScenarioError, schema
 from planner.io.strict_yaml import parse
 from planner.prediction.predict import Predictor
-from planner.questions.training.closed_forms import END_TO_END, SECONDS_PER_DAY, SECONDS_PER_YEAR
+from planner.questions.training.closed_forms import END_TO_END, RUN_OVER_STEPS, SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.layout import subject_of
 from planner.questions.training.plan import TrainingOption, TrainingPlan, facts_of, train, worker_rate
 from planner.questions.training.scenario import TrainingScenario, load_training
@@ -173,8 +173,59 @@ def test_a_loader_bound_step_is_found_with_the_workers_that_end_it() -> None:
     assert fed.bottleneck is not Limit.LOADER
     assert fed.time_s.mid == pytest.approx(4.37, rel=0.001)
     stored = answer("lenet", "data.loader.workers=8", "data.bytes=784 B", "data.storage=10 MB/s").options[0]
-    assert stored.bottleneck is Limit.LOADER
+    assert stored.bottleneck is Limit.STORAGE  # more workers would not help
     assert stored.time_s.mid == pytest.approx(120_000 * 784 / 10e6, rel=0.001)
+
+
+def test_an_evaluation_is_no_faster_than_its_samples_come() -> None:
+    slow = (
+        "data.loader={workers: 1, rate: 100}",
+        "goodput=100 %",
+        "prices=[on-demand]",
+        "counts=[1]",
+        "buy.gpus=[H100]",
+    )
+    without, evaluated = (answer("resnet50", *slow, f"train.evaluation={n}").options[0] for n in (0, 50_000))
+    assert evaluated.bottleneck is Limit.LOADER
+    epochs = without.steps * without.global_batch / 1_281_167
+    assert evaluated.time_s.low - without.time_s.low == pytest.approx(epochs * 50_000 / 100, rel=1e-6)
+
+
+def test_a_run_held_by_its_loader_takes_over_its_steps_what_others_do() -> None:
+    slow = ("data.loader={workers: 1, rate: 1}", "speed=[]", "prices=[on-demand]")
+    whole = answer("gpt3", *slow, "utilization=50 %").options[0]
+    assert whole.bottleneck is Limit.LOADER
+    assert whole.time_s.mid == pytest.approx(whole.steps * whole.step_s * RUN_OVER_STEPS.mid)
+
+
+def test_parts_of_the_time_make_up_the_whole_and_interruptions_are_told() -> None:
+    spot = answer("resnet50", "prices=[spot]").options[0]
+    on_demand = answer("resnet50", "prices=[on-demand]").options[0]
+    for option in (spot, on_demand):
+        assert sum(option.time_parts_s.values()) == pytest.approx(option.time_s.mid)
+        assert option.time_parts_s["steps"] == pytest.approx(option.steps * option.step_s)
+    assert on_demand.interruptions is None
+    assert on_demand.time_parts_s["interruptions"] == 0
+    assert spot.interruptions
+    assert spot.interruptions.assumed
+    assert spot.interruptions.between_s == pytest.approx(86_400 / spot.machines)
+    young_s = (2 * 60 * spot.interruptions.between_s) ** 0.5
+    assert spot.interruptions.checkpoint_s == pytest.approx(young_s, rel=0.05)
+
+
+def test_an_assumed_network_is_named_where_several_machines_depend_on_it() -> None:
+    one = answer("resnet50", "counts=[1]").warnings
+    assumed, stated = (
+        answer("resnet50", "counts=[8]", *given).warnings for given in ((), ("network.bandwidth=1 Gb/s",))
+    )
+    assert len(assumed) == len(stated) + 1 == len(one) + 1
+
+
+def test_equal_machines_are_told_apart_by_their_region() -> None:
+    options = answer("resnet50").options
+    offers = [(o.machines, o.instance, o.provider, o.region, o.price_kind) for o in options]
+    assert len(set(offers)) == len(offers)
+    assert any(o.region == "us-east-1" for o in options)
 
 
 # How the work is divided
@@ -234,7 +285,7 @@ def test_zero_saves_memory_and_its_third_stage_sends_more() -> None:
 
 
 def test_a_model_on_too_few_gpus_is_whole_and_that_is_said() -> None:
-    plan = answer("gpt3")
+    plan = answer("gpt3", "network.bandwidth=200 Gb/s")
     assert plan.warnings == ("The model is whole on each of 1 GPU: tensor 8 x pipeline 16 do not divide that.",)
     assert only(plan, "V100", 1).parallel == "one GPU"
 
@@ -478,7 +529,8 @@ def test_lengths_of_time() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    plan = answer("resnet50", "counts=[1, 3, 4]", "train.precision=bf16", "buy={gpus: [V100, H100], retired: true}")
+    given = ("counts=[1, 3, 4]", "train.precision=bf16", "buy={gpus: [V100, H100], retired: true}")
+    plan = answer("resnet50", *given, "network.bandwidth=200 Gb/s")
     assert plan.warnings == (
         "Left out: 3 GPUs, which do not divide a batch of 1024.",
         "Left out: V100, which cannot compute in bf16.",
