@@ -19,6 +19,8 @@ TICKS_S = (
     *(n * SECONDS_PER_YEAR for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
 )
 """Round lengths of time, for the axis of a chart."""
+ANYWHERE = "any"
+"""The region of a provider that sells at one price wherever its machines stand."""
 FEW = 4
 """Options whose memory is listed one by one."""
 SIZES = (("years", SECONDS_PER_YEAR, 1), ("days", SECONDS_PER_DAY, 2), ("h", HOUR_S, 2), ("min", MINUTE_S, 2))
@@ -67,7 +69,7 @@ def who(o: TrainingOption) -> str:
 
 def price(o: TrainingOption) -> str:
     """`spot of aws us-east-2`; `own`."""
-    seller = " ".join(filter(None, (o.provider, o.region)))
+    seller = f"{o.provider} {o.region}".removesuffix(ANYWHERE).strip()
     return f"{o.price_kind} of {seller}" if seller else o.price_kind
 
 
