@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+from planner.catalog.collect import ANY_REGION
 from planner.model.ranges import Range
 from planner.questions.training.closed_forms import SECONDS_PER_DAY, SECONDS_PER_YEAR
 from planner.questions.training.memory import Fits
@@ -19,8 +20,6 @@ TICKS_S = (
     *(n * SECONDS_PER_YEAR for n in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
 )
 """Round lengths of time, for the axis of a chart."""
-ANYWHERE = "any"
-"""The region of a provider that sells at one price wherever its machines stand."""
 FEW = 4
 """Options whose memory is listed one by one."""
 SIZES = (("years", SECONDS_PER_YEAR, 1), ("days", SECONDS_PER_DAY, 2), ("h", HOUR_S, 2), ("min", MINUTE_S, 2))
@@ -69,7 +68,7 @@ def who(o: TrainingOption) -> str:
 
 def price(o: TrainingOption) -> str:
     """`spot of aws us-east-2`; `own`."""
-    seller = f"{o.provider} {o.region}".removesuffix(ANYWHERE).strip()
+    seller = f"{o.provider} {o.region}".removesuffix(ANY_REGION).strip()
     return f"{o.price_kind} of {seller}" if seller else o.price_kind
 
 
