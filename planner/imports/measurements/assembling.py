@@ -89,7 +89,7 @@ def profile_of(
     weight_bytes = _weights(points.values(), facts["precision"], added, known)
     memory = _workspace(points, facts["precision"], weight_bytes, added, known)
     gpu = gpus[facts["gpu"]]
-    spread = max((point.spread for point in points.values() if point.spread is not None), default=None)
+    spread = _widest_spread(points.values())
     profile = {
         "schema": SCHEMA,
         "model": _name(facts),
@@ -107,15 +107,25 @@ def profile_of(
         "load_evidence": Evidence.ASSUMED.value,
         "source": f"{'; '.join(file.source for file in read)}; input {facts['input']}",
         "as_of": max(file.day for file in read),
-        "assumptions": _once(
-            *(file.said.assumptions for file in read),
-            memory.assumptions,
-            [f"Load time was not measured: taken as bytes over {LINK_SHARE:.0%} of the host link."],
-            ["Spread between runs is not in the files: taken as 0."] if spread is None else [],
-        ),
+        "assumptions": _assumptions(read, memory, spread),
         "doubts": _once(*(file.said.doubts for file in read)),
     }
     return {key: value for key, value in profile.items() if value is not None}
+
+
+def _widest_spread(points: Iterable[ToolMeasurement]) -> float | None:
+    """The largest that is known; None where none is."""
+    return max((point.spread for point in points if point.spread is not None), default=None)
+
+
+def _assumptions(read: Sequence[MeasuredFile], memory: "BatchMemory", spread: float | None) -> list[str]:
+    """What the profile takes for granted, as the files do or beyond them."""
+    return _once(
+        *(file.said.assumptions for file in read),
+        memory.assumptions,
+        [f"Load time was not measured: taken as bytes over {LINK_SHARE:.0%} of the host link."],
+        ["Spread between runs is not in the files: taken as 0."] if spread is None else [],
+    )
 
 
 def _once(*lists: Sequence[str]) -> list[str]:
@@ -136,12 +146,15 @@ def _named(read: Sequence[MeasuredFile]) -> str:
 # Which points
 
 
+def _under(column: str | None, points: Iterable[ToolMeasurement]) -> list[ToolMeasurement]:
+    """Those of one column."""
+    return [point for point in points if point.column == column]
+
+
 def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
     """The file's points under one column, of one model at one input in one runtime."""
-    points = list(file.said.points)
-    columns = list(dict.fromkeys(point.column for point in points))
-    if added.column in columns:
-        points = [point for point in points if point.column == added.column]
+    columns = list(dict.fromkeys(point.column for point in file.said.points))
+    points = _under(added.column, file.said.points) or list(file.said.points)
     for fact in ("model", "input", "runtime"):
         points = _of_one(file, points, fact, getattr(added, fact))
     left = {point.column for point in points}
@@ -267,14 +280,21 @@ def _demand_all(
 
 def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:
     """What else a profile needs and nobody said."""
-    points = [point for file in read for point in file.said.points]
+    points = list(chain.from_iterable(file.said.points for file in read))
     if added.batch is None and not all(point.batch for point in points):
         yield "batch"
     if added.gpu_count is None and any(file.said.by_gpus for file in read):
         yield "gpu_count"
-    if not (added.weight_bytes or _known([*points, known], "weight_bytes", "params")):
+    yield from _unsaid_bytes([*points, known], added)
+
+
+def _unsaid_bytes(said: Sequence[object], added: Added) -> Iterator[str]:
+    """The same of weights and memory."""
+    weight_bytes = added.weight_bytes or _known(said, "weight_bytes", "params")
+    if not weight_bytes:
         yield "weights"
-    if added.memory_bytes is None and not _known([*points, known], "workspace_bytes", "total_bytes", "activations"):
+    memory_bytes = added.memory_bytes or _known(said, "workspace_bytes", "total_bytes", "activations")
+    if added.memory_bytes is None and not memory_bytes:
         yield "memory"
 
 

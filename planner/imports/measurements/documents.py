@@ -44,6 +44,19 @@ def read_vllm(said: Said, data: Mapping[str, Any]) -> Measurements:
     return Measurements(tool="vllm bench latency", points=(point,), doubts=(STATIC,))
 
 
+def _demand_one_client(said: Said, config: Mapping[str, Any]) -> None:
+    """MeasurementError where requests waited for those of other clients."""
+    clients = str(_ending(config, "concurrency") or "unsaid")
+    if clients != ALONE:
+        raise said.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
+
+
+def _batch_size(said: Said, config: Mapping[str, Any]) -> int | None:
+    """Of each request; None where the configuration names none."""
+    batch = next((value for key, value in config.items() if "batch_size" in key), None)
+    return None if batch is None else whole(said, batch, "batch_size")
+
+
 def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
     """GenAI-Perf's or AIPerf's export; of embeddings and rankings, whose requests are fixed work, for one client."""
     latency = data.get("request_latency")
@@ -52,16 +65,13 @@ def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
     if any(part in key for key in data for part in SERVED):
         raise said.refuse(NOT_FIXED, FIXED)
     config = _flat(data.get("input_config", {}))
-    clients = str(_ending(config, "concurrency") or "unsaid")
-    if clients != ALONE:
-        raise said.refuse(f"is of {clients} clients at once, whose requests wait for each other", DENSE)
+    _demand_one_client(said, config)
     if latency.get("unit") not in ("ms", None):
         raise said.refuse(f"has request_latency in {latency['unit']}", "Export it in ms")
-    batch = next((value for key, value in config.items() if "batch_size" in key), None)
     model = _ending(config, "model_names", "model")
     version = data.get("aiperf_version")
     point = ToolMeasurement(
-        batch=None if batch is None else whole(said, batch, "batch_size"),
+        batch=_batch_size(said, config),
         latency_s=number(said, latency.get("avg"), "request_latency.avg") / 1e3,
         facts={"model": str(model)} if model else {},
     )

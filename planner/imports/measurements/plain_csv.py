@@ -55,6 +55,12 @@ def profile_json(said: Said) -> dict[str, Any]:
     return {**raw, "schema": raw.get("schema", SCHEMA)}
 
 
+def _demand_same(said: Said, line: int, row: Mapping[str, str], shared: Mapping[str, str]) -> None:
+    """MeasurementError where a row says something else of what holds for all."""
+    if different := next((column for column, text in shared.items() if row[column] != text), None):
+        raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
+
+
 def _shared(said: Said, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[str, str]:
     """What the first row says of all batches. MeasurementError where the rows are no profile."""
     if not rows:
@@ -64,8 +70,7 @@ def _shared(said: Said, rows: Sequence[tuple[int, Mapping[str, str]]]) -> dict[s
         raise said.refuse("has no column `batch`", "Write a row for each batch size", 1)
     shared = {column: text for column, text in first.items() if column not in ("batch", *SERIES.values())}
     for line, row in rows:
-        if different := next((column for column, text in shared.items() if row[column] != text), None):
-            raise said.refuse(f"says another {different} than the first row", "Keep one profile in a file", line)
+        _demand_same(said, line, row, shared)
     if len({row["batch"] for _, row in rows}) < len(rows):
         raise said.refuse("has a batch size twice", "Keep one row of each")
     return shared

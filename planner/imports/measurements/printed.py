@@ -1,7 +1,7 @@
 """What tools print: MLPerf's summary, Ultralytics' table, and that of torch.utils.benchmark."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -81,6 +81,17 @@ PLACES = 0.02
 """Share by which FPS may miss 1000 over the time, which is written with two places; 0.005 of 0.3 ms."""
 
 
+def _exported(said: Said, shared: Mapping[str, str], *, several: bool) -> Iterator[ToolMeasurement]:
+    """The rows of all tables; of `several` runs, each names its own."""
+    facts, run = dict(shared), 0
+    for line, text in said.lines:
+        if complete := COMPLETE.search(text):
+            run += 1
+            facts |= {"model": PurePosixPath(complete[1]).stem, "input": f"{complete[2]}x{complete[2]}"}
+        if point := _row(said, line, text, facts):
+            yield replace(point, column=f"{point.column}, run {run}") if several else point
+
+
 def read_ultralytics(said: Said) -> Measurements:
     """A row for each exported format, of batch 1. `benchmarks.log` takes another table for each run."""
     runs = COMPLETE.findall(said.text)
@@ -93,15 +104,7 @@ def read_ultralytics(said: Said) -> Measurements:
     systems = SYSTEM.findall(said.text)
     half = _only(HALF.findall(said.text))
     shared = {"gpu": _only([gpu for _, gpu in systems]), "precision": {"True": "fp16", "False": "fp32"}.get(half, "")}
-    points: list[ToolMeasurement] = []
-    run = 0
-    for line, text in said.lines:
-        if complete := COMPLETE.search(text):
-            run += 1
-            shared |= {"model": PurePosixPath(complete[1]).stem, "input": f"{complete[2]}x{complete[2]}"}
-        if point := _row(said, line, text, shared):
-            named = f"{point.column}, run {run}" if len(runs) > 1 else point.column
-            points.append(replace(point, column=named))
+    points = list(_exported(said, shared, several=len(runs) > 1))
     if not points:
         raise said.refuse("has no format that could be timed", "Name a table with `Inference time (ms/im)`")
     return Measurements(
@@ -145,13 +148,9 @@ BATCH = re.compile(r"(?:^|\b(?:batch(?:[_ ]?size)?|bs)[ =:_]*)(\d+)\b", re.IGNOR
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
-def read_torch_benchmark(said: Said) -> Measurements:
-    """A row for each batch size and a column for each description."""
-    unit = UNIT.search(said.text)
-    if not unit or unit[1] not in UNITS:
-        raise said.refuse("does not say which unit its times are in", "Save all that `Compare.print()` says")
+def _compared(said: Said) -> Iterator[tuple[int, str, dict[str, str]]]:
+    """The rows of all tables: line, label, and cells by the column's head."""
     heads: list[str] = []
-    points: list[ToolMeasurement] = []
     for line, coloured in said.lines:
         text = COLOURS.sub("", coloured)
         label, *cells = [cell.strip() for cell in text.split("|")]
@@ -159,8 +158,18 @@ def read_torch_benchmark(said: Said) -> Measurements:
             heads = []
         elif cells and not heads:
             heads = cells
-        elif cells and heads:
-            points += _cells(said, line, label, dict(zip(heads, cells, strict=False)), UNITS[unit[1]])
+        elif cells:
+            yield line, label, dict(zip(heads, cells, strict=False))
+
+
+def read_torch_benchmark(said: Said) -> Measurements:
+    """A row for each batch size and a column for each description."""
+    unit = UNIT.search(said.text)
+    if not unit or unit[1] not in UNITS:
+        raise said.refuse("does not say which unit its times are in", "Save all that `Compare.print()` says")
+    points: list[ToolMeasurement] = []
+    for line, label, cells in _compared(said):
+        points += _cells(said, line, label, cells, UNITS[unit[1]])
     if not points:
         raise said.refuse("has no row of times", "Save all that `Compare.print()` says")
     return Measurements(tool="torch.utils.benchmark", points=tuple(points))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from planner.imports.serving.found import Found, FoundModel, FoundStream, ServingError, distinct_names
 from planner.imports.serving.parts import Part, parsed
@@ -18,6 +19,12 @@ def looks_like(document: Part) -> bool:
     return isinstance(document.at("applications").value, list) or document.at("kind").value == SERVICE
 
 
+def _none_served(path: Path, left_out: Sequence[str]) -> ServingError:
+    """The error of a config without a deployment on a GPU."""
+    why = " ".join(f"{line}." for line in left_out[:3]) or "it has no applications."
+    return ServingError(f"{path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
+
+
 def read(documents: Sequence[Part]) -> Found:
     """Deployments that get GPUs."""
     config = _config(next(one for one in documents if looks_like(one)))
@@ -25,8 +32,7 @@ def read(documents: Sequence[Part]) -> Found:
     served = [(app, one) for app in applications for one in app.at("deployments").items() if _gets_gpu(one)]
     left_out = tuple(_left_out(applications))
     if not served:
-        why = " ".join(f"{line}." for line in left_out[:3]) or "it has no applications."
-        raise ServingError(f"{config.path}: names no deployment on a GPU: {why} `serve build` writes out all of them.")
+        raise _none_served(config.path, left_out)
     names = distinct_names([_called(app, one) for app, one in served])
     return Found(
         path=config.path,
