@@ -403,10 +403,15 @@ def holds_catalog(place: Path) -> bool:
     return any((place / name).exists() for name in ("gpus.yaml", "prices.yaml", "prices.csv"))
 
 
+def _price_files(path: Path) -> list[Path]:
+    """A file, or those in a directory, where there are any."""
+    files = [path / name for name in ("prices.yaml", "prices.csv")] if path.is_dir() else [path]
+    return [file for file in files if file.exists()]
+
+
 def load_prices(path: Path) -> tuple[Instance, ...]:
     """Instances of a file of prices, or of those in a directory; their kinds of GPU need not be known."""
-    files = [path / name for name in ("prices.yaml", "prices.csv")] if path.is_dir() else [path]
-    found = [file for file in files if file.exists()]
+    found = _price_files(path)
     errors = [] if found else [f"{path}: {_no_prices(path)}"]
     tables = [file for file in found if file.suffix.lower() == ".csv"]
     known = [_instances(read) for read in read_all([file for file in found if file not in tables], PriceFile, errors)]

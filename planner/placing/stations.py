@@ -73,15 +73,16 @@ class Resource:
 def resources(needs: Mapping[str, Need], gpus: Collection[GPU]) -> tuple[Resource, ...]:
     """What the pipelines ask of each kind of station, on each of these kinds of GPU that can do it."""
     asked = list(_asked(needs))
-    found = []
-    for kind in STATIONS:
-        mine = [(stage, needed, least) for stage, needed, least in asked if kind_of(stage) == kind]
-        able = [gpu for gpu in gpus if all(service_s(stage, gpu) < inf for stage, *_ in mine)]
-        if mine:
-            work = {gpu.name: sum(needed * service_s(stage, gpu) for stage, needed, _ in mine) for gpu in able}
-            least = {gpu.name: sum(least * service_s(stage, gpu) for stage, _, least in mine) for gpu in able}
-            found.append(Resource(kind, work, least))
-    return tuple(found)
+    by_kind = {kind: [one for one in asked if kind_of(one[0]) == kind] for kind in STATIONS}
+    return tuple(_resource(kind, mine, gpus) for kind, mine in by_kind.items() if mine)
+
+
+def _resource(kind: str, asked: Sequence[tuple[StageSpec, float, float]], gpus: Collection[GPU]) -> Resource:
+    """What stages ask of one kind of station: each at its rate, and at the least that it may be."""
+    able = [gpu for gpu in gpus if all(service_s(stage, gpu) < inf for stage, *_ in asked)]
+    work = {gpu.name: sum(needed * service_s(stage, gpu) for stage, needed, _ in asked) for gpu in able}
+    least = {gpu.name: sum(least * service_s(stage, gpu) for stage, _, least in asked) for gpu in able}
+    return Resource(kind, work, least)
 
 
 def _asked(needs: Mapping[str, Need]) -> Iterator[tuple[StageSpec, float, float]]:

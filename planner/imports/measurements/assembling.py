@@ -271,11 +271,16 @@ def _demand_all(
     unsaid += _unsaid(read, added, known)
     if unsaid:
         listed = ", ".join(name.replace("_", " ") for name in unsaid)
-        options = " ".join(WISHES[name] for name in unsaid if name != "batch" or len(read) == 1)
-        remedies = [f"Add {options}."] if options else []
-        if "batch" in unsaid and len(read) > 1:
-            remedies.append("Of several files each must say its batch: write them as one CSV `batch,latency_ms`.")
-        raise MeasurementError(f"{_named(read)}: {listed} not said. {' '.join(remedies)}")
+        raise MeasurementError(f"{_named(read)}: {listed} not said. {' '.join(_remedies(unsaid, len(read)))}")
+
+
+def _remedies(unsaid: Sequence[str], files: int) -> Iterator[str]:
+    """How to say it; the batch of one file alone."""
+    options = " ".join(WISHES[name] for name in unsaid if name != "batch" or files == 1)
+    if options:
+        yield f"Add {options}."
+    if "batch" in unsaid and files > 1:
+        yield "Of several files each must say its batch: write them as one CSV `batch,latency_ms`."
 
 
 def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:

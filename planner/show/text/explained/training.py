@@ -93,24 +93,27 @@ def band(o: TrainingOption) -> str:
     return f"{between(o.time_s)}, {between(o.cost_usd, usd)}, evidence {o.evidence}"
 
 
-def without_room(unfit: Sequence[TrainingOption]) -> Iterator[str]:
-    """Options that do not fit in memory."""
+def without_room(options: Sequence[TrainingOption]) -> Iterator[str]:
+    """Those that do not fit in memory."""
+    unfit = [o for o in options if not o.fits]
     if unfit:
         least = min(unfit, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
         need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
         yield f"{counted(len(unfit), 'option')} without room in memory; nearest: {who(least)}, {need} on each GPU."
 
 
-def too_late(late: Sequence[TrainingOption], deadline_s: float) -> Iterator[str]:
-    """Options that break the deadline."""
+def too_late(options: Sequence[TrainingOption], deadline_s: float) -> Iterator[str]:
+    """Those that break the deadline."""
+    late = [o for o in options if not o.within_deadline]
     if late:
         quickest = min(late, key=lambda o: o.time_s.high)
         worst = f"{who(quickest)}, up to {length(quickest.time_s.high)} of {length(deadline_s)}"
         yield f"{counted(len(late), 'option')} may end too late; nearest: {worst}."
 
 
-def too_dear(dear: Sequence[TrainingOption], budget_usd: float) -> Iterator[str]:
-    """Options that break the budget."""
+def too_dear(options: Sequence[TrainingOption], budget_usd: float) -> Iterator[str]:
+    """Those that break the budget."""
+    dear = [o for o in options if not o.within_budget]
     if dear:
         cheapest = min(dear, key=lambda o: o.cost_usd.high)
         worst = f"{who(cheapest)}, up to {usd(cheapest.cost_usd.high)} of {usd(budget_usd)}"
@@ -119,12 +122,12 @@ def too_dear(dear: Sequence[TrainingOption], budget_usd: float) -> Iterator[str]
 
 def left_out(plan: TrainingPlan) -> Iterator[str]:
     """Options that do not fit or break a limit, each with the nearest, and machines that are not on offer."""
-    yield from without_room([o for o in plan.options if not o.fits])
+    yield from without_room(plan.options)
     fitting = [o for o in plan.options if o.fits]
     if plan.deadline_s:
-        yield from too_late([o for o in fitting if not o.within_deadline], plan.deadline_s)
+        yield from too_late(fitting, plan.deadline_s)
     if plan.budget_usd:
-        yield from too_dear([o for o in fitting if not o.within_budget], plan.budget_usd)
+        yield from too_dear(fitting, plan.budget_usd)
     yield from map(rejection_line, plan.rejections[:REJECTIONS_SHOWN])
     if (more := len(plan.rejections) - REJECTIONS_SHOWN) > 0:
         yield f"... and {counted(more, 'more machine')} in the JSON."
