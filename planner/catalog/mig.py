@@ -34,6 +34,7 @@ def _slice(gpu: GPU, row: Mapping[str, str]) -> GPU:
         tensor_fp16_flops=_of(gpu.tensor_fp16_flops, arithmetic),
         tensor_tf32_flops=_of(gpu.tensor_tf32_flops, arithmetic),
         tensor_int8_flops=_of(gpu.tensor_int8_flops, arithmetic),
+        tensor_fp8_flops=_of(gpu.tensor_fp8_flops, arithmetic),
         l2_bytes=_of(gpu.l2_bytes, memory),
         sm_count=gpu.sm_count and round(gpu.sm_count * arithmetic),
         decoders=int(row["decoders"]),

@@ -1,5 +1,6 @@
 """Catalog: kinds of GPU and dated prices, where a user's own files overlay the shipped ones; and what is on offer."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -350,6 +351,7 @@ def load_catalog(directories: Sequence[Path] = ()) -> Catalog:
     gpus = gpus | {name: gpu for name, gpu in slices(SHIPPED / "mig.csv", gpus).items() if name not in gpus}
     for file in price_files:
         file.expect_gpus(gpus)
+    _expect_chips(gpu_files)
     instances = _first_wins([_layer(place, price_files, gpus, errors) for place in places])
     purchases = _first_wins([_purchases(file) for file in price_files])
     _demand_none(errors)
@@ -434,6 +436,18 @@ def _first_wins(layers: Sequence[dict[K, V]]) -> dict[K, V]:
     return merged
 
 
+def _expect_chips(files: Sequence[CatalogFile]) -> None:
+    """Notes an error for each chip that no other kind has; what is shipped may have a kind alone of its chip."""
+    entries = [(file, name, entry) for file in files for name, entry in file.entries.gpus.items()]
+    kinds = {name for _, name, _ in entries}
+    having = Counter(entry.chip for _, _, entry in entries if entry.chip)
+    for file, name, entry in entries:
+        if file.path.parent == SHIPPED or not entry.chip or entry.chip in kinds or having[entry.chip] > 1:
+            continue
+        hint = perhaps(entry.chip, {*kinds, *having} - {entry.chip}) or " Name a kind that has it, or leave it out."
+        file.say(("gpus", name, "chip"), f"`{entry.chip}` is neither a kind nor the chip of another.{hint}")
+
+
 def _gpus(file: CatalogFile) -> dict[str, GPU]:
     idle_share = file.entries.assumed_idle_share_of_tdp
     for name, entry in file.entries.gpus.items():
@@ -455,6 +469,7 @@ def _gpu(name: str, entry: GpuEntry, source: str, idle_share: float) -> GPU:
         tensor_fp16_flops=entry.tensor_fp16_tflops and entry.tensor_fp16_tflops * 1e12,
         tensor_tf32_flops=entry.tensor_tf32_tflops and entry.tensor_tf32_tflops * 1e12,
         tensor_int8_flops=entry.tensor_int8_tops and entry.tensor_int8_tops * 1e12,
+        tensor_fp8_flops=entry.tensor_fp8_tflops and entry.tensor_fp8_tflops * 1e12,
         l2_bytes=entry.l2_mb and entry.l2_mb * 1e6,
         sm_count=entry.sm_count,
         decoders=entry.decoders,

@@ -124,8 +124,23 @@ def kinds_text(gpus: Mapping[str, GPU], screen: Screen) -> str:
     only = next(iter(gpus.values())) if len(gpus) == 1 else None
     if only:
         headline = f"{only.name}: {only.source}."
+        sections.append(Section("Besides", [Table(_besides(only))]))
         sections.append(Section("Video of 1920x1080 that its engines decode", [Table(_decoding(only))]))
     return terminal(Document(name="gpus", headline=headline, sections=sections), screen) + "\n"
+
+
+def _besides(gpu: GPU) -> list[Column]:
+    """What a list of all kinds leaves out."""
+    rows = Rows([gpu])
+    return [
+        rows.words("chip", lambda gpu: gpu.chip or gpu.name),
+        rows.figures("fp8 TFLOP/s", lambda gpu: _tera(gpu.tensor_fp8_flops)),
+        rows.figures("L2 MB", lambda gpu: f"{gpu.l2_bytes / 1e6:g}" if gpu.l2_bytes else "-"),
+        rows.figures("SMs", lambda gpu: str(gpu.sm_count or "-")),
+        rows.figures("idle W", lambda gpu: f"{gpu.idle_w:g}"),
+        rows.figures("NVLink GB/s", lambda gpu: f"{gpu.nvlink_bytes_per_s / 1e9:g}" if gpu.nvlink_bytes_per_s else "-"),
+        rows.figures("compute capability", lambda gpu: gpu.compute_capability or "-"),
+    ]
 
 
 def _decoding(gpu: GPU) -> list[Column]:

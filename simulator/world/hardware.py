@@ -27,6 +27,8 @@ class GPU:
     """The same at TF32; None: not known."""
     tensor_int8_flops: float | None = None
     """The same of 8-bit integers, operations a second; None: not known."""
+    tensor_fp8_flops: float | None = None
+    """The same of 8-bit floating point, which no scenario asks for; None: not known, or it has none."""
     l2_bytes: float | None = None
     """Cache that all share; None: not known."""
     sm_count: int | None = None

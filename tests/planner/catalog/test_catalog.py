@@ -347,6 +347,14 @@ BAD_GPUS = {
     "megabytes": (GPU_ROW.replace("10", "16000000") + ", idle_w: 1}", "gpus.X1.memory_gb: must be at most 100000"),
     "no idle power": (GPU_ROW + "}", "has no idle_w. Write it, or assumed_idle_share_of_tdp for the whole file."),
     "idle above limit": (GPU_ROW + ", idle_w: 300}", "idle_w must be below tdp_w. Write both in watts."),
+    "chip of none": (
+        GPU_ROW + ", idle_w: 1, chip: Nope}",
+        "gpus.X1.chip: `Nope` is neither a kind nor the chip of another.",
+    ),
+    "chip mistyped": (
+        GPU_ROW + ", idle_w: 1, chip: H10O}",
+        "gpus.X1.chip: `H10O` is neither a kind nor the chip of another. Did you mean `H100`?",
+    ),
     "unknown key": (GPU_ROW + ", idle_w: 1, tdp: 3}", "gpus.X1.tdp: unknown key. Did you mean `tdp_w`?"),
     "number for text": (GPU_ROW + ", idle_w: 1, compute_capability: 7.5}", "must be a text, got 7.5"),
 }
@@ -358,6 +366,15 @@ def test_bad_gpus(case, tmp_path):
     (line,) = errors(directory(tmp_path, gpus=f"source: our lab\ngpus:\n  X1: {row}\n"))
     assert line.startswith(f"{tmp_path}/gpus.yaml:3:")
     assert message in line
+
+
+@pytest.mark.parametrize(
+    "chips", [{"X1": "H100"}, {"X1": "GH200"}, {"X1": "New", "X2": "New"}, {"X1": "X2", "X2": "X2"}]
+)
+def test_a_chip_is_that_of_another_kind(chips: dict[str, str], tmp_path: Path) -> None:
+    rows = "".join(f"  {name}: {GPU_ROW}, idle_w: 1, chip: {chip}}}\n" for name, chip in chips.items())
+    known = load_catalog([directory(tmp_path, gpus=f"source: our lab\ngpus:\n{rows}")]).gpus
+    assert {name: known[name].chip for name in chips} == chips
 
 
 def test_all_errors_come_at_once(tmp_path):

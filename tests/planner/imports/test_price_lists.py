@@ -373,6 +373,14 @@ def test_kinds_are_added_and_shown(tmp_path: Path) -> None:
     assert planner("gpus", "show", "Voodoo")[0] == 2
 
 
+def test_one_kind_is_shown_with_what_the_list_leaves_out() -> None:
+    """L4 by its data sheet: 242 TFLOP/s dense at fp8, 48 MB of L2, 60 multiprocessors, capability 8.9, no NVLink."""
+    _, shown, _ = planner("gpus", "show", "L4")
+    titles, row = shown.partition("Besides\n")[2].splitlines()[:2]
+    assert " ".join(titles.split()) == "chip fp8 TFLOP/s L2 MB SMs idle W NVLink GB/s compute capability"
+    assert row.split() == ["L4", "242", "48", "60", f"{load_catalog().gpus['L4'].idle_w:g}", "-", "8.9"]
+
+
 @pytest.mark.parametrize("kind", ["t4", "a100-80gb", "rtx-2070"])
 def test_a_kind_is_one_whatever_its_capitals(tmp_path: Path, kind: str) -> None:
     assert add("RTX-2070", tmp_path)[0] == 0
