@@ -142,8 +142,10 @@ def doubts(plan: Plan) -> Items:
 
 
 def next_steps(plan: Plan) -> list[str]:
-    """The measurement that is worth most, and another precision that would cost less."""
-    steps = reasons.measure_next(plan)[:1]
+    """The measurement that is worth most, unless a feasible plan gains nothing by it, and a cheaper precision."""
+    feasible = plan.recommendation.feasible
+    worthwhile = [one for one in plan.measure_next if not (feasible and reasons.saves_nothing(one))]
+    steps = reasons.measure_next(worthwhile)[:1]
     cheaper = [one for one in plan.precisions if one.cost_usd_per_hour.value < plan.recommendation.cost_usd_per_hour]
     for outlook in cheaper[:1]:
         line = reasons.precision_line(plan.recommendation, replace(outlook, accuracy=()))

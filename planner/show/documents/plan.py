@@ -70,7 +70,7 @@ AT = "recommendation."
 def document(plan: Plan) -> Document:
     """A plan."""
     best = plan.recommendation
-    measurements = [Items(reasons.measure_next(plan))]
+    measurements = [Items(reasons.measure_next(plan.measure_next))]
     return Document(
         name=plan.scenario or "Plan",
         headline=prose.headline(plan),

@@ -46,7 +46,7 @@ RULES = {
 FLEET = frozenset(Bottleneck) - {Bottleneck.COST, Bottleneck.PRICE, Bottleneck.PROFILE, Bottleneck.RETIRED}
 """What can stop a fleet that was tried; the rest stops an offer before."""
 LEAST_PAID_USD = 0.0005
-"""Below it, dollars round to nothing: a machine of one's own at a low price, or none."""
+"""Below it, dollars round to nothing: a machine of one's own at a low price, or none; no machine that is saved."""
 PRECISIONS = "At another precision or in another runtime, as large batches, not replayed"
 
 
@@ -195,20 +195,33 @@ def precision_line(best: Recommendation, outlook: PrecisionOutlook) -> str:
     return f"{outlook.precision or ' and '.join(outlook.instead_of)}{engine}{wants}: {fleet}{against}.{accuracies}"
 
 
-def measure_next(plan: Plan) -> list[str]:
-    """The one measurement that is worth most, what it takes, and what it saves."""
-    lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in plan.measure_next]
+def measure_next(measurements: Sequence[Measurement]) -> list[str]:
+    """Why to measure it, what it takes, what it saves, and the command."""
+    lines = [(f"{m.model} on {m.gpu}: {sentence(measurement(m.why))}", m) for m in measurements]
     return [f"{line} {bargain(m)}There: {m.command}" for line, m in lines]
 
 
 def bargain(one: Measurement) -> str:
-    """`10 minutes, $0.09, for $37/month to be expected. `; empty in plans that do not say."""
+    """`It takes 10 minutes, $0.09, for $37/month to be expected. `; empty in plans that do not say."""
     if math.isnan(one.minutes):
         return ""
     paid = f", {dollars(one.usd)}" if one.usd >= LEAST_PAID_USD else ""
+    return f"It takes {one.minutes:g} minutes{paid}{saved_by(one)}. "
+
+
+def saved_by(one: Measurement) -> str:
+    """What a measurement is expected to save; empty where nobody knows."""
     worth = one.worth_usd_per_month
-    saved = "" if math.isnan(worth) else f", for {dollars(worth)}/month to be expected"
-    return f"It takes {one.minutes:g} minutes{paid}{saved}. "
+    if math.isnan(worth):
+        return ""
+    if saves_nothing(one):
+        return ", and makes the plan surer, not cheaper"
+    return f", for {dollars(worth)}/month to be expected"
+
+
+def saves_nothing(one: Measurement) -> bool:
+    """True where no whole machine less is to be expected; False where nobody knows."""
+    return one.worth_usd_per_month < LEAST_PAID_USD
 
 
 def warnings_of(plan: Plan) -> tuple[PlanWarning, ...]:

@@ -1,15 +1,17 @@
 """Plans in brief: what must be there, how wide and how long it may be."""
 
 from dataclasses import replace
+from math import nan
 
 import pytest
 from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
 
-from planner.model.plan import PlanWarning
+from planner.model.plan import Plan, PlanWarning
 from planner.model.statement import Code, Statement
 from planner.show.document import Tone
 from planner.show.documents.brief import DOUBTS_SHOWN, brief
 from planner.show.documents.replay import verdict
+from planner.show.kept import explained
 from planner.units.writing import Screen
 from planner.words.candidates import subject_name
 from simulator.world.profile import Evidence
@@ -75,3 +77,20 @@ def test_only_what_nobody_predicts_or_assumes_is_green(predicted, evidence, tone
     shown = verdict(replace(PLAN.recommendation, models=models))
     assert shown.tone is tone
     assert shown.text.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("plan", "worth_usd_per_month", "advised"),
+    [(PLAN, 0.0, False), (PLAN, 37.0, True), (PLAN, nan, True), (INFEASIBLE, 0.0, True)],
+)
+def test_a_measurement_is_advised_unless_a_feasible_plan_saves_nothing_by_it(
+    plan: Plan, worth_usd_per_month: float, advised: bool
+) -> None:
+    (asked,) = plan.measure_next
+    one = replace(asked, minutes=10, usd=0.09, worth_usd_per_month=worth_usd_per_month)
+    changed = replace(plan, measure_next=(one,))
+    assert (asked.command in " ".join(brief(changed, Screen(80)).split())) is advised
+    in_full = " ".join(explained(changed, Screen()).split())
+    assert asked.command in in_full
+    assert "$0.000" not in in_full
+    assert ("surer, not cheaper" in in_full) is (worth_usd_per_month == 0)
