@@ -70,7 +70,8 @@ def held_out_with_bands(errors: Sequence[HeldOut]) -> list[HeldOut]:
         wider = widening([e for e in errors if fold[_pair(e)] != part])
         for error in errors:
             if fold[_pair(error)] == part:
-                raised = sum(wider.get(trait, 0.0) for trait in traits(error.figure.case, error.nearness))
+                of_case = traits(error.figure.case, error.nearness, error.software)
+                raised = sum(wider.get(trait, 0.0) for trait in of_case)
                 found.append(replace(error, sd=error.sd * exp(raised)))
     return found
 

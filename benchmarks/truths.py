@@ -216,7 +216,7 @@ def shares(fitted: Fit) -> dict[str, float]:
         quarters = parts(what, fitted.figures, QUARTERS)
         errors = [error for left in quarters for error in errors_of(what, fitted, left)]
         wider = widening(errors)
-        raised = [sum(wider.get(trait, 0.0) for trait in traits(e.figure.case, e.nearness)) for e in errors]
+        raised = [sum(wider.get(trait, 0.0) for trait in traits(e.figure.case, e.nearness, e.software)) for e in errors]
         found[what] = shared_share([replace(e, sd=e.sd * exp(up)) for e, up in zip(errors, raised, strict=True)])
     return found
 

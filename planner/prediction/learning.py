@@ -23,12 +23,15 @@ from calibrate.published.points import sources
 from planner.catalog.offers import load_catalog
 from planner.prediction.effects import chip, family
 from planner.prediction.fitting import Figure, Fit, Floats, Integers, figures, fit, likeliest, series_name
-from planner.prediction.learnt import FILE, SCHEMA, Nearness, Seen, traits
+from planner.prediction.learnt import FILE, SCHEMA, Nearness, Seen, Software, traits
 from planner.prediction.transfer import SPREAD_80
 
 SPREADS_FROM = 1500
 """Figures that the spreads are found from: each step takes n^3 operations."""
-TRAIT_PULL = 10.0
+PUBLICATION, PUBLICATION_WEIGHT = "a publication", 4.0
+"""How much more errors count where a publication was left out: software of one's own is as far from what was published
+as publications are from one another."""
+TRAIT_PULL = 40.0
 """Figures' worth of evidence that a trait's width is the usual one."""
 
 
@@ -43,6 +46,7 @@ class HeldOut:
     """What was left out with it."""
     figure: Figure
     nearness: Nearness
+    software: Software
     error: float
     """ln(predicted / seen)."""
     sd: float
@@ -64,7 +68,7 @@ LEFT_OUT: Mapping[str, LeftOut] = {
     "a model on a GPU": LeftOut(lambda f: f"{f.case.architecture} {f.case.gpu}", 50),
     "a chip": LeftOut(lambda f: chip(f.gpu), 50),
     "a family of models": LeftOut(lambda f: family(f.case.architecture), 50),
-    "a publication": LeftOut(lambda f: f.source, 50),
+    PUBLICATION: LeftOut(lambda f: f.source, 50),
 }
 
 
@@ -99,7 +103,13 @@ def errors_of(what: str, fitted: Fit, left: Integers) -> Iterator[HeldOut]:
     for figure in held:
         moved = told.beside(figure.case, figure.gpu, seen[series_name(figure)])
         nearness = told.nearness(figure.case, figure.gpu)
-        yield HeldOut(what, figure, nearness, moved.mean - figure.log_s, moved.sd)
+        if is_predicted(figure, nearness):
+            yield HeldOut(what, figure, nearness, told.software(figure.case), moved.mean - figure.log_s, moved.sd)
+
+
+def is_predicted(figure: Figure, nearness: Nearness) -> bool:
+    """Nothing is predicted of a model of which neither operations nor any time are known."""
+    return figure.roofline.known or nearness is not Nearness.NEW_MODEL
 
 
 def thinned(all_figures: Sequence[Figure], rng: np.random.Generator, most: int) -> list[Figure]:
@@ -123,12 +133,14 @@ def widening(errors: Sequence[HeldOut]) -> dict[str, float]:
     """By trait: what the logarithm of the told spread must be raised by, so that 80 % of errors lie in the band.
 
     A regression of the 80 % quantile (Koenker and Bassett, Econometrica 46, 1978), where each trait is pulled towards
-    none. A source counts by a root of its figures, so that one with thousands does not speak for all.
+    none. A source counts by a root of its figures, so that one with thousands does not speak for all; one that was
+    left out whole counts most.
     """
     columns: dict[str, int] = {}
     cells: list[tuple[int, int]] = []
     for row, error in enumerate(errors):
-        cells += [(row, columns.setdefault(t, len(columns))) for t in traits(error.figure.case, error.nearness)]
+        of_case = traits(error.figure.case, error.nearness, error.software)
+        cells += [(row, columns.setdefault(trait, len(columns))) for trait in of_case]
     rows, at = np.array(cells).T
     design = sp.csr_matrix((np.ones(len(cells)), (rows, at)), shape=(len(errors), len(columns)))
     pull = np.full(len(columns), TRAIT_PULL)
@@ -136,6 +148,7 @@ def widening(errors: Sequence[HeldOut]) -> dict[str, float]:
     wanted = np.array([log(max(abs(e.error), 1e-4) / (SPREAD_80 * e.sd)) for e in errors])
     count = Counter((error.what, error.figure.source) for error in errors)
     weights = np.array([count[error.what, error.figure.source] ** -0.25 for error in errors])
+    weights *= [PUBLICATION_WEIGHT if error.what == PUBLICATION else 1.0 for error in errors]
     weights *= len(errors) / weights.sum()
     found = minimize(
         _pinball, np.zeros(len(columns)), args=(design, wanted, weights, pull), jac=True, method="L-BFGS-B"

@@ -49,6 +49,27 @@ class Nearness(StrEnum):
     """Nothing of the model."""
 
 
+class Software(StrEnum):
+    """Where somebody published of a case's runtime, the nearest first: what is not known of it is in the band."""
+
+    HERE = "here"
+    """On the GPU."""
+    PRECISION = "precision"
+    """At that precision, on other GPUs."""
+    RUNTIME = "runtime"
+    """At other precisions, on other GPUs."""
+    UNKNOWN = "unknown"
+    """Nowhere."""
+
+
+SOFTWARE_GROUPS = {
+    "source gpu": Software.HERE,
+    "source runtime": Software.PRECISION,
+    "overhead source": Software.RUNTIME,
+}
+"""By the group of effects of sources that are known then."""
+
+
 class Told(NamedTuple):
     """Logarithm of a time, as the effects tell it."""
 
@@ -107,6 +128,22 @@ class Learnt:
         alike = ([source for source in own if self.knows(group, own[source][group])] for group in SOURCE_GROUPS)
         return next(filter(None, alike), [])
 
+    def software(self, case: PredictedCase) -> Software:
+        """Where somebody published of the runtime."""
+        asked = (case.gpu, case.runtime, case.precision)
+        if asked not in self._software:
+            own = [_publisher_keys(case, source) for source in self.effects.get("source", ())]
+            found = (
+                where for group, where in SOFTWARE_GROUPS.items() if any(self.knows(group, keys[group]) for keys in own)
+            )
+            self._software[asked] = next(found, Software.UNKNOWN)
+        return self._software[asked]
+
+    @cached_property
+    def _software(self) -> dict[tuple[str, str, str], Software]:
+        """What was asked for before, by GPU, runtime and precision."""
+        return {}
+
     def _level(self, case: PredictedCase) -> dict[EffectPart, float]:
         """Their mean effects, by what these multiply: times of the runtime are known as they found them."""
         asked = (case.gpu, case.runtime, case.precision)
@@ -146,7 +183,8 @@ class Learnt:
 
     def wider(self, case: PredictedCase, gpu: GPU) -> float:
         """What the spread is multiplied by: how near something was measured counts, and what it is."""
-        return exp(sum(self.widening.get(trait, 0.0) for trait in traits(case, self.nearness(case, gpu))))
+        of_case = traits(case, self.nearness(case, gpu), self.software(case))
+        return exp(sum(self.widening.get(trait, 0.0) for trait in of_case))
 
     @property
     def usual_noise(self) -> float:
@@ -190,7 +228,7 @@ def _publisher_keys(case: PredictedCase, source: str) -> dict[str, str]:
     return {effect.group: effect.key for effect in source_effects(case, source)}
 
 
-def traits(case: PredictedCase, nearness: Nearness) -> Iterator[str]:
+def traits(case: PredictedCase, nearness: Nearness, software: Software) -> Iterator[str]:
     """What the width of a band depends on."""
     size = "small" if case.batch <= SMALL_MAX else "large"
     yield "all"
@@ -201,6 +239,8 @@ def traits(case: PredictedCase, nearness: Nearness) -> Iterator[str]:
     yield f"gpu {case.gpu} {case.precision}"
     yield f"runtime {case.runtime} {case.precision}"
     yield f"{nearness} {case.runtime}"
+    yield f"software {software} {nearness}"
+    yield f"software {software} {size}"
 
 
 def series_of(case: PredictedCase) -> list[PublishedPoint]:

@@ -16,8 +16,8 @@ from calibrate.published.points import points
 from planner import api
 from planner.prediction.effects import PredictedCase
 from planner.prediction.fitting import DesignMatrices, Figure, Spreads, figures, fit
-from planner.prediction.learning import HeldOut, digest, parts, thinned, widening
-from planner.prediction.learnt import Learnt, Nearness, learnt, traits
+from planner.prediction.learning import PUBLICATION, HeldOut, digest, parts, thinned, widening
+from planner.prediction.learnt import Learnt, Nearness, Software, learnt, traits
 from planner.prediction.queries import QueryError, answers
 from planner.prediction.transfer import SPREAD_80
 from planner.show.spreadsheet import answers_csv, answers_json
@@ -86,21 +86,23 @@ def test_what_is_left_out_is_left_out_as_if_it_had_never_been_seen(what: str) ->
             one, other = told.log_time(figure.case, figure.gpu), again.log_time(figure.case, figure.gpu)
             assert one == pytest.approx(other, abs=1e-6)
             assert told.nearness(figure.case, figure.gpu) is again.nearness(figure.case, figure.gpu)
+            assert told.software(figure.case) is again.software(figure.case)
 
 
 def test_bands_are_widened_where_errors_are_large() -> None:
     """Errors of twice the told spread on one GPU, of half of it on another: four in five lie in the band of each."""
     rng = np.random.default_rng(5)
     case = {"architecture": "resnet50", "input": "224", "precision": "fp32", "runtime": "pytorch", "batch": 8.0}
+    near = (Nearness.PAIR, Software.HERE)
     errors = [
-        HeldOut("", Figure(PredictedCase(gpu=gpu, **case), CATALOG.gpus[gpu], "x", 0.0), Nearness.PAIR, error, 0.1)  # type: ignore[arg-type]
+        HeldOut("", Figure(PredictedCase(gpu=gpu, **case), CATALOG.gpus[gpu], "x", 0.0), *near, error, 0.1)  # type: ignore[arg-type]
         for gpu, spread in (("T4", 0.2), ("L4", 0.05))
         for error in rng.normal(0.0, spread, 2000)
     ]
     told = Learnt({}, {}, {}, widening(errors))
     for gpu in ("T4", "L4"):
         some = [e for e in errors if e.figure.case.gpu == gpu]
-        wide = SPREAD_80 * exp(sum(told.widening.get(t, 0.0) for t in traits(some[0].figure.case, Nearness.PAIR)))
+        wide = SPREAD_80 * exp(sum(told.widening.get(t, 0.0) for t in traits(some[0].figure.case, *near)))
         assert np.mean([abs(e.error) <= wide * e.sd for e in some]) == pytest.approx(0.8, abs=0.04)
 
 
@@ -197,6 +199,41 @@ def test_less_is_surer_the_nearer_something_was_measured() -> None:
         return log(estimate.high / estimate.low)
 
     assert width() < width(architecture="tf_efficientnet_l2")
+
+
+def test_a_runtime_that_nobody_published_on_a_gpu_has_a_wider_band() -> None:
+    """Of TensorFlow nobody published on an L40S, and at bf16 nowhere."""
+    known = learnt()
+
+    def software(gpu: str, precision: str, runtime: str) -> Software:
+        one = PredictedCase(
+            gpu=gpu, architecture="resnet50", input="224", precision=precision, runtime=runtime, batch=8.0
+        )
+        return known.software(one)
+
+    assert software("T4", "int8", "tensorrt") is Software.HERE
+    assert software("L40S", "fp32", "tensorflow") is Software.PRECISION
+    assert software("L40S", "bf16", "tensorflow") is Software.RUNTIME
+    assert software("T4", "fp32", "no such runtime") is Software.UNKNOWN
+
+
+def test_a_publication_left_out_counts_as_ones_own_software_does() -> None:
+    """Errors of a publication left out are twice those of a pair: its own trait has the wider band."""
+    rng = np.random.default_rng(6)
+    case = PredictedCase(gpu="T4", architecture="resnet50", input="224", precision="fp32", runtime="tvm", batch=8.0)
+    figure = Figure(case, CATALOG.gpus["T4"], "x", 0.0)
+    errors = [
+        HeldOut(what, figure, Nearness.ELSEWHERE, software, error, 0.1)
+        for what, software, spread in (("a pair", Software.HERE, 0.1), (PUBLICATION, Software.PRECISION, 0.2))
+        for error in rng.normal(0.0, spread, 2000)
+    ]
+    wider = widening(errors)
+
+    def width(software: Software) -> float:
+        return exp(sum(wider.get(t, 0.0) for t in traits(case, Nearness.ELSEWHERE, software)))
+
+    for software, spread in ((Software.HERE, 0.1), (Software.PRECISION, 0.2)):
+        assert width(software) * 0.1 == pytest.approx(spread, rel=0.1)
 
 
 def test_what_nobody_has_seen_spreads_as_its_group_does() -> None:
