@@ -4,10 +4,9 @@ from glob import escape
 from pathlib import Path
 from typing import overload
 
-import planner
-
-INSTALLED = Path(planner.__file__).parent / "shipped"
-CLONED = Path(planner.__file__).parents[1] / "scenarios"
+PACKAGE = Path(__file__).parents[1]
+INSTALLED = PACKAGE / "shipped"
+CLONED = PACKAGE.parent / "scenarios"
 
 
 def folder() -> Path:
