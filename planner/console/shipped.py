@@ -1,6 +1,6 @@
 """Scenarios that are shipped, found by name where there is no clone."""
 
-from glob import escape
+from glob import escape, glob
 from pathlib import Path
 from typing import overload
 
@@ -16,10 +16,15 @@ def folder() -> Path:
 
 def named(begun: str) -> list[str]:
     """What a shell may complete: files and folders that begin so, then shipped scenarios by their short names."""
-    here = sorted(Path().glob(f"{escape(begun)}*"))
-    files = [f"{path}/" if path.is_dir() else str(path) for path in here if path.is_dir() or path.suffix == ".yaml"]
+    here = sorted(glob(f"{escape(begun)}*"))
+    files = [f"{path}/" if Path(path).is_dir() else path for path in here if is_offered(Path(path))]
     names = [path.relative_to(folder()).with_suffix("").as_posix() for path in sorted(folder().rglob("*.yaml"))]
     return [*files, *(name for name in names if name.startswith(begun))]
+
+
+def is_offered(path: Path) -> bool:
+    """A scenario, or a folder that may hold some."""
+    return path.is_dir() or path.suffix == ".yaml"
 
 
 @overload

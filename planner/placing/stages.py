@@ -42,7 +42,7 @@ class ItemCount:
         Of 1 and 3 items, one as often as the other, half of the frames has a quarter of the items. `left_out`: share
         of frames without any that are none of them.
         """
-        if not self.mean:
+        if not self.mean or left_out >= 1:
             return frames
         chances = self.chances.copy()
         chances[0] -= left_out

@@ -77,9 +77,12 @@ def _follow(edge: Edge, source: Sources, rng: np.random.Generator) -> Counts:
 
 def _in_turn(source: Sources, every: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which of these are the turn of their source, one in `every`."""
+    order = np.argsort(source, kind="stable")
+    _, begins, counts = np.unique(source[order], return_index=True, return_counts=True)
+    first = np.array([rng.integers(every) for _ in begins], dtype=np.int64)
+    number = np.arange(len(source)) - np.repeat(begins, counts)
     goes = np.zeros(len(source), dtype=np.bool_)
-    for one in np.unique(source):
-        goes[np.flatnonzero(source == one)[rng.integers(every) :: every]] = True
+    goes[order] = number % every == np.repeat(first, counts)
     return goes
 
 

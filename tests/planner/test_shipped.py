@@ -43,7 +43,13 @@ def test_python_finds_them_too(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("begun", "offered"),
-    [("vid", ["video.yaml", "video"]), ("training/gp", ["training/gpt3"]), ("mi", ["mine/"]), ("no-such", [])],
+    [
+        ("vid", ["video.yaml", "video"]),
+        ("training/gp", ["training/gpt3"]),
+        ("mi", ["mine/"]),
+        ("./vi", ["./video.yaml"]),
+        ("no-such", []),
+    ],
 )
 def test_a_shell_completes_files_folders_and_what_is_shipped(tmp_path, monkeypatch, begun, offered):
     monkeypatch.chdir(tmp_path)
@@ -51,3 +57,5 @@ def test_a_shell_completes_files_folders_and_what_is_shipped(tmp_path, monkeypat
     Path("video.txt").touch()
     Path("mine").mkdir()
     assert named(begun) == offered
+    here = f"{tmp_path}/"
+    assert named(f"{here}vi") == [f"{here}video.yaml"]

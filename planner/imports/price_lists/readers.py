@@ -76,7 +76,7 @@ def skypilot(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         gpus = count(file, row["AcceleratorCount"], line)
         if not row["InstanceType"] or not row["AcceleratorName"] or not gpus:
             continue
-        kind = file.kind(row["AcceleratorName"], _gpu_gb(row, gpus))
+        kind = _sized_kind(file, row, gpus)
         if kind is None:
             yield row["AcceleratorName"]
             continue
@@ -86,10 +86,16 @@ def skypilot(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
                 yield _listed(file, row["Region"], row["InstanceType"], (kind, gpus), memory, price_kind, usd)
 
 
-def _gpu_gb(row: Mapping[str, str], gpus: int) -> float | None:
-    """Memory of each GPU, as its data sheet rounds it; None where the row has none."""
-    found = GPU_MIB.search(row.get("GpuInfo") or "")
-    return int(found[1]) / 1024 / gpus if found else None
+def _sized_kind(file: ListFile, row: Mapping[str, str], gpus: int) -> str | None:
+    """The kind of GPU of a row; None where the catalog has none of that name and memory.
+
+    `TotalGpuMemoryInMiB` is that of all GPUs in some lists (Vast), of each in others (Lambda).
+    """
+    name, found = row["AcceleratorName"], GPU_MIB.search(row.get("GpuInfo") or "")
+    if not found:
+        return file.kind(name)
+    size_gb = int(found[1]) / 1024
+    return file.kind(name, size_gb / gpus) or file.kind(name, size_gb)
 
 
 def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:

@@ -111,7 +111,7 @@ class ListFile:
 
     def _is_as_large(self, kind: str, memory_gb: float | None) -> bool:
         """Whether a GPU of so much memory may be of that kind: an H100 NVL of 94 GB is no H100."""
-        return memory_gb is None or abs(self.gpus[kind].memory_bytes / GB / memory_gb - 1) < MEMORY_APART
+        return not memory_gb or abs(self.gpus[kind].memory_bytes / GB / memory_gb - 1) < MEMORY_APART
 
     def fitted(self, provider: str, instance: str, gpu_count: int | None = None) -> tuple[str, int] | None:
         """GPUs of an instance that the catalog has, or of its family where their number is said; None: not known."""

@@ -138,9 +138,9 @@ def bubble(stages: int, micro_batches: int) -> float:
     return (stages - 1) / (micro_batches + stages - 1)
 
 
-def loader_s(samples: float, workers: int, rate_per_worker: float, storage_rate: float = math.inf) -> float:
-    """Time to load so many samples: samples / min(workers x rate, storage). 512 of 2 x 400/s: 0.64 s."""
-    return samples / min(workers * rate_per_worker, storage_rate)
+def loader_s(samples: float, workers: int, rate_per_worker: float) -> float:
+    """Time to load so many samples: samples / (workers x rate). 512 of 2 x 400/s: 0.64 s."""
+    return samples / (workers * rate_per_worker)
 
 
 def workers_enough(samples: float, rate_per_worker: float, step_s: float) -> int:

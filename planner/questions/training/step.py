@@ -281,7 +281,7 @@ def run_time(layout: TrainingLayout, times: StepTimes) -> RunTime:
     evaluated_s = run_s = steps_s
     if not step.of_run:
         evaluated_s = steps_s + evaluation_s(layout, times.of_gpus().time_s)
-        run_s = over_steps_s(layout, times.speed, evaluated_s)
+        run_s = over_steps_s(layout, times.speed, step, evaluated_s)
     between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
     interrupted_s = run_s.each(lambda time_s: with_interruptions_s(time_s, between_s, spec.write, spec.restart))
     return RunTime(steps_s=steps_s, evaluated_s=evaluated_s, run_s=run_s, interrupted_s=interrupted_s)
@@ -299,7 +299,7 @@ def evaluation_steps(layout: TrainingLayout) -> float:
     return layout.scenario.train.evaluation / layout.global_batch
 
 
-def over_steps_s(layout: TrainingLayout, speed: PassSpeed, work_s: Range) -> Range:
+def over_steps_s(layout: TrainingLayout, speed: PassSpeed, step: Step, work_s: Range) -> Range:
     """Time of a run whose steps take so long.
 
     Speeds of whole runs have all of it in them, but were not held back by this loader.
@@ -308,6 +308,8 @@ def over_steps_s(layout: TrainingLayout, speed: PassSpeed, work_s: Range) -> Ran
     if scenario.goodput:
         return work_s * (1 / scenario.goodput)
     if speed.whole and nearest(scenario.speed, layout.gpu, layout.gpu_count) is None:
+        if step.limit not in (Limit.LOADER, Limit.STORAGE):
+            return work_s
         batches = layout.steps() + layout.epochs() * evaluation_steps(layout)
         return work_s.joined(max, batches * feeding_s(layout) * RUN_OVER_STEPS)
     return work_s * RUN_OVER_STEPS

@@ -258,7 +258,7 @@ def impossible_frames(written: Written, deployment: Deployment) -> Iterator[str]
         count = len(written.requests[pipeline.name].arrival) if pipeline.name in written.requests else 0
         due = written.requests[pipeline.name].due if count else ""
         if due is None or len(due) != count or not set(due) <= {"0", "1"}:
-            yield f"requests[{pipeline.name}].due: must be 0 or 1 for each of the {count} frames"
+            yield f"requests[{pipeline.name}].due: must be 0 or 1 for each of the {count} frames. Record it anew"
         for stage in map(pipeline.name_of, pipeline.stages):
             largest = max(written.frames.get(stage, ()), default=-1)
             if largest >= count:

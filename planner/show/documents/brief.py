@@ -77,7 +77,7 @@ def spread(best: Recommendation) -> str:
     providers = sorted({one.provider for one in best.instances if one.provider})
     if len(providers) < 2:
         return ""
-    return f"Rented from {names(providers)}: `--set buy.providers=[{providers[0]}]` asks for one alone."
+    return f"Rented from {names(providers)}: `--set 'buy.providers=[{providers[0]}]'` asks for one alone."
 
 
 def savings(best: Recommendation) -> str:

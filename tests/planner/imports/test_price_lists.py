@@ -175,6 +175,7 @@ def test_plans_pay_what_was_imported(tmp_path: Path) -> None:
     lists = {
         "lambda": "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
         "cpu_4x_generalx,,,4.0,16.0,0.2,europe-central-1,,\n"
+        "gpu_8x_a10,A10,8.0,240.0,1600.0,8.88,europe-central-1,\"{'TotalGpuMemoryInMiB': 24576}\",\n"  # that of each
         "gpu_1x_a10,A10,1.0,30.0,200.0,1.29,europe-central-1,\"{'TotalGpuMemoryInMiB': 24576}\",\n",
         "vast": "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region\n"
         '1x-RTX_4090-32-65536,RTX4090,1,32,64.0,"{\'TotalGpuMemoryInMiB\': 24564}",0.40,0.00,"Maryland, US, NA"\n',
@@ -205,6 +206,8 @@ def test_plans_pay_what_was_imported(tmp_path: Path) -> None:
         ("H100", 8, 652472, "H100"),
         ("H100", 1, 95830, None),  # an H100 NVL
         ("T4", 1, 15360, "T4"),
+        ("H100", 8, 81559, "H100"),  # that of each, as Lambda's list has it
+        ("T4", 1, 0, "T4"),  # not said
     ],
 )
 def test_skypilot_tells_gpus_by_memory_too(tmp_path: Path, name: str, count: int, mib: int, kind: str | None) -> None:
