@@ -163,8 +163,7 @@ def finite(value: float) -> float | None:
 
 def swings_title(answer: StudyAnswer) -> str:
     """How the others stand while one axis is varied."""
-    held = ", ".join(f"{axis.name} {axis.values[axis.reference]}" for axis in answer.axes)
-    others = f"the others at {held}" if len(answer.axes) > 1 else "alone"
+    others = "the others as in the base" if len(answer.axes) > 1 else "alone"
     return f"What matters most (each axis varied, {others})"
 
 
