@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set
+from planner.console.options import Catalogs, Form, Profiles, Quiet, Scenario, Seed, Set, Verbose
 from planner.console.output import ExitCode, emit, note, progress
 from planner.units.writing import Format, stdout_screen
 from simulator.errors import InputError
@@ -40,7 +40,7 @@ def plan(
     ] = None,
     seed: Seed = None,
     quiet: Quiet = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="All of the answer, not its first lines.")] = False,
+    verbose: Verbose = False,
     watch: Annotated[bool, typer.Option("--watch", help="Answer again each time the file is saved.")] = False,
     no_cache: Annotated[
         bool,

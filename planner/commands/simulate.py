@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, Form, GpuKind, Profiles, Quiet, Scenario, Seed, Set
+from planner.console.options import Catalogs, Form, GpuKind, Profiles, Quiet, Scenario, Seed, Set, Verbose
 from planner.console.output import ExitCode, emit, placed_by, progress
 from planner.units.writing import Format, stdout_screen
 
@@ -31,10 +31,13 @@ def simulate(
     form: Form = Format.TABLE,
     seed: Seed = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Replay a scenario on GPUs that you name, or as a plan placed it."""
     from planner.search.simulation import policy_override
+    from planner.show.documents.simulation import brief
     from planner.show.kept import render
+    from planner.show.terminal import terminal
 
     if (placed is None) == (gpu is None) or (gpu is None) != (count is None):
         raise typer.BadParameter("name either --gpu and --count, or --plan.")
@@ -44,5 +47,6 @@ def simulate(
         answer = api.simulate(
             scenario, gpu, count, plan=kept, overrides=changes, catalog=catalog, profiles=profiles, progress=tell
         )
-    emit(render(answer, form, stdout_screen()))
+    short = form is Format.TABLE and not verbose
+    emit(terminal(brief(answer), stdout_screen()) if short else render(answer, form, stdout_screen()))
     raise typer.Exit(ExitCode.FEASIBLE if answer.feasible else ExitCode.INFEASIBLE)

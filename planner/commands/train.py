@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import api
-from planner.console.options import Catalogs, FormNoCsv, Profiles, Set
+from planner.console.options import Catalogs, FormNoCsv, Profiles, Set, Verbose
 from planner.console.shipped import shipped
 from planner.units.writing import Format
 
@@ -37,12 +37,14 @@ def train(
         Path | None, typer.Option(metavar="FILE", help="Draw options by time and cost, as .png or .svg.")
     ] = None,
     form: FormNoCsv = Format.TABLE,
+    verbose: Verbose = False,
 ) -> None:
     """Say how long a training takes, whether it fits, and what it costs: options, cheapest and fastest."""
     from planner.console.output import ExitCode, check_plot, emit
     from planner.show.charts.png import FORMS
-    from planner.show.documents.training import check_text, draw
+    from planner.show.documents.training import brief, check_text, draw
     from planner.show.kept import render
+    from planner.show.terminal import terminal
     from planner.units.writing import stdout_screen
 
     refuse(measure, only={"--device": device, "--batch": batch, "--samples": samples},
@@ -53,7 +55,8 @@ def train(
         emit(check_text(check, form, stdout_screen()))
         return
     plan = api.train(scenario, overrides=overrides, catalog=catalog, profiles=profiles)
-    emit(render(plan, form, stdout_screen()))
+    short = form is Format.TABLE and not verbose
+    emit(terminal(brief(plan), stdout_screen()) if short else render(plan, form, stdout_screen()))
     if plot:
         draw(plan, plot)
     raise typer.Exit(ExitCode.FEASIBLE if plan.cheapest else ExitCode.INFEASIBLE)

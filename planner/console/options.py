@@ -51,6 +51,7 @@ Profiles = Annotated[
     typer.Option("--profiles", metavar="DIR", help="Your profiles, before the shipped ones. Repeatable."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All of the answer, not its first lines.")]
 Form = Annotated[
     Format,
     typer.Option("--format", help="How the answer is written to standard output."),

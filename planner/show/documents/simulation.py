@@ -7,9 +7,18 @@ from planner.show.text.plan import simulation_headline, sure_of
 from planner.show.text.reasons import assumption_lines, warning_texts
 from planner.units.writing import dollars
 
+ASSUMPTIONS_SHOWN = 3
 
-def document(run: Simulation) -> Document:
+
+def brief(run: Simulation) -> Document:
+    """A simulation with its first assumptions alone."""
+    return document(run, ASSUMPTIONS_SHOWN)
+
+
+def document(run: Simulation, assumptions_shown: int | None = None) -> Document:
     """A simulation."""
+    assumptions = assumption_lines(run.assumptions)
+    rest = f"{len(assumptions) - (assumptions_shown or 0)} more with -v."
     cost = run.cost_usd_per_hour
     price = [] if cost is None else [Stat("cost", Cell(f"{dollars(cost)}/h", cost, "cost_usd_per_hour"))]
     return Document(
@@ -21,6 +30,6 @@ def document(run: Simulation) -> Document:
             *replay.sections(run, run.policies, ""),
             *pipelines.sections(run, ""),
             Section("Warnings", [Items(warning_texts(run.warnings))], id="warnings", tone=Tone.WARN),
-            Section("Assumptions", [Items(assumption_lines(run.assumptions))], id="assumptions"),
+            Section("Assumptions", [Items(assumptions, shown=assumptions_shown, rest=rest)], id="assumptions"),
         ],
     )

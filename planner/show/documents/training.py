@@ -16,6 +16,7 @@ from planner.show.document import (
     Column,
     Document,
     DrawnCharts,
+    Items,
     Rows,
     Section,
     Stat,
@@ -30,15 +31,15 @@ from planner.units.writing import Format, Screen, counted, seconds
 
 SHOWN = 24
 """Options in a table; `--format json` has all."""
+FEW = 8
+"""Options in brief."""
 
 
 def document(plan: TrainingPlan) -> Document:
     """A training plan."""
     shown = chosen(plan)
-    more = len(plan.options) - len(shown)
-    unfit = frozenset(i for i, o in enumerate(shown) if not o.fits)
-    options = Table(columns(plan, shown), unfit, stacked=True)
-    rest = Text(f"and {counted(more, 'more option')}: --format json" if more else "", indent=2)
+    options = Table(columns(plan, shown), unfit(shown), stacked=True)
+    rest = Text(others(plan, shown, "--format json"), indent=2)
     notes = [Text(note) for note in (*plan.warnings, *prose.remarks(plan, shown))]
     drawn = picture(shown)
     title = "Cost by time, both logarithmic; * marks what nothing beats in both:" if drawn else ""
@@ -53,6 +54,77 @@ def document(plan: TrainingPlan) -> Document:
             Section("What the figures rest on", notes, id="evidence", titled=PAGE),
         ],
     )
+
+
+def brief(plan: TrainingPlan) -> Document:
+    """What its reader needs first: the answer, what nothing beats, each kind of GPU, what to know of the figures."""
+    shown = in_brief(plan)
+    different, alike = Table(brief_columns(plan, shown), unfit(shown)).narrowed()
+    return Document(
+        name=plan.name,
+        headline=prose.headline(plan),
+        lead=[Text(line, Tone.STRONG) for line in prose.answers(plan)],
+        sections=[
+            Section(
+                "A few of them; nothing beats those with * in time and cost",
+                [
+                    Table(different, unfit(shown)),
+                    Text(alike, indent=2),
+                    Text(others(plan, shown, "-v, or all with --format json"), indent=2),
+                ]
+                if len(shown) > 1
+                else [],
+            ),
+            Section("What is uncertain", [Items(prose.doubts(plan))], tone=Tone.WARN),
+        ],
+    )
+
+
+def in_brief(plan: TrainingPlan) -> list[TrainingOption]:
+    """The answers, what nothing beats, evenly from cheap to fast, then the best of each kind of GPU not among these."""
+    ranked = sorted(plan.options, key=lambda o: (not o.fits, not prose.keeps_limits(o), o.cost_usd.mid))
+    shown = [o for o in ranked if o in (plan.cheapest, plan.fastest)]
+    shown += spread([o for o in ranked if o.pareto and o not in shown], FEW // 2 - len(shown))
+    for o in ranked:
+        if len(shown) < FEW and o.gpu not in {one.gpu for one in shown}:
+            shown.append(o)
+    return sorted(shown, key=lambda o: (not o.fits, o.cost_usd.mid))
+
+
+def spread(options: Sequence[TrainingOption], count: int) -> list[TrainingOption]:
+    """At most so many of them, evenly."""
+    kept = min(count, len(options))
+    return [options[(2 * i + 1) * len(options) // (2 * kept)] for i in range(kept)]
+
+
+def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]:
+    """One row an option, narrower than `columns`."""
+    rows = Rows(shown)
+    limits = [rows.words("limits", prose.at_worst, once="limits {} at worst")]
+    return [
+        Column("", ["*" if o.pareto else "" for o in shown]),
+        rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),
+        rows.words("GPUs", lambda o: f"{o.gpu_count} {o.gpu}"),
+        rows.words("price", prose.price),
+        rows.figures("time", lambda o: prose.length(o.time_s.mid)),
+        rows.figures("at most", lambda o: prose.length(o.time_s.high)),
+        rows.figures("cost", lambda o: prose.usd(o.cost_usd.mid)),
+        rows.figures("at most", lambda o: prose.usd(o.cost_usd.high)),
+        *(limits if plan.deadline_s or plan.budget_usd else []),
+        rows.words("held by", "bottleneck", once="held by {}"),
+        rows.words("evidence", "evidence", once="{}"),
+    ]
+
+
+def unfit(shown: Sequence[TrainingOption]) -> frozenset[int]:
+    """Rows of options that do not fit in memory."""
+    return frozenset(i for i, o in enumerate(shown) if not o.fits)
+
+
+def others(plan: TrainingPlan, shown: Sequence[TrainingOption], where: str) -> str:
+    """How many options are not shown, and where they are."""
+    more = len(plan.options) - len(shown)
+    return f"and {counted(more, 'more option')}: {where}" if more else ""
 
 
 def draw(plan: TrainingPlan, path: Path) -> None:

@@ -11,6 +11,7 @@ from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
 from planner.questions.training.step import Interruptions
 from planner.units.writing import counted, dollars, gigabytes, names
+from simulator.world.profile import Evidence
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
 TICKS_S = (
@@ -169,6 +170,17 @@ def remarks(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[str]:
         "Energy is that of the GPUs at their measured power; where nobody measured it, three quarters of the way"
         " from idle to the power limit."
     )
+    return lines
+
+
+def doubts(plan: TrainingPlan) -> list[str]:
+    """What weakens the figures most."""
+    lines = list(plan.warnings)
+    if kinds := sorted({o.gpu for o in plan.options if o.evidence.rank > Evidence.FITTED.rank}):
+        lines.append(f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err.")
+    lines += starved_lines(plan)
+    if plan.prices_as_of:
+        lines.append(f"The oldest price is of {plan.prices_as_of}.")
     return lines
 
 

@@ -5,13 +5,17 @@ from math import nan
 
 import pytest
 from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
+from support.paths import SCENARIOS
 
+from planner import train
 from planner.model.plan import Plan, PlanWarning
 from planner.model.statement import Code, Statement
 from planner.show.document import Tone
+from planner.show.documents import training as training_document
 from planner.show.documents.brief import DOUBTS_SHOWN, brief
 from planner.show.documents.replay import verdict
 from planner.show.kept import explained
+from planner.show.terminal import terminal
 from planner.units.writing import Screen
 from planner.words.candidates import subject_name
 from simulator.world.profile import Evidence
@@ -94,3 +98,33 @@ def test_a_measurement_is_advised_unless_a_feasible_plan_saves_nothing_by_it(
     assert asked.command in in_full
     assert "$0.000" not in in_full
     assert ("surer, not cheaper" in in_full) is (worth_usd_per_month == 0)
+
+
+@pytest.fixture(scope="module")
+def training():
+    return train(SCENARIOS / "training" / "resnet50.yaml")
+
+
+def test_a_training_in_brief_holds_the_ends_of_what_nothing_beats_and_each_kind_of_gpu(training):
+    shown = training_document.in_brief(training)
+    assert len(shown) <= training_document.FEW
+    assert all(o in shown for o in (training.cheapest, training.fastest))
+    good = [o for o in training.options if o.fits and o.within_deadline and o.within_budget]
+    for kind in {o.gpu for o in good} - {o.gpu for o in shown if o.pareto}:
+        cheapest = min(o.cost_usd.mid for o in good if o.gpu == kind)
+        assert min(o.cost_usd.mid for o in shown if o.gpu == kind) == cheapest
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_training_in_brief_is_as_wide_as_the_screen_and_a_page_long(training, width):
+    lines = terminal(training_document.brief(training), Screen(width)).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 50
+
+
+def test_a_training_in_brief_counts_what_it_does_not_show(training):
+    whole = len(training.options)
+    cut = replace(training, options=training.options[:1])
+    text = terminal(training_document.brief(training), Screen(200))
+    assert f"and {whole - len(training_document.in_brief(training))} more options" in text
+    assert "more option" not in terminal(training_document.brief(cut), Screen(200))
