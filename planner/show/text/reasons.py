@@ -9,6 +9,7 @@ from planner.model.candidate import Candidate, OnGpu
 from planner.model.plan import (
     Bottleneck,
     Estimate,
+    KindLeftOut,
     Measurement,
     Plan,
     PlanWarning,
@@ -95,13 +96,20 @@ def never_tried(plan: Plan) -> list[str]:
 
 
 def kinds_left_out(plan: Plan) -> list[str]:
-    """Kinds of GPU on offer that no fleet stands for, those with the same reason in one line."""
-    alike: dict[str, list[str]] = {}
+    """Kinds of GPU on offer that no fleet stands for, those with a reason of one kind in one line."""
+    alike: dict[tuple[Code, tuple[str, ...]], list[KindLeftOut]] = {}
     for one in plan.by_gpu_left_out:
-        least = one.usd_per_hour_at_least
-        price = "" if least is None else f" ({dollars(least)}/h at least)"
-        alike.setdefault(reason(one.why), []).append(f"{one.gpu}{price}")
-    return [f"Left out: {', '.join(kinds)}: {why}." for why, kinds in alike.items()]
+        alike.setdefault((one.why.code, one.why.subjects), []).append(one)
+    return [left_out_line(those) for those in alike.values()]
+
+
+def left_out_line(those: Sequence[KindLeftOut]) -> str:
+    """`Left out: B200 ($113.93/h at least), B300 ($142.42/h at least): over twice the cheapest.`"""
+    prices = [f" ({dollars(x.usd_per_hour_at_least)}/h at least)" if x.usd_per_hour_at_least else "" for x in those]
+    kinds = ", ".join(f"{one.gpu}{price}" for one, price in zip(those, prices, strict=True))
+    nearest = min(those, key=lambda one: tuple(one.why.figures.values()))
+    differ = len({reason(one.why) for one in those}) > 1
+    return f"Left out: {kinds}: {f'on {nearest.gpu} ' if differ else ''}{reason(nearest.why)}."
 
 
 def without_profile(plan: Plan) -> Iterator[str]:

@@ -8,7 +8,7 @@ from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
 from support.paths import SCENARIOS
 
 from planner import train
-from planner.model.plan import Plan, PlanWarning
+from planner.model.plan import KindLeftOut, Plan, PlanWarning
 from planner.model.statement import Code, Statement
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
@@ -16,6 +16,7 @@ from planner.show.documents.brief import DOUBTS_SHOWN, brief
 from planner.show.documents.replay import verdict
 from planner.show.kept import explained
 from planner.show.terminal import terminal
+from planner.show.text.reasons import kinds_left_out
 from planner.units.writing import Screen
 from planner.words.candidates import subject_name
 from simulator.world.profile import Evidence
@@ -128,3 +129,16 @@ def test_a_training_in_brief_counts_what_it_does_not_show(training):
     text = terminal(training_document.brief(training), Screen(200))
     assert f"and {whole - len(training_document.in_brief(training))} more options" in text
     assert "more option" not in terminal(training_document.brief(cut), Screen(200))
+
+
+def test_kinds_left_out_for_a_reason_of_one_kind_take_one_line_with_the_nearest():
+    def slow(gpu, run_s):
+        why = Statement(code=Code.SAMPLE_TOO_SLOW, figures={"run_s": run_s, "slo_s": 0.15})
+        return KindLeftOut(gpu=gpu, why=why)
+
+    unsold = KindLeftOut(gpu="K80", why=Statement(code=Code.NOT_SOLD, subjects=("K80",)))
+    plan = replace(PLAN, by_gpu_left_out=(slow("one", 2.5), unsold, slow("two", 0.5), slow("three", 0.7)))
+    lines = kinds_left_out(plan)
+    assert [line.partition(":")[2].split(":")[0].strip() for line in lines] == ["one, two, three", "K80"]
+    assert "on two" in lines[0]
+    assert "500" in lines[0]
