@@ -42,7 +42,8 @@ WAITS_SEEN = 0.005
 
 def fleet(answer: Recommendation | Simulation) -> Iterator[GpuGroups]:
     """What runs where: GPUs of one kind that hold the same models are drawn once."""
-    colours = {model.name: colour(i) for i, model in enumerate(answer.models)}
+    held = [name for gpu in answer.gpus for name in gpu.models]
+    colours = {name: colour(i) for i, name in enumerate(dict.fromkeys([*(m.name for m in answer.models), *held]))}
     alike: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for i, gpu in enumerate(answer.gpus):
         alike.setdefault((gpu.kind, gpu.models), []).append(i)
@@ -53,7 +54,7 @@ def group(gpus: Sequence[GpuAnswer], places: Sequence[int], colours: Mapping[str
     """GPUs that are alike; their meters show the busiest and the fullest."""
     kind, models = gpus[0].kind, gpus[0].models
     title = kind if len(gpus) == 1 else f"{len(gpus)} x {kind}"
-    chips = [(colours.get(name, "off"), name) for name in models]
+    chips = [(colours[name], name) for name in models]
     return GpuGroup(title, f"# {ranges([place + 1 for place in places])}", chips, [busy(gpus), fullness(gpus)])
 
 
@@ -156,6 +157,11 @@ def seconds_tick(at_s: float) -> str:
     return f"{at_s:g} s" if at_s >= 1 else f"{at_s * 1e3:.3g} ms"
 
 
+def share_tick(fraction: float) -> str:
+    """`40 %`, `3.55 %`."""
+    return f"{100 * fraction:.6g} %"
+
+
 def worst_p99(answer: Recommendation) -> float:
     """Latency of its slowest model over the latency of its SLO."""
     return max(m.p99_s / m.slo_s for m in answer.models)
@@ -174,7 +180,7 @@ def pareto(plan: Plan) -> Iterator[FigureGrid]:
     dots = [spot(i, a, plan) for i, a in enumerate(answers) if a.models and not isnan(worst_p99(a))]
     unbeaten = sorted((dot.x, dot.y) for dot in dots if dot.label in map(letter, plan.pareto))
     x = axis_around([dot.x for dot in dots], round_dollars, title="dollars an hour")
-    y = axis_around([dot.y for dot in dots], share, title="slowest p99 of its SLO")
+    y = axis_around([dot.y for dot in dots], share_tick, title="slowest p99 of its SLO")
     marks: list[Mark] = [Rule(1, level=True), Line(front(unbeaten), "fill", Look.DASHED), *dots]
     note = "A is the answer, the others are listed as the next best. The line joins those that no other beats in both."
     yield FigureGrid([Graph("What one pays for speed", x, y, marks, note)])

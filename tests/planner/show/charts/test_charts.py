@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from math import inf, isfinite, nan
 from xml.etree import ElementTree
@@ -85,6 +86,21 @@ def test_an_axis_holds_its_values_and_its_labels(values, count):
     assert axis.low <= min(values) <= max(values) <= axis.high
     assert all(axis.low - 1e-6 * abs(axis.low) <= at <= axis.high * (1 + 1e-6) + 1e-6 for at, _ in axis.ticks)
     assert min(values) < 0 or axis.low >= 0
+
+
+@given(st.floats(0.01, 2), st.floats(1e-3, 1))
+def test_no_two_labels_of_an_axis_of_shares_are_alike(low, width):
+    texts = [text for _, text in axis_around([low, low + width], plans.share_tick).ticks]
+    assert len(texts) > 1
+    assert len(set(texts)) == len(texts)
+
+
+def test_stages_of_a_pipeline_have_colours_of_their_own_in_the_drawn_fleet():
+    gpu = replace(PLAN.recommendation.gpus[0], models=("crossing.detect", "crossing.classify"))
+    (drawn,) = plans.fleet(replace(PLAN.recommendation, gpus=(gpu,)))
+    colours = [chip for chip, _ in drawn.groups[0].models]
+    assert set(colours) <= {colour(i) for i in range(len(PALETTE))}
+    assert len(set(colours)) == 2
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=5))
