@@ -20,7 +20,7 @@ DURATION ?= 240s
 RECORDINGS := scenarios/validation/recordings
 
 .NOTPARALLEL:
-.PHONY: help plan test check bench learn gpu record validation export-check
+.PHONY: help plan test check bench learn gpu record validation export-check wheel-check
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +60,12 @@ export-check: .venv/plan.stamp .venv-export/stamp ## Check exports by SkyPilot a
 	@$(BIN)/planner plan scenarios/video.yaml --quiet --output build/export/plan.json >build/export/plan.txt
 	@for target in skypilot perfetto; do $(BIN)/planner export build/export/plan.json --to $$target -o build/export/$$target || exit; done
 	@.venv-export/bin/python tests/support/export_check.py build/export
+
+wheel-check: .venv/dev.stamp ## Build wheel and sdist, install the wheel alone, run what README shows
+	@rm -rf dist build/wheel && $(BIN)/python -m hatchling build
+	@$(PYTHON) -m venv build/wheel
+	@build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[fast]"
+	@build/wheel/bin/python -P tests/support/wheel_check.py README.md
 
 validation: .venv/plan.stamp ## Compare all recorded runs with the simulator, for docs/validation.md
 	@$(BIN)/python -m planner.show.text.validation docs/validation.md $(RECORDINGS)
