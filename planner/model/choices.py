@@ -83,13 +83,16 @@ class PriceListFormat(StrEnum):
 
 
 class PublicList(StrEnum):
-    """Providers whose prices can be fetched."""
+    """Providers whose prices can be fetched; not GCP, whose list has no price of a GPU and its machine together."""
 
     AWS = "aws"
     AZURE = "azure"
-    GCP = "gcp"
+    HYPERSTACK = "hyperstack"
     LAMBDA = "lambda"
+    NEBIUS = "nebius"
     RUNPOD = "runpod"
+    SEEWEB = "seeweb"
+    VAST = "vast"
 
 
 class Codec(StrEnum):

@@ -66,7 +66,7 @@ def prices_import(
     ] = None,
     provider: Annotated[str | None, typer.Option(metavar="NAME", help="Where a file's name does not say.")] = None,
     region: Annotated[str | None, typer.Option(metavar="NAME", help="Where a list has none.")] = None,
-    as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Its day; else that of the file.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="DATE", help="Its day; else that of the list or file.")] = None,
     catalog: Catalogs = None,
 ) -> None:
     """Put prices of SkyPilot, gpuhunt, AWS, Azure, Infracost or plain CSV into a catalog of yours; say what changed."""

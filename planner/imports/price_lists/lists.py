@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from calibrate.io.files import FileError, parse_json, quoted, read_bytes, replac
 from calibrate.io.tables import csv_text
 from planner.catalog.offers import Catalog
 from planner.catalog.price_table import COLUMNS
-from planner.imports.price_lists import readers
+from planner.imports.price_lists import documents, readers
 from planner.imports.price_lists.rows import Key, ListedPrice, ListFile, PriceListError, instance_name, joined
 from planner.model.choices import PriceKind, PriceListFormat
 
@@ -23,9 +23,9 @@ TABLES: Mapping[PriceListFormat, tuple[tuple[str, ...], Callable[[ListFile, str]
     PriceListFormat.CSV: (readers.PLAIN, readers.plain),
 }
 DOCUMENTS: Mapping[PriceListFormat, tuple[frozenset[str], Callable[[ListFile, dict[str, Any]], Any]]] = {
-    PriceListFormat.AWS: (frozenset({"products", "terms"}), readers.aws),
-    PriceListFormat.AZURE: (frozenset({"Items"}), readers.azure),
-    PriceListFormat.INFRACOST: (frozenset({"projects"}), readers.infracost),
+    PriceListFormat.AWS: (frozenset({"products", "terms"}), documents.aws),
+    PriceListFormat.AZURE: (frozenset({"Items"}), documents.azure),
+    PriceListFormat.INFRACOST: (frozenset({"projects"}), documents.infracost),
 }
 Said = tuple[ListFile, list[ListedPrice | str]]
 """A list and its rows: prices, and names of what the catalog does not have."""
@@ -69,6 +69,9 @@ class SourceFile:
     provider: str | None = None
     region: str | None = None
     as_of: str | None = None
+    """The day of its prices, as somebody says."""
+    written_on: str | None = None
+    """The day of the file, for lists that do not say theirs."""
 
 
 def files_of(paths: Sequence[Path]) -> list[Path]:
@@ -86,15 +89,15 @@ def _in_folder(path: Path) -> list[Path]:
 def read_source(
     path: Path, form: PriceListFormat | None, provider: str | None, region: str | None, as_of: str | None
 ) -> SourceFile:
-    """A file of this machine; its date is that of the file where nobody says another."""
+    """A file of this machine."""
     try:
         raw = read_bytes(path)
     except FileError as error:
         raise PriceListError(f"{path}: {error}. Name a price list.") from None
-    day = as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    written_on = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
     stem = path.stem if path.stem.lower() not in GENERIC else path.resolve().parent.name
     seller = instance_name(stem).lower() if provider is None else _cleaned("--provider", provider)
-    return SourceFile(str(path), raw, form, seller, region and _cleaned("--region", region), day)
+    return SourceFile(str(path), raw, form, seller, region and _cleaned("--region", region), as_of, written_on)
 
 
 def _cleaned(option: str, written: str) -> str:
@@ -117,7 +120,8 @@ def import_prices(sources: Sequence[SourceFile], out: Path, catalog: Catalog) ->
         unknown |= dict.fromkeys(one for one in said if isinstance(one, str))
         digest = sha256(source.raw).hexdigest()[:16]
         text = f"{Path(source.name).name} (sha256 {digest})"
-        rows |= {key: price.as_row(_day(file, source.as_of), text) for key, price in prices.items()}
+        day = _day(file, source.as_of or file.as_of or source.written_on)
+        rows |= {key: price.as_row(day, text) for key, price in prices.items()}
         found |= prices
     if not found:
         listed = f" that the catalog has; unknown: {', '.join(list(unknown)[:6])}" if unknown else ""
@@ -178,14 +182,16 @@ KNOWN = f"Name its format with --format, one of {', '.join(PriceListFormat)}"
 
 def _document(file: ListFile, source: SourceFile, form: PriceListFormat | None) -> Said:
     try:
-        data = parse_json(source.raw)
+        data = documents.whole(parse_json(source.raw))
     except FileError as error:
         raise PriceListError(f"{file.path}{error.place}: {error}. Name another file.") from None
+    except (KeyError, TypeError, AttributeError):
+        raise file.refuse("has products without `product` and `terms`", "Save all that get-products prints") from None
     keys = data.keys() if isinstance(data, dict) else set()
     found = form or next((name for name, (needed, _) in DOCUMENTS.items() if needed <= keys), None)
     if found is None or found not in DOCUMENTS or not DOCUMENTS[found][0] <= keys:
         raise file.refuse("is of no format that is known by its content", KNOWN)
-    named = ListFile(file.path, PROVIDERS.get(found, file.provider), file.region, file.gpus, file.instances)
+    named = replace(file, provider=PROVIDERS.get(found, file.provider), as_of=documents.day(data))
     try:
         return named, list(DOCUMENTS[found][1](named, data))
     except (KeyError, TypeError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Readers: SkyPilot's catalog, gpuhunt, AWS, Azure, Infracost and plain CSV."""
+"""Readers: price lists that are tables, of SkyPilot, gpuhunt and plain CSV."""
 
 import csv
 import io
@@ -6,28 +6,23 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from planner.catalog.price_table import COLUMNS
 from planner.imports.price_lists.rows import GIB, ListedPrice, ListFile, instance_name
 from planner.model.choices import PriceKind
-from planner.units.reading import HOURS_PER_YEAR
 
 Row = Mapping[str, str]
 SKYPILOT = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 GPUHUNT = ("instance_name", "location", "price", "gpu_count", "gpu_name", "spot")
 PLAIN = ("instance", "gpu", "gpu_count", "usd_per_hour")
-TERMS = {"1yr": PriceKind.RESERVED_1Y, "3yr": PriceKind.RESERVED_3Y}
-AZURE_TERMS = {
-    "1 Year": (PriceKind.RESERVED_1Y, HOURS_PER_YEAR),
-    "3 Years": (PriceKind.RESERVED_3Y, 3 * HOURS_PER_YEAR),
-}
 AZURE_PREFIX = "Standard_"
 """Before every name of Azure's; the catalog leaves it out."""
-GPU_MIB = re.compile(r"'TotalGpuMemoryInMiB': (\d+)")
-"""In SkyPilot's `GpuInfo`, of all GPUs of an instance."""
-INFRACOST = re.compile(r"(?P<kind>on-demand|spot), (?P<instance>[\w.\-]+)\)")
-INFRACOST_PROVIDERS = {"aws_": "aws", "azurerm_": "azure", "google_": "gcp"}
+GPU_MIB = re.compile(r"'(?:SizeInMiB|TotalGpuMemoryInMiB)': (\d+)")
+"""In SkyPilot's `GpuInfo`: of one GPU and of all; both of all (Vast), both of one (Lambda), or of all and more."""
+GPU_NAME = re.compile(r"'Name': '([^']+)'")
+"""In the same; says more than the column where two kinds go by one name there: RunPod's `A100 PCIe`."""
+SMALLEST_MIB = 2048
+"""Less than any GPU has: such a figure is in GiB, as RunPod's are."""
 
 
 def table_rows(file: ListFile, text: str, needed: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
@@ -67,15 +62,17 @@ def gigabytes(file: ListFile, written: object, line: int = 0, unit: float = 1.0)
     return f"{value:.4g}" if value else ""
 
 
-# Tables
-
-
 def skypilot(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
     """`catalogs/.../<provider>/vms.csv`: a row for each zone, with its spot price."""
+    whole, apart = 0, 0
     for line, row in table_rows(file, text, SKYPILOT):
         gpus = count(file, row["AcceleratorCount"], line)
-        if not row["InstanceType"] or not row["AcceleratorName"] or not gpus:
+        if not row["AcceleratorName"] or not gpus:
             continue
+        if not row["InstanceType"]:
+            apart += 1
+            continue
+        whole += 1
         kind = _sized_kind(file, row, gpus)
         if kind is None:
             yield row["AcceleratorName"]
@@ -83,19 +80,21 @@ def skypilot(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         memory = gigabytes(file, row.get("MemoryGiB"), line, GIB)
         for column, price_kind in (("Price", PriceKind.ON_DEMAND), ("SpotPrice", PriceKind.SPOT)):
             if usd := file.usd(row.get(column), line):
-                yield _listed(file, row["Region"], row["InstanceType"], (kind, gpus), memory, price_kind, usd)
+                yield listed(file, row["Region"], row["InstanceType"], (kind, gpus), memory, price_kind, usd)
+    if apart and not whole:
+        wrong = "prices GPUs apart from the machines that they are in, and no row says what both cost"
+        raise file.refuse(wrong, f"Write a CSV `{','.join(PLAIN)}` of those that you want")
 
 
 def _sized_kind(file: ListFile, row: Mapping[str, str], gpus: int) -> str | None:
-    """The kind of GPU of a row; None where the catalog has none of that name and memory.
-
-    `TotalGpuMemoryInMiB` is that of all GPUs in some lists (Vast), of each in others (Lambda).
-    """
-    name, found = row["AcceleratorName"], GPU_MIB.search(row.get("GpuInfo") or "")
-    if not found:
-        return file.kind(name)
-    size_gb = int(found[1]) / 1024
-    return file.kind(name, size_gb / gpus) or file.kind(name, size_gb)
+    """The kind of GPU of a row; None where the catalog has none of that name and memory."""
+    info = (row.get("GpuInfo") or "").replace('"', "'")
+    called = [*GPU_NAME.findall(info)[:1], row["AcceleratorName"]]
+    sizes = [int(size) for size in GPU_MIB.findall(info)]
+    said = [size / (1024 if size > SMALLEST_MIB else 1) for size in reversed(sizes) if size]
+    of_one: list[float | None] = [size_gb / among for size_gb in said for among in (gpus, 1)]
+    kinds = (file.kind(name, size_gb) for name in called for size_gb in of_one or [None])
+    return next(filter(None, kinds), None)
 
 
 def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
@@ -111,7 +110,7 @@ def gpuhunt(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         elif usd := file.usd(row["price"], line):
             price_kind = PriceKind.SPOT if row["spot"].lower() == "true" else PriceKind.ON_DEMAND
             memory = gigabytes(file, row.get("memory"), line, GIB)
-            yield _listed(file, row["location"], row["instance_name"], (kind, gpus), memory, price_kind, usd)
+            yield listed(file, row["location"], row["instance_name"], (kind, gpus), memory, price_kind, usd)
 
 
 def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
@@ -125,8 +124,8 @@ def plain(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         elif usd := file.usd(row["usd_per_hour"], line):
             memory = gigabytes(file, row.get("host_memory_gb"), line)
             price_kind = _price_kind(file, row.get("price_kind") or PriceKind.ON_DEMAND, line)
-            made = _listed(file, row.get("region", ""), row["instance"], (kind, gpus), memory, price_kind, usd)
-            yield made if not row.get("provider") else _of_provider(made, row["provider"])
+            made = listed(file, row.get("region", ""), row["instance"], (kind, gpus), memory, price_kind, usd)
+            yield made if not row.get("provider") else of_provider(made, row["provider"])
 
 
 def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
@@ -139,8 +138,8 @@ def ours(file: ListFile, text: str) -> Iterator[ListedPrice | str]:
         fleet = (kind, count(file, row["gpu_count"], line))
         memory = gigabytes(file, row["host_memory_gb"], line)
         price_kind = _price_kind(file, row["price_kind"], line)
-        made = _listed(file, row["region"], row["instance"], fleet, memory, price_kind, usd)
-        yield _of_provider(made, row["provider"], file.usd(row["usd_per_hour_low"], line) or usd)
+        made = listed(file, row["region"], row["instance"], fleet, memory, price_kind, usd)
+        yield of_provider(made, row["provider"], file.usd(row["usd_per_hour_low"], line) or usd)
 
 
 def _price_kind(file: ListFile, written: str, line: int) -> PriceKind:
@@ -149,98 +148,10 @@ def _price_kind(file: ListFile, written: str, line: int) -> PriceKind:
     return PriceKind(written)
 
 
-# Documents
-
-
-def aws(file: ListFile, data: dict[str, Any]) -> Iterator[ListedPrice | str]:
-    """The price list of AmazonEC2 in a region: Linux, shared, on demand and reserved with nothing paid in advance."""
-    terms = data["terms"]
-    for sku, product in data["products"].items():
-        facts = product.get("attributes", {})
-        if not _is_linux(facts) or not (gpus := count(file, facts.get("gpu"))):
-            continue
-        fleet = file.fitted("aws", facts.get("instanceType", ""), gpus)
-        if fleet is None:
-            yield str(facts.get("instanceType", ""))
-            continue
-        memory = gigabytes(file, facts.get("memory"), 0, GIB)
-        for price_kind, usd in _aws_terms(file, terms, sku):
-            yield _listed(file, facts.get("regionCode", ""), facts["instanceType"], fleet, memory, price_kind, usd)
-
-
-def _is_linux(facts: Mapping[str, str]) -> bool:
-    wanted = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
-    return all(facts.get(name) == value for name, value in wanted.items())
-
-
-def _aws_terms(file: ListFile, terms: Mapping[str, Any], sku: str) -> Iterator[tuple[PriceKind, float]]:
-    reserved = terms.get("Reserved", {}).get(sku, {}).values()
-    for price_kind, term in [
-        *((PriceKind.ON_DEMAND, term) for term in terms.get("OnDemand", {}).get(sku, {}).values()),
-        *((_aws_kind(term.get("termAttributes", {})), term) for term in reserved),
-    ]:
-        for part in term["priceDimensions"].values():
-            usd = file.usd(part["pricePerUnit"].get("USD"))
-            if price_kind and usd and part.get("unit") == "Hrs":
-                yield price_kind, usd
-
-
-def _aws_kind(facts: Mapping[str, str]) -> PriceKind | None:
-    paid_by_hour = facts.get("PurchaseOption") == "No Upfront" and facts.get("OfferingClass") == "standard"
-    return TERMS.get(facts.get("LeaseContractLength", "")) if paid_by_hour else None
-
-
-def azure(file: ListFile, data: dict[str, Any]) -> Iterator[ListedPrice | str]:
-    """A page of the retail prices: Linux, on demand, spot, and reservations, whose price is of the whole term."""
-    for item in data["Items"]:
-        name, sku = str(item.get("armSkuName", "")), str(item.get("skuName", ""))
-        product = str(item.get("productName", ""))
-        machine = product.startswith("Virtual Machines") and not product.endswith("Windows")
-        if not machine or item.get("currencyCode") != "USD" or sku.endswith("Low Priority"):
-            continue
-        fleet = file.fitted("azure", name.removeprefix(AZURE_PREFIX))
-        if fleet is None:
-            yield name
-            continue
-        paid, usd = _azure_kind(item, sku), file.usd(item.get("retailPrice"))
-        if paid and usd:
-            price_kind, hours = paid
-            yield _listed(file, str(item.get("armRegionName", "")), name, fleet, "", price_kind, usd / hours)
-
-
-def _azure_kind(item: Mapping[str, Any], sku: str) -> tuple[PriceKind, int] | None:
-    """The kind of a price, and the hours that it pays for."""
-    if item.get("type") == "Reservation":
-        return AZURE_TERMS.get(str(item.get("reservationTerm")))
-    if item.get("type") != "Consumption":  # such as DevTestConsumption, for which one must subscribe
-        return None
-    return (PriceKind.SPOT if sku.endswith("Spot") else PriceKind.ON_DEMAND), 1
-
-
-def infracost(file: ListFile, data: dict[str, Any]) -> Iterator[ListedPrice | str]:
-    """`infracost breakdown --format json`: the hours of each instance."""
-    for project in data["projects"]:
-        for resource in project.get("breakdown", {}).get("resources", []):
-            named = str(resource.get("name", ""))
-            provider = next((p for prefix, p in INFRACOST_PROVIDERS.items() if prefix in named), file.provider)
-            for part in resource.get("costComponents") or []:
-                found = INFRACOST.search(str(part.get("name", "")))
-                if found and part.get("unit") == "hours":
-                    yield _hours(file, provider, found, part)
-
-
-def _hours(file: ListFile, provider: str, found: re.Match[str], part: dict[str, Any]) -> ListedPrice | str:
-    """The price of an instance's hours; its name where its GPUs or its price are not known."""
-    fleet, usd = file.fitted(provider, found["instance"]), file.usd(part.get("price"))
-    if fleet is None or usd is None:
-        return found["instance"]
-    price_kind = PriceKind(found["kind"])
-    return _of_provider(_listed(file, "", found["instance"], fleet, "", price_kind, usd), provider)
-
-
-def _listed(
+def listed(
     file: ListFile, region: str, instance: str, fleet: tuple[str, int], memory: str, kind: PriceKind, usd: float
 ) -> ListedPrice:
+    """A price of the file's provider."""
     gpu, gpu_count = fleet
     return ListedPrice(
         provider=file.provider,
@@ -255,5 +166,6 @@ def _listed(
     )
 
 
-def _of_provider(price: ListedPrice, provider: str, low: float | None = None) -> ListedPrice:
+def of_provider(price: ListedPrice, provider: str, low: float | None = None) -> ListedPrice:
+    """The same of another provider, with the lower end of a range."""
     return replace(price, provider=instance_name(provider), low=low or price.low)

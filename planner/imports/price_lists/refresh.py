@@ -11,14 +11,8 @@ from planner.imports.price_lists.rows import PriceListError
 from planner.model.choices import PublicList
 
 SKYPILOT = "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/v8"
-URLS = {
-    PublicList.AWS: (f"{SKYPILOT}/aws/vms.csv", "aws"),
-    PublicList.AZURE: (f"{SKYPILOT}/azure/vms.csv", "azure"),
-    PublicList.GCP: (f"{SKYPILOT}/gcp/vms.csv", "gcp"),
-    PublicList.LAMBDA: (f"{SKYPILOT}/lambda/vms.csv", "lambda"),
-    PublicList.RUNPOD: (f"{SKYPILOT}/runpod/vms.csv", "runpod"),
-}
-"""Address and provider of each list: SkyPilot's, which is made anew every few hours and needs no account."""
+URLS = {name: f"{SKYPILOT}/{name}/vms.csv" for name in PublicList}
+"""Address of each list: SkyPilot's, which is made anew every few hours and needs no account."""
 PATIENCE_S = 60
 
 
@@ -42,6 +36,5 @@ def fetch(url: str) -> bytes:
 
 def fetched(name: PublicList, url: str | None) -> SourceFile:
     """A public list as it is today, from its own address or another."""
-    known, provider = URLS[name]
-    address = url or known
-    return SourceFile(address, fetch(address), None, provider, None, datetime.now(UTC).date().isoformat())
+    address = url or URLS[name]
+    return SourceFile(address, fetch(address), None, name, None, datetime.now(UTC).date().isoformat())

@@ -81,6 +81,8 @@ class ListFile:
     """Kinds of the catalog."""
     instances: Collection[Instance]
     """Of the catalog, for lists that name instances and not GPUs."""
+    as_of: str = ""
+    """The day that the list itself states; empty: none."""
 
     def refuse(self, wrong: str, remedy: str, line: int = 0) -> PriceListError:
         """An error that names file, line, value and remedy."""
