@@ -1,9 +1,10 @@
 """A plan in brief, for a terminal: the answer, its models, each kind of GPU, what is uncertain, the next step."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrate.library.reading import USUAL_RUNTIME
-from planner.model.plan import ModelAnswer, Plan, Recommendation
+from planner.model.plan import ModelAnswer, Plan, PlanWarning, Recommendation
 from planner.model.statement import Code
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, without_gpu
@@ -54,7 +55,8 @@ def document(plan: Plan) -> Document:
 def lead(plan: Plan) -> list[Block]:
     """Whether SLOs are met, how probably, and what could still be saved."""
     best = plan.recommendation
-    tone = Tone.GOOD if best.feasible else Tone.BAD
+    sure = Tone.WARN if prose.weak_line(best.models) else Tone.GOOD
+    tone = sure if best.feasible else Tone.BAD
     none_needed = NO_GPU_NEEDED if without_gpu(plan) else ""
     return [Text(verdict(best), tone), Text(none_needed), Text(savings(best)), Text(spread(best))]
 
@@ -108,12 +110,22 @@ def models(best: Recommendation) -> list[Block]:
         rows.figures("p99 / SLO", p99),
         rows.figures("on time / SLO", on_time),
         rows.shown("rate", "throughput_rps", per_second),
-        rows.words("limited by", lambda m: m.bottleneck if m.verdict == "stable" else m.verdict),
     ]
+    if any(m.verdict != "stable" for m in best.models):
+        columns.append(rows.words("queues", "verdict"))
     missed = frozenset(i for i, m in enumerate(best.models) if m.slo_met is False)
     different, alike = Table(columns, missed).narrowed()
-    notes = [alike, TILDE if best.predicted else ""]
+    notes = [alike, limits(best) if best.models else "", TILDE if best.predicted else ""]
     return [Table(different, missed), *(Text(note, indent=2) for note in notes)]
+
+
+def limits(best: Recommendation) -> str:
+    """`Limited by compute; tiny_yolov3 by batch-range.`"""
+    by: dict[str, list[str]] = {}
+    for m in best.models:
+        by.setdefault(m.bottleneck, []).append(m.name)
+    most, *others = sorted(by, key=lambda name: -len(by[name]))
+    return "; ".join([f"Limited by {most}", *(f"{names(by[name])} by {name}" for name in others)]) + "."
 
 
 def kinds(plan: Plan) -> list[Block]:
@@ -136,9 +148,22 @@ def on_time(model: ModelAnswer) -> str:
 
 def doubts(plan: Plan) -> Items:
     """What weakens the answer most, without the remedies; notes on single figures come last."""
-    ordered = sorted(reasons.warnings_of(plan), key=lambda one: one.what.code is Code.DOUBT)
+    ordered = sorted(one_a_date(reasons.warnings_of(plan)), key=lambda one: one.what.code is Code.DOUBT)
     texts = [reasons.sentence(warning(one)[0]) for one in ordered]
     return Items(texts, shown=DOUBTS_SHOWN, rest=f"{len(texts) - DOUBTS_SHOWN} more with -v.")
+
+
+def one_a_date(warnings: Sequence[PlanWarning]) -> list[PlanWarning]:
+    """Prices of one date take one warning, before all others."""
+    dated: dict[str, list[PlanWarning]] = {}
+    for one in warnings:
+        if one.what.code is Code.STALE_PRICE:
+            dated.setdefault(one.what.subjects[1], []).append(one)
+    prices = [
+        replace(those[0], what=replace(those[0].what, subjects=(names([one.what.subjects[0] for one in those]), date)))
+        for date, those in dated.items()
+    ]
+    return [*prices, *(one for one in warnings if one.what.code is not Code.STALE_PRICE)]
 
 
 def next_steps(plan: Plan) -> list[str]:

@@ -8,11 +8,11 @@ from support.answers import INFEASIBLE, NO_ROOM, PLAN, VGG, YOLO
 from support.paths import SCENARIOS
 
 from planner import train
-from planner.model.plan import KindLeftOut, Plan, PlanWarning
+from planner.model.plan import Bottleneck, KindLeftOut, Plan, PlanWarning
 from planner.model.statement import Code, Statement
 from planner.show.document import Tone
 from planner.show.documents import training as training_document
-from planner.show.documents.brief import DOUBTS_SHOWN, brief
+from planner.show.documents.brief import DOUBTS_SHOWN, brief, lead, limits, one_a_date
 from planner.show.documents.replay import verdict
 from planner.show.kept import explained
 from planner.show.terminal import terminal
@@ -142,3 +142,30 @@ def test_kinds_left_out_for_a_reason_of_one_kind_take_one_line_with_the_nearest(
     assert [line.partition(":")[2].split(":")[0].strip() for line in lines] == ["one, two, three", "K80"]
     assert "on two" in lines[0]
     assert "500" in lines[0]
+
+
+def test_what_limits_most_models_is_said_once_and_who_differs_is_named():
+    names = ("a", "b", "c", "d")
+    by = (Bottleneck.COMPUTE, Bottleneck.LATENCY, Bottleneck.COMPUTE, Bottleneck.LOADING)
+    models = [replace(VGG, name=name, bottleneck=b) for name, b in zip(names, by, strict=True)]
+    assert limits(with_models(*models).recommendation) == "Limited by compute; b by latency; d by loading."
+    assert limits(with_models(*models[::2]).recommendation) == "Limited by compute."
+
+
+def test_prices_of_one_date_take_one_line_before_the_others():
+    def stale(instance, date):
+        return PlanWarning(what=Statement(code=Code.STALE_PRICE, subjects=(instance, date)))
+
+    assumed = PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=("vgg16 on V100",)))
+    given = (stale("x", "2026-01-01"), assumed, stale("y", "2026-02-02"), stale("z", "2026-01-01"))
+    assert [one.what.subjects for one in one_a_date(given)] == [
+        ("x, z", "2026-01-01"),
+        ("y", "2026-02-02"),
+        ("vgg16 on V100",),
+    ]
+
+
+def test_an_answer_on_weak_figures_is_not_green():
+    sure = replace(VGG, predicted=False, evidence=Evidence.MEASURED)
+    for model, tone in ((sure, Tone.GOOD), (replace(sure, evidence=Evidence.ASSUMED), Tone.WARN)):
+        assert lead(with_models(model))[0].tone is tone
