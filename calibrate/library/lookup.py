@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import lru_cache
 from itertools import product
 from math import isclose, log, log1p, sqrt
 from pathlib import Path
@@ -171,9 +172,14 @@ class Library:
 
     def for_model(self, name: str) -> tuple[Profile, ...]:
         """All profiles of the model's architecture, by GPU, then by preference of precision, the best first."""
-        wanted = architecture(name)
-        found = (profile for profile in self.profiles.values() if architecture(profile.model) == wanted)
-        return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision), _merit(p))))
+        return _of_architecture(self, architecture(name))
+
+
+@lru_cache(maxsize=1024)
+def _of_architecture(library: Library, wanted: str) -> tuple[Profile, ...]:
+    """Its profiles of an architecture: a search asks for them at every GPU, precision and runtime."""
+    found = (profile for profile in library.profiles.values() if architecture(profile.model) == wanted)
+    return tuple(sorted(found, key=lambda p: (p.gpu, PRECISIONS.index(p.precision), _merit(p))))
 
 
 def _merit(profile: Profile) -> tuple[int, int, int, str]:

@@ -4,7 +4,7 @@ import csv
 import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
@@ -72,10 +72,19 @@ class PublishedPoint:
 
 def points(architecture: str = "", gpu: str = "") -> Iterator[PublishedPoint]:
     """Those of an architecture and a GPU, by the names of `calibrate.published.names`; empty: of all."""
+    of_all = _points_of(architecture) if architecture else _read("")
+    return (point for point in of_all if not gpu or point.gpu == gpu)
+
+
+@lru_cache(maxsize=256)
+def _points_of(architecture: str) -> tuple[PublishedPoint, ...]:
+    """Those of an architecture, read once."""
+    return tuple(_read(architecture))
+
+
+def _read(architecture: str) -> Iterator[PublishedPoint]:
     for text in (_text(), _of_processors()):
-        for row in csv.reader(_lines(text, architecture)):
-            if not gpu or row[COLUMNS.index("gpu")] == gpu:
-                yield _point(row)
+        yield from map(_point, csv.reader(_lines(text, architecture)))
 
 
 @cache

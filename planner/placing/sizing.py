@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import count, takewhile
+from itertools import takewhile
 from math import ceil, floor, inf
 from typing import NamedTuple, Protocol
 
@@ -20,6 +19,7 @@ from planner.model.scenario import Scenario
 from planner.model.statement import Code, Statement
 from planner.placing.stages import items_of, least_shares
 from simulator.clock.run import cut
+from simulator.world.curves import by_size
 from simulator.world.deployment import Drop
 from simulator.world.hardware import CONTEXT_BYTES, GPU
 from simulator.world.model import Layer
@@ -277,16 +277,15 @@ def stages_needed(profile: Profile, room_bytes: int, stages_max: int) -> int | N
     return next((k for k in range(1, stages_max + 1) if held_bytes(profile, 1, k) <= room_bytes), None)
 
 
-@lru_cache(maxsize=4096)
-def feasible_latency_s(profile: Profile, slo_s: float, room_bytes: int, stages: int) -> tuple[float, ...]:
-    """Run times of batches 1, 2, ... that were measured, keep the SLO and fit in memory."""
+def feasible_latency_s(profile: Profile, slo_s: float, room_bytes: int, stages_max: int) -> list[tuple[float, ...]]:
+    """Run times of batches 1, 2, ... that were measured, keep the SLO and fit in memory, on one GPU and on more."""
+    times_s = tuple(takewhile(lambda time_s: time_s <= slo_s, by_size(profile.latency, profile.largest_batch)))
+    workspaces = by_size(profile.workspace, len(times_s)) if times_s else ()
 
-    weight_bytes, largest = fullest_bytes(profile, stages), profile.largest_batch
+    def most(weight_bytes: int) -> int:
+        return sum(1 for _ in takewhile(lambda held: weight_bytes + held <= room_bytes, workspaces))
 
-    def fits(b: int) -> bool:
-        return b <= largest and profile.latency(b) <= slo_s and weight_bytes + profile.workspace(b) <= room_bytes
-
-    return tuple(profile.latency(b) for b in takewhile(fits, count(1)))
+    return [times_s[: most(fullest_bytes(profile, stages))] for stages in range(1, stages_max + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +376,8 @@ def _best(
     """The precision and runtime that needs fewest GPUs, of those that it may run in."""
     tried = [
         size_one(
-            replace(spec, precision=variant.precision),
+            spec,
+            variant.precision,
             need,
             kind,
             stages_max,
@@ -393,10 +393,16 @@ def _best(
 
 
 def size_one(
-    spec: ModelSpec, need: Need, kind: Kind, stages_max: int, library: Profiles, given_bytes: int | None
+    spec: ModelSpec,
+    precision: str | None,
+    need: Need,
+    kind: Kind,
+    stages_max: int,
+    library: Profiles,
+    given_bytes: int | None,
 ) -> Sized | Rejection | None:
     """One model on one kind of GPU; None where nobody measured it. `given_bytes`: the context where it is given."""
-    profile = library.get(spec.known_as, kind.gpu.name, spec.variants[0].precision)
+    profile = library.get(spec.known_as, kind.gpu.name, precision)
     if profile is None:
         return None
     context_bytes = context_of(profile, given_bytes)
@@ -405,7 +411,7 @@ def size_one(
     if fewest is None:
         return _no_memory(spec, profile, kind, context_bytes)
     slo_s = need.slo.latency_s
-    feasible = [feasible_latency_s(profile, slo_s, room_bytes, stages) for stages in range(1, stages_max + 1)]
+    feasible = feasible_latency_s(profile, slo_s, room_bytes, stages_max)
     latency_s = max(feasible, key=len)
     if not latency_s:
         return _too_slow(spec, profile, kind)

@@ -259,10 +259,14 @@ class Predictor:
     def _pairs(self) -> dict[PairKey, PredictedPair | None]:
         return {}
 
+    @cached_property
+    def _facts_by_model(self) -> dict[str, Facts | None]:
+        return {}
+
     def at(self, quantile: float) -> "Predictor":
         """The same at another quantile of the bands."""
         other = replace(self, quantile=quantile)
-        other.__dict__["_pairs"] = self._pairs
+        other.__dict__.update(_pairs=self._pairs, _facts_by_model=self._facts_by_model)
         return other
 
     def predicted_pair(
@@ -611,6 +615,12 @@ class Predictor:
     # From layers
 
     def _facts(self, model: str) -> Facts | None:
+        """The model's layers, looked for once; None where they are not known."""
+        if model not in self._facts_by_model:
+            self._facts_by_model[model] = self._found_facts(model)
+        return self._facts_by_model[model]
+
+    def _found_facts(self, model: str) -> Facts | None:
         for name in dict.fromkeys((model, names.architecture(model))):
             try:
                 return self.facts_of(name)

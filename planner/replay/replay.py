@@ -24,6 +24,7 @@ from simulator.clock.metrics import (
     ModelMetrics,
     Summary,
     Verdict,
+    at_best,
     attainment_interval,
     confidence_interval,
     draws_interval,
@@ -162,16 +163,12 @@ class Replay:
     def _settled(self, seen: Sequence[ModelMetrics], target: float) -> list[float]:
         """What each draw comes to in the long run; where draws are left out, at best.
 
-        Noise moves draws towards their mean, by how much only all of them tell. One below the target surely stays
-        there where the mean is below it too, even were every request of the others in time.
+        Noise moves draws towards their mean, by how much only all of them tell.
         """
-        fractions = [x.slo_attainment for x in seen]
+        fractions, errors = [x.slo_attainment for x in seen], [x.slo_attainment_error for x in seen]
         if not self.noisy:
             return fractions
-        if not self.unseen:
-            return long_run(fractions, [x.slo_attainment_error for x in seen])
-        mean_at_best = (sum(fractions) + self.unseen) / (len(fractions) + self.unseen)
-        return fractions if mean_at_best < target - 1e-9 else [1.0] * len(fractions)
+        return at_best(fractions, errors, self.unseen, target) if self.unseen else long_run(fractions, errors)
 
     def _overloaded_in(self, replication: int, model: str) -> bool:
         """Whether its queues grow without end in one world, however little that showed."""

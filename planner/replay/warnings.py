@@ -269,7 +269,8 @@ def _unproven(seen: Replay) -> Iterator[PlanWarning]:
 def remedies_unproven(seen: Replay, model: str) -> tuple[Statement, ...]:
     """More replications, a longer horizon, or a lower SLO."""
     if seen.draws:
-        return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": 2 * len(seen.summaries)}),)
+        twice = 2 * (len(seen.summaries) + seen.unseen)
+        return (Statement(code=Code.MORE_REPLICATIONS, figures={"replications": twice}),)
     remedies: list[Statement] = []
     if (longer_s := seen.horizon_to_prove_s(model)) is not None:
         remedies.append(Statement(code=Code.LONGER_HORIZON, figures={"horizon_s": longer_s}))

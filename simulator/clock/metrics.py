@@ -28,6 +28,11 @@ CONFIDENCE = 0.95
 STRETCHES = 10
 """Parts of a replication whose means tell how sure its own mean is."""
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
+ROUNDING = 1e-9
+"""A share that is lower than an SLO by no more is not: by rounding."""
+NOISIER = 4.0
+"""Times the noise of the draws seen, as a variance, that the unseen may have: they are the easier ones, and the nearer
+a share is to 1 the less noise it has."""
 IN_TIME_S = 1e-9
 """A request is in time that is late by no more: by rounding."""
 
@@ -570,6 +575,29 @@ def long_run(fractions: Sequence[float], errors: Sequence[float]) -> list[float]
     noise = float(np.nanmean(np.square(errors))) if not np.all(np.isnan(errors)) else 0.0
     mean = float(np.mean(data))
     return [float(f) for f in mean + max(0.0, 1 - noise / seen) ** 0.5 * (data - mean)]
+
+
+def at_best(fractions: Sequence[float], errors: Sequence[float], unseen: int, target: float) -> list[float]:
+    """What each draw below the target comes to in the long run at best, while so many others are unseen: as seen where
+    it stays below the target, else 1.
+
+    A draw moves up the more, the higher the mean over all, the larger the noise and the smaller the variance. The mean
+    is highest with all unseen requests in time. If it is below the target, so is every draw that was. Else the variance
+    is least where the unseen draws are alike, and no better than the target asks; their noise counts as `NOISIER` times
+    that of the draws seen. 2 draws of 90 % among 38 of 100 %, with errors of 0.1 %, and 120 unseen: at 99 % both stay.
+    """
+    data = np.asarray(fractions, dtype=float)
+    total = len(data) + unseen
+    mean = (float(data.sum()) + unseen) / total
+    if mean < target - ROUNDING:
+        return list(fractions)
+    if np.isnan(errors).all():
+        return [1.0] * len(data)
+    apart = max(0.0, 1 - (mean - target) * total / unseen - float(data.mean()))
+    squares = float(np.var(data)) * len(data) + apart**2 * len(data) * unseen / total
+    noise = NOISIER * float(np.nanmean(np.square(errors))) * (total - 1)
+    kept = max(0.0, 1 - noise / squares) ** 0.5 if squares else 0.0
+    return [f if mean + kept * (f - mean) < target - ROUNDING else 1.0 for f in fractions]
 
 
 def _mean(values: np.ndarray) -> float:

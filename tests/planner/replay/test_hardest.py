@@ -99,6 +99,21 @@ def test_noise_hides_no_fleet_that_is_far_from_its_slo(one_replay: Replay) -> No
     assert first.at_best.kept_together == [False] * 16
 
 
+def test_a_few_draws_that_surely_break_an_slo_are_enough(one_replay: Replay) -> None:
+    """11 of 100 where 10 may: the mean over all is far above the SLO, and only noise could lift them."""
+    shares = np.array([0.95] * 11 + [1.0] * 5)
+    first = replace(with_shares(one_replay, shares, 0.002), looks=(100,))
+    assert first.lost
+    assert first.at_best.kept_together == [False] * 11 + [True] * 5
+    assert not replace(with_shares(one_replay, shares, 0.1), looks=(100,)).lost
+    assert not replace(with_shares(one_replay, shares[1:], 0.002), looks=(100,)).lost
+
+
+def test_nothing_is_given_up_whose_noise_nobody_knows(one_replay: Replay) -> None:
+    shares = np.array([0.95] * 11 + [1.0] * 5)
+    assert not replace(with_shares(one_replay, shares, float("nan")), looks=(100,)).lost
+
+
 def test_a_fleet_given_up_is_judged_by_as_many_draws_as_others(one_replay: Replay) -> None:
     hard = replace(with_shares(one_replay, np.full(16, 0.5), 0.0), looks=(100,), noisy=False).at_best
     weaker = replace(with_shares(one_replay, np.array([1.0] * 5 + [0.5] * 3), 0.0), noisy=False)
