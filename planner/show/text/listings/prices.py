@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 
+from planner.catalog.collect import ANY_REGION
 from planner.catalog.files import SaleStatus
 from planner.catalog.offers import Catalog, stale, usual_days
 from planner.catalog.sold import Instance, Price, Purchase
@@ -12,17 +13,24 @@ from planner.show.document import Column, Rows
 from planner.show.terminal import listed
 from planner.units.writing import Screen, dollars
 
+TITLES = {
+    PriceKind.ON_DEMAND: "on-demand",
+    PriceKind.SPOT: "spot",
+    PriceKind.RESERVED_1Y: "1 year",
+    PriceKind.RESERVED_3Y: "3 years",
+}
+"""Columns of prices."""
+
 
 def price_list(catalog: Catalog, wanted: Sequence[Instance], screen: Screen) -> str:
     """One line for each instance, cheapest GPU first."""
     rows = Rows(sorted(wanted, key=lambda i: (per_gpu(i), i.name, i.region)))
     columns = [
-        rows.words("instance", "name"),
-        rows.words("provider", lambda i: f"{i.provider} {i.region}"),
-        rows.words("GPUs", lambda i: f"{i.gpu_count} x {i.gpu}"),
-        rows.figures("memory", lambda i: f"{i.gpu_count} x {catalog.gpus[i.gpu].memory_bytes / 1e9:.0f} GB"),
-        *(Column(kind, [hourly(i.prices.get(kind)) for i in rows.items], right=True) for kind in PriceKind),
-        rows.words("status", "status"),
+        rows.words("instance", lambda i: i.name if i.status is SaleStatus.ACTIVE else f"{i.name} ({i.status})"),
+        rows.words("provider", lambda i: f"{i.provider} {i.region}".removesuffix(ANY_REGION).strip()),
+        rows.words("GPUs", lambda i: f"{i.gpu_count} {i.gpu}"),
+        rows.figures("GB", lambda i: f"{catalog.gpus[i.gpu].memory_bytes / 1e9:.0f}"),
+        *(Column(title, [hourly(i.prices.get(kind)) for i in rows.items], True) for kind, title in TITLES.items()),
         rows.words("as of", dates),
     ]
     return listed(columns, screen)
