@@ -51,13 +51,13 @@ def purchase_list(wanted: Sequence[Purchase], screen: Screen) -> str:
 
 
 def hourly(price: Price | None) -> str:
-    """`$0.526`, `$0.158-0.210`, or `-` where nobody says."""
+    """`$0.526`, `$0.158-$0.210`, or `-` where nobody says."""
     if price is None:
         return "-"
     if price.usd_per_hour_range is None:
         return dollars(price.usd_per_hour)
     low, high = price.usd_per_hour_range
-    return f"{dollars(low)}-{high:.2f}"
+    return f"{dollars(low)}-{dollars(high)}"
 
 
 def per_gpu(instance: Instance) -> float:

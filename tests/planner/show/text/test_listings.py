@@ -141,7 +141,7 @@ def test_a_range_shows_both_ends_and_no_price_a_dash():
     )
     low, high = spot.usd_per_hour_range
     assert low < high
-    assert hourly(replace(spot, usd_per_hour_range=(0.158, 0.21))) == "$0.158-0.21"
+    assert hourly(replace(spot, usd_per_hour_range=(0.158, 0.21))) == "$0.158-$0.210"
     assert hourly(None) == "-"
 
 
