@@ -27,7 +27,6 @@ from planner.questions.training.memory import gpus_needed
 from planner.questions.training.scenario import (
     SHOWN_COUNTS,
     LoadedTraining,
-    NetworkSpec,
     ParallelSpec,
     TrainingScenario,
     batch_of,
@@ -265,8 +264,8 @@ def warnings(
     if unable := sorted(gpus_with_batch(scenario, machines) - {option.gpu for option in options}):
         yield f"Left out: {', '.join(unable)}, which cannot compute in {scenario.train.precision}."
     yield from undivided(scenario.parallel, options)
-    if scenario.network == NetworkSpec() and any(option.machines > 1 for option in options):
-        rate = f"{8e-9 * scenario.network.bandwidth:g} Gb/s"
+    if scenario.network.bandwidth is None and any(option.machines > 1 for option in options):
+        rate = f"{8e-9 * scenario.network.bytes_per_s:g} Gb/s"
         yield (
             f"Assumed: {rate} between machines, which not every provider has; write `network.bandwidth`."
             " Options of several machines depend on it."

@@ -26,6 +26,8 @@ COUNTS = tuple(2**n for n in range(14))
 """Numbers of GPUs that are tried where a scenario names none."""
 SHOWN_COUNTS = 12
 """Numbers of GPUs that a message lists."""
+NETWORK_BYTES_PER_S = 12.5e9
+SPOT_BETWEEN_S = 86_400.0
 MIXTURE = 4
 """Parameters over those of the shape from which a model is probably a mixture of experts."""
 KILO = Decimal(1000)
@@ -263,10 +265,15 @@ class NetworkSpec:
     """The network between machines."""
 
     __pydantic_config__ = STRICT
-    bandwidth: ByteRate = 12.5e9
-    """Bandwidth of one machine, one direction, e.g. `100 Gb/s`."""
+    bandwidth: ByteRate | None = None
+    """Bandwidth of one machine, one direction, e.g. `25 Gb/s`; 100 Gb/s is assumed where not given."""
     latency: Duration = 20e-6
     """Latency of one message."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        """As given, or as assumed."""
+        return NETWORK_BYTES_PER_S if self.bandwidth is None else self.bandwidth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,12 +283,17 @@ class InterruptionSpec:
     __pydantic_config__ = STRICT
     mean_time_between: PositiveDuration | None = None
     """Mean time between failures of one machine; none where not given."""
-    spot_mean_time_between: PositiveDuration = 86_400.0
-    """Mean time between interruptions of a machine at spot price."""
+    spot_mean_time_between: PositiveDuration | None = None
+    """Mean time between interruptions of a machine at spot price; 24 h are assumed where not given."""
     write: Duration = 60.0
     """To write a checkpoint."""
     restart: Duration = 300.0
     """From an interruption until training goes on."""
+
+    @property
+    def between_spot_s(self) -> float:
+        """As given, or as assumed."""
+        return SPOT_BETWEEN_S if self.spot_mean_time_between is None else self.spot_mean_time_between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

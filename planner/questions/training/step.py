@@ -21,7 +21,7 @@ from planner.questions.training.closed_forms import (
 )
 from planner.questions.training.layout import TrainingLayout
 from planner.questions.training.memory import STATE_BYTES
-from planner.questions.training.scenario import InterruptionSpec, SpeedSpec
+from planner.questions.training.scenario import SpeedSpec
 from planner.questions.training.speed import Limit, PassSpeed, SpeedRule
 from planner.questions.training.traffic import Traffic
 from simulator.world.hardware import GPU
@@ -253,7 +253,7 @@ class Interruptions:
     write_s: float
     restart_s: float
     assumed: bool
-    """The scenario says nothing of them."""
+    """The scenario does not say how often spot machines are interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +318,7 @@ def over_steps_s(layout: TrainingLayout, speed: PassSpeed, step: Step, work_s: R
 def interruptions(layout: TrainingLayout) -> Interruptions | None:
     """What interrupts a run, and what is done against it."""
     between_s, spec = between_interruptions_s(layout), layout.scenario.interruptions
+    spot = layout.source.price_kind == PriceKind.SPOT
     if math.isinf(between_s):
         return None
     return Interruptions(
@@ -325,7 +326,7 @@ def interruptions(layout: TrainingLayout) -> Interruptions | None:
         checkpoint_s=checkpoint_interval_s(spec.write, between_s),
         write_s=spec.write,
         restart_s=spec.restart,
-        assumed=spec == InterruptionSpec(),
+        assumed=spot and spec.spot_mean_time_between is None,
     )
 
 
@@ -334,6 +335,6 @@ def between_interruptions_s(layout: TrainingLayout) -> float:
     spec = layout.scenario.interruptions
     of_one_s = [spec.mean_time_between] if spec.mean_time_between else []
     if layout.source.price_kind == PriceKind.SPOT:
-        of_one_s.append(spec.spot_mean_time_between)
+        of_one_s.append(spec.between_spot_s)
     rate = sum(1 / time_s for time_s in of_one_s) * layout.machines
     return 1 / rate if rate else math.inf

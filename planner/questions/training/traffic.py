@@ -32,7 +32,7 @@ class Traffic:
     def between(self) -> NetworkLink:
         """The link between machines."""
         network = self.layout.scenario.network
-        return NetworkLink(bytes_per_s=network.bandwidth, latency_s=network.latency)
+        return NetworkLink(bytes_per_s=network.bytes_per_s, latency_s=network.latency)
 
     def link(self, gpus: int) -> NetworkLink:
         """The slowest link among so many neighbours."""

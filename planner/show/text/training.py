@@ -204,7 +204,7 @@ def interruption_lines(shown: Sequence[TrainingOption]) -> list[str]:
 
 def interruption_line(o: TrainingOption, cause: Interruptions) -> str:
     """`... interrupted every 24 h (60 s to write, 5 min to restart); a checkpoint every 53 min costs least.`"""
-    assumed = "assumed; write `interruptions`: " if cause.assumed else ""
+    assumed = "assumed; write `interruptions.spot_mean_time_between`; " if cause.assumed else ""
     price = f"{length(cause.write_s)} to write, {length(cause.restart_s)} to restart"
     every = f"{who(o)}: interrupted every {length(cause.between_s)} ({assumed}{price})"
     return f"{every}; a checkpoint every {length(cause.checkpoint_s)} costs least."

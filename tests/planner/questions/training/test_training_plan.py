@@ -215,10 +215,25 @@ def test_parts_of_the_time_make_up_the_whole_and_interruptions_are_told() -> Non
 
 def test_an_assumed_network_is_named_where_several_machines_depend_on_it() -> None:
     one = answer("resnet50", "counts=[1]").warnings
-    assumed, stated = (
-        answer("resnet50", "counts=[8]", *given).warnings for given in ((), ("network.bandwidth=1 Gb/s",))
-    )
-    assert len(assumed) == len(stated) + 1 == len(one) + 1
+    stated = ("network.bandwidth=1 Gb/s", "network.bandwidth=100 Gb/s")  # the second is what is assumed
+    for given in ("network.latency=30 us", "name=as it is"):
+        assert len(answer("resnet50", "counts=[8]", given).warnings) == len(one) + 1
+    for given in stated:
+        assert len(answer("resnet50", "counts=[8]", given).warnings) == len(one)
+
+
+def test_interruptions_are_assumed_only_where_the_scenario_does_not_say_how_often() -> None:
+    spot = "buy={gpus: [A100-80GB], providers: [aws], max_gpus: 8}"
+    for given, assumed in (
+        ("interruptions={write: 30 s}", True),
+        ("interruptions={spot_mean_time_between: 24 h}", False),  # what is assumed, but stated
+    ):
+        causes = only(answer("resnet50", spot, given), "A100-80GB", 8, "spot").interruptions
+        assert causes
+        assert causes.assumed is assumed
+        assert causes.between_s == pytest.approx(
+            86_400 / only(answer("resnet50", spot), "A100-80GB", 8, "spot").machines
+        )
 
 
 def test_equal_machines_are_told_apart_by_their_region() -> None:
