@@ -102,6 +102,26 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target.split("#")[0]).exists(), target
 
 
+LEFT_OUT = {
+    "without that model on that GPU": "left out: a model on a GPU",
+    "without any of that GPU": "left out: a chip",
+    "without that publication": "left out: a publication",
+}
+"""Rows of README, by those of docs/prediction.md."""
+
+
+def test_readme_and_the_pages_of_errors_agree() -> None:
+    readme, predictions, validation = (
+        (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/prediction.md", "docs/validation.md")
+    )
+    for said, row in LEFT_OUT.items():
+        median, band = re.findall(rf"{said} \| (\S+) %, (\S+) % in 80 % bands", readme)[0]
+        full, held = re.findall(rf"^\| {row} \| [\d,]+ \| (\S+) % \| \S+ % \| (\S+) % \|", predictions, re.MULTILINE)[0]
+        assert (f"{float(full):.2g}", held) == (f"{float(median):.2g}", band), said
+    assert "127 of 127" in readme
+    assert all(figure in " ".join(validation.split()) for figure in ("127 of 127", "p95 by 17 % in the median"))
+
+
 @pytest.mark.parametrize("word", sorted(set(DEFINED)))
 def test_every_metric_and_choice_is_defined(word: str) -> None:
     rows = [line for line in CONCEPTS.read_text(encoding="utf-8").splitlines() if line.startswith(("|", word))]
