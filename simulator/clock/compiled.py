@@ -129,10 +129,7 @@ class Sums(NamedTuple):
 
 def serve(gpu: ServingGpu) -> None:
     """Serve until the horizon."""
-    queues = columns(gpu.queues, sum(len(queue.times) for queue in gpu.queues))
-    _fill_times(queues, gpu.queues)
-    for number in np.flatnonzero(queues.used == 0).tolist():
-        draw_factors(queues, gpu.noise[number], number)
+    queues = begun(gpu)
     now_s, last, empty = 0.0, len(gpu.queues) - 1, -1
     rule = rule_of(gpu)
     while True:
@@ -140,6 +137,20 @@ def serve(gpu: ServingGpu) -> None:
         if empty < 0:
             break
         draw_factors(queues, gpu.noise[empty], empty)
+    keep_logs(gpu, queues)
+
+
+def begun(gpu: ServingGpu) -> Queues:
+    """The queues of a GPU with all their requests."""
+    queues = columns(gpu.queues, sum(len(queue.times) for queue in gpu.queues))
+    _fill_times(queues, gpu.queues)
+    for number in np.flatnonzero(queues.used == 0).tolist():
+        draw_factors(queues, gpu.noise[number], number)
+    return queues
+
+
+def keep_logs(gpu: ServingGpu, queues: Queues) -> None:
+    """What became of the requests, as the GPU itself would have noted it."""
     for number, queue in enumerate(gpu.queues):
         begin, rows = int(queues.begin[number]), int(queues.rows[number])
         queue.head = int(queues.head[number] - begin)
@@ -549,7 +560,7 @@ def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -
             now = next_s
             continue
         last = number
-        _discard(queues, number, now)
+        _discard(queues, number, now, now)
         size = _batch_size(queues, number, now)
         if not size:
             _book(queues, rule, number)
@@ -641,15 +652,15 @@ def _arrivals_end(times: Floats, head: int, end: int, now: float) -> int:
 
 
 @njit(cache=True)
-def _discard(queues: Queues, number: int, now: float) -> None:
-    """Apply the drop rule to what has arrived."""
+def _discard(queues: Queues, number: int, now: float, start_s: float) -> None:
+    """Apply the drop rule to what has arrived, for a batch that could start at `start_s`."""
     drop, head, end = queues.drop[number], queues.head[number], queues.end[number]
     if drop == NEVER:
         return
-    met_from_s = now + queues.longest_s[number] - queues.slo_s[number]
+    met_from_s = start_s + queues.longest_s[number] - queues.slo_s[number]
     if drop == LATE and head < end and queues.times[head] >= met_from_s:
         return
-    kept = _first_kept(queues, number, now)
+    kept = _first_kept(queues, number, now, start_s)
     if kept == head:
         return
     ready_s = _ready_at(queues, number) if queues.delay_s[number] else inf
@@ -660,7 +671,7 @@ def _discard(queues: Queues, number: int, now: float) -> None:
 
 
 @njit(cache=True)
-def _first_kept(queues: Queues, number: int, now: float) -> int:
+def _first_kept(queues: Queues, number: int, now: float, start_s: float) -> int:
     """As `simulator.rules.batching.first_kept`."""
     times, head, most = queues.times, queues.head[number], queues.cap[number]
     service_s, slo_s, drop = queues.service_s[number], queues.slo_s[number], queues.drop[number]
@@ -669,6 +680,6 @@ def _first_kept(queues: Queues, number: int, now: float) -> int:
         head = max(head, present - most)
     if drop == NEWEST:
         return head
-    while head < present and times[head] < now + service_s[min(present - head, most)] - slo_s - EPSILON_S:
+    while head < present and times[head] < start_s + service_s[min(present - head, most)] - slo_s - EPSILON_S:
         head += 1
     return head

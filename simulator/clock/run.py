@@ -33,17 +33,20 @@ from simulator.world.workload import Demand, Workload, draw
 
 
 class Compiled:
-    """Machine code for plain GPUs, the same to the last bit: fetched once a process has replayed enough for it."""
+    """Machine code for GPUs that nobody disturbs, the same to the last bit: fetched once enough was replayed for it."""
 
     installed = find_spec("numba") is not None
     worth_requests = 100_000
     """Requests that Python replays in the time that the code takes to fetch, about half a second."""
+    in_turns = 4
+    """Requests of models that stay in memory which take Python as long as one of models that take turns."""
     seen_requests = 0
 
     @classmethod
-    def pays(cls, demand: Mapping[str, Demand]) -> bool:
+    def pays(cls, demand: Mapping[str, Demand], *, swaps: bool) -> bool:
         """Whether to use it from now on; counts what has been replayed so far."""
-        cls.seen_requests += sum(len(asked.arrival_s) for asked in demand.values())
+        requests = sum(len(asked.arrival_s) for asked in demand.values())
+        cls.seen_requests += requests * (cls.in_turns if swaps else 1)
         return cls.is_worth_it()
 
     @classmethod
@@ -52,9 +55,15 @@ class Compiled:
         return cls.installed and cls.seen_requests > cls.worth_requests
 
     @staticmethod
-    def serve(gpu: ServingGpu) -> None:
-        """Let a plain GPU serve until the horizon."""
-        import_module("simulator.clock.compiled").serve(gpu)
+    def serve(gpu: ServingGpu, link_bytes_per_s: float) -> bool:
+        """Let a GPU that nobody disturbs serve until the horizon; False where its rules are not compiled."""
+        if not gpu.swaps:
+            import_module("simulator.clock.compiled").serve(gpu)
+            return True
+        swapping = import_module("simulator.clock.swapping")
+        if compiles := swapping.compiles(gpu):
+            swapping.serve(gpu, link_bytes_per_s)
+        return bool(compiles)
 
 
 def simulate(
@@ -341,14 +350,13 @@ class World:
 
     def run(self, delays: Mapping[str, Delays] = MappingProxyType({})) -> None:
         """Let the clock run to the horizon."""
-        compiles = Compiled.pays(self.demand)
-        links = {host.id: Link(self.env, host.pcie_root_bytes_per_s) for host in self.deployment.hosts}
+        compiles = Compiled.pays(self.demand, swaps=any(gpu.swaps for gpu in self.gpus.values()))
+        rates = {host.id: host.pcie_root_bytes_per_s for host in self.deployment.hosts}
+        links = {host: Link(self.env, rate) for host, rate in rates.items()}
         for gpu in self.gpus.values():
-            delay = delays.get(gpu.device.id)
-            if gpu.plain and compiles and delay is None:
-                Compiled.serve(gpu)
-                continue
-            self._driver(gpu, links[gpu.device.host], delay).start()
+            delay, host = delays.get(gpu.device.id), gpu.device.host
+            if not (compiles and delay is None and gpu.alone and Compiled.serve(gpu, rates[host])):
+                self._driver(gpu, links[host], delay).start()
         self.flow.start()
         self.env.run(until=self.duration_s)
         for gpu in self.gpus.values():

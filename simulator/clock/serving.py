@@ -171,14 +171,18 @@ class ServingGpu:
             case Scheduling.FCFS | Scheduling.EDF:
                 return EarliestFirst()
             case Scheduling.SWAP_AWARE:
-                most_s = (q.stage.load_s(q.stage.weight_bytes) + q.longest_s for q in self.queues)
                 return SwapAware(
                     self._missing_s,
                     self._service_s,
                     lambda number: self.queues[number].longest_s,
-                    most_s=(1 + ROUNDING) * max(most_s, default=0.0),
+                    most_s=self.most_s(),
                     lacks=self.missing_bytes.__getitem__,
                 )
+
+    def most_s(self) -> float:
+        """What loading and running never exceed together for any queue."""
+        each_s = (queue.stage.load_s(queue.stage.weight_bytes) + queue.longest_s for queue in self.queues)
+        return (1 + ROUNDING) * max(each_s, default=0.0)
 
     def _missing_s(self, number: int) -> float:
         missing_bytes = self.missing_bytes[number]
@@ -276,10 +280,14 @@ class ServingGpu:
         return (self.swaps and self.shares_link) or bool(self.outages) or not self.known
 
     @property
+    def alone(self) -> bool:
+        """Whether nobody disturbs it, and it hands nothing on."""
+        return bool(self.queues) and not self.clocked and all(queue.next_stage is None for queue in self.queues)
+
+    @property
     def plain(self) -> bool:
-        """Whether all it needs is in its memory for good, nobody disturbs it, and it hands nothing on."""
-        alone = bool(self.queues) and not (self.swaps or self.clocked)
-        return alone and all(queue.next_stage is None for queue in self.queues)
+        """Whether besides all it needs is in its memory for good."""
+        return self.alone and not self.swaps
 
     def next_outage_s(self) -> float:
         """When its host fails next."""

@@ -1,14 +1,23 @@
-"""Random small worlds in which all GPUs are plain: any rule of batching, dropping and turns, any traffic."""
+"""Random small worlds: any rule of batching, dropping and turns, any traffic; memory for all models, or for some."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from simulator.world.curves import Interpolated, LoadTime
-from simulator.world.deployment import BatchingPolicy, Deployment, Drop, Replica, Scheduling, Service
+from simulator.world.deployment import (
+    BatchingPolicy,
+    Deployment,
+    Drop,
+    Eviction,
+    Replica,
+    Scheduling,
+    Service,
+    SwapPolicy,
+)
 from simulator.world.hardware import GPU, Device, Host
 from simulator.world.model import Layer
-from simulator.world.profile import Doubt, Evidence, Profile
+from simulator.world.profile import AfterLoad, Doubt, Evidence, Profile
 from simulator.world.workload import SLO, FixedRate, Gamma, Poisson, Stream, Workload
 
 KIND = GPU(
@@ -92,6 +101,45 @@ def world(seed: int) -> tuple[Deployment, Workload]:
         scheduling=list(Scheduling)[rng.integers(len(Scheduling))],
     )
     return deployment, Workload(tuple(stream(rng, model) for model in models))
+
+
+def in_turns(seed: int) -> tuple[Deployment, Workload]:
+    """The same with too little memory for all, each GPU on a host of its own: models come and go, some share layers,
+    loads and batches hold each other up."""
+    deployment, workload = world(seed)
+    rng = np.random.default_rng([seed, 2])
+    shared = tuple(Layer(f"shared{i}", int(rng.integers(1, 30)) * 1_000_000) for i in range(3))
+
+    def swapping(replica: Replica) -> Replica:
+        known = replica.profile
+        own = tuple(Layer(f"{known.model}{i}", int(rng.integers(1, 80)) * 1_000_000) for i in range(rng.integers(1, 4)))
+        both = [*own, *(layer for layer in shared if rng.random() < 0.3)]
+        changed = replace(
+            known,
+            layers=tuple(both[i] for i in rng.permutation(len(both))),
+            load=LoadTime(float(rng.choice([0, 0.002])), float(rng.uniform(5e9, 2e10))),
+            after_load=AfterLoad(batch_ratio=1.3, load_ratio=1.2) if rng.random() < 0.5 else None,
+            beside_load=float(rng.choice([1, 1.5, 2])),
+        )
+        return replace(replica, profile=changed)
+
+    services = []
+    for one in deployment.services:
+        same = swapping(one.replicas[0]).profile
+        services.append(replace(one, replicas=tuple(replace(r, profile=same) for r in one.replicas)))
+    largest = max(r.profile.weight_bytes + r.profile.workspace(16) for one in services for r in one.replicas)
+    memory_bytes = int(largest * rng.uniform(1, 2.5)) + 1
+    devices = [replace(d, host=f"host of {d.id}", memory_bytes=memory_bytes) for d in deployment.devices]
+    swap = SwapPolicy(eviction=list(Eviction)[rng.integers(len(Eviction))], prefetch=bool(rng.random() < 0.7))
+    return replace(
+        deployment,
+        services=tuple(services),
+        devices=tuple(devices),
+        hosts=tuple(
+            Host(id=d.host, memory_bytes=None, pcie_root_bytes_per_s=float(rng.choice([1e10, 6e9]))) for d in devices
+        ),
+        swap=swap,
+    ), workload
 
 
 def doubted(deployment: Deployment, seed: int) -> Deployment:

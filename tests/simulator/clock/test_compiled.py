@@ -1,11 +1,17 @@
-"""The machine code for plain GPUs against the loop in Python, which is the reference: equal to the last bit."""
+"""The machine code for GPUs that nobody disturbs against the loop in Python, which is the reference: equal to the last
+bit, whether all models stay in memory or take turns."""
+
+from collections.abc import Callable
+from dataclasses import astuple
 
 import numpy as np
 import pytest
-from support.random_worlds import world
+from support.random_worlds import in_turns, world
 
 from simulator.clock import run
 from simulator.clock.records import SimulationResult
+from simulator.world.deployment import Deployment
+from simulator.world.workload import Workload
 
 pytest.importorskip("numba")
 
@@ -13,24 +19,30 @@ WORLDS = 1_000
 DURATION_S = 5.0
 
 
-def replayed(monkeypatch: pytest.MonkeyPatch, seed: int, *, compiled: bool) -> SimulationResult:
+Kind = Callable[[int], tuple[Deployment, Workload]]
+
+
+def replayed(monkeypatch: pytest.MonkeyPatch, kind: Kind, seed: int, *, compiled: bool) -> SimulationResult:
     """One replay of a world, by machine code or not."""
     monkeypatch.setattr(run.Compiled, "installed", compiled)
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
-    return run.simulate(*world(seed), DURATION_S, seed)
+    return run.simulate(*kind(seed), DURATION_S, seed)
 
 
 def columns(result: SimulationResult) -> list[np.ndarray]:
-    """All that happened: of each request, and of each batch."""
+    """All that happened: of each request, batch, load and stall, and in memory."""
     requests = [[r.start_s, r.finish_s, r.outcome] for r in result.requests.values()]
     batches = [[b.start_s, b.finish_s, b.count, b.aborted] for b in result.batches]
-    return [column for group in (*requests, *batches) for column in group]
+    memory = [[used.at_s, used.used_bytes] for used in result.memory.values()]
+    waits = [[np.array(list(map(astuple, rows)))] for rows in (result.loads, result.stalls)]
+    return [column for group in (*requests, *batches, *memory, *waits) for column in group]
 
 
-def test_every_request_and_batch_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [world, in_turns])
+def test_all_that_happens_is_the_same(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     for seed in range(WORLDS):
-        ours = columns(replayed(monkeypatch, seed, compiled=True))
-        reference = columns(replayed(monkeypatch, seed, compiled=False))
+        ours = columns(replayed(monkeypatch, kind, seed, compiled=True))
+        reference = columns(replayed(monkeypatch, kind, seed, compiled=False))
         assert len(ours) == len(reference)
         for column, expected in zip(ours, reference, strict=True):
             np.testing.assert_array_equal(column, expected, err_msg=f"world {seed}")
@@ -39,7 +51,7 @@ def test_every_request_and_batch_is_the_same(monkeypatch: pytest.MonkeyPatch) ->
 def test_it_is_fetched_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment, workload = world(1)
     served: list[object] = []
-    monkeypatch.setattr(run.Compiled, "serve", served.append)
+    monkeypatch.setattr(run.Compiled, "serve", lambda gpu, _: served.append(gpu) or True)
     monkeypatch.setattr(run.Compiled, "installed", True)
     monkeypatch.setattr(run.Compiled, "seen_requests", 0)
     run.simulate(deployment, workload, DURATION_S, 1)

@@ -127,6 +127,7 @@ class Watched(ServingGpu):
 def watching() -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulator.clock.run, "ServingGpu", Watched)
+        patch.setattr(simulator.clock.run.Compiled, "installed", False)  # machine code notes no layers
         yield
 
 
