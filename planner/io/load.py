@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -14,8 +14,9 @@ from planner.io.overrides import child, item, place, read_override, words_of
 from planner.io.references import structure
 from planner.io.schemas import kind_of
 from planner.io.strict_yaml import Problem, YamlDocument, YamlError, parse, read_text
-from planner.io.traces import TraceError, TraceTable, read_trace
+from planner.io.traces import TraceError, TraceTable, read_counts, read_trace
 from planner.model.checked import adapter, described, written
+from planner.model.parts.pipelines import EdgeSpec, FanOutSpec
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.replications import HORIZON_S, horizon_s, longest_slo_s, warmup_s
 from planner.model.scenario import Scenario
@@ -81,7 +82,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str]) -> Loaded:
     reader = ScenarioReader(no_answer(parsed(text, path), path))
     for override in overrides:
         reader.override(override)
-    scenario = reader.scenario()
+    scenario = reader.counted(path.parent, reader.scenario())
     traces = reader.traces(path.parent, scenario) if scenario else {}
     if scenario and not reader.problems:
         reader.check_demand(Loaded(scenario, "", path, traces))
@@ -351,6 +352,34 @@ class ScenarioReader:
         elif early_s + late_s >= horizon_s:
             why = f"a warm-up of {early_s:g} s and the longest latency, {late_s:g} s"
             self.report(("horizon",), f"must be longer than {why}, got {horizon_s:g} s. Make it longer.")
+
+    def counted(self, directory: Path, scenario: Scenario | None) -> Scenario | None:
+        """The same with the counts of recorded fan-outs in the place of the files that hold them."""
+        if scenario is None or self.problems:  # a part that is wrong cannot be made anew
+            return scenario
+        pipelines = list(scenario.pipelines)
+        for i, pipeline in enumerate(pipelines):
+            named = [k for k, stage in enumerate(pipeline.stages) if any(edge.fan_out.trace for edge in stage.after)]
+            stages = list(pipeline.stages)
+            for k in named:
+                edges = enumerate(stages[k].after)
+                place = ("pipelines", i, "stages", k, "after")
+                stages[k] = replace(stages[k], after=tuple(self.edge(directory, place, *edge) for edge in edges))
+            if named:
+                pipelines[i] = replace(pipeline, stages=tuple(stages))
+        return replace(scenario, pipelines=tuple(pipelines))
+
+    def edge(self, directory: Path, place: Steps, number: int, edge: EdgeSpec) -> EdgeSpec:
+        """A way to a stage, with its counts where a file holds them."""
+        trace, column = edge.fan_out.trace, edge.fan_out.column
+        if trace is None or column is None:
+            return edge
+        try:
+            return replace(edge, fan_out=FanOutSpec(counts=read_counts(directory / trace, column)))
+        except TraceError as error:
+            listed = (*place, number) in self.document.places
+            self.report((*place, *([number] * listed), "fan_out", "trace"), str(error))
+            return edge
 
     def traces(self, directory: Path, scenario: Scenario) -> dict[int, TraceTable]:
         """Recorded arrivals of the streams that have a trace."""

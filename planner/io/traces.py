@@ -11,6 +11,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,8 @@ SPAN = re.compile(r"#\s*from\s+(\d.*?)\s*,\s*lasts\s+(.*?)\s*", re.IGNORECASE)
 """Comment above the header of a CSV, e.g. `# from 0 s, lasts 240 s`."""
 MOST_ARRIVALS = 15_000_000
 """Most arrivals of one recording: BurstGPT has ten million."""
+MOST_COUNTS, LARGEST_COUNT = 100_000, 10_000
+"""Of a column of counts: three hours of a camera at 10 fps."""
 LONGEST_LINE = 1_000_000
 DATES_AT_ONCE = 100_000
 LONGEST_DATE, NO_DATE = 45, "none"
@@ -136,15 +139,9 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
 
     BurstGPT: plain CSV whose token counts must be whole numbers. Mooncake: one JSON object a line.
     """
-    try:
-        raw = read_bytes(path)
-    except FileError as error:
-        raise TraceError(f"{path}: {error}. Name a whole CSV file with time stamps.") from None
-    if max(raw.count(b"\n"), raw.count(b"\r")) > MOST_ARRIVALS:
-        raise TraceError(f"{path}: holds more than {MOST_ARRIVALS:,} rows. Cut it into parts.")
-    try:
-        file = Body(raw).open()
-        header, start, span = read_header(file, path)
+    raw = whole(path, MOST_ARRIVALS)
+    with csv_faults(path, "Write a column `arrival_s` of seconds."):
+        header, start, span = read_header(Body(raw).open(), path)
         body = Body(raw, start)
         if header[0].startswith("{"):
             return read_mooncake(Body(raw), path, column)
@@ -154,10 +151,43 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
         if header[index] == "Timestamp" and set(header) >= BURST_COLUMNS:
             return read_burst(body, path, header, span)
         return read_stamps(body, path, index, span)
+
+
+def read_counts(path: Path, column: str) -> tuple[int, ...]:
+    """A column of counts in a CSV file, row by row: the cars in each frame."""
+    raw = whole(path, MOST_COUNTS)
+    with csv_faults(path, "Write a column of counts."):
+        header, start, _ = read_header(Body(raw).open(), path)
+        index, body = column_named(header, column, path), Body(raw, start)
+        cells = [row[index] if index < len(row) else "" for row in rows(body)]
+        if not all(map(a_count, cells)):
+            refuse_first_bad(body, path, index, a_count)
+    counts = tuple(int(float(cell)) for cell in cells)
+    if not any(counts):
+        raise TraceError(f"{path}: column {quoted(column)} must hold one count above 0. Give some.")
+    return counts
+
+
+def whole(path: Path, rows_max: int) -> bytes:
+    """All that is in a recording; TraceError where that is too much."""
+    try:
+        raw = read_bytes(path)
+    except FileError as error:
+        raise TraceError(f"{path}: {error}. Name a whole CSV file.") from None
+    if max(raw.count(b"\n"), raw.count(b"\r")) > rows_max:
+        raise TraceError(f"{path}: holds more than {rows_max:,} rows. Cut it into parts.")
+    return raw
+
+
+@contextmanager
+def csv_faults(path: Path, remedy: str) -> Iterator[None]:
+    """Turns what is wrong with the form of a file into a TraceError."""
+    try:
+        yield
     except UnicodeDecodeError:
         raise TraceError(f"{path}: is not UTF-8 text. Save the file as UTF-8.") from None
     except csv.Error as error:
-        raise TraceError(f"{path}: is not CSV: {error}. Write a column `arrival_s` of seconds.") from None
+        raise TraceError(f"{path}: is not CSV: {error}. {remedy}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +244,7 @@ def span_of(found: re.Match[str], place: str) -> Span:
 def time_column(header: list[str], column: str | None, path: Path) -> int:
     """Index of the column of time stamps."""
     if column is not None:
-        if column in header:
-            return header.index(column)
-        hint = did_you_mean(column, header)
-        known = f" Known: {', '.join(header)[:200]}." if all(map(COLUMN.fullmatch, header)) else ""
-        raise TraceError(f"{path}: has no column {quoted(column)}.{hint}{known}")
+        return column_named(header, column, path)
     lowered = [name.lower() for name in header]
     if found := next((name for name in TIME_COLUMNS if name in lowered), None):
         return lowered.index(found)
@@ -226,6 +252,15 @@ def time_column(header: list[str], column: str | None, path: Path) -> int:
         f"{path}: has no column of time stamps: {columns_shown(header)} is called {', '.join(TIME_COLUMNS)}. "
         "Name it with `column`, on the command line with --column."
     )
+
+
+def column_named(header: list[str], column: str, path: Path) -> int:
+    """Index of a column."""
+    if column in header:
+        return header.index(column)
+    hint = did_you_mean(column, header)
+    known = f" Known: {', '.join(header)[:200]}." if all(map(COLUMN.fullmatch, header)) else ""
+    raise TraceError(f"{path}: has no column {quoted(column)}.{hint}{known}")
 
 
 def columns_shown(header: list[str]) -> str:
@@ -373,6 +408,14 @@ def numeric(text: str) -> bool:
         return False
 
 
+def a_count(text: str) -> bool:
+    """True for a whole number of items; `3.0` is one."""
+    try:
+        return 0 <= float(text) <= LARGEST_COUNT and float(text).is_integer()
+    except ValueError:
+        return False
+
+
 def dated(text: str) -> bool:
     """True for an ISO date with time."""
     try:
@@ -383,6 +426,7 @@ def dated(text: str) -> bool:
 
 WANTED: dict[Callable[[str], bool], str] = {
     numeric: "seconds from 0 on",
+    a_count: f"a whole number from 0 to {LARGEST_COUNT:,}",
     dated: "a date with time like `2023-11-16 18:17:03.97`",
 }
 

@@ -246,7 +246,7 @@ def edge(spec: EdgeSpec) -> Edge:
 def fan_out(spec: FanOutSpec) -> FanOut:
     """A number of items."""
     if spec.counts:
-        return FanOut(mean=mean_of(spec), kind=FanOutKind.TABLE, counts=spec.counts)
+        return FanOut(mean=mean_of(spec), kind=FanOutKind.RECORDED, counts=spec.counts)
     if spec.poisson:
         return FanOut(mean=spec.mean, kind=FanOutKind.POISSON)
     return FanOut(mean=spec.mean, kind=FanOutKind.GEOMETRIC if spec.geometric else FanOutKind.FIXED)

@@ -7,8 +7,8 @@ from itertools import pairwise
 from simulator.errors import DeploymentError
 from simulator.world.deployment import Deployment
 from simulator.world.pipelines import (
+    RECORDS,
     Edge,
-    FanOutKind,
     ModelWork,
     Pipeline,
     PipelineStage,
@@ -56,7 +56,7 @@ def _check_edges(pipeline: Pipeline) -> None:
             raise DeploymentError(
                 f"{place}: share must be above 0 and at most 1, got {edge.share:g}. Write 0.3 for 30 %."
             )
-        if edge.fan_out.kind is FanOutKind.TABLE and not edge.fan_out.counts:
+        if edge.fan_out.kind in RECORDS and not edge.fan_out.counts:
             raise DeploymentError(f"{place}: a table of fan-outs needs counts, got none. Give it one or more.")
         if (least := min((edge.fan_out.mean, *edge.fan_out.counts))) < 0:
             raise DeploymentError(f"{place}: fan-out must be 0 or more, got {least:g}. A share says how many go on.")

@@ -69,7 +69,7 @@ def _items(counts: Sequence[Counts], before: Sequence[StageItems], frame_count: 
 
 def _follow(edge: Edge, source: Sources, rng: np.random.Generator) -> Counts:
     """How many items follow from each of those that have these sources."""
-    counts = fan_outs(edge.fan_out, len(source), rng)
+    counts = fan_outs(edge.fan_out, source, rng)
     if edge.share < 1:
         counts = np.where(rng.random(len(source)) < edge.share, counts, 0)
     return counts if edge.every == 1 else np.where(_in_turn(source, edge.every, rng), counts, 0)
@@ -77,17 +77,34 @@ def _follow(edge: Edge, source: Sources, rng: np.random.Generator) -> Counts:
 
 def _in_turn(source: Sources, every: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which of these are the turn of their source, one in `every`."""
-    order = np.argsort(source, kind="stable")
-    _, begins, counts = np.unique(source[order], return_index=True, return_counts=True)
-    first = np.array([rng.integers(every) for _ in begins], dtype=np.int64)
-    number = np.arange(len(source)) - np.repeat(begins, counts)
-    goes = np.zeros(len(source), dtype=np.bool_)
-    goes[order] = number % every == np.repeat(first, counts)
+    group, number, counts = _by_source(source)
+    first = np.array([rng.integers(every) for _ in counts], dtype=np.int64)
+    goes: NDArray[np.bool_] = number % every == first[group]
     return goes
 
 
-def fan_outs(fan_out: FanOut, count: int, rng: np.random.Generator) -> Counts:
-    """So many draws. Of a fixed 2.5 half are 2 and half 3, at random."""
+def _by_source(source: Sources) -> tuple[Counts, Counts, Counts]:
+    """Of each item, which source it is of and how many of that came before it; and how many each source has."""
+    _, group, counts = np.unique(source, return_inverse=True, return_counts=True)
+    order = np.argsort(group, kind="stable")
+    number = np.empty(len(source), dtype=np.int64)
+    number[order] = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return group, number, counts
+
+
+def _recorded(table: Counts, source: Sources, rng: np.random.Generator) -> Counts:
+    """Counts in their order for each source. Where each begins is random, but of one that goes through all of them the
+    first begins at the first, as recorded arrivals do."""
+    group, number, counts = _by_source(source)
+    first = rng.integers(len(table), size=len(counts))
+    if len(counts) and counts[0] >= len(table):
+        first[0] = 0
+    return np.take(table, number + first[group], mode="wrap")
+
+
+def fan_outs(fan_out: FanOut, source: Sources, rng: np.random.Generator) -> Counts:
+    """A draw for each item of these sources. Of a fixed 2.5 half are 2 and half 3, at random."""
+    count = len(source)
     match fan_out.kind:
         case FanOutKind.FIXED:
             whole = int(fan_out.mean)
@@ -98,3 +115,5 @@ def fan_outs(fan_out: FanOut, count: int, rng: np.random.Generator) -> Counts:
             return rng.geometric(1 / (1 + fan_out.mean), count) - 1
         case FanOutKind.TABLE:
             return np.resize(np.array(fan_out.counts, dtype=np.int64), count)
+        case FanOutKind.RECORDED:
+            return _recorded(np.array(fan_out.counts, dtype=np.int64), source, rng)

@@ -22,7 +22,13 @@ class FanOutKind(StrEnum):
     GEOMETRIC = "geometric"
     """On 0, 1, 2 and so on: most have few, some have many."""
     TABLE = "table"
-    """The counts of a recording in their order, repeated."""
+    """Counts in their order, repeated, whichever source a frame is of."""
+    RECORDED = "recorded"
+    """The same, but each source goes through them on its own, from a place of its own."""
+
+
+RECORDS = (FanOutKind.TABLE, FanOutKind.RECORDED)
+"""Kinds that have counts instead of a mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,12 @@ class FanOut:
     mean: float = 1.0
     kind: FanOutKind = FanOutKind.FIXED
     counts: tuple[int, ...] = ()
-    """Of a table; its mean is theirs."""
+    """Of a table or a recording; its mean is theirs."""
 
     @property
     def items(self) -> float:
         """Mean number. A table of 2, 0 and 4: 2."""
-        return sum(self.counts) / len(self.counts) if self.kind is FanOutKind.TABLE else self.mean
+        return sum(self.counts) / len(self.counts) if self.kind in RECORDS else self.mean
 
     @property
     def is_fixed(self) -> bool:

@@ -94,10 +94,12 @@ class OrShorter:
 
 def _resolution(value: object) -> object:
     """`1920x1080` as width and height."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
     match = re.fullmatch(r"(\d{2,5})x(\d{2,5})", value.lower()) if isinstance(value, str) else None
-    if match is None and not isinstance(value, list | tuple):
+    if match is None:
         raise ValueError("must be width x height. Write e.g. `1920x1080`.")
-    return tuple(map(int, match.groups())) if match else value
+    return tuple(map(int, match.groups()))
 
 
 Resolution = Annotated[

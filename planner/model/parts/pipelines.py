@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -28,7 +29,6 @@ MODEL_KEYS = ("model", "profile", "factory")
 """Keys by which a stage names a model."""
 BESIDE_MODEL = ("input", "precision", "runtime", "max_queue_delay")
 BESIDE_DECODE = ("resolution", "memory")
-
 
 OTHER_NAMES = {"h.264": Codec.H264, "h265": Codec.HEVC, "h.265": Codec.HEVC, "h265-10bit": Codec.HEVC_10BIT}
 """Names by which codecs are known too."""
@@ -57,14 +57,16 @@ def _edges(value: object) -> object:
 
 def spread(fan_out: Mapping[str, Any]) -> Iterator[Wrong]:
     """Errors where a fan-out is stated in two ways."""
-    ways = [key for key in ("poisson", "geometric", "counts") if fan_out.get(key)]
+    ways = [key for key in ("poisson", "geometric", "counts", "trace") if fan_out.get(key)]
     if len(ways) > 1:
         yield (ways[1],), f"cannot stand beside `{ways[0]}`: counts vary in one way. Keep one of them."
     counts = fan_out.get("counts", (1,))
     if isinstance(counts, list | tuple) and not any(counts):
         yield ("counts",), "must hold one count above 0. Give some, or leave the stage out."
-    if fan_out.get("counts") and "mean" in fan_out:
-        yield ("mean",), "cannot stand beside `counts`, which have a mean of their own. Leave it out."
+    if "mean" in fan_out and ways and ways[-1] in ("counts", "trace"):
+        yield ("mean",), f"cannot stand beside `{ways[-1]}`, which has a mean of its own. Leave it out."
+    if bool(fan_out.get("trace")) != bool(fan_out.get("column")):
+        yield (), "`trace` and `column` go together: a file, and its column of counts. Give both.", "trace", "column"
 
 
 def work(stage: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -185,7 +187,11 @@ class FanOutSpec:
     geometric: bool = False
     """Their number is geometric with this mean, from 0: often none, sometimes many."""
     counts: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] = ()
-    """Instead of a mean: counts of a recording, frame by frame, repeated."""
+    """Instead of a mean: counts of a recording, frame by frame, repeated. Each source has its own place in them."""
+    trace: Path | None = None
+    """Instead of `counts`: a CSV that holds them, relative to the scenario's file."""
+    column: str | None = None
+    """With `trace`: the column of counts, a row for each frame."""
 
 
 FanOutAsked = Annotated[FanOutSpec, BeforeValidator(_fan_out), OrShorter({"type": "number", "exclusiveMinimum": 0})]

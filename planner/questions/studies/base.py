@@ -88,7 +88,7 @@ class Base:
 
     def served(self, reader: ScenarioReader, factor: float) -> Loaded | None:
         """A scenario of serving with its recordings, its rates times a factor; None, or problems, where it is none."""
-        scenario = reader.scenario()
+        scenario = reader.counted(self.path.parent, reader.scenario())
         if scenario is None or reader.problems:
             return None
         found = {}

@@ -28,6 +28,8 @@ HOST = "host"
 CORE = Station(id="core", host=HOST, kind=HOST, servers=1)
 """One core of the machine does all that is not a model; the device's own thread has another."""
 PICTURES = 60
+ONE_CAMERA = np.zeros(PICTURES, dtype=np.int32)
+"""The source of each picture."""
 """Of the video, which then begins again."""
 MOST_OBJECTS = 9
 """In a picture: its lanes."""
@@ -60,7 +62,7 @@ def scene_of(scenario: Scenario) -> Scene | None:
     counts = np.zeros(PICTURES, dtype=np.int64)
     for stage in spec.stages:
         if step_of(stage) == CROP:
-            drawn = fan_outs(fan_out(stage.after[0].fan_out), PICTURES, np.random.default_rng(scenario.seed))
+            drawn = fan_outs(fan_out(stage.after[0].fan_out), ONE_CAMERA, np.random.default_rng(scenario.seed))
             counts = np.minimum(drawn, MOST_OBJECTS)
     steps = {stage.name: step for stage in spec.stages if (step := step_of(stage))}
     return Scene(width=width, height=height, counts=tuple(counts.tolist()), steps=steps)

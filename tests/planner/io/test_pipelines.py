@@ -6,8 +6,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from planner.io.load import ScenarioError, load_text, schema, workload
+from planner.io.load import Loaded, ScenarioError, load_text, schema, workload
 from planner.io.strict_yaml import parse
+from planner.io.warm import key_of
 from planner.model.choices import Codec
 from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, StageSpec
 from planner.objects import Scenario
@@ -182,6 +183,60 @@ def test_what_is_wrong_is_said_in_one_line(old: str, new: str, line: str) -> Non
     assert all("\n" not in one for one in found)
 
 
+RECORDED = "fan_out: {trace: cars.csv, column: cars}"
+CARS = "frame,cars,note\n0,3,busy\n# nobody\n1,0,\n2,12.0,\n"
+
+
+def recorded(folder: Path, content: str, fan_out: str = RECORDED, *overrides: str) -> Loaded:
+    """The crossing with the counts of its vehicles in a file."""
+    (folder / "cars.csv").write_text(content)
+    text = CROSSING.replace("fan_out: {mean: 3.2, poisson: true}", fan_out)
+    return load_text(text, folder / "made.yaml", overrides)
+
+
+def test_a_column_of_a_file_is_the_same_as_its_counts(tmp_path: Path) -> None:
+    """Whatever way it is read by; another content is another question, so no kept answer is taken for it."""
+    given = recorded(tmp_path, CARS, "fan_out: {counts: [3, 0, 12]}")
+    read_ = recorded(tmp_path, CARS)
+    assert read_.scenario == given.scenario
+    changed = f"pipelines[0].stages[4].after={{stage: detect, {RECORDED}}}"
+    assert recorded(tmp_path, CARS, RECORDED, changed).scenario.pipelines[0].stages[4].after == (
+        EdgeSpec(stage="detect", fan_out=FanOutSpec(counts=(3, 0, 12))),
+    )
+    assert key_of(read_, [], "day") != key_of(recorded(tmp_path, CARS.replace("3", "4")), [], "day")
+
+
+@pytest.mark.parametrize(
+    ("fan_out", "content", "problem"),
+    [
+        (
+            "fan_out: {trace: cars.csv, column: car}",
+            CARS,
+            "has no column `car`. Did you mean `cars`? Known: frame, cars",
+        ),
+        (RECORDED, CARS.replace("12.0", "-2"), "cars.csv:5: must be a whole number from 0 to 10,000, got `-2`. Mend"),
+        (RECORDED, CARS.replace("12.0", "2.5"), "cars.csv:5: must be a whole number from 0 to 10,000, got `2.5`."),
+        (RECORDED, CARS.replace("12.0", "nan"), "cars.csv:5: must be a whole number from 0 to 10,000, got `nan`."),
+        (RECORDED, CARS.replace("2,12.0,", "2"), "cars.csv:5: must be a whole number from 0 to 10,000, got nothing."),
+        (RECORDED, "frame,cars\n", "column `cars` must hold one count above 0."),
+        (RECORDED, "frame,cars\n0,0\n", "column `cars` must hold one count above 0."),
+        (RECORDED, "", "is empty"),
+        (RECORDED, "cars\n" + 100_001 * "1\n", "holds more than 100,000 rows"),
+        ("fan_out: {trace: none.csv, column: cars}", CARS, "none.csv: "),
+        ("fan_out: {trace: cars.csv}", CARS, "fan_out: `trace` and `column` go together"),
+        ("fan_out: {column: cars}", CARS, "fan_out: `trace` and `column` go together"),
+        ("fan_out: {mean: 3, trace: cars.csv, column: cars}", CARS, "mean: cannot stand beside `trace`"),
+        ("fan_out: {poisson: true, trace: cars.csv, column: cars}", CARS, "trace: cannot stand beside `poisson`"),
+    ],
+)
+def test_recorded_counts_that_cannot_be_are_refused(tmp_path: Path, fan_out: str, content: str, problem: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        recorded(tmp_path, content, fan_out)
+    (line,) = refused.value.problems
+    assert problem in line
+    assert line.startswith(f"{tmp_path}/made.yaml:9:")
+
+
 def test_a_stage_behind_a_circle_is_never_reached() -> None:
     found = refusals("after: decode}", "after: [decode, track]}")
     assert sum("is never reached" in one for one in found) == 3
@@ -214,6 +269,7 @@ def test_pipelines_are_checked_in_python_too() -> None:
         streams=[{"model": "p", "rate": "10 fps"}],
     )
     assert made.pipelines[0].stages == (one,)
+    assert StageSpec(name="decode", decode="h264", resolution=(1280, 720)).resolution == (1280, 720)
     with pytest.raises(InputError, match=re.escape("StageSpec: does nothing")):
         StageSpec(name="idle")
     with pytest.raises(InputError, match=re.escape("no stage is called `detekt`. Did you mean `detect`?")):

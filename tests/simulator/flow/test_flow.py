@@ -36,13 +36,31 @@ def seen(
 def test_draws_of_a_fan_out_have_its_mean(kind: FanOutKind) -> None:
     """Within five standard errors of 40,000 draws, and no draw of a fixed one is off by more than one."""
     given = FanOut(2.3, kind, (0, 1, 6, 2))
-    drawn = fan_outs(given, 40_000, np.random.default_rng(1))
+    drawn = fan_outs(given, np.zeros(40_000, dtype=np.int32), np.random.default_rng(1))
     assert abs(np.mean(drawn) - given.items) <= 5 * np.std(drawn) / 200
     assert drawn.min() >= 0
     if kind is FanOutKind.FIXED:
         assert set(drawn.tolist()) == {2, 3}
-    if kind is FanOutKind.TABLE:
+    if kind in (FanOutKind.TABLE, FanOutKind.RECORDED):
         assert drawn[:8].tolist() == [0, 1, 6, 2, 0, 1, 6, 2]
+
+
+def test_each_camera_goes_through_a_recording_in_its_order() -> None:
+    """Six cameras, whose frames come mixed: each sees all of it in turn, the first from the first row on."""
+    recording = np.array([0, 1, 6, 2, 2, 9, 4])
+    asked = pipelines.pipeline(model("all"), model("cars", after("all", 1, FanOutKind.RECORDED, counts=(*recording,))))
+    source = np.random.default_rng(3).permuted(np.repeat(np.arange(6, dtype=np.int32), 21))
+    begins: list[set[int]] = [set() for _ in range(6)]
+    for seed in range(40):
+        drawn = draw_items(asked, Demand(np.arange(126) / 10, source), seed)
+        items = np.bincount(drawn["cars"].frame, minlength=126)
+        for camera in range(6):
+            seen_there = items[source == camera]
+            turned = [first for first in range(7) if np.array_equal(seen_there, np.tile(np.roll(recording, -first), 3))]
+            assert len(turned) == 1
+            begins[camera] |= set(turned)
+    assert begins[0] == {0}
+    assert all(len(places) > 3 for places in begins[1:])
 
 
 @pytest.mark.parametrize("cameras", [1, 3, 4])

@@ -119,6 +119,16 @@ def test_bursts_of_a_fan_out_wait_for_each_other(
     agrees(waits(seen, "p.b"), theory.bulk_arrivals_wait_s(1.0, mean, second_moment, service_s))
 
 
+def test_a_recording_of_many_cameras_is_bursts_of_its_counts() -> None:
+    """Two hundred at random, each in its own place of the recording: the next frame knows nothing of the last."""
+    cars = after("a", kind=FanOutKind.RECORDED, counts=(0, 1, 6, 3))
+    deployed = pipelines.deployment(pipelines.pipeline(work("a", 0.5, cv=1.0), work("b", 0.24, cars, cv=1.0)))
+    asked = Workload((Stream("p", Poisson(1 / 200), 200),))
+    seen = [simulate(deployed, asked, HORIZON_S, seed) for seed in range(REPLICATIONS)]
+    agrees(waits(seen, "p.a"), theory.mg1_wait_s(1.0, 0.5, 1.0))
+    agrees(waits(seen, "p.b"), theory.bulk_arrivals_wait_s(1.0, 2.5, 11.5, 0.24))
+
+
 @pytest.mark.parametrize("load", [0.3, 0.7])
 def test_a_fork_of_two_markov_queues_and_their_join(load: float) -> None:
     """Exact for two servers: Flatto and Hahn (1984), as Nelson and Tantawi (1988) write it."""
