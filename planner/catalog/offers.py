@@ -146,6 +146,13 @@ def _own_wanted(buy: BuySpec) -> list[OwnMachine]:
     return [machine for machine in buy.own if not buy.gpus or machine.gpu in buy.gpus]
 
 
+def own_left_out(buy: BuySpec) -> list[PlanWarning]:
+    """Machines of one's own whose kind of GPU is not among those that are named, each in a warning."""
+    wanted = _own_wanted(buy)
+    left = [f"{machine.name} ({machine.gpu})" for machine in buy.own if machine not in wanted]
+    return [PlanWarning(what=Statement(code=Code.OWN_LEFT_OUT, subjects=(name,))) for name in left]
+
+
 def _judged(catalog: Catalog, rented: Sequence[Instance], buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:
     """Instances that may be had, and those that may not."""
     judged = [_judge(catalog, instance, buy) for instance in rented]

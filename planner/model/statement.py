@@ -78,6 +78,7 @@ class Code(StrEnum):
     STALE_PRICES = "stale-prices"
     SPOT = "spot"
     RETIRED = "retired"
+    OWN_LEFT_OUT = "own-left-out"
     PREDICTED = "predicted"
     BATCHES_END = "batches-end"
     PARTLY_ASSUMED = "partly-assumed"

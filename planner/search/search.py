@@ -8,7 +8,7 @@ from functools import cache, partial
 from itertools import chain
 from math import inf
 
-from planner.catalog.offers import Catalog, Offer, kinds_on_offer, offers
+from planner.catalog.offers import Catalog, Offer, kinds_on_offer, offers, own_left_out
 from planner.io.load import Loaded, workload
 from planner.io.warm import versions
 from planner.model.candidate import Candidate
@@ -168,6 +168,7 @@ def plan_of_one_way(
         outlooks=ahead.outlooks,
         precisions=tuple(other_precisions(question, catalog, predictor, shown, shared)),
         measure_next=ahead.measure_next,
+        warnings=tuple(own_left_out(scenario.buy)),
         scenario_text=loaded.text,
         scenario_overrides=loaded.overrides,
     )
@@ -188,7 +189,7 @@ def plan_of_one_way(
         predictions=predictions(shown, predictor) if predictor else (),
         prices_as_of=oldest_price(answer),
         assumptions=assumptions(scenario, shown, catalog.assumptions),
-        warnings=search.warnings_of(shown, date.fromisoformat(created_at[:10])),
+        warnings=(*plan.warnings, *search.warnings_of(shown, date.fromisoformat(created_at[:10]))),
         latency=histograms(slo_s, shown.replay.latencies),
         timeline=shown.replay.timeline,
     )

@@ -214,6 +214,10 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "{all} can no longer be rented by who has none",
         "leave out `buy.retired` unless you still have access",
     ),
+    Code.OWN_LEFT_OUT: (
+        "your own {all} has no part in this, for buy.gpus does not name its GPU",
+        "add it to buy.gpus, or leave buy.gpus out",
+    ),
     Code.PREDICTED: (
         "nobody measured {few}: the probability that the SLOs hold is as good as the bands of their predictions",
         "measure with `planner calibrate` on such a GPU before you buy, and name the folder with `--profiles DIR`",

@@ -15,7 +15,7 @@ from calibrate.io.tables import csv_text, table
 from calibrate.published import names as identity
 from planner.catalog import collect
 from planner.catalog.files import SaleStatus
-from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, offers, stale, usual_days
+from planner.catalog.offers import SHIPPED, CatalogError, Offer, load_catalog, offers, own_left_out, stale, usual_days
 from planner.catalog.price_table import COLUMNS
 from planner.model.candidate import OnGpu
 from planner.model.choices import PriceKind
@@ -23,6 +23,7 @@ from planner.model.parts.machines import BuySpec, OwnMachine
 from planner.model.plan import Bottleneck
 from planner.model.statement import Code, Statement
 from planner.words.candidates import subject_name
+from planner.words.statements import warning_line
 
 CATALOG = load_catalog()
 PRICED = {(instance.provider, instance.name): instance for instance in reversed(CATALOG.instances)}
@@ -521,6 +522,16 @@ def test_with_machines_of_ones_own_nothing_is_rented():
     assert (offer.usd_per_hour, offer.price_kind, offer.as_of) == (0.3, None, "")
     assert refused == []
     assert offers(CATALOG, BuySpec(own=(replace(BOX, memory=None),)))[0][0].memory_bytes == 16_000_000_000
+
+
+def test_machines_of_ones_own_that_named_gpus_leave_out_are_told():
+    other = replace(BOX, name="small", gpu="T4")
+    buy = BuySpec(own=(BOX, other), providers=("aws",), gpus=("T4", "L4"))
+    assert {offer.gpu.name for offer in offers(CATALOG, buy)[0]} == {"T4", "L4"}
+    (told,) = map(warning_line, own_left_out(buy))
+    assert told.startswith("your own box (V100) has no part in this")
+    assert "add it to buy.gpus" in told
+    assert own_left_out(replace(buy, gpus=())) == own_left_out(replace(buy, gpus=("T4", "V100"))) == []
 
 
 def test_with_providers_both_are_on_offer():

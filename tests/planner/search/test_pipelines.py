@@ -15,6 +15,7 @@ from planner.model.parts.pipelines import EdgeSpec, FanOutSpec, PipelineSpec, St
 from planner.model.parts.streams import Phase, StreamSpec
 from planner.model.plan import Bottleneck, Plan
 from planner.model.scenario import Scenario
+from planner.model.statement import Code
 from planner.placing.sizing import needs, size
 from planner.search.question import Question
 from planner.show.text.pipelines.resources import resource_line
@@ -101,6 +102,16 @@ def test_an_answer_has_its_stages_and_what_is_taken_of_each_resource() -> None:
     cores = next(one for one in found.resources if one.kind is Bottleneck.HOST_CORES)
     frames_rps = 0.95 * 80
     assert cores.load == pytest.approx(frames_rps * 0.001 / cores.servers)
+
+
+def test_an_answer_says_which_boxes_of_ones_own_it_leaves_out() -> None:
+    """Also where nothing is found."""
+    only = BuySpec(own=BOXES, gpus=("T4",))
+    for cameras, feasible in ((8, True), (300, False)):
+        found = planned(street(two_stages(FanOutSpec()), cameras, buy=only), library(0.002, 0.001))
+        assert found.recommendation.feasible == feasible
+        left = [one.what.subjects for one in found.warnings if one.what.code is Code.OWN_LEFT_OUT]
+        assert left == [("v100 (V100)",)]
 
 
 def decoding(cameras: int, **changes: object) -> Scenario:
