@@ -1,1 +1,0 @@
-"""Pipelines in words."""

@@ -1,1 +1,0 @@
-"""What a plan would do under other circumstances, in words."""
