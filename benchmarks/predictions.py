@@ -33,7 +33,6 @@ from planner.prediction.transfer import (
     held_out_errors,
     layer_model,
     measured_ratio,
-    pixel_scale,
     sheet_ratio,
 )
 
@@ -255,6 +254,10 @@ def _roofline() -> Case:
 # Pixels
 
 
+PIXEL_SPREAD = 0.04
+"""Of time at another resolution over time times pixels, full batches on a GPU."""
+
+
 def pixels(device: str) -> Case:
     """Each model at a larger resolution from a smaller one, both in full batches on a GPU, time with pixels."""
     by_model: dict[str, list[tuple[int, Row]]] = {}
@@ -262,7 +265,7 @@ def pixels(device: str) -> Case:
         if row.batch >= FULL_BATCH or device == "i9-10940X":
             by_model.setdefault(model, []).append((size, row))
     pairs = [pair for sizes in by_model.values() for pair in combinations(sorted(sizes, key=lambda s: s[0]), 2)]
-    told = tuple(pixel_scale(small.sample_s, small.batch, 0.0, a, b)[0] for (a, small), (b, _) in pairs)
+    told = tuple(around(small.sample_s * (b / a) ** 2, PIXEL_SPREAD) for (a, small), (b, _) in pairs)
     kind = "one picture at a time" if device == "i9-10940X" else "full batches"
     return Case(f"{device}, other pixels, {kind}", told, tuple(large.sample_s for _, (_, large) in pairs))
 

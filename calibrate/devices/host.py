@@ -4,7 +4,7 @@ Needs torch; video is decoded by PyAV where that is installed.
 """
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from importlib.util import find_spec
 from itertools import product
@@ -159,24 +159,31 @@ def decode_s(width: int, height: int, seconds: float) -> list[float]:
 
 
 def clip(width: int, height: int, frames: int = CLIP_FRAMES) -> bytes:
-    """A video in H.264, made here: a pattern that moves, with a little noise, at 30 frames a second."""
-    import av
-
+    """A video made here: a pattern that moves, with a little noise."""
     random = np.random.default_rng(1)
     noise = 6 * random.standard_normal((height + SHIFTED, width + SHIFTED), np.float32)
     rows, columns = np.arange(height, dtype=np.float32), np.arange(width, dtype=np.float32)
     down = 90 * np.cos(rows / 60)
+
+    def picture(number: int) -> Any:
+        top, left = random.integers(0, SHIFTED, 2)
+        wave = 127 + np.outer(down, np.sin((columns + 8 * number) / 40))
+        return np.clip(wave + noise[top : top + height, left : left + width], 0, 255).astype(np.uint8)
+
+    return encoded(map(picture, range(frames)), width, height, "gray")
+
+
+def encoded(pictures: Iterable[Any], width: int, height: int, colours: str) -> bytes:
+    """A video of pictures in H.264, at 30 frames a second."""
+    import av
+
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=30, options={"preset": "veryfast", "g": "30"})
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.time_base = Fraction(1, 30)
-        for number in range(frames):
-            top, left = random.integers(0, SHIFTED, 2)
-            wave = 127 + np.outer(down, np.sin((columns + 8 * number) / 40))
-            picture = np.clip(wave + noise[top : top + height, left : left + width], 0, 255)
-            shown = av.VideoFrame.from_ndarray(picture.astype(np.uint8), format="gray")
-            container.mux(stream.encode(shown))
+        for picture in pictures:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format=colours)))
         container.mux(stream.encode())
     return file.getvalue()
 

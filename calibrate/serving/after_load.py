@@ -24,7 +24,7 @@ from calibrate.io.files import lines_json, one_line, read_json, replacing
 from calibrate.io.points import Settings
 from calibrate.library.lookup import profile_file, profile_name
 from calibrate.serving.resident import Weights
-from calibrate.sweep.loads import Cooler
+from calibrate.sweep.loads import Cooler, copying
 from calibrate.sweep.measure import MeasuredModel
 from calibrate.sweep.request import Request
 from calibrate.zoo import zoo
@@ -155,13 +155,7 @@ def take_turn(one: Swapped, batch: int, weights: Weights, timer: Timer, times: S
 
 def usual_loads(weights: Weights, one: Swapped, device: Device, timer: Timer, cool: Cooler) -> list[float]:
     """Copies to memory at hand, as a calibration times them: one that does not count, then two."""
-    sources = [tensor for key in one.keys for tensor in weights.groups[key].host]
-    targets = [torch.empty_like(tensor, device=device.label) for tensor in sources]
-
-    def copy() -> None:
-        for target, source in zip(targets, sources, strict=True):
-            target.copy_(source, non_blocking=True)
-
+    copy = copying([tensor for key in one.keys for tensor in weights.groups[key].host], device)
     copy()
     taken = []
     for _ in range(RESIDENT_RUNS):

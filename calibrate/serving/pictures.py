@@ -3,14 +3,23 @@
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from calibrate.devices.host import CANDIDATES, TRACKS, assigned, cropped, letterboxed, random_boxes, resized, suppressed
+from calibrate.devices.host import (
+    CANDIDATES,
+    TRACKS,
+    assigned,
+    cropped,
+    encoded,
+    letterboxed,
+    random_boxes,
+    resized,
+    suppressed,
+)
 from calibrate.serving.served import Scene
 from calibrate.zoo.moving import BACKGROUND, COLOURS, LANES, SIDE, lane_top, object_height
 
@@ -26,18 +35,8 @@ SOMEWHERE: Box = (0, 0, 320, 240)
 
 @cache
 def road(width: int, height: int, counts: tuple[int, ...]) -> bytes:
-    """A video in H.264 of rectangles that move, each in its lane: in picture k as many as its count."""
-    import av
-
-    file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=30, options={"preset": "veryfast", "g": "30"})
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.time_base = Fraction(1, 30)
-        for picture in painted(width, height, counts):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
-    return file.getvalue()
+    """A video of rectangles that move, each in its lane: in picture k as many as its count."""
+    return encoded(painted(width, height, counts), width, height, "rgb24")
 
 
 def painted(width: int, height: int, counts: Sequence[int]) -> Iterator[Any]:

@@ -290,15 +290,11 @@ def _pooled_point(found: Sequence[PointOutcome | None], levels: Sequence[float])
 
 def _pooled_samples(found: Sequence[PointOutcome | None], levels: Sequence[float]) -> dict[str, list[float]]:
     """Samples of a point, of all sessions, each at the speed that is usual."""
-    names = dict.fromkeys(name for outcome in found if outcome for name in outcome.samples)
+    samples = [outcome.samples if outcome else {} for outcome in found]
     return {
-        name: _at_usual_speed([_samples(outcome, name) for outcome in found], levels, TYPICAL.get(name, median))
-        for name in names
+        name: _at_usual_speed([of_one.get(name, ()) for of_one in samples], levels, TYPICAL.get(name, median))
+        for name in dict.fromkeys(chain.from_iterable(samples))
     }
-
-
-def _samples(outcome: PointOutcome | None, name: str) -> Sequence[float]:
-    return outcome.samples.get(name, ()) if outcome else ()
 
 
 def _pooled_values(outcomes: Sequence[PointOutcome], pool: Any) -> PointOutcome:

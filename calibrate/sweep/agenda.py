@@ -50,12 +50,9 @@ def agenda(
     Layers and loading, then upward in batch size until memory ends, then the batches that fitted in random order: a
     device that warms up must not look like a larger batch. Last the soak of the largest batch, where one is asked for.
     """
-    listed = [*_of_model(request, group, done, seed)] if group.model else [_probe(name) for name in probes]
+    of_device = (Point(what=What.PROBE, probe=name) for name in probes)
+    listed = _of_model(request, group, done, seed) if group.model else of_device
     return [point for point in listed if point.key not in done]
-
-
-def _probe(name: str) -> Point:
-    return Point(what=What.PROBE, probe=name)
 
 
 def _of_model(request: Request, group: PointGroup, done: Mapping[str, PointOutcome], seed: int) -> Iterator[Point]:

@@ -32,6 +32,17 @@ def _fetched(weights: Sequence[torch.Tensor], device: Device) -> list[torch.Tens
     return [weight.to(device.label, copy=True) for weight in weights]
 
 
+def copying(source: Sequence[torch.Tensor], device: Device) -> Callable[[], None]:
+    """Copies weights to memory at hand on a device."""
+    targets = [torch.empty_like(tensor, device=device.label) for tensor in source]
+
+    def run() -> None:
+        for target, tensor in zip(targets, source, strict=True):
+            target.copy_(tensor, non_blocking=True)
+
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Cooler:
     """Drives what was copied last out of a processor's caches: weights that are loaded again were away for a while.
@@ -79,7 +90,7 @@ class Loads:
 
     def copies(self, source: Sequence[torch.Tensor]) -> list[float]:
         """Times of copying `source` over tensors that are there: as after an eviction, when memory is at hand."""
-        run = self._copying(source)
+        run = copying(source, self.device)
         return list(sample(self.timer, run, self.rule, warm_up(self.timer, run, self.rule), self.cool).wall_s)
 
     def by_size(self, sources: Mapping[str, Sequence[torch.Tensor]]) -> list[dict[str, Any]]:
@@ -87,7 +98,7 @@ class Loads:
         weights = sources["pageable_s"]
         listed = []
         for count in sorted({max(1, round(share * len(weights))) for share in PREFIXES}):
-            times = {kind: self._a_few(self._copying(held[:count])) for kind, held in sources.items()}
+            times = {kind: self._a_few(copying(held[:count], self.device)) for kind, held in sources.items()}
             listed.append({"bytes": size_bytes(weights[:count]), **times})
         return listed
 
@@ -122,15 +133,6 @@ class Loads:
                 return self._read_cold(path)
         except OSError as error:
             return [], {"left_out": f"weights could not be written to {tempfile.gettempdir()} ({error.strerror})"}
-
-    def _copying(self, source: Sequence[torch.Tensor]) -> Callable[[], None]:
-        targets = [torch.empty_like(tensor, device=self.device.label) for tensor in source]
-
-        def run() -> None:
-            for target, tensor in zip(targets, source, strict=True):
-                target.copy_(tensor, non_blocking=True)
-
-        return run
 
     def _a_few(self, run: Callable[[], object]) -> list[float]:
         """Times of up to `FEW` runs after one that does not count."""

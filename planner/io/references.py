@@ -13,6 +13,11 @@ from planner.units.reading import did_you_mean
 
 Entries = Sequence[tuple[int, dict[str, Any]]]
 """Items of a list, with their numbers."""
+NAMED = {
+    "models": ("model", "model", " and use `profile`"),
+    "pipelines": ("pipeline", "model or pipeline", ""),
+}
+"""What a list names, what else has names, and what helps besides names that differ."""
 
 
 def structure(data: dict[str, Any]) -> Iterator[Wrong]:
@@ -21,8 +26,7 @@ def structure(data: dict[str, Any]) -> Iterator[Wrong]:
     names = [name for _, name in named([*models, *pipelines])]
     asked = {str(entry.get("model")) for _, entry in streams}
     yield from nothing_to_serve(data)
-    yield from names_of_models(models, asked)
-    yield from names_of_pipelines(pipelines, models, asked)
+    yield from names_apart(models, pipelines, asked)
     yield from names_in_streams(streams, names)
     for i, entry in models:
         yield from below(("models", i), own_model(entry))
@@ -35,25 +39,31 @@ def structure(data: dict[str, Any]) -> Iterator[Wrong]:
             yield from below((key,), rule(data[key]))
 
 
-def names_of_models(models: Entries, asked: Set[str]) -> Iterator[Wrong]:
-    """Models of the same name, and models that no stream asks."""
-    seen: set[str] = set()
-    for i, name in named(models):
-        if name in seen:
-            yield ("models", i, "name"), f"`{name}` is the name of another model. Name them apart and use `profile`."
+def names_apart(models: Entries, pipelines: Entries, asked: Set[str]) -> Iterator[Wrong]:
+    """Names of models, pipelines and their stages that are not apart, and those that no stream asks."""
+    taken: set[str] = set()
+    yield from own_names("models", models, taken, asked)
+    yield from own_names("pipelines", pipelines, taken, asked)
+    stages = {i: mappings(entry, "stages") for i, entry in pipelines}
+    for i, name in named(pipelines):
+        yield from below(("pipelines", i), names_of_stages(name, stages[i], taken))
+
+
+def own_names(key: str, entries: Entries, taken: set[str], asked: Set[str]) -> Iterator[Wrong]:
+    """Names of models or pipelines that are `taken` before, and those that no stream asks."""
+    kind, others, remedy = NAMED[key]
+    for i, name in named(entries):
+        if name in taken:
+            yield (key, i, "name"), f"`{name}` is the name of another {others}. Name them apart{remedy}."
         elif asked and name not in asked:
-            yield ("models", i, "name"), unasked(name, "model")
-        seen.add(name)
+            unasked = f"no stream asks `{name}`. Add a stream with `model: {name}` or leave the {kind} out."
+            yield (key, i, "name"), unasked
+        taken.add(name)
 
 
 def named(entries: Entries) -> Iterator[tuple[int, str]]:
     """Number and name of those that have one."""
     return ((i, entry["name"]) for i, entry in entries if isinstance(entry.get("name"), str))
-
-
-def unasked(name: str, kind: str) -> str:
-    """What is wrong with a model or pipeline that no stream asks."""
-    return f"no stream asks `{name}`. Add a stream with `model: {name}` or leave the {kind} out."
 
 
 def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -65,19 +75,6 @@ def nothing_to_serve(data: Mapping[str, Any]) -> Iterator[Wrong]:
         yield ("models",), "is missing. Add it."
     elif data["models"] == []:
         yield ("models",), "must not be empty. Add at least one item."
-
-
-def names_of_pipelines(pipelines: Entries, models: Entries, asked: Set[str]) -> Iterator[Wrong]:
-    """Pipelines of the name of something else, those that no stream asks, and those that run no model."""
-    taken = {str(entry.get("name")) for _, entry in models}
-    stages = {i: mappings(entry, "stages") for i, entry in pipelines}
-    for i, name in named(pipelines):
-        if name in taken:
-            yield ("pipelines", i, "name"), f"`{name}` is the name of another model or pipeline. Name them apart."
-        elif asked and name not in asked:
-            yield ("pipelines", i, "name"), unasked(name, "pipeline")
-        taken.add(name)
-        yield from below(("pipelines", i), names_of_stages(name, stages[i], taken))
 
 
 def names_of_stages(name: str, stages: Entries, taken: Set[str]) -> Iterator[Wrong]:

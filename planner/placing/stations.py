@@ -182,7 +182,8 @@ def placed_stations(pipelines: Sequence[PipelineSpec], devices: Sequence[FleetGp
         usual_s = _usual_s(stages[0], devices)
         for place, device in _places(kind, devices).items():
             gpu = device.kind.gpu
-            count = servers(kind, gpu, 1 if kind == "decode" else _gpus_of(device.host, devices), device.cores)
+            gpus = 1 if kind == "decode" else sum(one.host == device.host for one in devices)
+            count = servers(kind, gpu, gpus, device.cores)
             times_s = [service_s(stage, gpu) for stage in stages]
             if count and max(times_s) < inf:
                 speed = usual_s / times_s[0]
@@ -206,10 +207,6 @@ def _places(kind: str, devices: Sequence[FleetGpu]) -> dict[str, FleetGpu]:
     if kind == "decode":
         return {device.id: device for device in devices}
     return {device.host: device for device in reversed(devices)}
-
-
-def _gpus_of(host: str, devices: Sequence[FleetGpu]) -> int:
-    return sum(device.host == host for device in devices)
 
 
 def _usual_s(stage: StageSpec, devices: Sequence[FleetGpu]) -> float:

@@ -63,7 +63,6 @@ class Strains:
     def __init__(self, models: Collection[str], sized: SizedModels, rules: Rules) -> None:
         fitting = {cell: one for cell, one in sized.items() if cell[0] in models and one.batches[0]}
         portions = [Portion(one, 1.0) for one in fitting.values()]
-        needs = [p.sized.need for p in portions]
         self.numbers: dict[Kind, dict[str, int]] = {}
         """Of each model on each kind that holds it."""
         self.names = [model for model, _ in fitting]
@@ -74,28 +73,9 @@ class Strains:
         self.kind_of = np.array([self.kinds[kind] for _, kind in fitting])
         self.width = max(map(len, self.numbers.values()), default=0) + 1
         """One more than the models that a GPU may hold: room to reckon in."""
-        asked = Asked(
-            spread=list(map(spread_of, portions)),
-            misses=list(map(misses_of, portions)),
-            gap_s=[need.gap_s for need in needs],
-            delay_s=[need.max_queue_delay_s for need in needs],
-            limit_s=list(map(rules.limit_s, portions)),
-            tightness=[rules.tightness.get(model, 1.0) for model, _ in fitting],
-            run_s=[run_times_s(p, rules) for p in portions],
-        )
-        held = Held(
-            memory_bytes=[float(kind.memory_bytes) for _, kind in fitting],
-            needed_rps=[need.needed_rps for need in needs],
-            least_work=[p.sized.least_work for p in portions],
-            context_bytes=[float(p.sized.context_bytes) for p in portions],
-            weight_bytes=[float(p.weight_bytes) for p in portions],
-            workspace_bytes=list(map(_workspaces, portions)),
-            load_s=[load_s(p, p.weight_bytes, rules) for p in portions],
-            longest=[len(p.latency_s) for p in portions],
-        )
-        self.models = Models(asked, held, rules.of_rounds)
-        layers = {model: {layer.key for layer in sized[model, kind].profile.layers} for model, kind in fitting}
-        self.exact = len(set().union(*layers.values())) == sum(map(len, layers.values()))
+        held = _held(portions, [kind for _, kind in fitting], rules)
+        self.models = Models(_asked(portions, rules), held, rules.of_rounds)
+        self.exact = not _share_layers(portions)
         """Whether it knows all there is: not where models share layers."""
 
     @property
@@ -194,6 +174,37 @@ class Exchanges:
         """What a GPU holds."""
         size = self.gpus.size[g]
         return list(zip(self.gpus.model[g, :size].tolist(), self.gpus.share[g, :size].tolist(), strict=True))
+
+
+def _asked(portions: Sequence[Portion], rules: Rules) -> Asked:
+    needs = [p.sized.need for p in portions]
+    return Asked(
+        spread=list(map(spread_of, portions)),
+        misses=list(map(misses_of, portions)),
+        gap_s=[need.gap_s for need in needs],
+        delay_s=[need.max_queue_delay_s for need in needs],
+        limit_s=list(map(rules.limit_s, portions)),
+        tightness=[rules.tightness.get(p.sized.model, 1.0) for p in portions],
+        run_s=[run_times_s(p, rules) for p in portions],
+    )
+
+
+def _held(portions: Sequence[Portion], kinds: Sequence[Kind], rules: Rules) -> Held:
+    return Held(
+        memory_bytes=[float(kind.memory_bytes) for kind in kinds],
+        needed_rps=[p.sized.need.needed_rps for p in portions],
+        least_work=[p.sized.least_work for p in portions],
+        context_bytes=[float(p.sized.context_bytes) for p in portions],
+        weight_bytes=[float(p.weight_bytes) for p in portions],
+        workspace_bytes=list(map(_workspaces, portions)),
+        load_s=[load_s(p, p.weight_bytes, rules) for p in portions],
+        longest=[len(p.latency_s) for p in portions],
+    )
+
+
+def _share_layers(portions: Sequence[Portion]) -> bool:
+    layers = {p.sized.model: {layer.key for layer in p.sized.profile.layers} for p in portions}
+    return len(set().union(*layers.values())) < sum(map(len, layers.values()))
 
 
 def _table(rows: Numbers) -> exchanges.Floats:

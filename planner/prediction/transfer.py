@@ -277,32 +277,6 @@ def layer_costs(terms: Floats, times: Floats) -> Floats:
     return costs
 
 
-def pixel_scale(time_s: float, batch: float, floor_s: float, before: int, after: int) -> tuple[Estimate, str]:
-    """Time of a batch at another resolution, and a warning where overhead, which pixels do not change, dominates.
-
-    SampleWork grows with pixels: 224 to 448 pixels are four times the work. `floor_s` is what a batch takes at least.
-    """
-    area = (after / before) ** 2
-    grown = around(max(time_s * area, floor_s), PIXEL_SPREAD)
-    overhead = min(floor_s / time_s, 1.0)
-    if overhead < OVERHEAD_MAX:
-        return grown, ""
-    # All overhead: time stays; no overhead: it scales. The truth is between.
-    low, high = sorted((time_s, time_s * area))
-    predicted_s = exp(overhead * log(time_s) + (1 - overhead) * log(max(time_s * area, 1e-30)))
-    warning = (
-        f"a batch of {batch:g} takes {time_s * 1e3:.3g} ms, of which {overhead:.0%} may be overhead that pixels do not"
-        f" change: time does not scale with pixels here; measure at {after} pixels, or in larger batches"
-    )
-    return Estimate(value=predicted_s, low=low, high=high), warning
-
-
-PIXEL_SPREAD = 0.04
-"""Of time at another resolution over time times pixels, full batches on a GPU; `python -m benchmarks predictions`."""
-OVERHEAD_MAX = 0.5
-"""Share of overhead in a batch's time above which pixels do not tell its time."""
-
-
 def _without(pairs: Sequence[Pair], i: int) -> Sequence[Pair]:
     return [*pairs[:i], *pairs[i + 1 :]]
 

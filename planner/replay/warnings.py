@@ -206,13 +206,17 @@ def _batch_ranges(trial: Trial) -> Iterator[PlanWarning]:
 
 def _evidence(trial: Trial) -> Iterator[PlanWarning]:
     """Profiles that rest on assumptions, or on layers for what they hold in memory."""
-    known = {name: p for name, p in _profiles(trial).items() if not p.portion.sized.profile.predicted}
-    assumed = [name for name, p in known.items() if evidence(p.portion.sized.profile, p.swapped) is Evidence.ASSUMED]
+    assumed, by_layers = [], []
+    for name, placed in _profiles(trial).items():
+        profile = placed.portion.sized.profile
+        if not profile.predicted and evidence(profile, placed.swapped) is Evidence.ASSUMED:
+            assumed.append(name)
+        elif not profile.predicted and profile.memory_evidence is Evidence.PREDICTED:
+            by_layers.append(name)
     if assumed:
         yield PlanWarning(what=Statement(code=Code.PARTLY_ASSUMED, subjects=tuple(assumed)))
-    by_layers = [name for name, p in known.items() if p.portion.sized.profile.memory_evidence is Evidence.PREDICTED]
-    if rest := tuple(name for name in by_layers if name not in assumed):
-        what = Statement(code=Code.MEMORY_PREDICTED, subjects=rest, figures={"error": TRACED_ERROR})
+    if by_layers:
+        what = Statement(code=Code.MEMORY_PREDICTED, subjects=tuple(by_layers), figures={"error": TRACED_ERROR})
         yield PlanWarning(what=what)
 
 

@@ -231,7 +231,7 @@ def as_planned(loaded: Loaded, catalog: Catalog, library: Profiles, kept: Plan) 
         spares=tuple(instances.spares for instances in best.instances),
         devices=tuple(devices.values()),
         placed=tuple(placed),
-        swap=planned_swap(scenario, kept),
+        swap=scenario.swap.over(kept.policies.eviction, prefetch=kept.policies.prefetch),
         seed=PLANNING if scenario.seed == kept.seed else scenario.seed,  # the plan's own, where no other is given
     )
 
@@ -281,17 +281,6 @@ def as_merged(loaded: Loaded, library: Profiles, kept: Plan) -> tuple[Loaded, Me
     if chosen is None:
         raise PlanMisfitError(f"merges {way}, which the scenario forbids. Plan the scenario anew.")
     return chosen.of(loaded), chosen.merged
-
-
-def planned_swap(scenario: Scenario, kept: Plan) -> SwapPolicy:
-    """How a plan swaps; what the scenario fixes goes first."""
-    given, planned = scenario.swap, kept.policies
-    return SwapPolicy(
-        eviction=planned.eviction if given.eviction is None else given.eviction,
-        prefetch=planned.prefetch if given.prefetch is None else given.prefetch,
-        pinned=given.pinned,
-        disk=given.disk,
-    )
 
 
 def offer_of(offered: Sequence[Offer], wanted: Instances) -> Offer:

@@ -58,43 +58,33 @@ def read_kept(path: Path, schemas: Sequence[str] = ()) -> Any:
     raise StoreError(f"{path}: {got}: must be one of {', '.join(schemas)}. {hint}.")
 
 
-DOCUMENTS = {
-    "plan": "plan",
-    "simulation": "simulation",
-    "training": "training",
-    "study": "studies",
-    "horizon": "horizons",
-    "whatif": "whatif",
+MODULES = {
+    "plan": ("documents.plan", "text.explained.plan"),
+    "simulation": ("documents.simulation", "text.explained.simulation"),
+    "training": ("documents.training", "text.explained.training"),
+    "study": ("documents.studies", "text.explained.study"),
+    "horizon": ("documents.horizons", "text.explained.horizon"),
+    "whatif": ("documents.whatif", "documents.whatif"),
 }
-"""By kind of answer: the module in `documents/` that makes what people read of it."""
-EXPLANATIONS = {
-    "plan": "plan",
-    "simulation": "simulation",
-    "training": "training",
-    "study": "study",
-    "horizon": "horizon",
-}
-"""The same in `text/explained/`: why an answer is what it is."""
+"""By kind of answer: what makes the document that people read of it, and the one that says why it is so."""
 
 
 def document_of(answer: Any) -> Document:
     """What people read of it."""
-    return _made("planner.show.documents", DOCUMENTS[_kind(answer)], answer)
+    return _made(MODULES[_kind(answer)][0], answer)
 
 
 def explanation_of(answer: Any) -> Document:
     """Why it is what it is; its document, where nothing more is known."""
-    if _kind(answer) not in EXPLANATIONS:
-        return document_of(answer)
-    return _made("planner.show.text.explained", EXPLANATIONS[_kind(answer)], answer)
+    return _made(MODULES[_kind(answer)][1], answer)
 
 
 def _kind(answer: Any) -> str:
     return str(kind_of({"schema": answer.schema}))
 
 
-def _made(room: str, module: str, answer: Any) -> Document:
-    document: Document = import_module(f"{room}.{module}").document(answer)
+def _made(module: str, answer: Any) -> Document:
+    document: Document = import_module(f"planner.show.{module}").document(answer)
     return document
 
 

@@ -60,10 +60,14 @@ class SwapSpec:
     @property
     def policy(self) -> SwapPolicy:
         """The fixed settings, and the usual ones for those that are open."""
-        open_ones = SwapPolicy()
+        usual = SwapPolicy()
+        return self.over(usual.eviction, prefetch=usual.prefetch)
+
+    def over(self, eviction: Eviction, *, prefetch: bool) -> SwapPolicy:
+        """The fixed settings, and these for those that are open."""
         return SwapPolicy(
-            eviction=open_ones.eviction if self.eviction is None else self.eviction,
-            prefetch=open_ones.prefetch if self.prefetch is None else self.prefetch,
+            eviction=self.eviction or eviction,
+            prefetch=prefetch if self.prefetch is None else self.prefetch,
             pinned=self.pinned,
             disk=self.disk,
         )

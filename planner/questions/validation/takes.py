@@ -98,16 +98,15 @@ def spans_moved(record: T, by_s: float) -> T:
     return replace(record, start_s=record.start_s + by_s, finish_s=record.finish_s + by_s)  # type: ignore
 
 
+def columns(parts: Iterable[object], *names: str) -> dict[str, Any]:
+    """These columns of all parts, one after another."""
+    return {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+
+
 def requests_joined(parts: Sequence[Requests]) -> Requests:
     """Requests of one model."""
-    return Requests(
-        np.concatenate([part.arrival_s for part in parts]),
-        np.concatenate([part.source for part in parts]),
-        np.concatenate([part.start_s for part in parts]),
-        np.concatenate([part.finish_s for part in parts]),
-        np.concatenate([part.outcome for part in parts]),
-        due_joined(parts),
-    )
+    by_request = columns(parts, "arrival_s", "source", "start_s", "finish_s", "outcome")
+    return Requests(**by_request, due=due_joined(parts))
 
 
 def due_joined(parts: Sequence[Requests]) -> NDArray[np.bool_] | None:
@@ -118,16 +117,8 @@ def due_joined(parts: Sequence[Requests]) -> NDArray[np.bool_] | None:
 
 def batches_joined(parts: Iterable[Batches]) -> tuple[Batches, ...]:
     """Batches, one record for each model and device."""
-    return tuple(
-        replace(
-            same[0],
-            start_s=np.concatenate([part.start_s for part in same]),
-            finish_s=np.concatenate([part.finish_s for part in same]),
-            count=np.concatenate([part.count for part in same]),
-            aborted=np.concatenate([part.aborted for part in same]),
-        )
-        for same in alike(parts, lambda part: (part.model, part.device))
-    )
+    groups = alike(parts, lambda part: (part.model, part.device))
+    return tuple(replace(same[0], **columns(same, "start_s", "finish_s", "count", "aborted")) for same in groups)
 
 
 def frames_joined(takes: Sequence[SimulationResult], stage: str) -> NDArray[np.int64]:
@@ -147,28 +138,18 @@ def frame_count(take: SimulationResult, stage: str) -> int:
 
 def uses_joined(parts: Sequence[StationUse]) -> StationUse:
     """What one station did."""
-    return StationUse(
-        np.concatenate([part.start_s for part in parts]), np.concatenate([part.finish_s for part in parts])
-    )
+    return StationUse(**columns(parts, "start_s", "finish_s"))
 
 
 def memory_joined(parts: Sequence[MemoryUse]) -> MemoryUse:
     """Memory of one device."""
-    return MemoryUse(np.concatenate([part.at_s for part in parts]), np.concatenate([part.used_bytes for part in parts]))
+    return MemoryUse(**columns(parts, "at_s", "used_bytes"))
 
 
 def actions_joined(parts: Iterable[Actions]) -> tuple[Actions, ...]:
     """Actions, one record for each kind, model and device."""
-    return tuple(
-        replace(
-            same[0],
-            start_s=np.concatenate([part.start_s for part in same]),
-            batch=np.concatenate([part.batch for part in same]),
-            expected_s=np.concatenate([part.expected_s for part in same]),
-            actual_s=np.concatenate([part.actual_s for part in same]),
-        )
-        for same in alike(parts, lambda part: (part.kind, part.model, part.device))
-    )
+    groups = alike(parts, lambda part: (part.kind, part.model, part.device))
+    return tuple(replace(same[0], **columns(same, "start_s", "batch", "expected_s", "actual_s")) for same in groups)
 
 
 def alike(parts: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:

@@ -69,7 +69,7 @@ def graphs(plan: TrainingPlan, drawn: Sequence[TrainingOption], shown: Sequence[
     if len(options) < 2:
         return []
     dots = sorted(dots_of(options, shown), key=lambda dot: dot.label != "")
-    unbeaten = sorted(filter(is_best, options), key=lambda o: o.time_s.mid)
+    unbeaten = sorted((o for o in options if o.pareto), key=lambda o: o.time_s.mid)
     front = Line([(o.time_s.mid, o.cost_usd.mid) for o in unbeaten], look=Look.DASHED)
     listed = [dot.title for dot in dots if dot.label]
     note = "; ".join(listed) if len(listed) <= NAMED_MAX else ""
@@ -77,11 +77,6 @@ def graphs(plan: TrainingPlan, drawn: Sequence[TrainingOption], shown: Sequence[
     x = time_axis([dot.x for dot in dots])
     y = axis_around([dot.y for dot in dots], usd, title="cost", log=True)
     return [Graph("Cost by time, both logarithmic", x, y, marks, f"{NOTE} {note}")]
-
-
-def is_best(o: TrainingOption) -> bool:
-    """True where nothing beats it in both time and cost."""
-    return o.pareto
 
 
 def dots_of(options: Sequence[TrainingOption], shown: Sequence[TrainingOption]) -> list[Dot]:

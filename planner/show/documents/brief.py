@@ -12,7 +12,7 @@ from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
 from planner.show.text.merging import reasons as merging_reasons
-from planner.show.text.pipelines.resources import resource_lines
+from planner.show.text.resources import resource_lines
 from planner.units.writing import Screen, counted, dollars, exact, names, per_second, percent, seconds, share
 from planner.words.statements import warning
 

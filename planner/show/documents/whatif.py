@@ -5,7 +5,7 @@ from planner.questions.readiness.answer import LossCase, WhatIf
 from planner.show.document import Column, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.replay import beside_target
 from planner.show.text import plan as figures
-from planner.show.text.readiness import whatif as prose
+from planner.show.text import readiness as prose
 from planner.units.writing import per_second
 
 

@@ -1,7 +1,5 @@
 """Pipelines in words: what each stage takes, and which resource runs out first."""
 
-from collections.abc import Sequence
-
 from planner.model.choices import Codec
 from planner.model.plan import Bottleneck, Recommendation, ResourceAnswer, StageAnswer
 from planner.model.simulation import Simulation
@@ -43,14 +41,9 @@ def resource_line(one: ResourceAnswer) -> str:
     return f"{resource_name(one)}: {share(one.load)} of {share(one.limit)}"
 
 
-def by_use(resources: Sequence[ResourceAnswer]) -> list[ResourceAnswer]:
-    """What is used most comes first."""
-    return sorted(resources, key=lambda one: -one.used)
-
-
 def resource_lines(answer: Recommendation | Simulation) -> list[str]:
     """What is used most of all that there is, first."""
-    return [resource_line(one) for one in by_use(answer.resources)]
+    return [resource_line(one) for one in sorted(answer.resources, key=lambda one: -one.used)]
 
 
 def budget_lines(answer: Recommendation | Simulation) -> list[str]:

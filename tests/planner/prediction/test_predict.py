@@ -46,7 +46,6 @@ from planner.prediction.transfer import (
     floor_and_slope,
     layer_model,
     measured_ratio,
-    pixel_scale,
     sheet_ratio,
 )
 from planner.search.plan import plan
@@ -129,17 +128,6 @@ def test_time_scales_with_pixels_at_full_batch(gpu: str) -> None:
 @here
 def test_single_pictures_on_a_processor_do_not_scale_with_pixels() -> None:
     assert pixels("i9-10940X").median > 0.2
-
-
-def test_overhead_is_not_scaled_with_pixels_but_warned_of() -> None:
-    full, no_warning = pixel_scale(0.318, 1024, floor_s=0.010, before=224, after=448)
-    assert (full.value, no_warning) == (pytest.approx(4 * 0.318), "")
-    small, warning = pixel_scale(0.011, 1, floor_s=0.010, before=224, after=448)
-    assert small.low == pytest.approx(0.011)
-    assert small.high == pytest.approx(0.044)
-    assert small.low < small.value < small.high
-    assert "91 % may be overhead" in warning.replace("91%", "91 %")
-    assert "measure at 448 pixels" in warning
 
 
 @here

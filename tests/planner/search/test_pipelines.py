@@ -18,7 +18,7 @@ from planner.model.scenario import Scenario
 from planner.model.statement import Code
 from planner.placing.sizing import needs, size
 from planner.search.question import Question
-from planner.show.text.pipelines.resources import resource_line
+from planner.show.text.resources import resource_line
 from planner.words.statements import rejection_line
 
 BOXES = (

@@ -7,7 +7,6 @@ from planner.model.plan import Bottleneck, GpuAnswer, ModelAnswer, Plan, Recomme
 from planner.model.simulation import Simulation
 from planner.show.document import Document, Items, Section, Text
 from planner.show.text.merging import reasons
-from planner.show.text.pipelines.resources import budget_lines, resource_lines
 from planner.show.text.plan import budget_left, headline, latency_left, on_time, rules_line, slo_line, tightest
 from planner.show.text.reasons import (
     PRECISIONS,
@@ -25,6 +24,7 @@ from planner.show.text.reasons import (
     warning_texts,
     warnings_of,
 )
+from planner.show.text.resources import budget_lines, resource_lines
 from planner.units.writing import dollars, exact, gigabytes, names, seconds, share
 from planner.words.candidates import candidate_name
 from simulator.world.profile import Evidence

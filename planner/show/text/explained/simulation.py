@@ -4,9 +4,9 @@ from planner.model.plan import GpuAnswer
 from planner.model.simulation import Simulation
 from planner.show.document import Document, Items, Section, Text
 from planner.show.text.explained.plan import BINDING, bindings, evidence, load_room, occupied, slo_room
-from planner.show.text.pipelines.resources import budget_lines, resource_lines
 from planner.show.text.plan import rules_line, simulation_headline, slo_line
 from planner.show.text.reasons import assumption_lines, warning_texts
+from planner.show.text.resources import budget_lines, resource_lines
 from planner.units.writing import per_second, seconds, share
 
 GPUS_SHOWN = 8

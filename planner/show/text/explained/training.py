@@ -1,6 +1,6 @@
 """Why a training takes its time and costs its money: steps, limits, memory, and what was left out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from planner.questions.training.plan import TrainingOption, TrainingPlan
 from planner.questions.training.speed import Limit
@@ -93,41 +93,33 @@ def band(o: TrainingOption) -> str:
     return f"{between(o.time_s)}, {between(o.cost_usd, usd)}, evidence {o.evidence}"
 
 
-def without_room(options: Sequence[TrainingOption]) -> Iterator[str]:
-    """Those that do not fit in memory."""
-    unfit = [o for o in options if not o.fits]
-    if unfit:
-        least = min(unfit, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
-        need = f"{gigabytes(least.memory_bytes)} of {gigabytes(least.memory_limit_bytes)}"
-        yield f"{counted(len(unfit), 'option')} without room in memory; nearest: {who(least)}, {need} on each GPU."
+def nearest(options: Sequence[TrainingOption], breaks: str, says: Callable[[TrainingOption], str]) -> Iterator[str]:
+    """How many options break a limit, and what the first of them, the nearest to it, asks of it."""
+    if options:
+        yield f"{counted(len(options), 'option')} {breaks}; nearest: {who(options[0])}, {says(options[0])}."
 
 
-def too_late(options: Sequence[TrainingOption], deadline_s: float) -> Iterator[str]:
-    """Those that break the deadline."""
-    late = [o for o in options if not o.within_deadline]
-    if late:
-        quickest = min(late, key=lambda o: o.time_s.high)
-        worst = f"{who(quickest)}, up to {length(quickest.time_s.high)} of {length(deadline_s)}"
-        yield f"{counted(len(late), 'option')} may end too late; nearest: {worst}."
-
-
-def too_dear(options: Sequence[TrainingOption], budget_usd: float) -> Iterator[str]:
-    """Those that break the budget."""
-    dear = [o for o in options if not o.within_budget]
-    if dear:
-        cheapest = min(dear, key=lambda o: o.cost_usd.high)
-        worst = f"{who(cheapest)}, up to {usd(cheapest.cost_usd.high)} of {usd(budget_usd)}"
-        yield f"{counted(len(dear), 'option')} may cost too much; nearest: {worst}."
+def past_limits(plan: TrainingPlan, fitting: Sequence[TrainingOption]) -> Iterator[str]:
+    """Options that break the deadline or the budget."""
+    if deadline_s := plan.deadline_s:
+        by_time = sorted(fitting, key=lambda o: o.time_s.high)
+        late = [o for o in by_time if not o.within_deadline]
+        yield from nearest(late, "may end too late", lambda o: f"up to {length(o.time_s.high)} of {length(deadline_s)}")
+    if budget_usd := plan.budget_usd:
+        by_cost = sorted(fitting, key=lambda o: o.cost_usd.high)
+        dear = [o for o in by_cost if not o.within_budget]
+        yield from nearest(dear, "may cost too much", lambda o: f"up to {usd(o.cost_usd.high)} of {usd(budget_usd)}")
 
 
 def left_out(plan: TrainingPlan) -> Iterator[str]:
     """Options that do not fit or break a limit, each with the nearest, and machines that are not on offer."""
-    yield from without_room(plan.options)
-    fitting = [o for o in plan.options if o.fits]
-    if plan.deadline_s:
-        yield from too_late(fitting, plan.deadline_s)
-    if plan.budget_usd:
-        yield from too_dear(fitting, plan.budget_usd)
+    by_memory = sorted(plan.options, key=lambda o: o.memory_bytes / o.memory_limit_bytes)
+    yield from nearest(
+        [o for o in by_memory if not o.fits],
+        "without room in memory",
+        lambda o: f"{gigabytes(o.memory_bytes)} of {gigabytes(o.memory_limit_bytes)} on each GPU",
+    )
+    yield from past_limits(plan, [o for o in plan.options if o.fits])
     yield from map(rejection_line, plan.rejections[:REJECTIONS_SHOWN])
     if (more := len(plan.rejections) - REJECTIONS_SHOWN) > 0:
         yield f"... and {counted(more, 'more machine')} in the JSON."
