@@ -39,6 +39,7 @@ TOGETHER = frozenset(
         "planner/search/test_merged",
         "planner/show/page/test_page",
         "planner/show/charts/test_charts",
+        "simulator/clock/test_compiled",
     )
 )
 """Tests of one file that share what takes long to make: one process runs all of them."""
@@ -48,15 +49,16 @@ assert all((Path(__file__).parents[1] / file).is_file() for file in TOGETHER)
 EARLY = (
     "tests/simulator/clock/test_compiled.py",
     "tests/calibrate/test_cli.py",
-    "tests/planner/placing/test_exchanges.py",
     "tests/calibrate/sweep/test_sweep.py",
+    "tests/planner/placing/test_exchanges.py",
+    *sorted(TOGETHER),
     "tests/test_walks.py",
     "tests/planner/test_agreement.py",
     "tests/planner/test_cli.py",
     "tests/simulator/flow",
 )
 """First where machine code is made, while another process measures models: two that need it at once make it twice. Then
-where single tests take longest: were they the last, one process would run them while the others have ended."""
+what takes longest in one process: were that the last, it would run while the others have ended."""
 
 
 def pytest_collection_modifyitems(items):
@@ -72,7 +74,8 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Gives each process one test at a time, or one of the files above."""
+    """Gives each process one test at a time, or one of the files above, in the order of `EARLY`."""
+    config.option.loadscopereorder = False  # files of many tests before all others
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
