@@ -9,7 +9,7 @@ few seconds more the first time on a machine.
 from collections.abc import Callable, Iterator, Sequence
 from math import floor, inf, nan, sqrt
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -28,6 +28,10 @@ forget_stale(Path(__file__))
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+UNCOUNTED: dict[str, Any] = {"_nrt": False}
+loop = njit(cache=True, **UNCOUNTED)
+"""For functions that make no arrays, nor call any that do: Numba then counts no references to those that they are
+given, which took ten times as long as serving."""
 FACTORS = 1024
 """Factors on batch times that are drawn at once, by queue."""
 DROPS = {None: 0, Drop.LATE: 1, Drop.NEWEST: 2, Drop.NEWEST_AND_LATE: 3}
@@ -220,7 +224,7 @@ def draw_factors(queues: Queues, noise: Iterator[float], number: int) -> None:
 # Compiled: all GPUs of a world
 
 
-@njit(cache=True)
+@loop
 def serve_all(
     layout: Layout, queues: Queues, rule: int, horizon_s: float, gpu: int, now: float, last: int
 ) -> tuple[int, float, int, int]:
@@ -238,7 +242,7 @@ def serve_all(
     return gpu, now, last, -1
 
 
-@njit(cache=True)
+@loop
 def _some(queues: Queues, first: int, end: int) -> Queues:
     """The queues of one GPU."""
     return Queues(
@@ -337,7 +341,7 @@ def add_up(queues: Queues, asked: WorldRequests, sums: Sums, warmup_s: float, en
         )
 
 
-@njit(cache=True)
+@loop
 def _settle(
     start_s: Floats,
     finish_s: Floats,
@@ -364,7 +368,7 @@ def _settle(
             place += 1
 
 
-@njit(cache=True)
+@loop
 def _add_batches(
     start_s: Floats,
     finish_s: Floats,
@@ -437,7 +441,7 @@ def _add_requests(
     counts[8], counts[9] = finished + finished_before, stretches
 
 
-@njit(cache=True)
+@loop
 def _place(values: Floats, value: float) -> int:
     """Where those begin that are no less, by bisection."""
     low, high = 0, len(values)
@@ -450,7 +454,7 @@ def _place(values: Floats, value: float) -> int:
     return low
 
 
-@njit(cache=True)
+@loop
 def _judged(arrival_s: Floats, slo_s: float, end_s: float) -> int:
     """How many of the first had their deadline before the end."""
     count = _place(arrival_s, end_s - slo_s)
@@ -486,7 +490,7 @@ def _over_time(arrival_s: Floats, finish_s: Floats, first: int, end: int, slo_s:
     return held, sqrt(_sum(means[:held]) / (held - 1))
 
 
-@njit(cache=True)
+@loop
 def _growth(
     arrival_s: Floats,
     start_s: Floats,
@@ -513,7 +517,7 @@ def _growth(
     return growth
 
 
-@njit(cache=True)
+@loop
 def _sum(values: Floats) -> float:
     """As `numpy.add.reduce`, to the last bit."""
     count = len(values)
@@ -546,7 +550,7 @@ def _sum(values: Floats) -> float:
 # Compiled: one GPU
 
 
-@njit(cache=True)
+@loop
 def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -> tuple[float, int, int]:
     """Serve until the horizon, or until the factors of a queue are used up: the time, who ran last, and that queue."""
     if not now:
@@ -580,7 +584,7 @@ def _serve(queues: Queues, rule: int, horizon_s: float, now: float, last: int) -
     return horizon_s, last, -1
 
 
-@njit(cache=True)
+@loop
 def _next(queues: Queues, rule: int, now: float, last: int) -> tuple[int, float]:
     """The ready queue that runs now; where none is ready -1, and when the first will be."""
     count = len(queues.head)
@@ -597,7 +601,7 @@ def _next(queues: Queues, rule: int, now: float, last: int) -> tuple[int, float]
     return best, next_s
 
 
-@njit(cache=True)
+@loop
 def _book(queues: Queues, rule: int, number: int) -> None:
     queues.ready_s[number] = _ready_at(queues, number)
     if rule != IN_TURN and queues.ready_s[number] < inf:
@@ -606,7 +610,7 @@ def _book(queues: Queues, rule: int, number: int) -> None:
             queues.priority[number] += queues.slo_s[number]
 
 
-@njit(cache=True)
+@loop
 def _ready_at(queues: Queues, number: int) -> float:
     head, end, delay_s = queues.head[number], queues.end[number], queues.delay_s[number]
     if delay_s and head == queues.rest[number]:
@@ -618,7 +622,7 @@ def _ready_at(queues: Queues, number: int) -> float:
     return min(oldest_s, queues.times[full]) if delay_s and full < end else oldest_s
 
 
-@njit(cache=True)
+@loop
 def _leave(queues: Queues, number: int, start_s: float, finish_s: float, count: int) -> None:
     row = queues.begin[number] + queues.rows[number]
     queues.log_start_s[row] = start_s
@@ -628,13 +632,13 @@ def _leave(queues: Queues, number: int, start_s: float, finish_s: float, count: 
     queues.head[number] += count
 
 
-@njit(cache=True)
+@loop
 def _batch_size(queues: Queues, number: int, now: float) -> int:
     head, end, most = queues.head[number], queues.end[number], queues.cap[number]
     return _arrivals_end(queues.times, head, min(head + most, end), now) - head
 
 
-@njit(cache=True)
+@loop
 def _arrivals_end(times: Floats, head: int, end: int, now: float) -> int:
     """Where the requests begin that have not arrived yet: strides that double, then bisection."""
     stride = 1
@@ -651,7 +655,7 @@ def _arrivals_end(times: Floats, head: int, end: int, now: float) -> int:
     return low
 
 
-@njit(cache=True)
+@loop
 def _discard(queues: Queues, number: int, now: float, start_s: float) -> None:
     """Apply the drop rule to what has arrived, for a batch that could start at `start_s`."""
     drop, head, end = queues.drop[number], queues.head[number], queues.end[number]
@@ -670,7 +674,7 @@ def _discard(queues: Queues, number: int, now: float, start_s: float) -> None:
         queues.rest_s[number] = max(ready_s, queues.times[kept])
 
 
-@njit(cache=True)
+@loop
 def _first_kept(queues: Queues, number: int, now: float, start_s: float) -> int:
     """As `simulator.rules.batching.first_kept`."""
     times, head, most = queues.times, queues.head[number], queues.cap[number]

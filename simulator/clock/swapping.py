@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simulator.clock import compiled
@@ -30,6 +29,7 @@ from simulator.clock.compiled import (
     begun,
     draw_factors,
     keep_logs,
+    loop,
     rule_of,
 )
 from simulator.clock.records import Load, Stall
@@ -224,7 +224,7 @@ def _keep_turns(gpu: ServingGpu, turns: Turns) -> None:
 # Compiled: the loop
 
 
-@njit(cache=True)
+@loop
 def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
     """Serve until the horizon, or until the factors of a queue are used up: that queue; -1 where all is done."""
     times_s = turns.times_s
@@ -265,7 +265,7 @@ def _serve(queues: Queues, turns: Turns, rule: int, horizon_s: float) -> int:
     return -1
 
 
-@njit(cache=True)
+@loop
 def _wait(queues: Queues, turns: Turns, horizon_s: float, until_s: float) -> bool:
     """Wait until then, while what goes on beside comes as far as it will; False where that is past the horizon."""
     times_s = turns.times_s
@@ -278,7 +278,7 @@ def _wait(queues: Queues, turns: Turns, horizon_s: float, until_s: float) -> boo
     return True
 
 
-@njit(cache=True)
+@loop
 def _end_batch(queues: Queues, turns: Turns, horizon_s: float, number: int, finish_s: float) -> bool:
     """A batch is done, or goes on for as long as a load beside it held it up; False where the horizon comes first."""
     times_s = turns.times_s
@@ -304,7 +304,7 @@ def _end_batch(queues: Queues, turns: Turns, horizon_s: float, number: int, fini
 # Compiled: whose turn it is
 
 
-@njit(cache=True)
+@loop
 def _first(queues: Queues, turns: Turns, rule: int) -> int:
     """The ready queue that comes first; -1 where none is ready."""
     now, best = turns.times_s[NOW], -1
@@ -329,7 +329,7 @@ def _first(queues: Queues, turns: Turns, rule: int) -> int:
     return here if urgent < 0 else urgent
 
 
-@njit(cache=True)
+@loop
 def _urgent(queues: Queues, turns: Turns, here: int) -> int:
     """The first queue that must be loaded and would miss its deadline behind `here`; -1 where there is none."""
     now, best = turns.times_s[NOW], -1
@@ -349,17 +349,17 @@ def _urgent(queues: Queues, turns: Turns, here: int) -> int:
     return best
 
 
-@njit(cache=True)
+@loop
 def _service_s(queues: Queues, number: int, now: float) -> float:
     return queues.service_s[number, max(1, _batch_size(queues, number, now))]
 
 
-@njit(cache=True)
+@loop
 def _load_s(turns: Turns, number: int, size_bytes: int) -> float:
     return turns.t0_s[number] + size_bytes / turns.bytes_per_s[number]
 
 
-@njit(cache=True)
+@loop
 def _next_ready_s(queues: Queues) -> float:
     next_s = inf
     for ready_s in queues.ready_s:
@@ -367,7 +367,7 @@ def _next_ready_s(queues: Queues) -> float:
     return next_s
 
 
-@njit(cache=True)
+@loop
 def _peek(queues: Queues, turns: Turns, rule: int, until_s: float) -> int:
     """The queue that would run next if the GPU were free now, else the first to be ready by `until_s`; -1: none."""
     number = _first(queues, turns, rule)
@@ -382,7 +382,7 @@ def _peek(queues: Queues, turns: Turns, rule: int, until_s: float) -> int:
 # Compiled: memory
 
 
-@njit(cache=True)
+@loop
 def _bring_in(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     """Wait for or load what a queue lacks, and make room for its workspace; False where the horizon comes first."""
     times_s = turns.times_s
@@ -410,7 +410,7 @@ def _bring_in(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bo
     return True
 
 
-@njit(cache=True)
+@loop
 def _wanted(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     """Whether requests are left that a load begun now would serve."""
     now, lacking_bytes = turns.times_s[NOW], turns.missing_bytes[number]
@@ -420,7 +420,7 @@ def _wanted(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool
     return _batch_size(queues, number, now) > 0
 
 
-@njit(cache=True)
+@loop
 def _in_the_way(queues: Queues, turns: Turns, number: int) -> bool:
     """Whether a load is under way and the queue needs its layers, the copy engine or more room than it leaves."""
     if not turns.counts[LOADING]:
@@ -433,7 +433,7 @@ def _in_the_way(queues: Queues, turns: Turns, number: int) -> bool:
     return _victims(queues, turns, number) < 0
 
 
-@njit(cache=True)
+@loop
 def _evict_for(queues: Queues, turns: Turns, number: int) -> None:
     """Evict what is in the way of a queue."""
     count = _victims(queues, turns, number)
@@ -443,7 +443,7 @@ def _evict_for(queues: Queues, turns: Turns, number: int) -> None:
         _note(turns)
 
 
-@njit(cache=True)
+@loop
 def _victims(queues: Queues, turns: Turns, number: int) -> int:
     """How many layers, in `turns.victim`, must go so that the queue can run; -1 where it cannot be."""
     taken_bytes = turns.context_bytes + turns.counts[WEIGHTS]
@@ -470,7 +470,7 @@ def _victims(queues: Queues, turns: Turns, number: int) -> int:
     return count if excess <= 0 else -1
 
 
-@njit(cache=True)
+@loop
 def _rank(queues: Queues, turns: Turns) -> int:
     """What is resident by its next use, the latest first, in `turns.ranked`; how many there are."""
     count, end = 0, len(turns.layer_bytes)
@@ -487,7 +487,7 @@ def _rank(queues: Queues, turns: Turns) -> int:
     return count
 
 
-@njit(cache=True)
+@loop
 def _look_ahead(queues: Queues, turns: Turns, layer: int) -> None:
     """When a layer is needed next, and after how many turns."""
     count, first_s, first_turns = len(queues.head), inf, len(queues.head)
@@ -500,14 +500,14 @@ def _look_ahead(queues: Queues, turns: Turns, layer: int) -> None:
     turns.next_use_s[layer], turns.next_turns[layer] = first_s, first_turns
 
 
-@njit(cache=True)
+@loop
 def _is_sooner(turns: Turns, one: int, other: int) -> bool:
     if turns.next_use_s[one] != turns.next_use_s[other]:
         return turns.next_use_s[one] < turns.next_use_s[other]
     return turns.next_turns[one] < turns.next_turns[other]
 
 
-@njit(cache=True)
+@loop
 def _evict(turns: Turns, layer: int) -> None:
     """Free a layer at once."""
     for place in range(turns.user_begin[layer], turns.user_begin[layer + 1]):
@@ -516,14 +516,14 @@ def _evict(turns: Turns, layer: int) -> None:
     _unchain(turns, layer)
 
 
-@njit(cache=True)
+@loop
 def _unchain(turns: Turns, layer: int) -> None:
     turns.after[turns.before[layer]] = turns.after[layer]
     turns.before[turns.after[layer]] = turns.before[layer]
     turns.after[layer] = -1
 
 
-@njit(cache=True)
+@loop
 def _chain(turns: Turns, layer: int) -> None:
     """Make a layer the most recently used one."""
     end = len(turns.layer_bytes)
@@ -532,7 +532,7 @@ def _chain(turns: Turns, layer: int) -> None:
     turns.before[layer], turns.after[layer] = last, end
 
 
-@njit(cache=True)
+@loop
 def _note(turns: Turns) -> None:
     """Count the bytes in use from now on."""
     counts = turns.counts
@@ -544,7 +544,7 @@ def _note(turns: Turns) -> None:
 # Compiled: loads, before a batch and beside one
 
 
-@njit(cache=True)
+@loop
 def _load(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     """Load what a queue lacks; False where the horizon comes first."""
     times_s = turns.times_s
@@ -561,7 +561,7 @@ def _load(queues: Queues, turns: Turns, horizon_s: float, number: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@loop
 def _begin_load(turns: Turns, number: int) -> int:
     """Take the room at once; the bytes that come."""
     times_s, size_bytes = turns.times_s, 0
@@ -581,21 +581,21 @@ def _begin_load(turns: Turns, number: int) -> int:
     return size_bytes
 
 
-@njit(cache=True)
+@loop
 def _end_load(times_s: Floats) -> float:
     """The bytes are through; how much longer it takes."""
     times_s[ARRIVED] = times_s[NOW]
     return times_s[OWED] + _longer_s(times_s, times_s[NOW])
 
 
-@njit(cache=True)
+@loop
 def _longer_s(times_s: Floats, now: float) -> float:
     """By what the batch and the load that run have of each other so far."""
     shared_s = min(now, times_s[ARRIVED]) - max(times_s[BATCH], times_s[LOAD])
     return (max(times_s[BATCH_K], times_s[LOAD_K]) - 1) * max(0.0, shared_s)
 
 
-@njit(cache=True)
+@loop
 def _keep_load(turns: Turns, number: int, begun_s: float, size_bytes: int, ahead: int) -> None:
     row = turns.counts[LOADED]
     turns.load_s[row, 0], turns.load_s[row, 1] = begun_s, turns.times_s[NOW]
@@ -606,7 +606,7 @@ def _keep_load(turns: Turns, number: int, begun_s: float, size_bytes: int, ahead
     turns.fresh[turns.model[number]] = True
 
 
-@njit(cache=True)
+@loop
 def _occupy(queues: Queues, turns: Turns, rule: int, number: int, finish_s: float) -> None:
     """A batch begins: its workspace is taken; meanwhile the next model may be loaded."""
     times_s, counts = turns.times_s, turns.counts
@@ -622,7 +622,7 @@ def _occupy(queues: Queues, turns: Turns, rule: int, number: int, finish_s: floa
         times_s[STEP], times_s[FINISH] = times_s[NOW], finish_s
 
 
-@njit(cache=True)
+@loop
 def _go_on(queues: Queues, turns: Turns) -> float:
     """Load what is to come beside the batch that runs, as far as it goes without a wait; when it goes on."""
     times_s, counts = turns.times_s, turns.counts
@@ -648,7 +648,7 @@ def _go_on(queues: Queues, turns: Turns) -> float:
     return inf
 
 
-@njit(cache=True)
+@loop
 def _make_room_beside(queues: Queues, turns: Turns) -> bool:
     """Evict what is in the way of what is to come while a batch runs; False where both do not fit."""
     coming, running = turns.counts[COMING], turns.counts[RUNNING]
