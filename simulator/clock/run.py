@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise, repeat
+from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +23,7 @@ from simulator.errors import DeploymentError
 from simulator.flow.checking import check_pipelines, once
 from simulator.flow.flow import Flow, OpenPipeline
 from simulator.flow.stages import OpenStage, StationStage
+from simulator.machine_code import is_kept
 from simulator.rules.queues import FormedQueue, Outage, Queue, Stage
 from simulator.rules.routing import Entrance, StreamEntrance
 from simulator.world.curves import by_size
@@ -38,6 +41,8 @@ class Compiled:
     installed = find_spec("numba") is not None
     worth_requests = 100_000
     """Requests that Python replays in the time that the code takes to fetch, about half a second."""
+    worth_making = 1_000_000
+    """The same for code for models that take turns where Numba has yet to make it, once for an installation."""
     in_turns = 4
     """Requests of models that stay in memory which take Python as long as one of models that take turns."""
     seen_requests = 0
@@ -54,16 +59,24 @@ class Compiled:
         """Whether so much has been replayed that it pays to fetch it."""
         return cls.installed and cls.seen_requests > cls.worth_requests
 
-    @staticmethod
-    def serve(gpu: ServingGpu, link_bytes_per_s: float) -> bool:
+    @classmethod
+    def serve(cls, gpu: ServingGpu, link_bytes_per_s: float) -> bool:
         """Let a GPU that nobody disturbs serve until the horizon; False where its rules are not compiled."""
         if not gpu.swaps:
             import_module("simulator.clock.compiled").serve(gpu)
             return True
+        if cls.seen_requests <= cls.worth_making and not turns_were_made():
+            return False
         swapping = import_module("simulator.clock.swapping")
         if compiles := swapping.compiles(gpu):
             swapping.serve(gpu, link_bytes_per_s)
         return bool(compiles)
+
+
+@cache
+def turns_were_made() -> bool:
+    """Whether machine code for models that take turns lay on disk when it was first asked for."""
+    return is_kept(*(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py")))
 
 
 def simulate(

@@ -26,6 +26,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch, kind: Kind, seed: int, *, compiled
     """One replay of a world, by machine code or not."""
     monkeypatch.setattr(run.Compiled, "installed", compiled)
     monkeypatch.setattr(run.Compiled, "worth_requests", 0)
+    monkeypatch.setattr(run.Compiled, "worth_making", 0)
     return run.simulate(*kind(seed), DURATION_S, seed)
 
 
@@ -59,3 +60,18 @@ def test_it_is_fetched_once_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_requests)
     run.simulate(deployment, workload, DURATION_S, 1)
     assert len(served) == len(deployment.devices)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_code_for_turns_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, made: bool) -> None:
+    deployment, workload = next(in_turns(seed) for seed in range(100) if in_turns(seed)[0].swap.eviction == "lru")
+    served: list[object] = []
+    monkeypatch.setattr("simulator.clock.swapping.serve", lambda gpu, _: served.append(gpu))
+    monkeypatch.setattr(run, "turns_were_made", lambda: made)
+    monkeypatch.setattr(run.Compiled, "installed", True)
+    monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_requests)
+    run.simulate(deployment, workload, DURATION_S, 1)
+    assert bool(served) == made
+    monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_making)
+    run.simulate(deployment, workload, DURATION_S, 1)
+    assert served
