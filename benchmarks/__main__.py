@@ -25,6 +25,8 @@ from benchmarks.scale import LARGE, SIZES, scaled
 from benchmarks.speed import Series, measure
 from benchmarks.studies import costs, machine_speed_up
 from benchmarks.truths import shares, truths_table
+from benchmarks.unlearnt import judged as judged_elsewhere
+from benchmarks.unlearnt import unlearnt_table
 from calibrate.library.lookup import find_profiles
 from planner.catalog.offers import load_catalog
 from planner.io.load import load_scenario
@@ -179,6 +181,8 @@ def predictions() -> None:
     """How far predictions err on models and devices that others measured."""
     print("\nErrors of predictions\n")
     print("\n".join(predicted_table(all_cases())))
+    print("\nErrors beside publications that taught nothing\n")
+    print("\n".join(unlearnt_table(judged_elsewhere())))
 
 
 def learnt() -> None:

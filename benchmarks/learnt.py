@@ -16,6 +16,7 @@ from planner.prediction.learnt import SMALL_MAX, learnt, traits
 from planner.prediction.transfer import SPREAD_80
 
 GROUP_MIN = 50
+HEAD = ("| what | figures | median error | p90 | in the 80 % band |", "|---|---:|---:|---:|---:|")
 PAIR = "a model on a GPU"
 FOLDS = 3
 """Widths of bands are those that errors of two thirds of the pairs of model and GPU ask for, judged by the rest."""
@@ -46,11 +47,7 @@ def learnt_table(fitted: Fit) -> list[str]:
         for value, count in Counter(map(of, pairs)).most_common():
             if count >= GROUP_MIN:
                 rows.append(row(f"{PAIR}, {name} {value}", [e for e in pairs if of(e) == value]))
-    return [
-        "| what | figures | median error | p90 | in the 80 % band |",
-        "|---|---:|---:|---:|---:|",
-        *rows,
-    ]
+    return [*HEAD, *rows]
 
 
 GROUPS: dict[str, Callable[[HeldOut], str]] = {
@@ -82,10 +79,14 @@ def _pair(error: HeldOut) -> str:
 
 def row(name: str, some: Sequence[HeldOut]) -> str:
     """One line of the table."""
-    sizes = np.abs([e.error for e in some])
-    inside = float(np.mean(sizes <= [SPREAD_80 * e.sd for e in some]))
+    sizes = [abs(e.error) for e in some]
+    return line(name, sizes, [size <= SPREAD_80 * e.sd for size, e in zip(sizes, some, strict=True)])
+
+
+def line(name: str, sizes: Sequence[float], inside: Sequence[bool]) -> str:
+    """One line: how many, how far off in logarithms, and the share that lies in the band."""
     middle, p90 = (expm1(float(np.quantile(sizes, q))) for q in (0.5, 0.9))
-    return f"| {name} | {len(some):,} | {middle:.1%} | {p90:.0%} | {inside:.0%} |".replace("%", " %")
+    return f"| {name} | {len(sizes):,} | {middle:.1%} | {p90:.0%} | {np.mean(inside):.0%} |".replace("%", " %")
 
 
 def ratios_table(fitted: Fit) -> list[str]:

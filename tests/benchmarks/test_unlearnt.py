@@ -1,0 +1,45 @@
+"""Publications that taught nothing: predictions are judged by them, so none may have a part in what was learnt."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.unlearnt import FILE, Judged, judged, unlearnt_table
+from calibrate.published.points import sources
+from planner.prediction.queries import read_queries
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_page_shows_what_the_benchmark_prints() -> None:
+    assert "\n".join(unlearnt_table(judged())) in (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
+
+
+def test_nothing_was_learnt_of_what_judges() -> None:
+    taught = {source.repository for source in sources().values()}
+    judging = {row["source"].partition("@")[0] for row in read_queries(FILE)}
+    assert judging
+    assert not judging & taught
+
+
+def test_each_figure_names_its_place() -> None:
+    rows = read_queries(FILE)
+    assert all("@" in row["source"] and ":" in row["source"] for row in rows)
+    cases = [tuple(row[name] for name in row if name != "latency_s") for row in rows]
+    assert len(cases) == len(set(cases))
+
+
+def test_shares_and_errors_are_those_of_their_rows() -> None:
+    far = Judged(repository="a/b", gpu="T4", runtime="pytorch", small=True, size=0.6931471805599453, inside=False)
+    near = Judged(repository="a/b", gpu="L4", runtime="pytorch", small=False, size=0.0, inside=True)
+    rows = unlearnt_table([far, near])
+    assert "| all | 2 | 41.4 % | 87 % | 50 % |" in rows
+    assert "| a/b, T4 | 1 | 100.0 % | 100 % | 0 % |" in rows
+    assert "| - larger | 1 | 0.0 % | 0 % | 100 % |" in rows
+
+
+def test_a_figure_that_nobody_can_predict_stops_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "some.csv"
+    file.write_text("gpu,model,runtime,batch,latency_s,source\nT4,nosuchnet,pytorch,1,0.1,a/b@1:c\n")
+    with pytest.raises(ValueError, match="nosuchnet"):
+        judged(file)
