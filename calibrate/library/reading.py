@@ -7,12 +7,13 @@ from typing import Any
 from calibrate.io.reader import Reader, parse, refuse
 from simulator.world.curves import FORMS, THROUGH_POINTS, Curve, Interpolated, LoadTime, curve_of
 from simulator.world.hardware import GPU
+from simulator.world.precision import WEIGHT_BYTES
 from simulator.world.profile import AfterLoad, Evidence, FitQuality, Profile, weakest
 
 SCHEMA = "planner.profile/v1"
 DEVICE_SCHEMA = "planner.device/v1"
 WHAT = {SCHEMA: "a profile", DEVICE_SCHEMA: "a device"}
-PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "fp16", "bf16", "int8")
+PRECISIONS = tuple(WEIGHT_BYTES)
 """In order of preference where a question names none: the precision that changes no result comes first."""
 ROUNDING = 1e-3
 """Share by which a fit may miss its points beyond what it says, for figures are written with few digits."""

@@ -287,7 +287,7 @@ def _grown(portions: Sequence[Portion], factor: float) -> list[Portion]:
     return [replace(p, share=p.share * factor) for p in portions]
 
 
-def caps_with_slack(portions: Sequence[Portion], duty: Duty, kind: Kind, rules: Rules) -> tuple[int, ...]:
+def caps_with_slack(portions: Sequence[Portion], duty: Duty, rules: Rules) -> tuple[int, ...]:
     """The largest batch each model may form, so that bursts are caught without making the others late.
 
     Each is raised as far as one longer round leaves every model within its SLO, and to the cheapest batch where the

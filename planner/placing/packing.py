@@ -283,7 +283,7 @@ class Packer:
         if duty is None:
             return self._no_memory(portions, device)
         short = partial(gives_way, portions, device.kind, self.rules)
-        caps = caps_with_slack(portions, duty, device.kind, self.rules)
+        caps = caps_with_slack(portions, duty, self.rules)
         swapped = duty.swapped and not self._fit_together(portions, caps, device)
         parts = zip(portions, caps, duty.fits, duty.worst_s, strict=True)
         return [Placed(p, (device,), cap, fit, worst_s, swapped, short) for p, cap, fit, worst_s in parts], duty

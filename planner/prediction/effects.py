@@ -265,16 +265,8 @@ def _of_work(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effe
     }
     for what, key in keys.items():
         yield Effect(EffectPart.WORK, f"work {what}", key, 1.0)
-    bounds = {
-        "gpu": kind,
-        "generation precision": f"{generation} {precision}",
-        "runtime precision": f"{runtime} {precision}",
-        "gpu runtime precision": f"{kind} {runtime} {precision}",
-        "family": of_family,
-        "style": of_style,
-    }
-    for what, key in bounds.items():
-        yield Effect(EffectPart.WORK, f"bound {what}", key, told.arithmetic)
+    for what in ("gpu", "generation precision", "runtime precision", "gpu runtime precision", "family", "style"):
+        yield Effect(EffectPart.WORK, f"bound {what}", keys[what], told.arithmetic)
 
 
 def _of_size(case: PredictedCase, told: CaseRoofline, gpu: GPU) -> Iterator[Effect]:

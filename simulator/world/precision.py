@@ -12,8 +12,9 @@ WEIGHT_BYTES: Mapping[str, int] = {
     "bf16": 2,
     "int8": 1,
 }
-"""Of a weight as the model keeps it: `amp` (in fp16), `amp-bf16` and `tf32` keep 4-byte weights and convert while they
-compute. `torch` is PyTorch as it comes: convolutions in tf32 where the GPU has it, matrix products in fp32."""
+"""Of a weight as the model keeps it, in order of preference: what changes no result comes first. `amp` (in
+fp16), `amp-bf16` and `tf32` keep 4-byte weights and convert while they compute. `torch` is PyTorch as it comes:
+convolutions in tf32 where the GPU has it, matrix products in fp32."""
 VALUE_BYTES: Mapping[str, int] = {
     "fp32": 4,
     "tf32": 4,

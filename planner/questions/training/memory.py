@@ -9,8 +9,6 @@ from calibrate.layers.facts import Facts
 from planner.model.ranges import Range, ranged
 from simulator.world.precision import WEIGHT_BYTES, value_share
 
-PRECISIONS = ("fp32", "tf32", "torch", "amp", "amp-bf16", "bf16", "fp16")
-"""Precisions that models are trained in."""
 CAST_BYTES: Mapping[str, int] = {"amp": 2, "amp-bf16": 2}
 """Bytes of the copies of weights that autocast computes with."""
 STATE_BYTES: Mapping[str, int] = {"sgd": 0, "momentum": 4, "adam": 8, "adamw": 8, "adam8bit": 2, "adagrad": 4}

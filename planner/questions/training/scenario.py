@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from calibrate.io.points import PRECISIONS
 from planner.io.load import ScenarioReader, listed, read_yaml, refusal
 from planner.model.checked import STRICT
 from planner.model.choices import PriceKind
 from planner.model.parts.fields import Count, Factory, InputShape, ModelName, Name, PositiveBytes, PositiveDuration
 from planner.model.parts.machines import BuySpec
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
-from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, PRECISIONS, Split
+from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, Split
 from planner.units.errors import Steps, Wrong, shown
 from planner.units.reading import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
 

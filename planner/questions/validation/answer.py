@@ -25,7 +25,6 @@ MODEL_METRICS = (
     "mean_batch_size",
     "processed_fraction",
 )
-DEVICE_METRICS = ("utilization", "load_share", "peak_memory_bytes")
 SHARES = frozenset({"slo_attainment", "processed_fraction", "utilization", "load_share"})
 """Metrics whose error is a difference; of others it is relative to the measured figure."""
 Figures = Mapping[str, float]
