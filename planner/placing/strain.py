@@ -28,7 +28,7 @@ WORTH_WAYS = 5_000
 """Ways to fill a GPU that are judged one by one in the time that machine code takes to fetch."""
 WORTH_MAKING = 200_000
 """The same for machine code that Numba has yet to make, once for an installation."""
-SOURCES = tuple(Path(str(module.__file__)) for module in (exchanges, rounds))
+SOURCES = (*(Path(str(module.__file__)) for module in (exchanges, rounds)), Path(__file__))
 
 
 @cache
@@ -40,7 +40,9 @@ def machine_code() -> SimpleNamespace:
     for function in (*functions_of(rounds), *functions_of(exchanges)):
         register(function)
     wanted = (exchanges.score_each, exchanges.set_scores, exchanges.improve, exchanges.lay)
-    return SimpleNamespace(**{function.__name__: numba.njit(cache=True)(function) for function in wanted})
+    # None of them makes an array, so references to arrays need not be counted, which takes longer than all else.
+    compile_it = numba.njit(cache=True, _nrt=False)
+    return SimpleNamespace(**{function.__name__: compile_it(function) for function in wanted})
 
 
 @cache
