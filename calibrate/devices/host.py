@@ -41,7 +41,7 @@ GREY = 0.45
 
 Floats = NDArray[np.float64]
 Frame = torch.Tensor
-"""Colours, height and width; bytes."""
+"""Colours, height and width; bytes. In memory the colours of a pixel lie side by side, as decoders leave them."""
 
 
 def host(device: torch.device, seconds: float) -> tuple[dict[str, float], dict[str, list[float]], dict[str, Any]]:
@@ -72,7 +72,7 @@ def steps() -> Mapping[str, Callable[[], object]]:
     random = np.random.default_rng(1)
     works: dict[str, Callable[[], object]] = {}
     for (width, height), (name, step) in product(FRAME_SIZES, OF_FRAMES.items()):
-        frame = torch.from_numpy(random.integers(0, 256, (3, height, width), dtype=np.uint8))
+        frame = torch.from_numpy(random.integers(0, 256, (height, width, 3), dtype=np.uint8)).permute(2, 0, 1)
         works[f"{name}_{width}x{height}"] = _bound(step, frame)
     boxes, scores = random_boxes(random, CANDIDATES), random.random(CANDIDATES)
     before = random_boxes(random, TRACKS)
@@ -94,8 +94,10 @@ def random_boxes(random: np.random.Generator, count: int) -> Floats:
 
 
 def resized(frame: Frame, height: int = SIDE, width: int = SIDE) -> torch.Tensor:
-    """A frame as numbers from 0 to 1, at another size."""
-    return interpolate(frame[None].float(), (height, width), mode="bilinear")[0] / 255
+    """A frame as numbers from 0 to 1, at another size. It is resized in bytes, as libraries of pictures do: numbers are
+    made of what is left, not of all that was."""
+    small = interpolate(frame[None], (height, width), mode="bilinear")[0]
+    return small.to(torch.float32, memory_format=torch.contiguous_format) / 255
 
 
 def letterboxed(frame: Frame, side: int = SIDE) -> torch.Tensor:

@@ -109,7 +109,7 @@ class Pictures:
     def decode(self, frame: int) -> None:
         """The next picture of the video is this frame's."""
         picture = next(self.video).to_ndarray(format="rgb24")
-        self.shown[frame] = torch.from_numpy(picture).permute(2, 0, 1).contiguous()
+        self.shown[frame] = torch.from_numpy(picture).permute(2, 0, 1)
         self._drop_gone(frame)
 
     def picture(self, frame: int) -> torch.Tensor:

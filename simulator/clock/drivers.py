@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf, nextafter
 
 import simpy
@@ -11,6 +12,12 @@ from simulator.clock.link import Link
 from simulator.clock.serving import Driver, Number, ServingGpu, Steps, size_bytes
 from simulator.rules.queues import Queue, Stage
 from simulator.world.model import Layer
+
+
+def _wake(asleep: simpy.Event, _: simpy.Event) -> None:
+    """As SimPy's own condition of either, which takes three times as long to make."""
+    if not asleep.triggered:
+        asleep.succeed()
 
 
 class Turn(simpy.Event):
@@ -54,8 +61,9 @@ class Clocked(Driver):
         timeout = self.env.timeout(time_until(self.env.now, until_s))
         if self.gpu.known:
             return timeout
-        self.bell = self.env.event()
-        self.asleep = self.bell | timeout
+        self.bell, self.asleep = self.env.event(), self.env.event()
+        for event in (self.bell, timeout):
+            event.callbacks.append(partial(_wake, self.asleep))
         return self.asleep
 
     def ring(self) -> None:

@@ -220,7 +220,10 @@ class ServingGpu:
                 continue
             queue = queues[number]
             if not at_once:
-                if not (yield from self.prepare(queue)):
+                if not known and not self.due(queue, now):
+                    continue
+                queue.booked_s = -inf
+                if (swaps or isinstance(queue, SharedQueue)) and not (yield from self.prepare(queue)):
                     continue
                 now = clock.now
             queue.discard(now, now)
@@ -250,9 +253,6 @@ class ServingGpu:
 
     def prepare(self, queue: Queue) -> Steps[bool]:
         """Let others draw first, bring in what `queue` lacks. Returns whether its batch may run."""
-        if not self.known and not self.due(queue, self.clock.now):
-            return False
-        queue.booked_s = -inf
         if isinstance(queue, SharedQueue):
             yield from self.driver.others_draw(queue.place)
             if not self.due(queue, self.clock.now):

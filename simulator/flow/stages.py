@@ -55,8 +55,8 @@ class OpenStage(ABC):
         frames = [frame[item] for item in done]
         self.frames.count_done(frames, now_s)
         for stage, begins in self.following:
-            items = list(chain.from_iterable(range(begins[item], begins[item + 1]) for item in done))
-            if items:
+            each = [range(begins[item], begins[item + 1]) for item in done]
+            if items := each[0] if len(each) == 1 else list(chain.from_iterable(each)):
                 stage.take(items, now_s)
         for join in self.joins:
             join.count_done(frames, now_s)
@@ -117,8 +117,9 @@ class StationStage(OpenStage):
         self.work_s: list[float] = work_s.tolist()
         """By item."""
         self.stations = stations
-        self.homes = homes
-        """By source: the number of the station where it stays; empty: each item goes where least is outstanding."""
+        sources = frames.demand.source[items.frame].tolist() if homes else []
+        self.home = [stations[homes[source]] for source in sources]
+        """By item: the station where its source stays; empty: each item goes where least is outstanding."""
         self.env = env
         self.start_s: list[float] = []
         """By place."""
@@ -127,26 +128,23 @@ class StationStage(OpenStage):
     def send(self, first: int, now_s: float) -> None:
         """Stations take them at once. Those that will end together do so in one event."""
         ends: dict[float, list[tuple[int, OpenStation]]] = {}
-        for place in range(first, len(self.items)):
-            item = self.items[place]
-            station = self._station(item, now_s)
-            start_s, finish_s = station.take(now_s, self.work_s[item])
+        items, home, work_s = self.items, self.home, self.work_s
+        for place in range(first, len(items)):
+            item = items[place]
+            station = home[item] if home else least_busy(self.stations, now_s)
+            start_s, finish_s = station.take(now_s, work_s[item])
             self.start_s.append(start_s)
             self.finish_s.append(finish_s)
             ends.setdefault(finish_s, []).append((place, station))
+        now = self.env.now
         for finish_s, together in ends.items():
-            end = self.env.timeout(max(0.0, finish_s - self.env.now), together)
+            end = self.env.timeout(max(0.0, finish_s - now), together)
             end.callbacks.append(self._end)
-
-    def _station(self, item: int, now_s: float) -> OpenStation:
-        if self.homes:
-            return self.stations[self.homes[int(self.frames.demand.source[self.frame[item]])]]
-        return least_busy(self.stations, now_s)
 
     def _end(self, end: simpy.Event) -> None:
         together: list[tuple[int, OpenStation]] = end.value or []
         for _, station in together:
-            station.outstanding -= 1
+            station.give_back()
         self.answer([place for place, _ in together], self.env.now)
 
 
@@ -226,10 +224,10 @@ class ModelStage(OpenStage, Entrance["StageQueue"]):
 
     def _deal(self, first: int) -> list["StageQueue"]:
         """To each queue what is its own; the queues that got something."""
-        owners = self.owner[first : len(self.items)]
+        owners, lines, all_came_s = self.owner[first : len(self.items)], self.lines, self.came_s
         for place, owner in enumerate(owners, first):
-            came_s, places = self.lines[owner]
-            came_s.append(self.came_s[place])
+            came_s, places = lines[owner]
+            came_s.append(all_came_s[place])
             places.append(place)
         return [self.queues[owner] for owner in dict.fromkeys(owners)]
 
@@ -253,6 +251,8 @@ class StageQueue(Queue):
     def first_kept(self, now_s: float, start_s: float, drop: Drop) -> int:
         """As of any queue, but one after another: the deadline is the frame's, and frames may overtake each other."""
         first, most = self.head, len(self.answer_s) - 1
+        if drop is Drop.LATE and first < len(self.times) and not self._is_late(first, start_s + self.longest_s):
+            return first  # the usual case: the oldest would be in time even in the longest batch
         present = bisect_right(self.times, now_s, first)
         if drop is not Drop.LATE:
             first = max(first, present - most)

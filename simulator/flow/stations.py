@@ -3,10 +3,13 @@
 from array import array
 from collections.abc import Sequence
 from heapq import heapreplace
+from operator import attrgetter
 
 from simulator.rules.queues import Outage
 from simulator.rules.routing import split
 from simulator.world.pipelines import Station
+
+LOAD = attrgetter("load")
 
 
 class OpenStation:
@@ -18,8 +21,11 @@ class OpenStation:
         """Of its host."""
         self.free_s = [0.0] * station.servers
         """When each server will be, as a heap."""
+        self.speed, self.capacity = station.speed, station.capacity
         self.outstanding = 0
         """Items that wait or are worked on."""
+        self.load = 0.0
+        """These for what it can do."""
         self.start_s = array("d")
         self.finish_s = array("d")
 
@@ -29,15 +35,23 @@ class OpenStation:
         One that an outage cuts short is done again, whole: it begins when the host is back.
         """
         start_s = max(now_s, self.free_s[0])
-        finish_s = start_s + work_s / self.station.speed
+        finish_s = start_s + work_s / self.speed
         for outage in self.outages:
             if finish_s > outage.start_s and start_s < outage.finish_s:
-                start_s, finish_s = outage.finish_s, outage.finish_s + work_s / self.station.speed
+                start_s, finish_s = outage.finish_s, outage.finish_s + work_s / self.speed
         heapreplace(self.free_s, finish_s)
-        self.outstanding += 1
+        self._count(1)
         self.start_s.append(start_s)
         self.finish_s.append(finish_s)
         return start_s, finish_s
+
+    def give_back(self) -> None:
+        """An item is done."""
+        self._count(-1)
+
+    def _count(self, more: int) -> None:
+        self.outstanding += more
+        self.load = self.outstanding / self.capacity
 
     def is_away(self, now_s: float) -> bool:
         """Whether its host is."""
@@ -48,8 +62,9 @@ def least_busy(stations: Sequence[OpenStation], now_s: float) -> OpenStation:
     """Where the fewest items are outstanding for what it can do, among those that are up (among all, if none is)."""
     if len(stations) == 1:
         return stations[0]
-    up = [one for one in stations if not one.is_away(now_s)] or stations
-    return min(up, key=lambda one: one.outstanding / one.station.capacity)
+    if any(one.outages for one in stations):
+        stations = [one for one in stations if not one.is_away(now_s)] or stations
+    return min(stations, key=LOAD)
 
 
 def homes(stations: Sequence[Station], sources: Sequence[int]) -> dict[int, int]:

@@ -7,8 +7,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.functional import interpolate
 
-from calibrate.devices.host import assigned, clip, cropped, frames_of, letterboxed, overlaps, random_boxes, suppressed
+from calibrate.devices.host import (
+    assigned,
+    clip,
+    cropped,
+    frames_of,
+    letterboxed,
+    overlaps,
+    random_boxes,
+    resized,
+    suppressed,
+)
 
 SQUARE, LEFT_HALF, ELSEWHERE = (0.0, 0.0, 2.0, 2.0), (0.0, 0.0, 1.0, 2.0), (5.0, 5.0, 6.0, 6.0)
 
@@ -48,6 +59,18 @@ def test_a_letterbox_keeps_proportions():
     boxed = letterboxed(frame)
     assert boxed.shape == (3, 640, 640)
     assert int((boxed[0] > 0.99).sum()) == 640 * 360
+
+
+@pytest.mark.parametrize(("height", "width"), [(1080, 1920), (722, 1279), (333, 517)])
+@pytest.mark.parametrize("planes", [False, True])
+def test_resizing_bytes_is_as_near_as_bytes_can_be(height: int, width: int, planes: bool) -> None:
+    """Along each axis half a level of rounding, and a hundredth for rounded weights; whatever the layout."""
+    drawn = np.random.default_rng(1).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    frame = torch.from_numpy(drawn).permute(2, 0, 1)
+    exact = interpolate(frame[None].float(), (360, 640), mode="bilinear")[0]
+    found = resized(frame.contiguous() if planes else frame, 360, 640)
+    assert found.is_contiguous()
+    assert float((255 * found - exact).abs().max()) <= 2 * (0.5 + 0.01)
 
 
 def test_a_crop_has_the_size_of_a_classifiers_input():
