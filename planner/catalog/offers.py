@@ -147,10 +147,10 @@ def _own_wanted(buy: BuySpec) -> list[OwnMachine]:
 
 
 def own_left_out(buy: BuySpec) -> list[PlanWarning]:
-    """Machines of one's own whose kind of GPU is not among those that are named, each in a warning."""
+    """A warning of machines of one's own whose kind of GPU is not among those that are named; none, where all are."""
     wanted = _own_wanted(buy)
     left = [f"{machine.name} ({machine.gpu})" for machine in buy.own if machine not in wanted]
-    return [PlanWarning(what=Statement(code=Code.OWN_LEFT_OUT, subjects=(name,))) for name in left]
+    return [PlanWarning(what=Statement(code=Code.OWN_LEFT_OUT, subjects=tuple(left)))] if left else []
 
 
 def _judged(catalog: Catalog, rented: Sequence[Instance], buy: BuySpec) -> tuple[list[Offer], list[Rejection]]:

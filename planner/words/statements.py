@@ -215,8 +215,8 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "leave out `buy.retired` unless you still have access",
     ),
     Code.OWN_LEFT_OUT: (
-        "your own {all} has no part in this, for buy.gpus does not name its GPU",
-        "add it to buy.gpus, or leave buy.gpus out",
+        "of your own machines {all} have no part in this, for buy.gpus does not name their kinds",
+        "add these kinds to buy.gpus, or leave buy.gpus out",
     ),
     Code.PREDICTED: (
         "nobody measured {few}: the probability that the SLOs hold is as good as the bands of their predictions",
