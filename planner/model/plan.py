@@ -100,6 +100,8 @@ class Prediction:
     """Weights, which are exact, and workspace."""
     load_s: Estimate
     """Of all weights."""
+    memory_evidence: Evidence = Evidence.PREDICTED
+    """Of the workspace; `evidence` is that of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

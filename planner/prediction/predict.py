@@ -140,6 +140,7 @@ class PredictedPair:
             latency_s=self.time_s(at),
             memory_bytes=plus(footprint.weight_bytes, footprint.workspace(at)),
             load_s=around(footprint.load(footprint.weight_bytes), LOAD_SPREAD),
+            memory_evidence=self.evidence,
         )
 
     def profile(self, quantile: float) -> Profile:
@@ -764,6 +765,7 @@ def interpolated(profile: Profile, batch: float, gpu: GPU | None = None, layers:
         latency_s=around(profile.latency(batch), spread) if inside else _past(profile, batch, gpu),
         memory_bytes=plus(profile.weight_bytes, held),
         load_s=around(profile.load(profile.weight_bytes), 0.0),
+        memory_evidence=profile.memory_evidence,
     )
 
 

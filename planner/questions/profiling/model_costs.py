@@ -15,7 +15,7 @@ from planner.model.plan import Estimate, Prediction
 from planner.prediction.predict import Predictor
 from simulator.errors import InputError
 from simulator.near import near_names
-from simulator.world.profile import Profile, WeightSource
+from simulator.world.profile import Evidence, Profile, WeightSource
 
 
 class CostError(InputError):
@@ -66,6 +66,8 @@ class ModelCost:
     """From pinned memory."""
     pageable_s: float | None
     """From pageable memory; None: not measured."""
+    memory_evidence: Evidence
+    """Of the workspace."""
     runs: tuple[RunCost, ...]
     """Those of the batch sizes asked for that are known."""
 
@@ -177,6 +179,7 @@ def _of_profile(profile: Profile, library: Library, batches: Sequence[int]) -> M
         context_bytes=profile.context_bytes,
         load_s=profile.load(weights),
         pageable_s=profile.load_from(WeightSource.PAGEABLE)(weights) if profile.pageable_bytes_per_s else None,
+        memory_evidence=profile.memory_evidence,
         runs=tuple(
             RunCost(
                 batch=batch,
@@ -215,6 +218,7 @@ def _of_predictions(predictor: Predictor, found: Sequence[Prediction]) -> Iterat
         context_bytes=made.context_bytes if made else None,
         load_s=first.load_s.value,
         pageable_s=None,
+        memory_evidence=first.memory_evidence,
         runs=tuple(_run_of(prediction) for prediction in found),
     )
 

@@ -51,6 +51,7 @@ def _columns(rows: Sequence[ModelCost], batches: Sequence[int]) -> list[Column]:
         of.words("GPU", "gpu", once="on {}"),
         of.words("precision", "precision", once="at {}"),
         of.words("runtime", "runtime", once="in {}"),
+        of.words("memory is", "memory_evidence", once="memory {}"),
         of.shown("load memory", "weight_bytes", gigabytes),
         of.shown("load", "load_s", seconds),
     ]

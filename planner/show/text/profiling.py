@@ -21,6 +21,8 @@ SCHEMA = "planner.anatomy/v1"
 SHOWN = 12
 """Layers in the table; JSON has all."""
 PROBES_SHOWN = 5
+BEYOND_SEEN = 0.25
+"""Share of the time that the roofline must leave open to be worth a word."""
 """Probes named; JSON names all."""
 
 FOLLOWS = 0.8
@@ -87,8 +89,21 @@ def _answer(seen: Anatomy) -> str:
     prediction = seen.prediction
     basis = f"{prediction.evidence}, by {_rule(prediction)}"
     return (
-        f"On {seen.gpu.name}: {_range(prediction.latency_s, seconds)} a batch;"
-        f" {_range(prediction.memory_bytes, _bytes)} of weights and workspace ({basis}). {bound}"
+        f"On {seen.gpu.name}: {_range(prediction.latency_s, seconds)} a batch ({basis});"
+        f" {_range(prediction.memory_bytes, _bytes)} of weights and workspace ({prediction.memory_evidence})."
+        f" {bound}{_beyond(seen, prediction.latency_s.value)}"
+    )
+
+
+def _beyond(seen: Anatomy, time_s: float) -> str:
+    """What the roofline leaves open; empty where it explains the time."""
+    left_s = time_s - seen.roofline.total_s
+    if left_s < BEYOND_SEEN * time_s:
+        return ""
+    each_us = time_s / seen.facts.kernels * 1e6
+    return (
+        f" The other {seconds(left_s)}: kernels reach less than those ceilings, or the launch of"
+        f" {seen.facts.kernels:,} operators takes {each_us:.3g} us each; then smaller batches take as long."
     )
 
 
@@ -412,6 +427,7 @@ def _on_gpu(seen: Anatomy) -> dict[str, Any]:
         "memory_bytes": _ends(prediction.memory_bytes),
         "load_s": _ends(prediction.load_s),
         "evidence": str(prediction.evidence),
+        "memory_evidence": str(prediction.memory_evidence),
         "rule": str(prediction.rule),
         "probes": list(prediction.probes),
     }
