@@ -29,6 +29,22 @@ def is_kept(source: Path, *used: Path) -> bool:
     return is_fresh and any(_kept(source, "nbi"))
 
 
+class KeptCount:
+    """A number that is kept on disk from run to run, where its folder can be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.earlier = 0
+        with suppress(OSError, ValueError):
+            self.earlier = int(path.read_text(encoding="ascii"))
+
+    def keep(self, number: int) -> None:
+        """Write it."""
+        with suppress(OSError):
+            self.path.parent.mkdir(exist_ok=True)
+            self.path.write_text(str(number), encoding="ascii")
+
+
 def _stamp(source: Path) -> Path:
     return source.parent / "__pycache__" / f"{source.stem}.sha256"
 

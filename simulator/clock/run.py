@@ -1,5 +1,6 @@
 """One replication: a deployment and a workload go in, what happened comes out."""
 
+import atexit
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from simulator.errors import DeploymentError
 from simulator.flow.checking import check_pipelines, once
 from simulator.flow.flow import Flow, OpenPipeline
 from simulator.flow.stages import OpenStage, StationStage
-from simulator.machine_code import is_kept
+from simulator.machine_code import KeptCount, is_kept
 from simulator.rules.queues import FormedQueue, Outage, Queue, Stage
 from simulator.rules.routing import Entrance, StreamEntrance
 from simulator.world.curves import by_size
@@ -41,17 +42,21 @@ class Compiled:
     installed = find_spec("numba") is not None
     worth_requests = 100_000
     """Requests that Python replays in the time that the code takes to fetch, about half a second."""
-    worth_making = 1_000_000
-    """The same for code for models that take turns where Numba has yet to make it, once for an installation."""
+    worth_making = 4_000_000
+    """Requests of models that take turns which Python replays in the time that Numba takes to make code for them, some
+    20 s. Those of all runs count: so no run waits for code that the installation may never need."""
     in_turns = 4
     """Requests of models that stay in memory which take Python as long as one of models that take turns."""
     seen_requests = 0
+    seen_turns = 0
+    """Of models that take turns."""
 
     @classmethod
     def pays(cls, demand: Mapping[str, Demand], *, swaps: bool) -> bool:
         """Whether to use it from now on; counts what has been replayed so far."""
         requests = sum(len(asked.arrival_s) for asked in demand.values())
         cls.seen_requests += requests * (cls.in_turns if swaps else 1)
+        cls.seen_turns += requests * swaps
         return cls.is_worth_it()
 
     @classmethod
@@ -65,7 +70,7 @@ class Compiled:
         if not gpu.swaps:
             import_module("simulator.clock.compiled").serve(gpu)
             return True
-        if cls.seen_requests <= cls.worth_making and not turns_were_made():
+        if not turns_were_made() and cls.seen_turns + earlier_turns() <= cls.worth_making:
             return False
         swapping = import_module("simulator.clock.swapping")
         if compiles := swapping.compiles(gpu):
@@ -77,6 +82,14 @@ class Compiled:
 def turns_were_made() -> bool:
     """Whether machine code for models that take turns lay on disk when it was first asked for."""
     return is_kept(*(Path(__file__).with_name(name) for name in ("swapping.py", "compiled.py")))
+
+
+@cache
+def earlier_turns() -> int:
+    """Requests of models that take turns in earlier runs; this run's are added when it ends."""
+    count = KeptCount(Path(__file__).parent / "__pycache__" / "turns.txt")
+    atexit.register(lambda: count.keep(count.earlier + Compiled.seen_turns))
+    return count.earlier
 
 
 def simulate(

@@ -1,6 +1,6 @@
 """Machine code of an older source is forgotten, that of today's is kept."""
 
-from simulator.machine_code import forget_stale, is_kept
+from simulator.machine_code import KeptCount, forget_stale, is_kept
 
 
 def test_code_is_kept_as_long_as_its_source(tmp_path):
@@ -55,3 +55,13 @@ def test_a_folder_that_cannot_be_written_is_left(tmp_path):
     (tmp_path / "__pycache__").touch()  # a file, so that nothing can be kept
     forget_stale(source)
     assert (tmp_path / "__pycache__").is_file()
+
+
+def test_a_count_is_kept_from_run_to_run(tmp_path):
+    path = tmp_path / "__pycache__" / "turns.txt"
+    assert KeptCount(path).earlier == 0
+    KeptCount(path).keep(41)
+    assert KeptCount(path).earlier == 41
+    path.write_text("half a num")
+    assert KeptCount(path).earlier == 0
+    KeptCount(tmp_path / "none" / "at" / "all").keep(1)  # a folder that cannot be made holds no count

@@ -70,8 +70,17 @@ def test_code_for_turns_is_made_once_it_pays(monkeypatch: pytest.MonkeyPatch, ma
     monkeypatch.setattr(run, "turns_were_made", lambda: made)
     monkeypatch.setattr(run.Compiled, "installed", True)
     monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_requests)
+    monkeypatch.setattr(run.Compiled, "seen_turns", 0)
+    monkeypatch.setattr(run, "earlier_turns", lambda: 0)
     run.simulate(deployment, workload, DURATION_S, 1)
     assert bool(served) == made
-    monkeypatch.setattr(run.Compiled, "seen_requests", run.Compiled.worth_making)
+    monkeypatch.setattr(run, "earlier_turns", lambda: run.Compiled.worth_making)
     run.simulate(deployment, workload, DURATION_S, 1)
     assert served
+
+
+def test_turns_of_all_runs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment, workload = in_turns(1)
+    monkeypatch.setattr(run.Compiled, "seen_turns", 0)
+    result = run.simulate(deployment, workload, DURATION_S, 1)
+    assert run.Compiled.seen_turns == sum(len(asked.arrival_s) for asked in result.requests.values())
