@@ -525,11 +525,11 @@ def profiles_import(
 ) -> "tuple[Profile, Path]":
     """The profile that another tool's files make, and where in the folder `out` it is.
 
-    `added` says what they do not: `model`, `gpu`, `precision`, `runtime`, `input`, `batch`, `column`, `gpu_count`,
-    `weight_bytes`, `memory_bytes`.
+    `added` says what they do not: `model`, `gpu`, `precision`, `runtime`, `input`, `batch`, `batches` of each file,
+    `column`, `gpu_count`, `weight_bytes`, `memory_bytes`.
     """
     from planner.catalog.offers import load_catalog
-    from planner.imports.measurements.assembling import Added
+    from planner.imports.measurements.files import Added
     from planner.imports.measurements.profiles import import_profile
     from planner.model.choices import MeasurementFormat
 

@@ -70,7 +70,12 @@ class Request:
 
 def batch_sizes(text: str) -> tuple[int, ...]:
     """`8,1,2` is (1, 2, 8)."""
-    return tuple(sorted({_whole("--batches", part, LARGEST_BATCH) for part in _parts("--batches", text, "1,2,4,8")}))
+    return tuple(sorted(set(batches_in_order("--batches", text))))
+
+
+def batches_in_order(option: str, text: str) -> list[int]:
+    """`8,1,2` is [8, 1, 2]."""
+    return [_whole(option, part, LARGEST_BATCH) for part in _parts(option, text, "1,2,4,8")]
 
 
 def axes(

@@ -122,7 +122,9 @@ def profiles_import(
     input_size: Annotated[
         str | None, typer.Option("--input", metavar="SIZE", help="One sample: 224, 3x640x640, seq128.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", min=1, help="Where a file does not say.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Where files do not say: one for each, in their order.")
+    ] = None,
     column: Annotated[str | None, typer.Option(metavar="NAME", help="Where a table has several.")] = None,
     gpu_count: Annotated[int | None, typer.Option(metavar="N", min=1, help="GPUs that MLPerf ran on.")] = None,
     weights: Annotated[str | None, typer.Option(metavar="SIZE", help="e.g. '97 MB'.")] = None,
@@ -132,8 +134,10 @@ def profiles_import(
     catalog: Catalogs = None,
 ) -> None:
     """Make a profile of what another tool measured: trtexec, perf_analyzer, MLPerf, timm, Ultralytics, CSV..."""
+    from calibrate.sweep.request import batches_in_order
     from planner.units.reading import memory as size
 
+    sizes = batches_in_order("--batch", batch) if batch else []
     profile, path = api.profiles_import(
         *files,
         out=out,
@@ -143,7 +147,8 @@ def profiles_import(
         precision=precision,
         runtime=runtime,
         input=input_size,
-        batch=batch,
+        batch=sizes[0] if len(sizes) == 1 else None,
+        batches=sizes if len(sizes) > 1 else None,
         column=column,
         gpu_count=gpu_count,
         weight_bytes=quantity("--weights", size, weights) if weights else None,

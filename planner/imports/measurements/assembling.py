@@ -1,10 +1,7 @@
 """Assembling: records of several files, and what a person adds, become one profile."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from hashlib import sha256
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +13,9 @@ from calibrate.library.lookup import profile_name
 from calibrate.library.published import LINK_SHARE
 from calibrate.library.reading import PRECISIONS, SCHEMA, USUAL_RUNTIME
 from calibrate.published import names
-from planner.imports.measurements.formats import read_measurements
+from planner.imports.measurements.files import CANONICAL, WISHES, Added, MeasuredFile, measured_files
 from planner.imports.measurements.printed import PER_SAMPLE
-from planner.imports.measurements.record import AGREE, MeasurementError, Measurements, ToolMeasurement, plain_name
+from planner.imports.measurements.record import AGREE, MeasurementError, ToolMeasurement, plain_name
 from planner.model.choices import MeasurementFormat
 from planner.units.reading import did_you_mean
 from simulator.world.hardware import GPU
@@ -27,60 +24,13 @@ from simulator.world.profile import Evidence
 
 ALL_HELD = 0.5
 """Of all that layers put out, at most so much lies in memory at once: VGG-16, which holds most, 0.47."""
-DIGEST = 16
-"""Hexadecimal digits of a file's SHA-256 that a profile keeps: enough to tell it from any other."""
-WISHES = {
-    "model": "--model NAME",
-    "gpu": "--gpu KIND",
-    "precision": "--precision P",
-    "runtime": "--runtime NAME",
-    "input": "--input 224",
-    "batch": "--batch N",
-    "gpu_count": "--gpu-count N",
-    "weights": "--weights '97 MB'",
-    "memory": "--memory '160 MB'",
-}
-"""The option that says what files did not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
-    """What a person says of files, beside them; None: the files are to say it."""
-
-    model: str | None = None
-    gpu: str | None = None
-    precision: str | None = None
-    runtime: str | None = None
-    input: str | None = None
-    column: str | None = None
-    batch: int | None = None
-    gpu_count: int | None = None
-    weight_bytes: float | None = None
-    memory_bytes: float | None = None
-    """Of the largest batch, besides the weights."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFile:
-    """A file that was read."""
-
-    path: Path
-    said: Measurements
-    digest: str
-    day: str
-    """ISO date that it states, else that of the file."""
-
-    @property
-    def source(self) -> str:
-        """`trtexec 8.5.0: yolo.log (sha256 0123456789abcdef)`."""
-        return f"{self.said.tool}: {self.path.name} (sha256 {self.digest})"
 
 
 def profile_of(
     files: Sequence[Path], added: Added, gpus: Mapping[str, GPU], form: MeasurementFormat | None = None
 ) -> dict[str, Any]:
     """The profile that files of one model make, as JSON has it. MeasurementError, in one line, where they make none."""
-    read = [_chosen(_read(path, form), added) for path in files]
+    read = measured_files(files, form, added)
     facts = {name: _fact(name, read, added) for name in CANONICAL}
     known = _architecture(facts)
     _demand_all(read, facts, added, known)
@@ -133,79 +83,11 @@ def _once(*lists: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(chain(*lists)))
 
 
-def _read(path: Path, form: MeasurementFormat | None) -> MeasuredFile:
-    said, raw = read_measurements(path, form)
-    day = said.as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
-    return MeasuredFile(path, said, sha256(raw).hexdigest()[:DIGEST], day)
-
-
 def _named(read: Sequence[MeasuredFile]) -> str:
     return ", ".join(str(file.path) for file in read)
 
 
-# Which points
-
-
-def _under(column: str | None, points: Iterable[ToolMeasurement]) -> list[ToolMeasurement]:
-    """Those of one column."""
-    return [point for point in points if point.column == column]
-
-
-def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
-    """The file's points under one column, of one model at one input in one runtime."""
-    columns = list(dict.fromkeys(point.column for point in file.said.points))
-    points = _under(added.column, file.said.points) or list(file.said.points)
-    for fact in ("model", "input", "runtime"):
-        points = _of_one(file, points, fact, getattr(added, fact))
-    left = {point.column for point in points}
-    if len(left) > 1 or (added.column and added.column not in left):
-        listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
-        raise MeasurementError(
-            f"{file.path}: has the columns {listed}.{_hint(added.column, columns)} Name one with --column."
-        )
-    return replace(file, said=replace(file.said, points=tuple(points)))
-
-
-def _hint(wish: str | None, known: Sequence[str]) -> str:
-    """What may have been meant; empty where nothing was wished."""
-    return did_you_mean(wish, known) if wish else ""
-
-
-def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: str | None) -> list[ToolMeasurement]:
-    """Points whose fact is what was wished, where the file has several."""
-    found = {CANONICAL[fact](point.facts[fact]): point.facts[fact] for point in points if point.facts.get(fact)}
-    if len(found) < 2:
-        return points
-    wanted = CANONICAL[fact](wish) if wish else ""
-    if wanted not in found:
-        listed = ", ".join(sorted(found.values())[:6])
-        what = f"holds {len(found)} {fact}s, such as {listed}"
-        hint = _hint(wish, list(found.values()))
-        raise MeasurementError(f"{file.path}: {what}.{hint} Name one with {WISHES[fact]}.")
-    return [point for point in points if CANONICAL[fact](point.facts[fact]) == wanted]
-
-
 # Facts
-
-
-def _size(written: str) -> str:
-    """`224` for `3x224x224`, `1x3x224x224` and `224x224`."""
-    plain = re.sub(r"^(?:1x)?3x(?=\d+x\d+$)", "", written.strip())
-    return names.canonical_input(plain)
-
-
-def _model(written: str) -> str:
-    return profile_name(written.strip())
-
-
-CANONICAL = {
-    "model": _model,
-    "gpu": names.gpu,
-    "precision": names.precision,
-    "runtime": names.runtime,
-    "input": _size,
-}
-"""How each is written in a profile."""
 
 
 def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
@@ -213,7 +95,7 @@ def _fact(name: str, read: Sequence[MeasuredFile], added: Added) -> str:
     said = {point.facts[name]: file.path for file in read for point in file.said.points if point.facts.get(name)}
     wish: str | None = getattr(added, name)
     if wish and name == "model":  # a person may call it as the scenario does
-        return _model(wish)
+        return CANONICAL[name](wish)
     sayings = [(CANONICAL[name](text), str(path)) for text, path in said.items()]
     if wish:
         sayings.append((CANONICAL[name](wish), WISHES[name].split(" ")[0]))
@@ -275,12 +157,10 @@ def _demand_all(
 
 
 def _remedies(unsaid: Sequence[str], files: int) -> Iterator[str]:
-    """How to say it; the batch of one file alone."""
-    options = " ".join(WISHES[name] for name in unsaid if name != "batch" or files == 1)
-    if options:
-        yield f"Add {options}."
+    """How to say it."""
+    yield f"Add {' '.join(WISHES[name] for name in unsaid)}."
     if "batch" in unsaid and files > 1:
-        yield "Of several files each must say its batch: write them as one CSV `batch,latency_ms`."
+        yield "Write the batch of each file, in their order: --batch 1,8."
 
 
 def _unsaid(read: Sequence[MeasuredFile], added: Added, known: names.Architecture | None) -> Iterator[str]:

@@ -20,6 +20,12 @@ STATIC = (
 DENSE = "Name a run of one client at a time, or time the engine itself"
 
 
+def unwrapped(data: Any) -> Any:
+    """AIPerf's first versions kept their metrics under `records`."""
+    metrics = data.get("records") if isinstance(data, dict) else None
+    return {**data, **metrics} if isinstance(metrics, dict) else data
+
+
 def read_timm_json(said: Said, data: Any) -> Measurements:
     """What benchmark.py prints below `--result`."""
     results = data if isinstance(data, list) else [data]
@@ -68,7 +74,7 @@ def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
     _demand_one_client(said, config)
     if latency.get("unit") not in ("ms", None):
         raise said.refuse(f"has request_latency in {latency['unit']}", "Export it in ms")
-    model = _ending(config, "model_names", "model")
+    model = _ending(config, "model_names", "model", "models.items.0.name")
     version = data.get("aiperf_version")
     point = ToolMeasurement(
         batch=_batch_size(said, config),
@@ -80,7 +86,15 @@ def read_genai_perf(said: Said, data: Mapping[str, Any]) -> Measurements:
         as_of=_day(data.get("start_time")),
         points=(point,),
         assumptions=("Times are whole requests of one client, its network too.",),
+        doubts=_failed(said, data),
     )
+
+
+def _failed(said: Said, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """A doubt where requests failed, whose times are not in the mean."""
+    errors = data.get("error_request_count")
+    count = errors.get("avg") if isinstance(errors, dict) else None
+    return (f"{whole(said, count, 'error_request_count')} requests failed: measure it again.",) if count else ()
 
 
 def _ending(config: Mapping[str, Any], *ends: str) -> Any:
@@ -98,7 +112,9 @@ def _day(written: object) -> str:
 
 
 def _flat(config: object, prefix: str = "") -> dict[str, Any]:
-    """A mapping in mappings by its keys joined with dots."""
+    """Mappings in mappings and lists by their keys and places joined with dots; other lists stay."""
+    if isinstance(config, list) and config and all(isinstance(one, Mapping) for one in config):
+        config = {str(place): one for place, one in enumerate(config)}
     if not isinstance(config, Mapping):
         return {prefix.rstrip("."): config}
     return {key: value for name, inner in config.items() for key, value in _flat(inner, f"{prefix}{name}.").items()}

@@ -41,7 +41,7 @@ MARKS: Mapping[MeasurementFormat, str] = {
     MeasurementFormat.TORCH_BENCHMARK: "Times are in ",
 }
 COLUMNS: Mapping[MeasurementFormat, tuple[str, ...]] = {
-    MeasurementFormat.PERF_ANALYZER: ("Concurrency", "Inferences/Second"),
+    MeasurementFormat.PERF_ANALYZER: ("Inferences/Second", "Client Send"),
     MeasurementFormat.MODEL_ANALYZER: ("Model", "Batch", "Model Config Path"),
     MeasurementFormat.TIMM: tables.TIMM,
     MeasurementFormat.CSV: tables.PLAIN,
@@ -57,6 +57,8 @@ KEYS: Mapping[MeasurementFormat, frozenset[str]] = {
 VLLM_KEYS = frozenset({"avg_latency", "mean_ttft_ms", "tokens_per_second", "request_throughput", "mean_e2el_ms"})
 PICKLES = (b"\x80", b"PK\x03\x04")
 """Beginnings of what torch and pickle write, which would run what is in it."""
+GENAI_PERF_TABLE = ("Metric", "avg")
+NAME_JSON = "Name the profile_export_genai_perf.json or profile_export_aiperf.json beside it"
 RESULT = "--result"
 """Stands above the JSON that timm's benchmark.py prints."""
 
@@ -83,6 +85,8 @@ def _read(said: Said, name: MeasurementFormat | None) -> Measurements:
     if body[:1] in ("{", "[") and not name_of_text(said, name):
         return _read_json(said, parse_json(body.encode()), name)
     found = name or _by_columns(said) or _by_mark(said)
+    if found is None and tables.columns_of(said.text)[:2] == GENAI_PERF_TABLE:
+        raise said.refuse("is a table of GenAI-Perf or AIPerf, which says neither clients nor batch", NAME_JSON)
     if found is None:
         raise said.refuse("is of no format that is known by its content", KNOWN)
     if found not in TEXTS:
@@ -119,6 +123,7 @@ def _demand_columns(said: Said, name: MeasurementFormat) -> None:
 
 
 def _read_json(said: Said, data: Any, name: MeasurementFormat | None) -> Measurements:
+    data = documents.unwrapped(data)
     entries = data if isinstance(data, list) else [data]
     if not entries or not all(isinstance(one, dict) for one in entries):
         raise said.refuse("holds no records", KNOWN)

@@ -145,19 +145,23 @@ UNIT = re.compile(r"Times are in (\w+ \(\w+\))")
 TITLE = re.compile(r"^\[-+ ?(.*?) ?-+\]$")
 THREADS = re.compile(r"^(\d+) threads?: -+$")
 BATCH = re.compile(r"(?:^|\b(?:batch(?:[_ ]?size)?|bs)[ =:_]*)(\d+)\b", re.IGNORECASE)
+SPREAD = re.compile(r"\s*\(\+-[\d.]+\)$")
+"""After a time, where it is shown."""
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
 def _compared(said: Said) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """The rows of all tables: line, label, and cells by the column's head."""
+    """The rows of all tables: line, label, and cells by their column; of several tables with its title."""
+    lines = [(line, COLOURS.sub("", coloured)) for line, coloured in said.lines]
+    several = len({text.strip() for _, text in lines if TITLE.match(text.strip())}) > 1
     heads: list[str] = []
-    for line, coloured in said.lines:
-        text = COLOURS.sub("", coloured)
+    title = ""
+    for line, text in lines:
         label, *cells = [cell.strip() for cell in text.split("|")]
-        if TITLE.match(text.strip()):
-            heads = []
+        if found := TITLE.match(text.strip()):
+            heads, title = [], f"{found[1]}, " if several else ""
         elif cells and not heads:
-            heads = cells
+            heads = [f"{title}{cell}" for cell in cells]
         elif cells:
             yield line, label, dict(zip(heads, cells, strict=False))
 
@@ -184,7 +188,7 @@ def _cells(said: Said, line: int, label: str, cells: dict[str, str], unit_s: flo
         ToolMeasurement(
             line=line,
             batch=whole(said, batch[1], "the batch", line),
-            latency_s=number(said, value.strip("()! "), head, line) * unit_s,
+            latency_s=number(said, SPREAD.sub("", value).strip("()! "), head, line) * unit_s,
             column=head,
         )
         for head, value in cells.items()

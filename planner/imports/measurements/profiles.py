@@ -10,7 +10,8 @@ from calibrate.io.reader import parse
 from calibrate.library.lookup import Library, checked_profile, profile_file
 from calibrate.library.reading import SCHEMA
 from planner.imports.measurements import plain_csv
-from planner.imports.measurements.assembling import Added, profile_of
+from planner.imports.measurements.assembling import profile_of
+from planner.imports.measurements.files import Added
 from planner.imports.measurements.formats import LARGEST_BYTES
 from planner.imports.measurements.record import MeasurementError, Said
 from planner.model.choices import MeasurementFormat

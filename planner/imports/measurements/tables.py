@@ -2,7 +2,9 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from planner.imports.measurements.record import Measurements, Said, ToolMeasurement, agree, number, whole
 
@@ -142,9 +144,19 @@ def _scaled(said: Said, row: Mapping[str, object], column: str, unit: float, lin
 
 
 def read_timm(said: Said) -> Measurements:
-    """`results-*.csv`, a row for each model."""
-    points = tuple(timm_point(said, row, line) for line, row in rows_of(said))
-    return Measurements(tool="timm benchmark.py", points=points)
+    """`results-*.csv` and `benchmark-infer-*.csv`, a row for each model; the latter say more by their names."""
+    named = TIMM_NAME.search(said.path)
+    facts = {"precision": named[1].replace("amp_bf16", "bf16")} if named else {}
+    if named and named[2]:
+        facts["runtime"] = "torch-compile"
+    points = (timm_point(said, row, line) for line, row in rows_of(said))
+    return Measurements(
+        tool="timm benchmark.py", points=tuple(replace(one, facts={**one.facts, **facts}) for one in points)
+    )
+
+
+TIMM_NAME = re.compile(r"benchmark-infer-([a-z0-9_]+)-n(?:chw|hwc)-pt\d+-[\w.-]+?(-dynamo)?\.csv$")
+"""As timm's own results are called: `benchmark-infer-amp-nchw-pt240-cu124-rtx4090-dynamo.csv`."""
 
 
 # Plain

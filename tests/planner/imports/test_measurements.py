@@ -298,14 +298,19 @@ def test_weights_and_memory_of_a_shipped_model_need_not_be_said(tmp_path: Path) 
     assert made["memory_evidence"] == Evidence.PREDICTED
 
 
-def test_files_that_do_not_say_their_batch_are_not_told_to_say_one_for_all(tmp_path: Path) -> None:
-    for name, ms in (("a.json", 2.0), ("b.json", 5.0)):
+def test_files_that_do_not_say_their_batch_are_told_it_one_by_one(tmp_path: Path) -> None:
+    for name, ms in (("a.json", 5.0), ("b.json", 2.0)):
         row = {"startEnqMs": 1.0, "computeMs": ms, "latencyMs": ms}
         (tmp_path / name).write_text(json.dumps([row]))
-    words = (*RESNET, "--gpu", "T4", "--precision", "fp16")
-    said = refused(tmp_path, tmp_path / "a.json", tmp_path / "b.json", *words)
-    assert "batch not said. Of several files each must say its batch" in said
-    assert "--batch" not in said
+    words = (tmp_path / "a.json", tmp_path / "b.json", *RESNET, "--gpu", "T4", "--precision", "fp16")
+    assert "Write the batch of each file, in their order: --batch 1,8." in refused(tmp_path, *words)
+    assert "names 3 batches for 2 files" in refused(tmp_path, *words, "--batch", "1,4,8")
+    assert imported(tmp_path, *words, "--batch", "8,1")["latency_s"] == {"1": 0.002, "8": 0.005}
+
+
+def test_a_batch_that_a_file_says_is_not_told_otherwise(tmp_path: Path, catalog: Path) -> None:
+    said = refused(tmp_path, DATA / "trtexec.log", DATA / "trtexec.log", "--batch", "4,8", "--catalog", catalog)
+    assert "says batch 4, and --batch 8" in said
 
 
 def test_timm_table_and_json_say_the_same(tmp_path: Path) -> None:

@@ -179,6 +179,27 @@ def test_gpus_priced_apart_from_their_machines_are_no_prices(tmp_path: Path) -> 
     assert "prices GPUs apart from the machines" in said
 
 
+def test_gpuhunt_with_what_its_second_version_adds(tmp_path: Path) -> None:
+    """As its storage writes items at 35841515; prices of Verda as SkyPilot's catalog has them."""
+    rows = (
+        "1L40S.20V,FIN-01,0.91,20,60.0,1,L40S,48.0,False,,nvidia,,x86",
+        "1L40S.20V,FIN-01,0.26,20,60.0,1,L40S,48.0,True,,nvidia,,x86",
+        "8A100.176V,FIN-01,8.92,176,960.0,8,A100,80.0,False,,nvidia,,x86",
+        "CPU.4V.16G,FIN-01,0.05,4,16.0,0,,,False,,,,x86",
+    )
+    columns = "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,gpu_vendor,flags"
+    lines = [f"{columns},cpu_arch,provider_data", *(f'{row},"{{""images"": [""a"", ""b""]}}"' for row in rows)]
+    (file := tmp_path / "verda.csv").write_text("\n".join(lines) + "\n")
+    assert imported(tmp_path, file) == {
+        ("verda", "1L40S.20V", PriceKind.ON_DEMAND): ("L40S", 1, 0.91),
+        ("verda", "1L40S.20V", PriceKind.SPOT): ("L40S", 1, 0.26),
+        ("verda", "8A100.176V", PriceKind.ON_DEMAND): ("A100-80GB", 8, 8.92),
+    }
+    assert planned(tmp_path, "L40S", "1L40S.20V", "verda") == ("1L40S.20V", pytest.approx(0.91))
+    file.write_text("\n".join(lines).replace(",8.92,", ",cheap,"))
+    assert "verda.csv:4: a price must be a number" in planner("prices", "import", file, "--out", tmp_path / "none")[2]
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [

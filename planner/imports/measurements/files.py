@@ -1,0 +1,153 @@
+"""Files: what is meant of each, by what it holds and what a person adds."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from calibrate.library.lookup import profile_name
+from calibrate.published import names
+from planner.imports.measurements.formats import read_measurements
+from planner.imports.measurements.record import MeasurementError, Measurements, ToolMeasurement
+from planner.model.choices import MeasurementFormat
+from planner.units.reading import did_you_mean
+from planner.units.writing import counted
+
+DIGEST = 16
+"""Hexadecimal digits of a file's SHA-256 that a profile keeps: enough to tell it from any other."""
+WISHES = {
+    "model": "--model NAME",
+    "gpu": "--gpu KIND",
+    "precision": "--precision P",
+    "runtime": "--runtime NAME",
+    "input": "--input 224",
+    "batch": "--batch N",
+    "gpu_count": "--gpu-count N",
+    "weights": "--weights '97 MB'",
+    "memory": "--memory '160 MB'",
+}
+"""The option that says what files did not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What a person says of files, beside them; None: the files are to say it."""
+
+    model: str | None = None
+    gpu: str | None = None
+    precision: str | None = None
+    runtime: str | None = None
+    input: str | None = None
+    column: str | None = None
+    batch: int | None = None
+    batches: Sequence[int] | None = None
+    """Of each file in turn, instead of `batch`."""
+    gpu_count: int | None = None
+    weight_bytes: float | None = None
+    memory_bytes: float | None = None
+    """Of the largest batch, besides the weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFile:
+    """A file that was read."""
+
+    path: Path
+    said: Measurements
+    digest: str
+    day: str
+    """ISO date that it states, else that of the file."""
+
+    @property
+    def source(self) -> str:
+        """`trtexec 8.5.0: yolo.log (sha256 0123456789abcdef)`."""
+        return f"{self.said.tool}: {self.path.name} (sha256 {self.digest})"
+
+
+def _size(written: str) -> str:
+    """`224` for `3x224x224`, `1x3x224x224` and `224x224`."""
+    plain = re.sub(r"^(?:1x)?3x(?=\d+x\d+$)", "", written.strip())
+    return names.canonical_input(plain)
+
+
+def _model(written: str) -> str:
+    return profile_name(written.strip())
+
+
+CANONICAL = {
+    "model": _model,
+    "gpu": names.gpu,
+    "precision": names.precision,
+    "runtime": names.runtime,
+    "input": _size,
+}
+"""How each is written in a profile."""
+
+
+def _read(path: Path, form: MeasurementFormat | None) -> MeasuredFile:
+    said, raw = read_measurements(path, form)
+    day = said.as_of or datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    return MeasuredFile(path, said, sha256(raw).hexdigest()[:DIGEST], day)
+
+
+def measured_files(files: Sequence[Path], form: MeasurementFormat | None, added: Added) -> Sequence[MeasuredFile]:
+    """What is meant of each file, with the batch that a person says of it."""
+    return _with_batches([_chosen(_read(path, form), added) for path in files], added)
+
+
+def _with_batches(read: Sequence[MeasuredFile], added: Added) -> Sequence[MeasuredFile]:
+    """Files with the batch that a person says of each; MeasurementError where they say other numbers of them."""
+    if not added.batches:
+        return read
+    if len(added.batches) != len(read):
+        what = f"names {len(added.batches)} batches for {counted(len(read), 'file')}"
+        raise MeasurementError(f"--batch: {what}. Name one for each, in their order.")
+    return [_of_batch(file, batch) for file, batch in zip(read, added.batches, strict=True)]
+
+
+def _of_batch(file: MeasuredFile, batch: int) -> MeasuredFile:
+    if said := next((one.batch for one in file.said.points if one.batch not in (None, batch)), None):
+        raise MeasurementError(f"{file.path}: says batch {said}, and --batch {batch}. Mend --batch.")
+    points = tuple(replace(one, batch=batch) for one in file.said.points)
+    return replace(file, said=replace(file.said, points=points))
+
+
+def _under(column: str | None, points: Iterable[ToolMeasurement]) -> list[ToolMeasurement]:
+    """Those of one column."""
+    return [point for point in points if point.column == column]
+
+
+def _chosen(file: MeasuredFile, added: Added) -> MeasuredFile:
+    """The file's points under one column, of one model at one input in one runtime."""
+    columns = list(dict.fromkeys(point.column for point in file.said.points))
+    points = _under(added.column, file.said.points) or list(file.said.points)
+    for fact in ("model", "input", "runtime"):
+        points = _of_one(file, points, fact, getattr(added, fact))
+    left = {point.column for point in points}
+    if len(left) > 1 or (added.column and added.column not in left):
+        listed = ", ".join(filter(None, columns[:8])) or "none that has a name"
+        raise MeasurementError(
+            f"{file.path}: has the columns {listed}.{_hint(added.column, columns)} Name one with --column."
+        )
+    return replace(file, said=replace(file.said, points=tuple(points)))
+
+
+def _hint(wish: str | None, known: Sequence[str]) -> str:
+    """What may have been meant; empty where nothing was wished."""
+    return did_you_mean(wish, known) if wish else ""
+
+
+def _of_one(file: MeasuredFile, points: list[ToolMeasurement], fact: str, wish: str | None) -> list[ToolMeasurement]:
+    """Points whose fact is what was wished, where the file has several."""
+    found = {CANONICAL[fact](point.facts[fact]): point.facts[fact] for point in points if point.facts.get(fact)}
+    if len(found) < 2:
+        return points
+    wanted = CANONICAL[fact](wish) if wish else ""
+    if wanted not in found:
+        listed = ", ".join(sorted(found.values())[:6])
+        what = f"holds {len(found)} {fact}s, such as {listed}"
+        hint = _hint(wish, list(found.values()))
+        raise MeasurementError(f"{file.path}: {what}.{hint} Name one with {WISHES[fact]}.")
+    return [point for point in points if CANONICAL[fact](point.facts[fact]) == wanted]
