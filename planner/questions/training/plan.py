@@ -58,6 +58,8 @@ class TrainingOption:
     """Where it is rented."""
     machines: int
     price_kind: str
+    price_as_of: str = ""
+    """ISO date of its price; empty where it is one's own."""
     global_batch: int
     micro_batch: float
     """Samples of one pass on one copy of the model."""
@@ -364,6 +366,7 @@ def option_of(layout: TrainingLayout, speed: PassSpeed, predictor: Predictor) ->
         region=source.region,
         machines=layout.machines,
         price_kind=source.price_kind,
+        price_as_of=source.as_of,
         global_batch=layout.global_batch,
         micro_batch=layout.micro_batch,
         parallel=layout.in_words(),

@@ -100,16 +100,16 @@ def spread(options: Sequence[TrainingOption], count: int) -> list[TrainingOption
 def brief_columns(plan: TrainingPlan, shown: Sequence[TrainingOption]) -> list[Column]:
     """One row an option, narrower than `columns`."""
     rows = Rows(shown)
-    limits = [rows.words("limits", prose.at_worst, once="limits {} at worst")]
+    limits = [rows.words("at worst", prose.at_worst, once="limits {} at worst")]
     return [
         Column("", ["*" if o.pareto else "" for o in shown]),
         rows.words("machines", lambda o: f"{o.machines} x {o.instance}"),
         rows.words("GPUs", lambda o: f"{o.gpu_count} {o.gpu}"),
         rows.words("price", prose.price),
         rows.figures("time", lambda o: prose.length(o.time_s.mid)),
-        rows.figures("at most", lambda o: prose.length(o.time_s.high)),
+        rows.figures("high end", lambda o: prose.length(o.time_s.high)),
         rows.figures("cost", lambda o: prose.usd(o.cost_usd.mid)),
-        rows.figures("at most", lambda o: prose.usd(o.cost_usd.high)),
+        rows.figures("high end", lambda o: prose.usd(o.cost_usd.high)),
         *(limits if plan.deadline_s or plan.budget_usd else []),
         rows.words("held by", "bottleneck", once="held by {}"),
         rows.words("evidence", "evidence", once="{}"),

@@ -220,6 +220,7 @@ def training(**changes):
         "gpu": "A100-80GB",
         "gpu_count": 8,
         "price_kind": "spot",
+        "price_as_of": "2026-01-01",
         "global_batch": 1024,
         "parallel": "data 8",
         "memory": {},

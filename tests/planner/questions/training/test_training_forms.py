@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrate.io.points import PRECISIONS
 from planner.model.ranges import ranged
 from planner.questions.training.closed_forms import (
     BACKWARD_SHARE,
@@ -25,7 +26,6 @@ from planner.questions.training.closed_forms import (
 from planner.questions.training.memory import (
     ALLOCATOR,
     OPTIMIZERS,
-    PRECISIONS,
     Fits,
     Split,
     gpus_needed,
