@@ -79,6 +79,7 @@ class Code(StrEnum):
     SPOT = "spot"
     RETIRED = "retired"
     OWN_LEFT_OUT = "own-left-out"
+    OWN_NOT_REPLAYED = "own-not-replayed"
     PREDICTED = "predicted"
     BATCHES_END = "batches-end"
     PARTLY_ASSUMED = "partly-assumed"

@@ -20,6 +20,7 @@ from planner.model.plan import (
     Instances,
     ModelAnswer,
     Plan,
+    PlanWarning,
     Recommendation,
     Rejection,
     ReplicaAnswer,
@@ -28,6 +29,7 @@ from planner.model.plan import (
 from planner.model.progress import Progress, silent
 from planner.model.scenario import MemoryPolicy, Scenario
 from planner.model.simulation import Simulation
+from planner.model.statement import Code, Statement
 from planner.placing.cutting import FleetGpu
 from planner.placing.duty import Portion
 from planner.placing.fleets import Fleet
@@ -108,7 +110,8 @@ def simulate_named(
     demand_every_profile(question, rejections, offer, gpu)
     assert offer is not None
     trial = evaluate(question, offer, count // offer.gpu_count, progress)
-    return simulation(loaded, catalog, question, trial, today, priced)
+    run = simulation(loaded, catalog, question, trial, today, priced)
+    return replace(run, warnings=(*own_not_replayed(scenario, gpu), *run.warnings))
 
 
 def gpu_named(gpu: str, catalog: Catalog) -> str:
@@ -348,6 +351,12 @@ def holds_all(question: Question, offer: Offer) -> bool:
     """Whether one machine has the GPUs for a replica of each model, cut in stages where it must be."""
     sizes = [question.sized.get((model, Kind.of(offer))) for model in question.needs]
     return all(sized is not None and sized.stages <= offer.gpu_count for sized in sizes)
+
+
+def own_not_replayed(scenario: Scenario, gpu: str) -> list[PlanWarning]:
+    """Machines of one's own that have other GPUs than the kind that is named, all in one warning."""
+    others = tuple(f"{machine.name} ({machine.gpu})" for machine in scenario.buy.own if machine.gpu != gpu)
+    return [PlanWarning(what=Statement(code=Code.OWN_NOT_REPLAYED, subjects=others))] if others else []
 
 
 def owned(scenario: Scenario, rejections: Sequence[Rejection], gpu: str) -> str:

@@ -214,6 +214,10 @@ WARNINGS: dict[Code, tuple[Template, Template]] = {
         "{all} can no longer be rented by who has none",
         "leave out `buy.retired` unless you still have access",
     ),
+    Code.OWN_NOT_REPLAYED: (
+        "of your own machines {all} have no part in this, for --gpu names another kind",
+        "name their kind with --gpu",
+    ),
     Code.OWN_LEFT_OUT: (
         "of your own machines {all} have no part in this, for buy.gpus does not name their kinds",
         "add these kinds to buy.gpus, or leave buy.gpus out",

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import typer
 from support.answers import PLAN
+from support.paths import SCENARIOS
 
 import planner
 from planner import cli
+from planner.model.statement import Code
 from simulator.errors import InputError
 
 STUDY, WEEK = "scenarios/studies/deadline.yaml", "scenarios/horizon/week.yaml"
@@ -109,3 +111,11 @@ def test_a_run_lasts_as_long_as_with_the_command(horizon, asked_s, lasts_s, monk
     with pytest.raises(Served) as served:
         planner.validate("scenarios/video.yaml", duration_s=asked_s, overrides=overrides)
     assert served.value.args == (lasts_s,)
+
+
+def test_a_simulation_says_which_machines_of_ones_own_have_no_part_in_it() -> None:
+    def codes(gpu: str) -> set[Code]:
+        return {one.what.code for one in planner.simulate(SCENARIOS / "edge-box.yaml", gpu, 1).warnings}
+
+    assert Code.OWN_NOT_REPLAYED in codes("T4")
+    assert Code.OWN_NOT_REPLAYED not in codes("V100")
