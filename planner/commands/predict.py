@@ -1,5 +1,6 @@
 """The command `planner predict`: times of many models on many GPUs, each with its band and what it rests on."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from planner.console.shipped import shipped
 class Form(StrEnum):
     """How the answers are written."""
 
+    TABLE = "table"
     CSV = "csv"
     JSON = "json"
 
@@ -25,7 +27,9 @@ def predict(
             metavar="FILE", callback=shipped, help="CSV with columns gpu, model, input, precision, runtime, batch."
         ),
     ],
-    form: Annotated[Form, typer.Option("--format", help="csv or json.")] = Form.CSV,
+    form: Annotated[
+        Form | None, typer.Option("--format", help="Where not given, a table on a terminal and csv elsewhere.")
+    ] = None,
     catalog: Catalogs = None,
 ) -> None:
     """Say how long batches take that nobody may have measured: seconds with 80 % bands, row by row, in order.
@@ -34,7 +38,16 @@ def predict(
     published tables write them. What cannot be predicted has no figures and a reason.
     """
     from planner.console.output import emit
+    from planner.prediction.queries import read_queries
     from planner.show.spreadsheet import answers_csv, answers_json
+    from planner.show.text.listings.predictions import predictions_table
+    from planner.units.writing import stdout_screen
 
     answers = api.predict(file, catalog=catalog or ())
-    emit(answers_csv(answers) if form is Form.CSV else answers_json(answers))
+    match form or (Form.TABLE if sys.stdout.isatty() else Form.CSV):
+        case Form.TABLE:
+            emit(predictions_table(read_queries(file), answers, stdout_screen()))
+        case Form.CSV:
+            emit(answers_csv(answers))
+        case Form.JSON:
+            emit(answers_json(answers))

@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.answers import PLAN
 from support.calibrated import session
+from support.paths import SCENARIOS
+from typer.testing import CliRunner
 
 from calibrate.library.lookup import find_profiles
+from planner import cli
 from planner.catalog.choosing import ListingError, choose, choose_instances
 from planner.catalog.offers import load_catalog
 from planner.model.choices import PriceKind
@@ -21,6 +24,7 @@ from planner.questions.training.closed_forms import Range
 from planner.show.spreadsheet import CSV_COLUMNS, answers_csv, to_csv
 from planner.show.text import studies, training
 from planner.show.text.listings.devices import device_show
+from planner.show.text.listings.predictions import predictions_table
 from planner.show.text.listings.prices import hourly, per_gpu, price_list, price_status
 from planner.show.text.listings.profiles import best_rate, profile_list, profile_show
 from planner.show.text.plan import in_unit
@@ -225,3 +229,21 @@ def test_a_figure_of_a_study_in_its_unit(unit, value, text):
 )
 def test_a_figure_of_a_rejected_candidate_in_its_unit(unit, text):
     assert in_unit(1.5, unit) == text
+
+
+def test_predictions_stand_beside_what_was_asked_and_refusals_have_their_row():
+    asked = [{"gpu": "T4", "model": "resnet50", "batch": "8"}, {"gpu": "T9", "model": "resnet50"}]
+    told = QueryAnswer(latency_s=0.0224, latency_low_s=0.0197, latency_high_s=0.0255, memory_bytes=190_000_000,
+                       rule="published")  # fmt: skip
+    text = predictions_table(asked, [told, QueryAnswer(reason="GPU T9 is not known.")], WIDE)
+    assert ["T4", "resnet50", "fp32", "pytorch", "8", "22.4", "ms"] in [line.split()[:7] for line in text.splitlines()]
+    assert "19.7 to 25.5 ms" in text
+    assert "row 2: GPU T9 is not known." in text
+
+
+def test_a_pipe_gets_predictions_as_csv_and_who_asks_for_it_a_table():
+    cases = str(SCENARIOS / "cases.csv")
+    piped = CliRunner().invoke(cli.app, ["predict", cases]).stdout
+    table = CliRunner().invoke(cli.app, ["predict", cases, "--format", "table"]).stdout
+    assert piped.startswith("latency_s,")
+    assert "80 % band" in table

@@ -1,0 +1,50 @@
+"""Predicted times for people to look at, beside what was asked."""
+
+from collections.abc import Mapping, Sequence
+
+from planner.prediction.queries import QueryAnswer
+from planner.show.document import Document, Items, Rows, Section, Table
+from planner.show.terminal import terminal
+from planner.units.writing import Screen, counted, gigabytes, seconds
+
+USUAL = {"precision": "fp32", "runtime": "pytorch", "batch": "1"}
+"""What an empty cell means; of the input it depends on the model."""
+
+
+def predictions_table(queries: Sequence[Mapping[str, str]], answers: Sequence[QueryAnswer], screen: Screen) -> str:
+    """A row for each that has an answer, and why the others have none."""
+    numbered = list(enumerate(zip(queries, answers, strict=True), start=1))
+    told = Rows([(asked, answer) for _, (asked, answer) in numbered if not answer.reason])
+    columns = [
+        told.words("GPU", lambda row: row[0]["gpu"]),
+        told.words("model", lambda row: row[0]["model"]),
+        told.words("precision", lambda row: cell(row[0], "precision"), once="at {}"),
+        told.words("runtime", lambda row: cell(row[0], "runtime"), once="in {}"),
+        told.figures("batch", lambda row: cell(row[0], "batch")),
+        told.figures("time", lambda row: seconds(row[1].latency_s or 0)),
+        told.figures("80 % band", lambda row: band(row[1])),
+        told.figures("memory", lambda row: gigabytes(row[1].memory_bytes) if row[1].memory_bytes else "-"),
+        told.words("rule", lambda row: row[1].rule),
+    ]
+    refused = [f"row {i}: {answer.reason}" for i, (_, answer) in numbered if answer.reason]
+    return terminal(
+        Document(
+            name="Predictions",
+            headline=f"{counted(len(told.items), 'time')} of a batch, {counted(len(refused), 'row')} without an answer:"
+            if refused
+            else f"{counted(len(told.items), 'time')} of a batch:",
+            sections=[Section("", [Table(columns)]), Section("Without an answer", [Items(refused)])],
+        ),
+        screen,
+    )
+
+
+def cell(asked: Mapping[str, str], name: str) -> str:
+    """What was written, or the usual."""
+    return asked.get(name) or USUAL[name]
+
+
+def band(answer: QueryAnswer) -> str:
+    """`7.10 to 9.90 ms`."""
+    low_s, high_s = answer.latency_low_s or 0, answer.latency_high_s or 0
+    return f"{seconds(low_s, unit=low_s < 1 <= high_s)} to {seconds(high_s)}"
