@@ -55,6 +55,10 @@ def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str
     if known_as := _same(kind, known["gpus"]):
         raise KindError(f"{path}: has `{known_as}` already. Name it otherwise, or change it there.")
     given = {name: value for name, value in figures.items() if value is not None}
+    chips = {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)}
+    if (chip := given.get("chip")) and chip not in chips:
+        hint = perhaps(chip, chips) or " Name a kind that has it, or leave it out."
+        raise KindError(f"chip: `{chip}` is neither a kind nor the chip of another.{hint}")
     more = {**known, "gpus": {**known["gpus"], kind: given}}
     _check(more)
     try:

@@ -368,8 +368,12 @@ def test_kinds_are_added_and_shown(tmp_path: Path) -> None:
     assert code == 0
     assert "616" in shown
     assert planner("gpus", "show")[0] == 0
+    assert add("My-T4", out, chip="T4", decoders=2, l2_mb=4, sm_count=40, tensor_fp8_tflops=1)[0] == 0
+    mine = load_catalog([out]).gpus["My-T4"]
+    assert (mine.chip, mine.decoders, mine.l2_bytes, mine.sm_count, mine.tensor_fp8_flops) == ("T4", 2, 4e6, 40, 1e12)
     before = (out / "gpus.yaml").read_bytes()
-    for kind, changed in (("T4", {}), ("RTX-2070", {}), ("X", {"memory_gb": -1}), ("X", {"idle_w": 999}), ("a b", {})):
+    wrong = ({"memory_gb": -1}, {"idle_w": 999}, {"chip": "T44"}, {"decoders": -1}, {"l2_mb": 0})
+    for kind, changed in (("T4", {}), ("RTX-2070", {}), ("a b", {}), *(("X", one) for one in wrong)):
         code, _, said = add(kind, out, **changed)
         assert (code, said.count("\n")) == (2, 1), said
     assert (out / "gpus.yaml").read_bytes() == before
