@@ -139,7 +139,7 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
 
     BurstGPT: plain CSV whose token counts must be whole numbers. Mooncake: one JSON object a line.
     """
-    raw = whole(path, MOST_ARRIVALS)
+    raw = whole(path, MOST_ARRIVALS, "time stamps")
     with csv_faults(path, "Write a column `arrival_s` of seconds."):
         header, start, span = read_header(Body(raw).open(), path)
         body = Body(raw, start)
@@ -155,7 +155,7 @@ def read_trace(path: Path, column: str | None = None, function: str | int = 1) -
 
 def read_counts(path: Path, column: str) -> tuple[int, ...]:
     """A column of counts in a CSV file, row by row: the cars in each frame."""
-    raw = whole(path, MOST_COUNTS)
+    raw = whole(path, MOST_COUNTS, "counts")
     with csv_faults(path, "Write a column of counts."):
         header, start, _ = read_header(Body(raw).open(), path)
         index, body = column_named(header, column, path), Body(raw, start)
@@ -168,12 +168,12 @@ def read_counts(path: Path, column: str) -> tuple[int, ...]:
     return counts
 
 
-def whole(path: Path, rows_max: int) -> bytes:
+def whole(path: Path, rows_max: int, of: str) -> bytes:
     """All that is in a recording; TraceError where that is too much."""
     try:
         raw = read_bytes(path)
     except FileError as error:
-        raise TraceError(f"{path}: {error}. Name a whole CSV file.") from None
+        raise TraceError(f"{path}: {error}. Name a whole CSV file with {of}.") from None
     if max(raw.count(b"\n"), raw.count(b"\r")) > rows_max:
         raise TraceError(f"{path}: holds more than {rows_max:,} rows. Cut it into parts.")
     return raw

@@ -353,10 +353,18 @@ class FleetSearch:
     def _with_fewest(self, trial: Trial, offer: Offer, effort: Effort) -> Trial:
         """As few instances of an offer as will do beside the others.
 
-        A few less at a time until that misses; then half-way to what missed, again and again.
+        A few less at a time until that misses; then half-way to what missed, again and again. The way down is taken
+        at a glance first: only its end is confirmed, and what lies below that.
         """
         offered, fleet = trial.offers, trial.fleet
         place = offered.index(offer)
+        if effort.thorough and (end := self._fewest(trial, place, GLANCE)).fleet[place] < fleet[place] - 1:
+            trial = self.try_fleet(offered, end.fleet, effort) or trial
+        return self._fewest(trial, place, effort)
+
+    def _fewest(self, trial: Trial, place: int, effort: Effort) -> Trial:
+        """The same by one effort alone."""
+        offered, fleet = trial.offers, trial.fleet
         count, least = fleet[place], int(len(offered) == 1)
         missed = self._most_missed(offered, fleet, place)
         step = max(1, count // STEPS_DOWN)
