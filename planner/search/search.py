@@ -250,6 +250,8 @@ class FleetSearch:
         """Whether a fleet failed only for want of requests, so that no other would do better."""
         self.passed_over: dict[str, KindLeftOut] = {}
         """Kinds of GPU of which no fleet is set beside the others."""
+        self.confirms_slowly = bool(question.scenario.pipelines)
+        """Pipelines are replayed event by event: many glances take less than one confirmation."""
         self.cut_off = False
         """Whether the integer program was once cut off before it had proven its fleet a best one."""
 
@@ -332,16 +334,24 @@ class FleetSearch:
                 low, high = high, high * STEP
                 if high > effort.growth_max:
                     return None
-        for _ in range(effort.halvings):
-            middle = (low + high) / 2
-            fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
-            trial = self.try_fleet(program.offers, fleet, effort) if fleet else None
-            if trial:
-                best, high = trial, middle
-                continue
-            low = middle
-            if fleet:
-                excluded.append(fleet)
+
+        def halved(best: Trial, low: float, high: float, by: Effort) -> tuple[Trial, float]:
+            for _ in range(effort.halvings):
+                middle = (low + high) / 2
+                fleet = self._propose(program, objective, excluded, most_usd_per_hour, middle)
+                if fleet and (trial := self.try_fleet(program.offers, fleet, by)):
+                    best, high = trial, middle
+                    continue
+                low = middle
+                if fleet and by.thorough:
+                    excluded.append(fleet)
+            return best, high
+
+        if effort.thorough and self.confirms_slowly:  # its end alone is confirmed, and what lies below that
+            seen, work = halved(best, low, high, GLANCE)
+            if seen is not best and (trial := self.try_fleet(seen.offers, seen.fleet, effort)):
+                best, high = trial, work
+        best, _ = halved(best, low, high, effort)
         return self._smaller(best, effort)
 
     def _smaller(self, trial: Trial, effort: Effort) -> Trial:
@@ -353,12 +363,16 @@ class FleetSearch:
     def _with_fewest(self, trial: Trial, offer: Offer, effort: Effort) -> Trial:
         """As few instances of an offer as will do beside the others.
 
-        A few less at a time until that misses; then half-way to what missed, again and again. The way down is taken
-        at a glance first: only its end is confirmed, and what lies below that.
+        A few less at a time until that misses; then half-way to what missed, again and again. Where a confirmation is
+        slow the way down is taken at a glance first: only its end is confirmed, and what lies below that.
         """
         offered, fleet = trial.offers, trial.fleet
         place = offered.index(offer)
-        if effort.thorough and (end := self._fewest(trial, place, GLANCE)).fleet[place] < fleet[place] - 1:
+        if (
+            effort.thorough
+            and self.confirms_slowly
+            and (end := self._fewest(trial, place, GLANCE)).fleet[place] < fleet[place] - 1
+        ):
             trial = self.try_fleet(offered, end.fleet, effort) or trial
         return self._fewest(trial, place, effort)
 

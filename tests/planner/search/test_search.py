@@ -498,10 +498,12 @@ def test_warnings_name_what_the_replays_left_out() -> None:
     assert Code.SPOT not in warned(given, spot)
 
 
-def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine() -> None:
+@pytest.mark.parametrize("glances_first", [False, True])
+def test_search_in_steps_ends_with_a_fleet_that_spares_no_machine(glances_first: bool) -> None:
     """So tight that the dozen cheapest fleets miss; then machines of a kind are left out down to the last."""
     tight = scenario([model("a", 0.06), model("b", 0.1)], {"a": (10, 60.0), "b": (10, 30.0)})
     search = FleetSearch(question(tight, OFFERS, LIBRARY), silent)
+    search.confirms_slowly = glances_first
     found = search.best(search.question.program(), Objective.COST, Effort(first=2, halvings=4))
     assert found is not None
     assert found.replay.met
