@@ -55,10 +55,7 @@ def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str
     if known_as := _same(kind, known["gpus"]):
         raise KindError(f"{path}: has `{known_as}` already. Name it otherwise, or change it there.")
     given = {name: value for name, value in figures.items() if value is not None}
-    chips = {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)}
-    if (chip := given.get("chip")) and chip not in chips:
-        hint = perhaps(chip, chips) or " Name a kind that has it, or leave it out."
-        raise KindError(f"chip: `{chip}` is neither a kind nor the chip of another.{hint}")
+    _expect_chip(given.get("chip"), {*gpus, *known["gpus"], *(gpu.chip for gpu in gpus.values() if gpu.chip)})
     more = {**known, "gpus": {**known["gpus"], kind: given}}
     _check(more)
     try:
@@ -68,6 +65,12 @@ def add_kind(kind: str, figures: Mapping[str, Any], out: Path, gpus: Mapping[str
     except OSError as error:
         raise KindError(f"{path}: cannot be written: {error.strerror}. Name another folder with --out.") from None
     return path
+
+
+def _expect_chip(chip: str | None, chips: set[str]) -> None:
+    if chip and chip not in chips:
+        hint = perhaps(chip, chips) or " Name a kind that has it, or leave it out."
+        raise KindError(f"chip: `{chip}` is neither a kind nor the chip of another.{hint}")
 
 
 def _text(path: Path) -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrate.library.reading import USUAL_RUNTIME
 from planner.model.plan import ModelAnswer, Plan, PlanWarning, Recommendation
 from planner.model.statement import Code
 from planner.show.document import Block, Document, Items, Rows, Section, Table, Text, Tone
 from planner.show.documents.plan import NO_GPU_NEEDED, kind_columns, without_gpu
+from planner.show.documents.replay import ways_of_running
 from planner.show.terminal import terminal
 from planner.show.text import plan as prose
 from planner.show.text import reasons
@@ -101,12 +101,7 @@ def models(best: Recommendation) -> list[Block]:
         rows.figures("GPUs", lambda m: str(len(m.gpus))),
         rows.shown("batch", "batch_size"),
         rows.words("mode", "mode", once="{}"),
-    ]
-    if any(m.precision for m in best.models):
-        columns.append(rows.words("precision", "precision", once="at {}"))
-    if any(m.runtime not in ("", USUAL_RUNTIME) for m in best.models):
-        columns.append(rows.words("runtime", "runtime", once="in {}"))
-    columns += [
+        *ways_of_running(rows),
         rows.figures("p99 / SLO", p99),
         rows.figures("on time / SLO", on_time),
         rows.shown("rate", "throughput_rps", per_second),
