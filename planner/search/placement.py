@@ -157,13 +157,12 @@ class OnFleet:
         Where even replicas on all GPUs miss, models that always missed get GPUs of their own.
         """
         first = self._replayed_if_new(self._packer({}, None).pack(self.devices))
-        if first is None:
-            return
-        yield first
+        if first:
+            yield first
         even = self._replayed_if_new(self._packer({}, None, seed=1, even=True).pack(self.devices))
         if even:
             yield even
-        if first.deployment.doubted:  # more room for what missed is no help where speeds are drawn: more GPUs are
+        if first is None or first.deployment.doubted:  # where speeds are drawn no room helps what missed: more GPUs do
             return
         apart = self._apart() if even and even.replay.short else None
         if apart:
