@@ -179,8 +179,9 @@ def doubts(plan: TrainingPlan) -> list[str]:
     if kinds := sorted({o.gpu for o in plan.options if o.evidence.rank > Evidence.FITTED.rank}):
         lines.append(f"Nobody measured this training on {names(kinds)}: the bands are as wide as such predictions err.")
     lines += starved_lines(plan)
-    dated = {o.price_as_of: name for name, o in (("fastest", plan.fastest), ("cheapest", plan.cheapest)) if o}
-    lines += [f"The price of the {name} is of {day}: look it up." for day, name in reversed(dated.items()) if day]
+    best = {"cheapest": plan.cheapest, "fastest": plan.fastest}
+    if dated := [f"{o.price_as_of} ({name})" for name, o in best.items() if o and o.price_as_of]:
+        lines.append(f"Prices of {', '.join(dated)}.")
     return lines
 
 

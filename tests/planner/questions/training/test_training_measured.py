@@ -16,7 +16,7 @@ from planner.units.writing import Format, Screen
 
 LENET = SCENARIOS / "training" / "lenet.yaml"
 WITHIN = 0.15
-TRIES = 5
+TRIES = 3
 """Other processes share the machine, and its caches: a disturbed try says nothing of the prediction."""
 
 
