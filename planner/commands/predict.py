@@ -37,7 +37,7 @@ def predict(
     An empty cell means the usual: the model's usual input, fp32, pytorch, a batch of 1. Names may be written as
     published tables write them. What cannot be predicted has no figures and a reason.
     """
-    from planner.console.output import emit
+    from planner.console.output import emit, note
     from planner.prediction.queries import read_queries
     from planner.show.spreadsheet import answers_csv, answers_json
     from planner.show.text.listings.predictions import predictions_table
@@ -51,3 +51,7 @@ def predict(
             emit(answers_csv(answers))
         case Form.JSON:
             emit(answers_json(answers))
+    if without := [answer for answer in answers if answer.latency_s is None]:
+        note(f"{file}: {len(without)} of {len(answers)} rows have no figures: `reason` says why.")
+    if not answers:
+        note(f"{file}: has no rows below its first line.")

@@ -9,7 +9,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ByteSize, WithJsonSchema
+from pydantic import BeforeValidator, ByteSize, Field, WithJsonSchema
 
 from simulator.near import near_names
 
@@ -51,14 +51,18 @@ class Quantity:
     """Pattern of what may stand before the number."""
     most: float = math.inf
     """Largest value that anybody can mean."""
+    bare: tuple[float, float, str] | None = None
+    """Least and largest whole number that is believed without a unit, and the unit that others are likely to be in."""
 
     def __call__(self, value: object) -> float:
         """SI value of `value`; ValueError names what is wrong and what to write."""
         match value:
             case bool() | None:
                 raise ValueError(f"must be {self.noun}, got {str(value).lower()}. {self.hint}")
-            case int() | float():
-                return self.checked(float(value), value)
+            case int():
+                return self.checked(self._bare(value), value)
+            case float():
+                return self.checked(value, value)
             case str():
                 return self.checked(self.parse(value), value)
         raise ValueError(f"must be {self.noun}, got a {'list' if isinstance(value, list) else 'mapping'}. {self.hint}")
@@ -84,7 +88,14 @@ class Quantity:
                 f"unknown unit `{unit[:20]}` for {self.noun}.{did_you_mean(unit, list(self.units))} "
                 f"Known: {', '.join(self.units)}."
             )
-        return float(Decimal(number) * (self.units[unit] if unit else 1))
+        return float(Decimal(number) * self.units[unit]) if unit else self._bare(Decimal(number))
+
+    def _bare(self, number: int | Decimal) -> float:
+        """A number without a unit; ValueError for a whole one that is likely meant in another unit than SI."""
+        if self.bare and number > 0 and number == int(number) and not self.bare[0] <= number <= self.bare[1]:
+            likely, own = (f"`{number} {unit}`" for unit in (self.bare[2], self.si[0]))
+            raise ValueError(f"must say its unit, got {number}. Write {likely}, or {own} where that is meant.")
+        return float(number)
 
     def checked(self, si: float, given: object) -> float:
         """`si` if it is a finite number that is not negative."""
@@ -148,6 +159,8 @@ duration = Quantity(
     {unit: Decimal(value) for unit, value in SECONDS.items()} | dict.fromkeys(("day", "days"), Decimal(86400)),
     most=1e10,
 )
+latency = replace(duration, bare=(0, 9, "ms"))
+deadline = replace(duration, examples=("24 h", "3 days"), bare=(600, math.inf, "h"))
 rate = Quantity(
     "a rate",
     ("30 fps", "20 rps"),
@@ -192,6 +205,10 @@ def written_duration(seconds: float) -> str:
 
 Duration = Annotated[float, BeforeValidator(duration), WithJsonSchema(duration.json_schema)]
 """Seconds."""
+Latency = Annotated[float, BeforeValidator(latency), WithJsonSchema(latency.json_schema), Field(gt=0)]
+"""Seconds; a whole number from 10 needs a unit, for many would mean milliseconds."""
+Deadline = Annotated[float, BeforeValidator(deadline), WithJsonSchema(deadline.json_schema), Field(gt=0)]
+"""Seconds; a whole number below 600 needs a unit, for many would mean hours."""
 Rate = Annotated[float, BeforeValidator(rate), WithJsonSchema(rate.json_schema)]
 """Requests per second."""
 RareRate = Annotated[float, BeforeValidator(seldom), WithJsonSchema(seldom.json_schema)]

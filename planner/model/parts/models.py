@@ -9,9 +9,9 @@ from pydantic import Field
 from calibrate.library.lookup import profile_name
 from calibrate.zoo.sources import is_sourced
 from planner.model.checked import checked
-from planner.model.parts.fields import Factory, InputShape, ModelName, Name, PositiveDuration, Precisions, Runtimes
+from planner.model.parts.fields import Factory, InputShape, ModelName, Name, Precisions, Runtimes
 from planner.units.errors import Wrong
-from planner.units.reading import Duration, Fraction
+from planner.units.reading import Duration, Fraction, Latency
 
 
 def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -33,7 +33,7 @@ def own_model(model: Mapping[str, Any]) -> Iterator[Wrong]:
 class SloSpec:
     """The latency that one model must keep to, and how often."""
 
-    latency: PositiveDuration
+    latency: Latency
     """Longest acceptable time from a frame's arrival to its result, e.g. `100 ms`."""
     attainment: Annotated[Fraction, Field(gt=0, le=1)] = 0.99
     """Share of frames that must make it, e.g. `99 %`."""

@@ -17,7 +17,7 @@ from planner.model.parts.machines import BuySpec
 from planner.questions.training.closed_forms import FLOPS_PER_PARAM_TOKEN
 from planner.questions.training.memory import CONTEXT_BYTES, OPTIMIZERS, Split
 from planner.units.errors import Steps, Wrong, shown
-from planner.units.reading import ONE, Duration, Fraction, Quantity, Rate, did_you_mean
+from planner.units.reading import ONE, Deadline, Duration, Fraction, Quantity, Rate, did_you_mean
 
 SPEEDS = ("achieved", "rate", "step", "run")
 RECOMPUTE = ("none", "selective", "full")
@@ -349,7 +349,7 @@ class TrainingScenario:
     """Numbers of GPUs to try; powers of two up to `buy.max_gpus` where not given."""
     context: PositiveBytes = CONTEXT_BYTES
     """GPU memory that a process holds before any model is loaded."""
-    deadline: PositiveDuration | None = None
+    deadline: Deadline | None = None
     """Longest it may take."""
     budget: Usd | None = None
     """Most it may cost."""

@@ -7,7 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from planner.units.reading import Bytes, Duration, Fraction, PricePerHour, Rate, duration, fraction, memory, price, rate
+from planner.units.reading import (
+    Bytes,
+    Duration,
+    Fraction,
+    PricePerHour,
+    Rate,
+    deadline,
+    duration,
+    fraction,
+    latency,
+    memory,
+    price,
+    rate,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +37,12 @@ from planner.units.reading import Bytes, Duration, Fraction, PricePerHour, Rate,
         (duration, 0.05, 0.05),
         (duration, "0.05", 0.05),
         (duration, 0, 0),
+        (duration, 100, 100),
+        (latency, 9, 9),
+        (latency, "100 s", 100),
+        (latency, 100.5, 100.5),
+        (deadline, "24 s", 24),
+        (deadline, 86400, 86400),
         (rate, "30 fps", 30),
         (rate, "30fps", 30),
         (rate, "30 rps", 30),
@@ -65,6 +84,10 @@ def test_what_people_write(quantity, written, si):
         (duration, float("nan"), ["must be finite, got nan"]),
         (duration, float("inf"), ["must be finite"]),
         (duration, "1e400 s", ["must be finite, got 1e400 s"]),
+        (latency, 100, ["must say its unit, got 100. Write `100 ms`, or `100 s` where that is meant."]),
+        (latency, "100", ["must say its unit, got 100. Write `100 ms`"]),
+        (latency, -100, ["must not be negative, got -100"]),
+        (deadline, 24, ["must say its unit, got 24. Write `24 h`, or `24 s` where that is meant."]),
         (duration, True, ["must be a duration, got true"]),
         (duration, None, ["must be a duration, got none"]),
         (duration, [1], ["got a list"]),
