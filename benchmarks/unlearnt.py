@@ -1,16 +1,20 @@
 """Predictions beside figures of publications that taught nothing: they stand in `unlearnt.csv` to judge alone."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
 from benchmarks.learnt import HEAD, line
+from calibrate.published.names import gpu_among
 from planner.catalog.offers import load_catalog
 from planner.prediction.learnt import SMALL_MAX, learnt
 from planner.prediction.queries import QueryKnowledge, read_queries
 
 FILE = Path(__file__).with_suffix(".csv")
+GROUP_MIN = 20
+"""Figures of a group that has a row of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ def _judged(known: QueryKnowledge, row: dict[str, str]) -> Judged:
         raise ValueError(f"{row}: {answer.reason}")
     return Judged(
         repository=row["source"].partition("@")[0],
-        gpu=row["gpu"],
+        gpu=gpu_among(row["gpu"], known.gpus),
         runtime=row["runtime"],
         small=int(row["batch"]) <= SMALL_MAX,
         size=abs(log(answer.latency_s / seen_s)),
@@ -52,15 +56,22 @@ GROUPS: tuple[Callable[[Judged], str], ...] = (
     lambda _: "all",
     lambda one: f"- batch up to {SMALL_MAX}" if one.small else "- larger",
     lambda one: f"- {one.runtime}",
-    lambda one: f"{one.repository}, {one.gpu}",
+    lambda one: one.gpu,
+    lambda one: one.repository,
 )
 
 
 def unlearnt_table(some: list[Judged]) -> list[str]:
-    """Markdown rows: all of them, and each group."""
+    """Markdown rows: all of them, and each group; those of few figures together."""
     rows = []
     for of in GROUPS:
-        for name in sorted({of(one) for one in some}):
-            group = [one for one in some if of(one) == name]
-            rows.append(line(name, [one.size for one in group], [one.inside for one in group]))
+        count = Counter(map(of, some))
+        large = sorted(name for name in count if count[name] >= GROUP_MIN)
+        rows += [_row(name, [one for one in some if of(one) == name]) for name in large]
+        if rest := [one for one in some if count[of(one)] < GROUP_MIN]:
+            rows.append(_row(f"the other {len(count) - len(large)}", rest))
     return [*HEAD, *rows]
+
+
+def _row(name: str, some: list[Judged]) -> str:
+    return line(name, [one.size for one in some], [one.inside for one in some])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.unlearnt import FILE, Judged, judged, unlearnt_table
+from benchmarks.unlearnt import FILE, GROUP_MIN, Judged, judged, unlearnt_table
 from calibrate.published.points import sources
 from planner.prediction.queries import read_queries
 
@@ -31,11 +31,12 @@ def test_each_figure_names_its_place() -> None:
 
 def test_shares_and_errors_are_those_of_their_rows() -> None:
     far = Judged(repository="a/b", gpu="T4", runtime="pytorch", small=True, size=0.6931471805599453, inside=False)
-    near = Judged(repository="a/b", gpu="L4", runtime="pytorch", small=False, size=0.0, inside=True)
-    rows = unlearnt_table([far, near])
-    assert "| all | 2 | 41.4 % | 87 % | 50 % |" in rows
-    assert "| a/b, T4 | 1 | 100.0 % | 100 % | 0 % |" in rows
-    assert "| - larger | 1 | 0.0 % | 0 % | 100 % |" in rows
+    near = Judged(repository="a/c", gpu="T4", runtime="pytorch", small=False, size=0.0, inside=True)
+    rows = unlearnt_table([far] * GROUP_MIN + [near])
+    assert "| all | 21 | 100.0 % | 100 % | 5 % |" in rows
+    assert "| a/b | 20 | 100.0 % | 100 % | 0 % |" in rows
+    assert "| the other 1 | 1 | 0.0 % | 0 % | 100 % |" in rows
+    assert not [row for row in rows if row.startswith("| a/c")]
 
 
 def test_a_figure_that_nobody_can_predict_stops_the_table(tmp_path: Path) -> None:
