@@ -1,6 +1,7 @@
 """Machine code that Numba keeps on disk: forgotten where its source has changed."""
 
-from collections.abc import Iterator
+import atexit
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +38,11 @@ class KeptCount:
         self.earlier = 0
         with suppress(OSError, ValueError):
             self.earlier = int(path.read_text(encoding="ascii"))
+
+    def grow_at_exit(self, by: Callable[[], int]) -> int:
+        """The number so far; what this run adds to it is asked for and written when the process ends."""
+        atexit.register(lambda: self.keep(self.earlier + by()))
+        return self.earlier
 
     def keep(self, number: int) -> None:
         """Write it."""

@@ -19,7 +19,7 @@ from planner.placing.exchanges import WAYS, Fill, Gpus, Names, Room
 from planner.placing.rounds import Asked, Held, Models, Numbers, Turns, score_of, turns_for
 from planner.placing.sizing import Kind, SizedModels
 from simulator.clock.run import Compiled
-from simulator.machine_code import forget_stale, is_kept
+from simulator.machine_code import KeptCount, forget_stale, is_kept
 
 Filled = Sequence[tuple[int, float]]
 """Models on a GPU by their numbers, in the order of their names, and the share of each."""
@@ -27,7 +27,7 @@ Filled = Sequence[tuple[int, float]]
 WORTH_WAYS = 5_000
 """Ways to fill a GPU that are judged one by one in the time that machine code takes to fetch."""
 WORTH_MAKING = 200_000
-"""The same for machine code that Numba has yet to make, once for an installation."""
+"""The same for machine code that Numba has yet to make, once for an installation: counted over all runs."""
 SOURCES = (*(Path(str(module.__file__)) for module in (exchanges, rounds)), Path(__file__))
 
 
@@ -49,6 +49,12 @@ def machine_code() -> SimpleNamespace:
 def was_made() -> bool:
     """Whether machine code of them lay on disk when it was first asked for."""
     return is_kept(*SOURCES)
+
+
+@cache
+def earlier_ways() -> int:
+    """Ways to fill a GPU that were to be judged in earlier runs."""
+    return KeptCount(Path(__file__).parent / "__pycache__" / "ways.txt").grow_at_exit(lambda: Strains.judged)
 
 
 def functions_of(module: ModuleType) -> list[object]:
@@ -84,7 +90,7 @@ class Strains:
     def is_compiled(self) -> bool:
         """Whether machine code is worth its time."""
         if not (Compiled.installed and was_made()):
-            return Compiled.installed and Strains.judged > WORTH_MAKING
+            return Compiled.installed and Strains.judged + earlier_ways() > WORTH_MAKING
         return Strains.judged > WORTH_WAYS or Compiled.is_worth_it()
 
     def scores(self, fills: Sequence[Filled]) -> list[float]:

@@ -1,6 +1,5 @@
 """One replication: a deployment and a workload go in, what happened comes out."""
 
-import atexit
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -87,9 +86,7 @@ def turns_were_made() -> bool:
 @cache
 def earlier_turns() -> int:
     """Requests of models that take turns in earlier runs; this run's are added when it ends."""
-    count = KeptCount(Path(__file__).parent / "__pycache__" / "turns.txt")
-    atexit.register(lambda: count.keep(count.earlier + Compiled.seen_turns))
-    return count.earlier
+    return KeptCount(Path(__file__).parent / "__pycache__" / "turns.txt").grow_at_exit(lambda: Compiled.seen_turns)
 
 
 def simulate(
